@@ -1,0 +1,62 @@
+"""How fast the evaluator prices plans, as JSON: ``python -m benchmarks.evaluator`` from the project's root."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import platform
+from typing import Any
+
+import palmette as pt
+from benchmarks.evaluator import cases, timing
+from palmette.cost.evaluate import Evaluator
+
+SIZES = (10, 30, 100, 300, 1000, 3000)
+
+
+def hierarchical() -> dict[str, Any]:
+    """Evaluations a second of the three-node, 34-layer tree."""
+    profile, cluster = cases.three_tiers()
+    evaluator = Evaluator(profile, cluster)
+    same, others, plan = cases.hybrid(8, 20), itertools.cycle(cases.all_cuts()), cases.plan()
+    jobs = {
+        "same tree": (lambda: evaluator.price(same), 400),
+        "other cuts each time": (lambda: evaluator.price(next(others)), 400),
+        "pt.estimate": (lambda: pt.estimate(plan, profile=profile, cluster=cluster), 100),
+        "making the phase": (lambda: cases.hybrid(8, 20), 100),
+    }
+    return timing.rates(jobs)
+
+
+def growth(kind: str) -> dict[str, Any]:
+    """Seconds of fleets of growing size, and the exponent of that growth in operations."""
+    rows = []
+    for size in SIZES:
+        profile, cluster, phase = cases.fleet(kind, size)
+        evaluator = Evaluator(profile, cluster)
+        operations = len(evaluator.price(phase).played[0][1].steps)
+        seconds = timing.fastest_s(lambda e=evaluator, p=phase: e.price(p), max(3, 300 // size))
+        rows.append({"devices": size, "operations": operations, "seconds": round(seconds, 6)})
+    slope = timing.exponent([row["operations"] for row in rows], [row["seconds"] for row in rows])
+    return {"exponent": round(slope, 3), "sizes": rows}
+
+
+def first_price(kind: str, size: int = 1000) -> float:
+    """Seconds of a fleet's first price: routes found and tables summed up on the way."""
+    profile, cluster, phase = cases.fleet(kind, size)
+    return round(timing.fastest_s(lambda: Evaluator(profile, cluster).price(phase), 3), 4)
+
+
+def main() -> None:
+    """Print all figures."""
+    result = {
+        "python": platform.python_version(),
+        "three nodes, 34 layers": hierarchical(),
+        "1000 devices, first price, s": {kind: first_price(kind) for kind in cases.FLEETS},
+        "growth": {kind: growth(kind) for kind in cases.FLEETS},
+    }
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""What a run costs beside a plain PyTorch loop, as JSON: ``python -m benchmarks.overhead`` from the project's root.
+
+A worker and a plain loop, each in a process of its own with one thread, take turns: some iterations of one, as many of
+the other, over and over. So both see the same machine, however busy it is. CPU seconds are those of the worker and of
+the plain loop: they hardly depend on who else is there.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+from benchmarks.overhead import plain
+from benchmarks.overhead.cases import Case, job
+from palmette.runtime.engine import Crew, ProcessCrew
+from palmette.runtime.forking import forking
+from palmette.runtime.job import Job
+from palmette.runtime.parts import Part
+from palmette.runtime.rounds import Rounds
+from palmette.runtime.training import Training
+from palmette.spec.plan import Phase
+
+CASES = {Case("lenet5", 64): (60, 20), Case("alexnet?size=64", 32): (30, 2)}  # turns, and iterations a turn
+
+
+class Turns(Training):
+    """A training that takes turns with a plain loop."""
+
+    def __init__(self, given: Job, pipe: Connection[Any, Any], turns: int, many: int) -> None:
+        super().__init__(given, lambda _: None)
+        self._pipe, self._turns, self._many = pipe, turns, many
+        self.ours_s: list[float] = []
+        self.plain_s: list[float] = []
+        self.ours_cpu_s: list[float] = []
+        self.plain_cpu_s: list[float] = []
+
+    def _go_through(self, rounds: Rounds, number: int, phase: Phase) -> None:
+        for turn in range(self._turns + 1):
+            began, used_s = perf_counter(), self._cpu_s()
+            at, end = turn * self._many, (turn + 1) * self._many
+            while at < end:
+                at = rounds.advance(at, end, lambda: False)
+            self.ours_s.append(perf_counter() - began)
+            self.ours_cpu_s.append(self._cpu_s() - used_s)
+            self._pipe.send(self._many)
+            wall_s, cpu_s = self._pipe.recv()
+            self.plain_s.append(wall_s)
+            self.plain_cpu_s.append(cpu_s)
+        self._pipe.send(0)
+        for figures in (self.ours_s, self.plain_s, self.ours_cpu_s, self.plain_cpu_s):
+            del figures[0]  # in the first turn much is done for the first time
+
+    def _start(self, phase: Phase, parts: Sequence[Part]) -> Crew:
+        self._crew = super()._start(phase, parts)
+        return self._crew
+
+    def _cpu_s(self) -> float:
+        assert isinstance(self._crew, ProcessCrew)
+        (pid,) = self._crew.pids.values()
+        return cpu_s(pid)
+
+
+def cpu_s(pid: int) -> float:
+    """CPU seconds of all threads of a process so far."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+
+
+def measured(case: Case, turns: int, many: int) -> dict[str, Any]:
+    """Throughput of both, and their ratio turn by turn."""
+    ours, theirs = forking().Pipe()
+    process = forking().Process(target=plain.serve, args=(case, theirs), daemon=True)
+    process.start()
+    with TemporaryDirectory() as folder:
+        taking = Turns(job(case, Path(folder), (turns + 1) * many), ours, turns, many)
+        taking.run()
+    process.join()
+    return {
+        "batch": case.batch,
+        "turns": turns,
+        "iterations_a_turn": many,
+        "throughput": ratios(taking.plain_s, taking.ours_s),
+        "throughput_by_cpu_time": ratios(taking.plain_cpu_s, taking.ours_cpu_s),
+        "iteration_s": round(statistics.median(taking.ours_s) / many, 5),
+        "plain_iteration_s": round(statistics.median(taking.plain_s) / many, 5),
+    }
+
+
+def ratios(plain_s: list[float], ours_s: list[float]) -> dict[str, Any]:
+    """Our throughput as a part of the plain loop's, turn by turn."""
+    low, middle, high = statistics.quantiles([a / b for a, b in zip(plain_s, ours_s, strict=True)], n=4)
+    return {
+        "median": round(middle, 3),
+        "quartiles": [round(low, 3), round(high, 3)],
+        "of_totals": round(sum(plain_s) / sum(ours_s), 3),
+    }
+
+
+def main() -> None:
+    """Print all figures."""
+    print(json.dumps({case.model: measured(case, *how) for case, how in CASES.items()}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""Processes of a peer: one a node, inside the node's network namespace, talking gloo over its shaped links."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import multiprocessing
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import traceback
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from clocked import replicas
+from tasks import Ddp, Done, Failed, Lesson, Order, Pipeline, Setup
+from trainers import DdpTrainer, PipelineTrainer
+
+from palmette.cost.evaluate import Evaluator
+from palmette.runtime.ground import Entrance
+from palmette.runtime.parts import parts_of
+from palmette.runtime.presence import WatchedPlace
+from palmette.spec.profile import Times
+from palmette.testbed.namespaces import NamespaceGround
+
+START_PATIENCE_S = 120.0
+STEP_PATIENCE_S = 600.0
+GLOO_PATIENCE = dt.timedelta(minutes=15)
+
+
+class Crew:
+    """The workers of a peer, rank by rank on these nodes. Counts its steps: batch k is that of its k-th step.
+
+    The links are shaped once the workers are connected, as in every run of Palmette.
+    """
+
+    def __init__(
+        self, evaluator: Evaluator, nodes: Sequence[str], lesson: Lesson, way: Ddp | Pipeline, dilation: float
+    ) -> None:
+        self._processes: list[Any] = []
+        self._lines: list[Connection[Any, Any]] = []
+        self._nodes, self._dilation = list(nodes), dilation
+        self.losses: list[float] = []
+        self._folder = tempfile.TemporaryDirectory(prefix="peers-")
+        self._ground = NamespaceGround(dilation)
+        phase = replicas(nodes, [1] * len(nodes), len(evaluator.profile.layers))
+        try:
+            self._ground.open(phase, parts_of(phase, evaluator), evaluator)
+            for rank, node in enumerate(nodes):
+                setup = self._setup(rank, node, lesson, way, evaluator.profile.nodes[node])
+                self._start(node, self._ground.entrance(node), setup)
+            self._answers(START_PATIENCE_S)
+            self._ground.settle({node: {} for node in nodes})
+        except BaseException:
+            self.close()
+            raise
+
+    def _setup(self, rank: int, node: str, lesson: Lesson, way: Ddp | Pipeline, times: Times) -> Setup:
+        place = self._ground.place(node)
+        assert isinstance(place, WatchedPlace)
+        return Setup(
+            lesson=lesson,
+            way=way,
+            rank=rank,
+            world=len(self._nodes),
+            store=Path(self._folder.name) / "store",
+            address=place.address,
+            times=times,
+            dilation=self._dilation,
+        )
+
+    def _start(self, node: str, entrance: Entrance | None, setup: Setup) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["palmette.runtime.warm", "crew"])
+        ours, theirs = context.Pipe()
+        process = context.Process(target=work, args=(entrance, setup, theirs), name=f"peer on {node}", daemon=True)
+        process.start()
+        theirs.close()
+        self._processes.append(process)
+        self._lines.append(ours)
+
+    def step(self, split: tuple[int, ...] = (), *, send_data: bool = True) -> float:
+        """The emulated seconds of the next step: from the first worker's beginning to the last one's end."""
+        order = Order(len(self.losses), split, send_data)
+        for line in self._lines:
+            line.send(order)
+        done: list[Done] = self._answers(STEP_PATIENCE_S)
+        self.losses.append(sum(each.loss for each in done))
+        wall_s = max(each.ended_s for each in done) - min(each.began_s for each in done)
+        return wall_s / self._dilation
+
+    def _answers(self, patience_s: float) -> list[Any]:
+        until, answers = time.monotonic() + patience_s, []
+        for node, line in zip(self._nodes, self._lines, strict=True):
+            if not line.poll(max(0.0, until - time.monotonic())):
+                raise TimeoutError(f"the peer's worker on {node} has not answered within {patience_s:g} s")
+            try:
+                answers.append(line.recv())
+            except EOFError:
+                raise RuntimeError(f"the peer's worker on {node} is gone") from None
+            if isinstance(answers[-1], Failed):
+                raise RuntimeError(f"the peer's worker on {node}: {answers[-1].reason}")
+        return answers
+
+    def close(self) -> None:
+        """End the processes."""
+        for line in self._lines:
+            with contextlib.suppress(OSError):
+                line.send(None)
+        for process in self._processes:
+            process.join(3.0)
+            if process.is_alive():
+                process.kill()
+                process.join()
+        for line in self._lines:
+            line.close()
+        self._ground.close()
+        self._folder.cleanup()
+
+
+def work(entrance: Entrance | None, setup: Setup, line: Connection[Any, Any]) -> None:
+    """The life of a worker's process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends all
+    try:
+        assert entrance is not None
+        entrance()
+        os.environ["GLOO_SOCKET_IFNAME"] = interface_with(setup.address)
+        torch.set_num_threads(1)
+        store = dist.FileStore(str(setup.store), setup.world)
+        dist.init_process_group("gloo", store=store, rank=setup.rank, world_size=setup.world, timeout=GLOO_PATIENCE)
+        trainer = DdpTrainer(setup) if isinstance(setup.way, Ddp) else PipelineTrainer(setup)
+        line.send("ready")
+        while (order := line.recv()) is not None:
+            line.send(trainer.step(order))
+    except EOFError:
+        os._exit(1)  # whoever started it is gone
+    except BaseException:  # noqa: BLE001  (told to the parent, which ends the run)
+        line.send(Failed(traceback.format_exc(limit=-4)))
+        os._exit(1)
+    os._exit(0)  # gloo's threads may still wait
+
+
+def interface_with(address: str) -> str:
+    """An interface of this namespace that has the node's address; gloo takes names of interfaces, not addresses.
+
+    The testbed gives the address to the loopback device, where gloo would find 127.0.0.1 first.
+    """
+    name = next(name for _, name in socket.if_nameindex() if name.startswith("link"))
+    # It fails if another crew was here before.
+    subprocess.run(["ip", "address", "add", f"{address}/32", "dev", name], check=False, capture_output=True)
+    return name

@@ -1,0 +1,90 @@
+"""How fast planners are, as JSON: ``python -m benchmarks.planner`` from the project's root."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from typing import Any
+
+import palmette as pt
+from benchmarks.evaluator.timing import yardstick_s
+from benchmarks.planner import cases
+from palmette.spec.cluster import Cluster
+from palmette.spec.plan import Plan
+from palmette.spec.profile import Profile
+
+TURNS = 5
+RIVALS = ("all-device", "all-edge", "all-cloud", "jointdnn", "jointdnn+", "jalad", "hiertrain")
+World = tuple[Profile, Cluster]
+
+
+def planned(strategy: str, world: World, batch: int = 128, **options: Any) -> Plan:
+    profile, cluster = world
+    return pt.plan(strategy, profile=profile, cluster=cluster, batch=batch, **options)
+
+
+def hiertrain() -> dict[str, Any]:
+    """The exact search against Algorithm 1, and large batches against small ones, in turns."""
+    worlds = {"benchmarks.planner": cases.three_tiers(), "benchmarks.evaluator": cases.other_three_tiers()}
+    return {name: against_algorithm_1(world) for name, world in worlds.items()}
+
+
+def against_algorithm_1(world: World) -> dict[str, Any]:
+    planned("hiertrain", world)  # whatever is done once is done
+    ours: dict[int, list[float]] = {128: [], 4096: []}
+    for _ in range(TURNS):
+        for batch, seconds in ours.items():
+            seconds.append(planned("hiertrain", world, batch).plan_s or 0.0)
+    theirs = planned("hiertrain", world, method="lp")
+    exact = planned("hiertrain", world)
+    medians = {batch: statistics.median(seconds) for batch, seconds in ours.items()}
+    return {
+        "layers": cases.LAYERS,
+        "algorithm_1_plan_s": round(theirs.plan_s or 0.0, 4),
+        "exact_plan_s": {batch: round(each, 4) for batch, each in medians.items()},
+        "times_faster_than_algorithm_1": round((theirs.plan_s or 0.0) / medians[128], 1),
+        "batch_4096_over_128": round(medians[4096] / medians[128], 2),
+        "algorithm_1_T_total_s": theirs.decision["iteration_s"],
+        "exact_T_total_s": exact.decision["iteration_s"],
+    }
+
+
+def hybrid(world: World) -> dict[str, Any]:
+    """Seconds of a planning, what it found, and what the rivals have."""
+    rivals = {}
+    for name in RIVALS:
+        try:
+            plan = planned(name, world)
+        except pt.PalmetteError:
+            continue
+        rivals[name] = {"iteration_s": plan.estimate.iteration_s, "plan_s": plan.plan_s}  # type: ignore[union-attr]
+    plan = planned("hybrid", world)
+    return {
+        "nodes": len(world[1].nodes),
+        "sources": len(world[1].sources()),
+        "plan_s": round(plan.plan_s or 0.0, 3),
+        "iteration_s": plan.estimate.iteration_s,  # type: ignore[union-attr]
+        "lower_bound_s": plan.decision["lower_bound"],
+        "gap": round(plan.decision["gap"], 4),
+        "prices": plan.decision["prices"],
+        "rivals": rivals,
+    }
+
+
+def main() -> None:
+    """Print all figures."""
+    worlds = {
+        "3 nodes": cases.three_tiers(),
+        "50 nodes, 1 source": cases.fleet(1),
+        "50 nodes, 40 sources": cases.fleet(40),
+    }
+    result = {
+        "hiertrain": hiertrain(),
+        "hybrid": {name: hybrid(world) for name, world in worlds.items()},
+        "yardstick_ns": round(yardstick_s() * 1e9, 1),
+    }
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""What a Python program needs: load files, make plans, price them. Imports what it needs when it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from palmette.errors import Fault, InputError
+
+if TYPE_CHECKING:
+    from palmette.cost.memory import Optimizer
+    from palmette.runtime.job import Outcome
+    from palmette.spec.cluster import Cluster
+    from palmette.spec.estimate import Estimate
+    from palmette.spec.goal import Goal
+    from palmette.spec.plan import Plan
+    from palmette.spec.profile import Profile
+
+File = str | PathLike[str]
+MOST_SAMPLES = 10**12
+
+
+def load_cluster(path: File) -> Cluster:
+    """Read a ``cluster.yaml``; nodes that name hardware of the catalogue get its memory and power.
+
+    Raises:
+        InputError: the file cannot be read or describes no cluster; holds every fault.
+    """
+    from palmette.spec.cluster import Cluster
+    from palmette.spec.files import load
+    from palmette.zoo.equip import equipped
+
+    return equipped(load(Cluster, path), str(path))
+
+
+def load_profile(path: File) -> Profile:
+    """Read a ``profile.json``.
+
+    Raises:
+        InputError: the file cannot be read or holds no profile; holds every fault.
+    """
+    from palmette.spec.files import load
+    from palmette.spec.profile import Profile
+
+    return load(Profile, path)
+
+
+def load_plan(path: File) -> Plan:
+    """Read a ``plan.json``; nodes of the cluster that it carries are completed as in ``load_cluster``.
+
+    Raises:
+        InputError: the file cannot be read or holds no plan; holds every fault.
+    """
+    from palmette.spec.files import load
+    from palmette.spec.plan import Plan
+    from palmette.zoo.equip import equipped
+
+    plan = load(Plan, path)
+    if plan.inputs is None or plan.inputs.cluster is None:
+        return plan
+    inputs = plan.inputs.model_copy(update={"cluster": equipped(plan.inputs.cluster, f"{path}: inputs.cluster")})
+    return plan.model_copy(update={"inputs": inputs})
+
+
+def plan(
+    strategy: str,
+    *,
+    profile: Profile,
+    cluster: Cluster,
+    batch: int = 32,
+    goal: str | Goal | None = None,
+    optimizer: Optimizer = "sgd",
+    seed: int = 0,
+    **options: Any,
+) -> Plan:
+    """The plan of a strategy: who computes which layers on which samples, and what it costs.
+
+    ``goal`` is what to minimise (``"time"``, ``"energy"``, ``"power"``, ``"edp"``, a weighted sum such as
+    ``"0.3*time+0.7*energy"``, or a ``Goal`` with deadlines); each strategy has its own default. ``options`` are
+    the strategy's own.
+
+    Raises:
+        InputError: an unknown strategy or option, or something that it needs is missing.
+        Infeasible: no plan can meet the goal.
+    """
+    from palmette.plan.making import configured, make_plan
+    from palmette.plan.strategy import Task
+    from palmette.spec.goal import Goal, parse_weights
+
+    chosen = configured(strategy, options)
+    if not isinstance(goal, Goal):
+        goal = Goal(weights=parse_weights(goal or chosen.default_goal))
+    if not 1 <= batch <= MOST_SAMPLES:
+        raise InputError(Fault("--batch", batch, f"expected at least 1 and at most {MOST_SAMPLES}"))
+    task = Task(profile=profile, cluster=cluster, batch=batch, goal=goal, optimizer=optimizer, seed=seed)
+    return make_plan(chosen, task)
+
+
+def estimate(
+    plan: Plan,
+    *,
+    profile: Profile | None = None,
+    cluster: Cluster | None = None,
+    optimizer: Optimizer = "sgd",
+    timeline: bool = False,
+) -> Estimate:
+    """What a plan costs: seconds and joules of an iteration and of the whole, and each node's part.
+
+    Profile and cluster are those that the plan carries unless they are given. ``timeline`` adds every operation
+    with its start and end.
+
+    Raises:
+        InputError: the plan carries no inputs and none are given, or it cannot be carried out; says all reasons.
+    """
+    from palmette.cost.estimate import estimate as price
+    from palmette.spec.plan import inputs_of
+
+    profile, cluster = inputs_of(plan, profile, cluster)
+    return price(plan, profile, cluster, optimizer=optimizer, timeline=timeline)
+
+
+def profile(
+    model: str, *, cluster: Cluster, on: Sequence[str] = (), input_shape: tuple[int, ...] | None = None
+) -> Profile:
+    """What a network's layers cost on each node: measured here for the nodes in ``on`` and those with ``host: local``,
+    predicted for those with ``hardware``.
+
+    Raises:
+        InputError: the network cannot be had, or a node can neither be measured nor predicted.
+    """
+    from palmette.measure.profiling import profile_network
+    from palmette.zoo.models import load_network
+
+    return profile_network(load_network(model, input_shape), cluster, on)
+
+
+def run(
+    plan: Plan, folder: File, *, profile: Profile | None = None, cluster: Cluster | None = None, **request: Any
+) -> Outcome:
+    """Train for real, as the plan says; ``folder`` is what the run leaves behind.
+
+    ``request`` are the fields of ``palmette.control.run.Request``: ``data``, ``iterations`` or ``epochs``, ``testbed``,
+    ``options`` and so on. A script that calls this guards its main part with ``if __name__ == "__main__"``, as
+    everywhere where processes are started.
+
+    Raises:
+        InputError: the plan cannot be carried out, or network, data or options do not fit.
+        RunError: it stopped before its end; the last checkpoint remains in the folder.
+    """
+    from palmette.control.run import Request, start
+    from palmette.spec.plan import inputs_of
+
+    known_profile, known_cluster = inputs_of(plan, profile, cluster)
+    running = start(plan, known_profile, known_cluster, Request(**request), Path(folder))
+    return running.run(lambda _: None, lambda _: None)

@@ -1,0 +1,86 @@
+"""The command line: the only place that prints.
+
+    app         the commands
+    planning    palmette plan STRATEGY, one command a strategy, made from its options
+    options     options that several commands take
+    show        tables for people
+    checking    palmette check
+
+``main`` turns every error into one line a fault on stderr and an exit code; nobody sees a traceback unless
+PALMETTE_DEBUG is set.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+
+from palmette.errors import PalmetteError, RunError
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without × still gets its table
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line; returns the exit code."""
+    try:
+        return _command(arguments)
+    except PalmetteError as error:
+        _say(str(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        _say("interrupted")
+        return 130
+    except BrokenPipeError:
+        _stop_writing()
+        return 1
+    except Exception as error:
+        if os.environ.get("PALMETTE_DEBUG"):
+            raise
+        if isinstance(error, OSError):
+            _say(f"cannot go on: {error.strerror or error}")
+            _stop_writing()
+            return 1
+        reason = " ".join(str(error).split())
+        _say(f"internal error: {type(error).__name__}: {reason}; set PALMETTE_DEBUG=1 to see where")
+        return 1
+
+
+def _command(arguments: Sequence[str]) -> int:
+    import typer
+
+    from palmette.cli.app import app
+
+    usage_error: type[Exception] = typer.BadParameter.__mro__[1]  # its base, whichever click typer stands on
+    if sys.stdout is None:
+        raise RunError("nobody can read the output: stdout is closed")
+    try:
+        code = typer.main.get_command(app).main(list(arguments), prog_name="palmette", standalone_mode=False)
+    except usage_error as error:
+        text = error.format_message()  # type: ignore[attr-defined]
+        if text.startswith("Usage:"):  # no command given: its help
+            print(text, file=sys.stderr)
+        else:
+            _say(text)
+        return 2
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    sys.stdout.flush()
+    return code if isinstance(code, int) else 0
+
+
+def _stop_writing() -> None:
+    """Let what is left in stdout's buffer go nowhere, so that the interpreter does not fail on it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _say(text: str) -> None:
+    """Print an error, each of its lines as one line."""
+    for line in text.splitlines():
+        print(f"palmette: {line}", file=sys.stderr)

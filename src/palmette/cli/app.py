@@ -1,0 +1,317 @@
+"""The commands. Each imports what it needs when it is called, so that ``--help`` is quick."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from palmette.cli import options as opt
+from palmette.cli.planning import Strategies, parsed_goal
+from palmette.errors import Infeasible, InputError, PalmetteError
+
+app = typer.Typer(
+    name="palmette",
+    help="Train deep networks across phones, edge servers and the cloud, in the least time or the least energy.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(
+    typer.Typer(
+        cls=Strategies,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        help="Decide who computes what: a command for each strategy.\n\n"
+        "Example: palmette plan all-edge --profile profile.json --cluster cluster.yaml -o plan.json",
+    ),
+    name="plan",
+)
+
+_reproduce = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="A paper's figures, beside what it claims.")
+app.add_typer(_reproduce, name="reproduce")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(version("palmette"))
+        raise typer.Exit
+
+
+@app.callback()
+def _palmette(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def profile(
+    model: Annotated[str, typer.Argument(help="A network of the zoo, or package.module:callable.")],
+    cluster: opt.ClusterFile,
+    on: Annotated[list[str] | None, typer.Option("--on", help="A node that this machine stands for.")] = None,
+    input_shape: Annotated[str | None, typer.Option("--input-shape", help="Such as 3,32,32.")] = None,
+    output: opt.Output = None,
+    json_: opt.Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+) -> None:
+    """Measure a network's layers here, and predict them for the hardware of the other nodes.
+
+    Example: palmette profile lenet5 --cluster cluster.yaml --on phone -o profile.json
+    """
+    import palmette as pt
+    from palmette.cli.profiling import measured, parsed_shape, show_profile
+    from palmette.spec.files import write_text
+
+    made = measured(model, pt.load_cluster(cluster), on or [], parsed_shape(input_shape), quiet or json_)
+    if output is not None:
+        write_text(output, made.to_json())
+    if json_:
+        print(made.to_json(), end="")
+    else:
+        show_profile(made)
+
+
+@app.command()
+def estimate(
+    plan: Annotated[Path, typer.Argument(help="The plan (JSON).")],
+    profile: opt.AnyProfileFile = None,
+    cluster: opt.AnyClusterFile = None,
+    optimizer: opt.OptimizerName = "sgd",
+    timeline: Annotated[bool, typer.Option("--timeline", help="Add every operation with start and end.")] = False,
+    json_: opt.Json = False,
+) -> None:
+    """Price a plan: time, energy, traffic and memory.
+
+    Example: palmette estimate plan.json --profile profile.json --cluster cluster.yaml --timeline
+    """
+    import palmette as pt
+    from palmette.cli.show import show_estimate
+    from palmette.cost.memory import known_optimizer
+
+    with opt.naming(plan, "phases"):
+        priced = pt.estimate(
+            pt.load_plan(plan),
+            profile=pt.load_profile(profile) if profile else None,
+            cluster=pt.load_cluster(cluster) if cluster else None,
+            optimizer=known_optimizer(optimizer),
+            timeline=timeline,
+        )
+    if json_:
+        _print_json(priced.model_dump(mode="json", exclude=None if timeline else {"timeline"}))
+    else:
+        show_estimate(priced)
+
+
+@app.command()
+def program(
+    plan: Annotated[Path, typer.Argument(help="The plan (JSON).")],
+    node: Annotated[str, typer.Option("--node", help="Whose program to print.", show_default=False)],
+    profile: opt.AnyProfileFile = None,
+    cluster: opt.AnyClusterFile = None,
+) -> None:
+    """Print what a node's worker does in an iteration.
+
+    Example: palmette program plan.json --node phone
+    """
+    import palmette as pt
+    from palmette.cli.programs import programs_of
+
+    print(
+        programs_of(
+            pt.load_plan(plan),
+            node,
+            pt.load_profile(profile) if profile else None,
+            pt.load_cluster(cluster) if cluster else None,
+        )
+    )
+
+
+@app.command()
+def run(
+    plan: Annotated[Path | None, typer.Argument(help="The plan (JSON).", show_default=False)] = None,
+    profile: opt.AnyProfileFile = None,
+    cluster: opt.AnyClusterFile = None,
+    data: Annotated[str, typer.Option("--data", help="digits, cifar10:FOLDER or package.module:callable.")] = "digits",
+    iterations: Annotated[int | None, typer.Option("--iterations", min=1, help="How many batches.")] = None,
+    epochs: Annotated[int | None, typer.Option("--epochs", min=1, help="How many passes over the data.")] = None,
+    optimizer: opt.OptimizerName = "sgd",
+    lr: Annotated[float | None, typer.Option("--lr", help="The learning rate; each optimizer has its default.")] = None,
+    seed: opt.Seed = 0,
+    testbed: Annotated[
+        str, typer.Option("--testbed", help="paced or namespaces emulate the cluster; none is as fast as it gets.")
+    ] = "paced",
+    dilation: Annotated[
+        float | None, typer.Option("--dilation", min=1, help="Stretch emulated time; chosen if not given.")
+    ] = None,
+    init: Annotated[Path | None, typer.Option("--init", help="Start from these weights (safetensors).")] = None,
+    freeze: Annotated[
+        list[str] | None, typer.Option("--freeze", help="Weights that stay as they are, such as 'conv1.*'.")
+    ] = None,
+    dtype: Annotated[str, typer.Option("--dtype", help="float32 or float64.")] = "float32",
+    mixed_precision: Annotated[bool, typer.Option("--mixed-precision", help="Compute in bfloat16.")] = False,
+    input_shape: Annotated[str | None, typer.Option("--input-shape", help="Such as 3,32,32.")] = None,
+    resume: Annotated[Path | None, typer.Option("--resume", help="Go on with the run in this folder.")] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder that the run leaves behind.")] = Path(
+        "run"
+    ),
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing unless it fails.")] = False,
+) -> None:
+    """Train for real, as the plan says.
+
+    Example: palmette run plan.json --data digits --iterations 20 --seed 0 -o run
+    """
+    import palmette as pt
+    from palmette.cli.profiling import parsed_shape
+    from palmette.cli.running import carry_out, options, plan_given
+    from palmette.control.run import Request, start
+    from palmette.control.run import resume as resumed
+    from palmette.cost.memory import known_optimizer
+    from palmette.spec.plan import inputs_of
+
+    if resume is not None:
+        carry_out(resumed(resume), resume, quiet)
+        return
+    known = pt.load_plan(plan_given(plan))
+    for_profile, for_cluster = inputs_of(
+        known, pt.load_profile(profile) if profile else None, pt.load_cluster(cluster) if cluster else None
+    )
+    request = Request(
+        data=data,
+        iterations=iterations,
+        epochs=epochs,
+        testbed=testbed,
+        dilation=dilation,
+        input_shape=parsed_shape(input_shape),
+        init=None if init is None else str(init),
+        options=options(known_optimizer(optimizer), lr, seed, dtype, mixed_precision, tuple(freeze or ())),
+    )
+    carry_out(start(known, for_profile, for_cluster, request, output), output, quiet)
+
+
+@app.command()
+def compare(
+    profile: opt.ProfileFile,
+    cluster: opt.ClusterFile,
+    batch: opt.Batch = 32,
+    goal: opt.GoalText = "time",
+    iteration_deadline: opt.IterationDeadline = None,
+    json_: opt.Json = False,
+) -> None:
+    """Price the plans of every strategy that applies, best first.
+
+    Example: palmette compare --profile profile.json --cluster cluster.yaml --goal energy
+    """
+    import palmette as pt
+    from palmette.cli.show import show_comparison
+    from palmette.plan import strategies
+    from palmette.plan.choice import ranked
+
+    known_profile, known_cluster = pt.load_profile(profile), pt.load_cluster(cluster)
+    wanted = parsed_goal(goal or "time", None, iteration_deadline, None)
+    plans, skipped = [], {}
+    for name in strategies():
+        try:
+            plans.append(pt.plan(name, profile=known_profile, cluster=known_cluster, batch=batch, goal=wanted))
+        except PalmetteError as error:
+            skipped[name] = error
+    if not plans:
+        with opt.naming(cluster, "nodes"):
+            _none_applies(skipped)
+    plans = ranked(plans, wanted)
+    if json_:
+        rows: list[dict[str, Any]] = [
+            made.model_dump(mode="json", include={"strategy", "estimate", "decision", "plan_s"}) for made in plans
+        ]
+        rows += [{"strategy": name, "skipped": str(reason)} for name, reason in skipped.items()]
+        _print_json({"strategies": rows})
+    else:
+        show_comparison(plans, {name: str(reason) for name, reason in skipped.items()})
+
+
+def _none_applies(skipped: dict[str, PalmetteError]) -> NoReturn:
+    """Refuse a comparison of nothing: a goal that none can meet, else what is wrong with the input."""
+    if any(isinstance(error, Infeasible) for error in skipped.values()):
+        raise Infeasible("\n".join(f"{name}: {error}" for name, error in skipped.items()))
+    faults = [fault for error in skipped.values() if isinstance(error, InputError) for fault in error.faults]
+    raise InputError({str(fault): fault for fault in faults}.values())
+
+
+@app.command()
+def strategies(json_: opt.Json = False) -> None:
+    """List the strategies, one line each.
+
+    Example: palmette strategies
+    """
+    from palmette.plan import strategies as known
+
+    if json_:
+        _print_json({"strategies": [{"name": kind.name, "summary": kind.summary} for kind in known().values()]})
+        return
+    wide = max(map(len, known()))
+    for kind in known().values():
+        print(f"{kind.name:{wide}}  {kind.summary}")
+
+
+@app.command()
+def hardware(json_: opt.Json = False) -> None:
+    """List the hardware that a cluster file may name.
+
+    Example: palmette hardware
+    """
+    from dataclasses import asdict
+
+    from palmette.cli.profiling import show_hardware
+    from palmette.zoo.hardware import hardware as entry
+    from palmette.zoo.hardware import names
+
+    if json_:
+        _print_json({"hardware": [asdict(entry(name)) for name in names()]})
+    else:
+        show_hardware([entry(name) for name in names()])
+
+
+@_reproduce.command("hiertrain")
+def reproduce_hiertrain(
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for figures and numbers.")] = Path(
+        "hiertrain"
+    ),
+    batch: Annotated[int, typer.Option("--batch", min=1, help="Samples of one iteration.")] = 128,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not say what is being worked on.")] = False,
+) -> None:
+    """HierTrain's Figs. 7 to 11 and Table II, on its machines as the catalogue knows them.
+
+    Example: palmette reproduce hiertrain -o figures
+    """
+    from palmette.cli.reproducing import reproduce_hiertrain as carry_out
+
+    carry_out(output, batch, quiet)
+
+
+@app.command()
+def check(files: Annotated[list[Path], typer.Argument(help="Clusters, profiles, plans.")]) -> None:
+    """Validate files of any kind.
+
+    Example: palmette check cluster.yaml profile.json plan.json
+    """
+    from palmette.cli.checking import checked
+
+    wrong, right = [], []
+    for file in files:
+        try:
+            right.append(f"{file}: {checked(file)}")
+        except InputError as error:
+            wrong += error.faults
+    if wrong:
+        raise InputError(wrong)
+    print("\n".join(right))
+
+
+def _print_json(data: Any) -> None:
+    print(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False))

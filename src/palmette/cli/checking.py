@@ -1,0 +1,58 @@
+"""What kind of file it is, and whether it is right."""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+from pathlib import Path
+from typing import Any
+
+from palmette.api import load_cluster
+from palmette.cost.check import check
+from palmette.cost.estimate import evaluator
+from palmette.errors import Fault, InputError, expected_name
+from palmette.spec.document import Document
+from palmette.spec.files import read, validated
+from palmette.spec.plan import Plan
+from palmette.spec.profile import Profile
+
+FORMATS: dict[str, type[Document]] = {
+    "palmette.plan/1": Plan,
+    "palmette.profile/1": Profile,
+}
+
+
+def checked(path: Path) -> str:
+    """What a file holds, in a few words, if all is well with it.
+
+    Raises:
+        InputError: it cannot be read, is of no known kind, or has faults; holds all of them.
+    """
+    data = read(path)
+    if "format" not in data:
+        cluster = load_cluster(path)
+        return f"a cluster of {_many(cluster.nodes, 'node')} and {_many(cluster.links, 'link')}"
+    return _described(validated(_kind(data, str(path)), data, str(path)), str(path))
+
+
+def _kind(data: dict[str, Any], file: str) -> type[Document]:
+    kind = data["format"]
+    if not isinstance(kind, str) or kind not in FORMATS:
+        raise InputError(Fault("format", kind, expected_name(str(kind), "format", list(FORMATS)), file))
+    return FORMATS[kind]
+
+
+def _described(document: Document, file: str) -> str:
+    if isinstance(document, Profile):
+        nodes = ", ".join(document.nodes) or "no node"
+        return f"a profile of {document.model}: {_many(document.layers, 'layer')} on {nodes}"
+    assert isinstance(document, Plan)
+    given = document.inputs
+    if given is not None and given.cluster is not None and given.profile is not None:
+        wrong = check(document, evaluator(given.profile, given.cluster))
+        if wrong:
+            raise InputError(Fault(fault.field, fault.value, fault.expected, file) for fault in wrong)
+    return f"a plan of {document.strategy} for {document.model}: {_many(document.phases, 'phase')}"
+
+
+def _many(things: Sized, word: str) -> str:
+    return f"{len(things)} {word}" if len(things) == 1 else f"{len(things)} {word}s"

@@ -1,0 +1,149 @@
+"""``palmette plan STRATEGY``: a command for each strategy, with the options that all take and its own.
+
+The commands are made when ``plan`` is called, so that ``palmette --help`` need not load any strategy.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+from typer.core import TyperGroup
+
+from palmette.cli import options as opt
+from palmette.errors import InputError
+
+# The options of all planners in the order of the help; required ones first.
+COMMON: dict[str, tuple[Any, Any]] = {
+    "profile": (opt.ProfileFile, inspect.Parameter.empty),
+    "cluster": (opt.ClusterFile, inspect.Parameter.empty),
+    "batch": (opt.Batch, 32),
+    "goal": (opt.GoalText, None),
+    "deadline": (opt.Deadline, None),
+    "iteration_deadline": (opt.IterationDeadline, None),
+    "loss": (opt.Loss, None),
+    "optimizer": (opt.OptimizerName, "sgd"),
+    "seed": (opt.Seed, 0),
+    "json_": (opt.Json, False),
+    "output": (opt.Output, None),
+}
+
+
+class Strategies(TyperGroup):
+    """The group ``plan``, whose commands are the strategies."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Every strategy's name."""
+        from palmette.plan import strategies
+
+        return list(strategies())
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of one strategy; an unknown one is an error that names the nearest."""
+        from palmette.plan import find
+
+        return typer.main.get_command(_app(find(cmd_name)))
+
+
+def _app(kind: Any) -> typer.Typer:
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    example = f"palmette plan {kind.name} --profile profile.json --cluster cluster.yaml -o plan.json"
+    app.command(
+        kind.name, short_help=kind.summary, help=f"{kind.summary[0].upper()}{kind.summary[1:]}.\n\nExample: {example}"
+    )(_command(kind))
+    return app
+
+
+def _command(kind: Any) -> Callable[..., None]:
+    own = _own_options(kind)
+
+    def command(**given: Any) -> None:
+        make(kind.name, {name: given.pop(name) for name in own}, **given)
+
+    parameters = COMMON | own
+    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            for name, (annotation, default) in parameters.items()
+        ]
+    )
+    command.__annotations__ = {name: annotation for name, (annotation, _) in parameters.items()}
+    return command
+
+
+def _own_options(kind: Any) -> dict[str, tuple[Any, Any]]:
+    hints = get_type_hints(kind)
+    own = {}
+    for option in fields(kind):
+        default = inspect.Parameter.empty if option.default is MISSING else option.default
+        words = option.name.replace("_", "-")
+        flag = f"--{words}/--no-{words}" if default is True else f"--{words}"
+        told = typer.Option(flag, help=option.metadata.get("help", ""))
+        annotation = Annotated.__class_getitem__((hints[option.name], told))  # type: ignore[attr-defined]
+        own[option.name] = (annotation, default)
+    return own
+
+
+def make(  # one argument an option
+    name: str,
+    own: dict[str, Any],
+    *,
+    profile: Path,
+    cluster: Path,
+    batch: int,
+    goal: str | None,
+    deadline: str | None,
+    iteration_deadline: str | None,
+    loss: float | None,
+    optimizer: str,
+    seed: int,
+    json_: bool,
+    output: Path | None,
+) -> None:
+    """Make a plan and print it, or write it to a file."""
+    import palmette as pt
+    from palmette.cli.show import show_plan
+    from palmette.cost.memory import known_optimizer
+    from palmette.plan import find
+    from palmette.spec.files import write_text
+
+    with opt.naming(cluster, "nodes"):
+        made = pt.plan(
+            name,
+            profile=pt.load_profile(profile),
+            cluster=pt.load_cluster(cluster),
+            batch=batch,
+            goal=parsed_goal(goal or find(name).default_goal, deadline, iteration_deadline, loss),
+            optimizer=known_optimizer(optimizer),
+            seed=seed,
+            **own,
+        )
+    if output is not None:
+        write_text(output, made.to_json())
+    if json_:
+        print(made.to_json(), end="")
+    else:
+        show_plan(made)
+
+
+def parsed_goal(text: str, deadline: str | None, iteration_deadline: str | None, loss: float | None) -> Any:
+    """The goal that options describe.
+
+    Raises:
+        InputError: one of them cannot be read.
+    """
+    from palmette.errors import Fault
+    from palmette.spec.goal import Goal, parse_weights
+
+    if loss is not None and not 0 < loss < float("inf"):
+        raise InputError(Fault("--loss", loss, "expected a number above 0"))
+    return Goal(
+        weights=parse_weights(text),
+        deadline_s=opt.seconds("--deadline", deadline),
+        iteration_deadline_s=opt.seconds("--iteration-deadline", iteration_deadline),
+        loss=loss,
+    )

@@ -1,0 +1,171 @@
+"""``palmette run`` as people see it: a progress bar while it runs, a table when it is done."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import cast
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from palmette.cli.show import console, energy, time
+from palmette.control.run import Running
+from palmette.cost.memory import Optimizer
+from palmette.errors import Fault, InputError, RunError
+from palmette.runtime.job import Outcome, Update
+from palmette.runtime.options import LEARNING_RATES, Dtype, Options
+from palmette.runtime.training import Training
+
+
+def plan_given(path: Path | None) -> Path:
+    """The plan's file.
+
+    Raises:
+        InputError: there is none, and nothing to resume.
+    """
+    if path is None:
+        raise InputError(Fault("PLAN", "missing", "expected a plan file, or --resume DIR"))
+    return path
+
+
+def options(
+    optimizer: Optimizer, lr: float | None, seed: int, dtype: str, mixed_precision: bool, freeze: tuple[str, ...]
+) -> Options:
+    """The options of a training.
+
+    Raises:
+        InputError: one of them is out of its range.
+    """
+    if dtype not in ("float32", "float64"):
+        raise InputError(Fault("--dtype", dtype, "expected float32 or float64"))
+    rate = LEARNING_RATES[optimizer] if lr is None else lr
+    if not 0 < rate < float("inf"):
+        raise InputError(Fault("--lr", lr, "expected a number above 0"))
+    if seed < 0:
+        raise InputError(Fault("--seed", seed, "expected 0 or more"))
+    return Options(
+        optimizer=optimizer,
+        lr=rate,
+        seed=seed,
+        dtype=cast("Dtype", dtype),
+        mixed_precision=mixed_precision,
+        freeze=freeze,
+    )
+
+
+def carry_out(running: Running, folder: Path, quiet: bool) -> int:
+    """Run, and show what happens; returns the exit code."""
+    if running.finished:
+        if not quiet:
+            print(f"{folder}: this run has ended, nothing is left to do")
+        return 0
+    try:
+        with _own_signals(), _watched(quiet) as watch:
+            outcome = running.run(watch, _stop_on_signals)
+    except RunError as error:
+        raise RunError(f"{error}; go on with: palmette run --resume {folder}") from None
+    if not quiet:
+        show_outcome(outcome, running)
+    if outcome.ended == "stopped":
+        raise RunError(f"stopped after {outcome.iterations} iterations; go on with: palmette run --resume {folder}")
+    return 0
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Give back what Ctrl-C did before when the run is over."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stop_on_signals(training: Training) -> None:
+    """Let the first Ctrl-C end the run in good order; the second ends it at once."""
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        training.stop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.default_int_handler)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+
+
+@contextmanager
+def _watched(quiet: bool) -> Iterator[Callable[[Update], None]]:
+    screen = Console(stderr=True)
+    if quiet or not screen.is_terminal:
+        yield lambda _: None
+        return
+    columns = (
+        TextColumn("epoch {task.fields[epoch]}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("loss {task.fields[loss]:.4f}  {task.fields[speed]:.0f} samples/s  {task.fields[judged]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=screen) as progress:
+        task = progress.add_task("run", total=None, epoch=0, loss=0.0, speed=0.0, judged="")
+        samples = 0
+
+        def watch(update: Update) -> None:
+            nonlocal samples
+            if update.judgement is not None:
+                progress.update(task, judged=f"accuracy {update.judgement.accuracy:.1%}")
+                return
+            samples += update.samples
+            speed = samples / update.wall_s if update.wall_s else 0.0
+            progress.update(
+                task,
+                total=update.iterations,
+                completed=update.iteration,
+                epoch=update.epoch,
+                loss=update.loss,
+                speed=speed,
+            )
+
+        yield watch
+
+
+def _times(outcome: Outcome, running: Running) -> list[tuple[str, float, float]]:
+    """What was measured, and its estimate."""
+    found = outcome.measured.get(outcome.phase)
+    rows = []
+    if found is not None and found.iteration_s is not None:
+        rows.append(("an iteration", found.iteration_s, running.estimate_s(outcome)))
+    if found is not None and found.epoch_s is not None and found.estimate_epoch_s is not None:
+        rows.append(("an epoch", found.epoch_s, found.estimate_epoch_s))
+    return rows
+
+
+def show_outcome(outcome: Outcome, running: Running) -> None:
+    """Print how long an iteration took beside the estimate, and what each node did with its time."""
+    out = console()
+    if outcome.judgement is not None:
+        out.print(f"accuracy on held-out data: {outcome.judgement.accuracy:.1%}, loss {outcome.judgement.loss:.4f}")
+    emulated = running.request.testbed != "none"
+    for what, measured, estimated in _times(outcome, running):
+        line = f"{what}: measured {time(measured)}"
+        if emulated and estimated:
+            line += f", estimated {time(estimated)} ({measured / estimated - 1:+.1%})"
+        out.print(line)
+    if emulated:
+        out.print(f"time dilation {outcome.dilation:g}")
+    if outcome.energy_j is not None and outcome.iterations:
+        out.print(f"energy: {energy(outcome.energy_j)} (modelled: declared power on the measured trace)")
+    table = Table("node", box=None, pad_edge=False)
+    for heading in ("computing", "sending", "waiting"):
+        table.add_column(heading, justify="right")
+    for node, seconds in outcome.node_seconds.items():
+        waiting = max(0.0, seconds["whole"] - seconds["computing"] - seconds["sending"])
+        table.add_row(node, time(seconds["computing"]), time(seconds["sending"]), time(waiting))
+    out.print(table)
+    out.print(f"{running.folder}")

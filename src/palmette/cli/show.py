@@ -1,0 +1,148 @@
+"""Tables for people: what a plan decides and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from palmette.spec.estimate import Estimate
+from palmette.spec.plan import Phase, Plan
+
+
+def console() -> Console:
+    """Where results go; wide enough for a table where nobody looks.
+
+    Text is printed as it stands: a node may be called ``[edge]``. What is to be bold is a ``Text``.
+    """
+    made = Console(markup=False, emoji=False)
+    return made if made.is_terminal else Console(width=120, markup=False, emoji=False)
+
+
+def time(seconds: float | None) -> str:
+    """A duration as people read it."""
+    if seconds is None:
+        return "–"
+    for unit, size in (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size * (1 if unit in ("s", "ms") else 2):
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs"
+
+
+def energy(joules: float | None) -> str:
+    """An energy as people read it."""
+    if joules is None:
+        return "–"
+    return (
+        f"{joules / 1000:.3g} kJ" if joules >= 1000 else f"{joules:.3g} J" if joules >= 1 else f"{joules * 1000:.3g} mJ"
+    )
+
+
+def size(many_bytes: float) -> str:
+    """A size as people read it."""
+    for unit, factor in (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10)):
+        if many_bytes >= factor:
+            return f"{many_bytes / factor:.3g} {unit}"
+    return f"{many_bytes:.0f} B"
+
+
+def show_plan(plan: Plan) -> None:
+    """Print a plan: its tree and what it costs."""
+    out = console()
+    out.print(Text.assemble((plan.strategy, "bold"), f" for {plan.model}, batch {plan.batch}"))
+    for number, phase in enumerate(plan.phases, 1):
+        label = f"phase {number}" if len(plan.phases) > 1 else "the tree"
+        out.print(_tree(phase, f"{label} ({phase.sync})"))
+    if plan.estimate is not None:
+        show_estimate(plan.estimate)
+
+
+def _tree(phase: Phase, label: str) -> Tree:
+    tree = Tree(label)
+
+    def grow(branch: Tree, into: str | None) -> None:
+        for instance in phase.instances:
+            if instance.into == into:
+                first, last = instance.layers
+                share = "" if instance.cpu_share == 1 else f", {instance.cpu_share:.0%} CPU"
+                codec = "" if instance.codec == "none" else f", {instance.codec}"
+                layers = f"layers {first}–{last}" if first < last else f"layer {first}"
+                node = (instance.node, "bold")
+                twig = branch.add(Text.assemble(f"{instance.id}: {layers} on ", node, f"{share}{codec}"))
+                for source in phase.sources:
+                    if source.into == instance.id:
+                        twig.add(Text.assemble((f"{source.samples} samples from ", "dim"), source.node))
+                grow(twig, instance.id)
+
+    grow(tree, None)
+    return tree
+
+
+def show_estimate(estimate: Estimate) -> None:
+    """Print an estimate: the whole, and each node's part of an iteration."""
+    out = console()
+    line = f"an iteration: {time(estimate.iteration_s)}, {energy(estimate.iteration_j)}"
+    line += f"; an epoch: {time(estimate.epoch_s)}, {energy(estimate.epoch_j)}"
+    if estimate.total_s is not None:
+        line += f"; {estimate.epochs:g} epochs: {time(estimate.total_s)}, {energy(estimate.total_j)}"
+    out.print(line)
+    table = Table("node", box=None, pad_edge=False)
+    for heading in ("busy", "energy", "sent", "received", "peak memory"):
+        table.add_column(heading, justify="right")
+    for name, node in (estimate.nodes or {}).items():
+        table.add_row(
+            name,
+            time(node.busy_s),
+            energy(node.energy_j),
+            size(node.sent_bytes),
+            size(node.received_bytes),
+            size(node.peak_memory_bytes),
+        )
+    out.print(table)
+    if estimate.energy_source:
+        out.print(f"energy {estimate.energy_source}", style="dim")
+    if estimate.timeline:
+        show_timeline(estimate)
+
+
+def show_timeline(estimate: Estimate) -> None:
+    """Print every operation of an iteration with its start and end."""
+    table = Table("node", "instance", "op", box=None, pad_edge=False)
+    for heading in ("start", "end", "bytes"):
+        table.add_column(heading, justify="right")
+    for operation in estimate.timeline or ():
+        start, end = f"{operation.start_s:.6f} s", f"{operation.end_s:.6f} s"
+        carried = f"{operation.bytes:.0f}" if operation.bytes else ""
+        table.add_row(operation.node, operation.instance, operation.op, start, end, carried)
+    console().print(table)
+
+
+def show_comparison(plans: Sequence[Plan], skipped: dict[str, str]) -> None:
+    """Print plans beside one another, best first, and why the others were left out."""
+    table = Table("strategy", box=None, pad_edge=False)
+    for heading in ("iteration", "energy", "energy × time", "epoch"):
+        table.add_column(heading, justify="right")
+    table.add_column("nodes")
+    table.add_column("planned in", justify="right")
+    for plan in plans:
+        estimate = plan.estimate
+        assert estimate is not None, "make_plan prices every plan"
+        joules = estimate.iteration_j
+        product = "–" if joules is None else f"{joules * estimate.iteration_s:.3g} J·s"
+        nodes = ", ".join(dict.fromkeys(i.node for phase in plan.phases for i in phase.instances))
+        table.add_row(
+            plan.strategy,
+            time(estimate.iteration_s),
+            energy(joules),
+            product,
+            time(estimate.epoch_s),
+            nodes,
+            time(plan.plan_s),
+        )
+    out = console()
+    out.print(table)
+    for name, reason in skipped.items():
+        out.print(f"{name} does not apply: {reason.splitlines()[0]}", style="dim")

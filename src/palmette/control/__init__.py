@@ -1,0 +1,4 @@
+"""Plan, run, observe.
+
+run    from a plan file and options to a run, and what it leaves behind
+"""

@@ -1,0 +1,309 @@
+"""From a plan and options to a run: network and data are found, the ground is chosen, ``run.json`` is written."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from palmette.cost.check import check
+from palmette.cost.estimate import evaluator
+from palmette.cost.evaluate import Evaluator
+from palmette.errors import Fault, InputError, RunError, expected_name, one_line
+from palmette.runtime import checkpoint
+from palmette.runtime.engine import ProcessCrew
+from palmette.runtime.freezing import frozen
+from palmette.runtime.ground import BareGround, Ground
+from palmette.runtime.job import Job, Outcome, Update
+from palmette.runtime.options import Options
+from palmette.runtime.shares import own_data, shares_of
+from palmette.runtime.training import Training, refuse_unfit
+from palmette.runtime.worker import unshared
+from palmette.spec.cluster import Cluster
+from palmette.spec.files import read, validated, write_text
+from palmette.spec.plan import Inputs, Plan, inputs_of
+from palmette.spec.profile import Profile
+from palmette.testbed.namespaces import namespace_ground
+from palmette.testbed.paced import PacedGround
+from palmette.zoo.capture import load_state, state
+from palmette.zoo.data import DataSet, load_data
+from palmette.zoo.models import Network, load_network
+
+FORMAT = "palmette.run/1"
+MODELLED = "modelled: declared power of the nodes on the measured trace"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What a user asks of a run beside the plan."""
+
+    data: str = "digits"
+    iterations: int | None = None
+    epochs: int | None = None
+    testbed: str = "paced"
+    dilation: float | None = None
+    input_shape: tuple[int, ...] | None = None
+    init: str | None = None
+    options: Options = field(default_factory=Options)
+
+
+GROUNDS: dict[str, Callable[[float | None, Plan, Evaluator], Ground]] = {
+    "paced": lambda dilation, *_: PacedGround(dilation),
+    "namespaces": namespace_ground,
+    "none": lambda *_: BareGround(),
+}
+
+
+def start(plan: Plan, profile: Profile, cluster: Cluster, request: Request, folder: Path) -> Running:
+    """Make ready to run a plan from its beginning.
+
+    Raises:
+        InputError: the plan cannot be carried out, or network, data or options do not fit.
+    """
+    if request.iterations is not None and request.epochs is not None:
+        raise InputError(Fault("--epochs", request.epochs, "expected either --epochs or --iterations, not both"))
+    whole = plan.model_copy(update={"inputs": Inputs(cluster=cluster, profile=profile)})
+    return Running(whole, request, folder, None)
+
+
+def resume(folder: Path) -> Running:
+    """Make ready to go on with a run that was stopped.
+
+    Raises:
+        InputError: there is no such run, or nothing to go on from.
+    """
+    written = read(folder / "run.json")
+    plan = validated(Plan, written.get("plan"), str(folder / "run.json"))
+    request = _request(written.get("request"), str(folder / "run.json"))
+    found = checkpoint.last(folder / "checkpoints")
+    return Running(plan, request, folder, found, finished=written.get("ended") == "done")
+
+
+def _request(data: Any, file: str) -> Request:
+    try:
+        given = dict(data)
+        written = given.pop("options")
+        options = Options(**{**written, "freeze": tuple(written["freeze"])})
+        shape = given.pop("input_shape")
+        return Request(**given, input_shape=tuple(shape) if shape else None, options=options)
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        raise InputError(Fault("request", data, f"cannot be read: {error}", file)) from None
+
+
+class Running:
+    """A run that is ready to go, goes, and leaves its files behind; unless it is ``finished`` already."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        request: Request,
+        folder: Path,
+        resumed: checkpoint.Checkpoint | None,
+        *,
+        finished: bool = False,
+    ) -> None:
+        self.plan, self.request, self.folder, self.finished = plan, request, folder, finished
+        profile, cluster = inputs_of(plan, None, None)
+        self.evaluator = evaluator(profile, cluster, request.options.optimizer)
+        refuse_unrunnable(plan, self.evaluator)
+        ground = _ground(request, plan, self.evaluator)
+        self.network = _network(plan.model, request, profile)
+        data = load_data(request.data, self.network.input_shape)
+        refuse_unfit(self.network, data)
+        others = _own_data(plan, cluster, request.data, self.network)
+        refuse_few(plan, cluster, [data, *others.values()])
+        if resumed is not None:
+            _load(self.network, resumed.weights, str(folder))
+        elif request.init is not None:
+            _load(self.network, _weights(request.init), request.init)
+        _make(folder)
+        self._job = Job(
+            plan=plan,
+            evaluator=self.evaluator,
+            network=self.network,
+            data=data,
+            own_data=others,
+            options=replace(request.options, freeze=frozen(self.network.layers, request.options.freeze)),
+            folder=folder,
+            ground=ground,
+            hire=ProcessCrew,
+            iterations=request.iterations,
+            epochs=request.epochs,
+            resumed=resumed,
+        )
+
+    def run(self, watch: Callable[[Update], None], ready: Callable[[Training], None]) -> Outcome:
+        """Run; ``ready`` gets the training before it starts, so that it can be stopped.
+
+        Raises:
+            RunError: it stopped before its end; the last checkpoint remains.
+        """
+        training = Training(self._job, watch)
+        self._write(training.outcome, "running")
+        ready(training)
+        try:
+            outcome = training.run()
+        except BaseException as error:
+            self._write(training.outcome, str(error) or type(error).__name__)
+            raise
+        self._save_model()
+        self._write(outcome, outcome.ended)
+        return outcome
+
+    def estimate_s(self, outcome: Outcome) -> float:
+        """What the evaluator says of the iteration that was measured."""
+        return self.evaluator.price(self.plan.phases[outcome.phase]).iteration_s
+
+    def _save_model(self) -> None:
+        path = self.folder / "model.safetensors"
+        try:
+            save_file(unshared(state(self.network.layers)), path)
+        except (OSError, SafetensorError) as error:
+            raise RunError(f"{path}: cannot be written: {one_line(str(error))}") from None
+
+    def _write(self, outcome: Outcome, ended: str) -> None:
+        written = {
+            "format": FORMAT,
+            "ended": ended,
+            "iterations": outcome.iterations,
+            "iteration_s": outcome.iteration_s,
+            "estimate_s": self.estimate_s(outcome),
+            **_epoch_times(outcome),
+            "energy_j": outcome.energy_j if outcome.iterations else None,
+            "energy_source": MODELLED if outcome.energy_j is not None else None,
+            "accuracy": outcome.judgement.accuracy if outcome.judgement else None,
+            "dilation": outcome.dilation,
+            "testbed": self.request.testbed,
+            "seed": self.request.options.seed,
+            "nodes": outcome.node_seconds,
+            "request": asdict(self.request),
+            "versions": {
+                "palmette": version("palmette"),
+                "torch": str(torch.__version__),
+                "python": platform.python_version(),
+            },
+            "plan": self.plan.model_dump(mode="json"),
+        }
+        try:
+            write_text(self.folder / "run.json", json.dumps(written, indent=1) + "\n")
+        except InputError as error:
+            raise RunError(str(error)) from None
+
+
+def _epoch_times(outcome: Outcome) -> dict[str, float | None]:
+    """An epoch of federated averaging as it was and as the evaluator prices one with as many steps."""
+    found = outcome.measured.get(outcome.phase)
+    if found is None or found.estimate_epoch_s is None:
+        return {}
+    return {"epoch_s": found.epoch_s, "estimate_epoch_s": found.estimate_epoch_s}
+
+
+def refuse_unrunnable(plan: Plan, prices: Evaluator) -> None:
+    """Refuse a plan that cannot be carried out.
+
+    Raises:
+        InputError: says everything that stands against it.
+    """
+    wrong = check(plan, prices)
+    for k, phase in enumerate(plan.phases):
+        if phase.pruning > 0:
+            wrong.append(Fault(f"phases[{k}].pruning", phase.pruning, "pruned models cannot be run yet; expected 0"))
+    if wrong:
+        raise InputError(wrong)
+
+
+def _own_data(plan: Plan, cluster: Cluster, data: str, network: Network) -> dict[str, DataSet]:
+    """The data sets of nodes that do not share the run's, by name."""
+    phases = [phase for phase in plan.phases if phase.sync != "step"]
+    names = {name for phase in phases for name in own_data(phase, cluster, data).values()}
+    found = {name: load_data(name, network.input_shape) for name in sorted(names)}
+    for each in found.values():
+        refuse_unfit(network, each)
+    return found
+
+
+def refuse_few(plan: Plan, cluster: Cluster, data: Sequence[DataSet]) -> None:
+    """Refuse data of which a source under ``epoch`` or ``async`` would own nothing; the run's is the first.
+
+    Raises:
+        InputError: names the source.
+    """
+    sizes = {each.name: len(each.train) for each in data}
+    wrong = [
+        Fault(
+            f"phases[{k}].sources[{share.number}]",
+            share.data,
+            f"none of its {sizes[share.data]} samples is left for it",
+        )
+        for k, phase in enumerate(plan.phases)
+        if phase.sync != "step"
+        for share in shares_of(phase, cluster, data[0].name)
+        if not share.size(sizes[share.data])
+    ]
+    if wrong:
+        raise InputError(wrong)
+
+
+def _network(model: str, request: Request, profile: Profile) -> Network:
+    network = load_network(model, request.input_shape, seed=request.options.seed)
+    if len(network.layers) != len(profile.layers):
+        many = f"it has {len(network.layers)} layers, the profile {len(profile.layers)}"
+        raise InputError(Fault("model", model, f"{many}; expected a profile of this network"))
+    wrong = [
+        Fault(
+            f"profile.layers[{k}].parameter_bytes", known.parameter_bytes, f"{model}'s layer {layer.name} has weights"
+        )
+        for k, (layer, known) in enumerate(zip(network.layers, profile.layers, strict=True))
+        if known.parameter_bytes == 0 and any(weight.numel() for weight in layer.module.parameters())
+    ]
+    if wrong:  # where the profile knows of no weights, no replicas would agree on them
+        raise InputError(wrong)
+    for layer in network.layers:
+        layer.module.to(getattr(torch, request.options.dtype))
+    return network
+
+
+def _weights(file: str) -> dict[str, torch.Tensor]:
+    try:
+        return load_file(file)
+    except (OSError, SafetensorError) as error:
+        raise InputError(Fault("--init", file, f"cannot be read: {one_line(str(error))}")) from None
+
+
+def _load(network: Network, weights: Any, file: str) -> None:
+    own = state(network.layers)
+    wrong = [
+        Fault(
+            name,
+            "missing" if name not in weights else tuple(weights[name].shape),
+            f"expected {tuple(own[name].shape)}",
+            file,
+        )
+        for name in own
+        if name not in weights or weights[name].shape != own[name].shape
+    ]
+    if wrong:
+        raise InputError(wrong[:5])
+    load_state(network.layers, weights)
+
+
+def _ground(request: Request, plan: Plan, prices: Evaluator) -> Ground:
+    if request.testbed not in GROUNDS:
+        known = list(GROUNDS)
+        raise InputError(Fault("--testbed", request.testbed, expected_name(request.testbed, "testbed", known)))
+    return GROUNDS[request.testbed](request.dilation, plan, prices)
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(Fault("-o", str(folder), f"cannot be made: {error.strerror}")) from None

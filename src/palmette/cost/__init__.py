@@ -1,0 +1,15 @@
+"""The price of a plan: time, energy, memory. No torch.
+
+    sizes       bytes of layers
+    routes      how nodes reach one another
+    operations  what happens in an iteration, without times
+    sharing     transfers that share links, max-min fair
+    clock       plays calls and transfers
+    energy      joules of a node from its load
+    memory      bytes that a node holds at most
+    evaluate    prices phases: the evaluator that every strategy uses
+    check       whether a plan can be carried out
+    estimate    the estimate that files and users see
+
+``operations`` is also what the runtime compiles its programs from.
+"""

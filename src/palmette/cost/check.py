@@ -1,0 +1,137 @@
+"""Whether a plan can be carried out at all: everything that stands against it, each with its place in the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from palmette.cost.evaluate import Evaluator
+from palmette.cost.operations import replicated_layers
+from palmette.errors import Fault, expected_name
+from palmette.spec.plan import Phase, Plan
+from palmette.spec.units import ENERGY, SIZE
+
+_ROUNDING = 1 + 1e-9
+
+
+def check(plan: Plan, evaluator: Evaluator) -> list[Fault]:
+    """Everything that keeps a plan from being carried out on the evaluator's cluster with its profile."""
+    found: list[Fault] = []
+    for k, phase in enumerate(plan.phases):
+        faults = list(missing(phase, evaluator)) or list(forbidden(phase, evaluator))
+        found += [Fault(f"phases[{k}].{fault.field}", fault.value, fault.expected) for fault in faults]
+    return found or list(over_energy_limits(plan, evaluator))
+
+
+def missing(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
+    """Nodes, layers and ways between nodes that are not there."""
+    unknown = list(_unknown_nodes(phase, evaluator)) + list(_wrong_model(phase, evaluator))
+    yield from unknown
+    if not unknown:
+        yield from _unmeasured_nodes(phase, evaluator)
+        yield from _wrong_sources(phase, evaluator)
+        yield from _cut_off(phase, evaluator)
+
+
+def forbidden(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
+    """What a node may not give: raw data of a private source, more CPU than its limit, more memory than it has."""
+    places = {instance.id: instance.node for instance in phase.instances}
+    for k, source in enumerate(phase.sources):
+        owned = evaluator.cluster.nodes[source.node].source
+        if owned is not None and owned.private and places[source.into] != source.node:
+            expected = f"the source of {source.node} is private; expected its instance to run there"
+            yield Fault(f"sources[{k}].into", f"{source.into} on {places[source.into]}", expected)
+    for k, instance in enumerate(phase.instances):
+        limit = evaluator.cluster.nodes[instance.node].limits.cpu_share
+        if instance.cpu_share > limit * _ROUNDING:
+            expected = f"expected at most {limit:g}, the CPU limit of {instance.node}"
+            yield Fault(f"instances[{k}].cpu_share", instance.cpu_share, expected)
+    for node, peak in evaluator.peak_bytes(phase).items():
+        memory = evaluator.cluster.nodes[node].memory_bytes
+        if memory is not None and peak > memory:
+            expected = f"does not fit the memory of {node}, {SIZE.write(memory)}"
+            yield Fault("instances", f"{peak / 2**20:.1f} MiB on {node}", expected)
+
+
+def _unknown_nodes(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
+    known = list(evaluator.cluster.nodes)
+    named = [(f"sources[{k}].node", source.node) for k, source in enumerate(phase.sources)]
+    named += [(f"instances[{k}].node", instance.node) for k, instance in enumerate(phase.instances)]
+    named += [("server", phase.server)] if phase.server is not None else []
+    for field, name in named:
+        if name not in evaluator.cluster.nodes:
+            yield Fault(field, name, expected_name(name, "node", known))
+
+
+def _wrong_model(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
+    table = evaluator.profile.variant(phase.pruning)
+    if table is None:
+        ratios = ", ".join(["0", *evaluator.profile.variants])
+        yield Fault("pruning", phase.pruning, f"the profile has no such variant; expected one of {ratios}")
+    elif phase.depth != len(table.layers):
+        expected = f"the model has {len(table.layers)} layers; expected the last instance to end with the last"
+        yield Fault("instances", f"layers up to {phase.depth}", expected)
+
+
+def _unmeasured_nodes(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
+    table = evaluator.profile.variant(phase.pruning)
+    known = table.nodes if table else {}
+    used = [(f"instances[{k}].node", instance.node) for k, instance in enumerate(phase.instances)]
+    if phase.sync == "async":
+        used.append(("server", phase.meeting_node))
+    for field, name in used:
+        if name not in known:
+            yield Fault(field, name, f"the profile has no times for it, only for {', '.join(known) or 'no node'}")
+
+
+def _wrong_sources(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
+    taken: dict[str, int] = {}
+    for k, source in enumerate(phase.sources):
+        owned = evaluator.cluster.nodes[source.node].source
+        if owned is None:
+            yield Fault(f"sources[{k}].node", source.node, "owns no training data; expected a node with a source")
+            continue
+        taken[source.node] = taken.get(source.node, 0) + (source.epoch_samples or 0)
+        if taken[source.node] > owned.samples:
+            yield Fault(
+                f"sources[{k}].epoch_samples",
+                source.epoch_samples,
+                f"{source.node} owns {owned.samples} samples; expected at most as many",
+            )
+
+
+def _cut_off(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
+    places = {instance.id: instance.node for instance in phase.instances}
+    talks = [(f"sources[{k}].into", s.node, places[s.into]) for k, s in enumerate(phase.sources)]
+    for k, instance in enumerate(phase.instances):
+        if instance.into is not None:
+            talks.append((f"instances[{k}].into", instance.node, places[instance.into]))
+        if phase.sync != "step":
+            talks.append((f"instances[{k}].node", instance.node, phase.meeting_node))
+    if phase.sync == "step":
+        for run in replicated_layers(phase.instances, evaluator.routes):
+            meet = phase.instances[run.meet].node
+            talks += [(f"instances[{k}].node", phase.instances[k].node, meet) for k in run.replicas]
+    for field, a, b in dict.fromkeys(talks):
+        if evaluator.routes.between(a, b) is None:
+            yield Fault(field, f"{a} to {b}", "there is no path between them; expected nodes that links join")
+
+
+def over_energy_limits(plan: Plan, evaluator: Evaluator) -> Iterator[Fault]:
+    """Nodes that would use more energy than their limit: in the whole training, or in one iteration if unknown."""
+    limits = {name: node.limits.energy_j for name, node in evaluator.cluster.nodes.items()}
+    if not any(limits.values()):
+        return
+    spent: dict[str, float] = {}
+    whole = all(phase.epochs is not None for phase in plan.phases)
+    for phase in plan.phases:
+        price = evaluator.price(phase)
+        nodes, time_s, many = (
+            (price.epoch_nodes, price.epoch_s, phase.epochs or 1) if whole else (price.nodes, price.iteration_s, 1)
+        )
+        for name, part in nodes.items():
+            spent[name] = spent.get(name, 0.0) + many * (evaluator.node_energy_j(name, part, time_s) or 0.0)
+    for name, energy_j in spent.items():
+        limit = limits[name]
+        if limit is not None and energy_j > limit * _ROUNDING:
+            expected = f"expected at most {ENERGY.write(limit)}, its energy limit"
+            yield Fault("phases", f"{energy_j:.6g} J on {name}", expected)

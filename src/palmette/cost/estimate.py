@@ -1,0 +1,126 @@
+"""From plan, profile and cluster to the estimate that files and users see."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from palmette.cost.check import check
+from palmette.cost.clock import Played
+from palmette.cost.evaluate import Evaluator, Price
+from palmette.cost.memory import Optimizer, known_optimizer
+from palmette.cost.operations import Iteration, Kind, Step
+from palmette.errors import InputError
+from palmette.spec.cluster import Cluster
+from palmette.spec.estimate import Estimate, NodeEstimate
+from palmette.spec.plan import Phase, Plan
+from palmette.spec.profile import Profile
+from palmette.spec.trace import Op, Operation
+
+DECLARED = "modelled: declared power of the nodes and energy a bit of the links"
+
+_CALLS: dict[Kind, Op] = {
+    Kind.FORWARD: "forward",
+    Kind.BACKWARD: "backward",
+    Kind.AVERAGE: "average",
+    Kind.UPDATE: "update",
+}
+
+_recent: deque[Evaluator] = deque(maxlen=4)
+
+
+def evaluator(profile: Profile, cluster: Cluster, optimizer: Optimizer = "sgd") -> Evaluator:
+    """The evaluator of a profile and a cluster; one made lately serves again.
+
+    Raises:
+        InputError: there is no such optimizer.
+    """
+    known_optimizer(optimizer)
+    for known in _recent:
+        if known.profile is profile and known.cluster is cluster and known.optimizer == optimizer:
+            return known
+    _recent.append(Evaluator(profile, cluster, optimizer))
+    return _recent[-1]
+
+
+def estimate(
+    plan: Plan, profile: Profile, cluster: Cluster, *, optimizer: Optimizer = "sgd", timeline: bool = False
+) -> Estimate:
+    """What a plan costs: time and energy of an iteration and of the whole, and each node's part.
+
+    Raises:
+        InputError: the plan cannot be carried out; says everything that stands against it.
+    """
+    prices = evaluator(profile, cluster, optimizer)
+    wrong = check(plan, prices)
+    if wrong:
+        raise InputError(wrong)
+    return summary(plan, prices, timeline=timeline)
+
+
+def summary(plan: Plan, prices: Evaluator, *, timeline: bool = False) -> Estimate:
+    """The estimate of a plan that ``check`` finds nothing wrong with."""
+    priced = [prices.price(phase) for phase in plan.phases]
+    first, phase = priced[0], plan.phases[0]
+    epochs = [phase.epochs for phase in plan.phases if phase.epochs is not None]
+    known = len(epochs) == len(priced)
+    joules = [price.epoch_j for price in priced if price.epoch_j is not None]
+    return Estimate(
+        iteration_s=first.iteration_s,
+        iteration_j=first.iteration_j,
+        epoch_s=first.epoch_s,
+        epoch_j=first.epoch_j,
+        epochs=sum(epochs) if known else None,
+        total_s=_dot(epochs, [price.epoch_s for price in priced]) if known else None,
+        total_j=_dot(epochs, joules) if known and len(joules) == len(priced) else None,
+        energy_source=None if first.iteration_j is None else DECLARED,
+        nodes=_nodes(phase, prices, first),
+        timeline=_timeline(first) if timeline else None,
+    )
+
+
+def _dot(many: list[int], each: list[float]) -> float:
+    return sum(a * b for a, b in zip(many, each, strict=True))
+
+
+def _nodes(phase: Phase, prices: Evaluator, price: Price) -> dict[str, NodeEstimate]:
+    peaks = prices.peak_bytes(phase)
+    return {
+        name: NodeEstimate(
+            busy_s=part.busy_s,
+            energy_j=prices.node_energy_j(name, part, price.iteration_s),
+            sent_bytes=part.sent_bytes,
+            received_bytes=part.received_bytes,
+            peak_memory_bytes=peaks.get(name, 0.0),
+        )
+        for name, part in price.nodes.items()
+    }
+
+
+def _timeline(price: Price) -> tuple[Operation, ...]:
+    made = [operation for k, played in enumerate(price.played) for operation in _operations(k, *played)]
+    return tuple(sorted(made, key=lambda operation: (operation.iteration, operation.start_s)))
+
+
+def _operations(number: int, phase: Phase, made: Iteration, played: Played) -> Iterator[Operation]:
+    into = {instance.id: instance.into or instance.id for instance in phase.instances}
+    for step, size, start, end in zip(made.steps, made.size_bytes, played.start_s, played.end_s, strict=True):
+        for node, instance, op in _sides(step, phase.instances[step.instance].id, into):
+            yield Operation(
+                iteration=number,
+                node=node,
+                instance=instance,
+                op=op,
+                start_s=start,
+                end_s=end,
+                bytes=size,
+            )
+
+
+def _sides(step: Step, own: str, into: dict[str, str]) -> list[tuple[str, str, Op]]:
+    """The trace's view of an operation: a transfer is a send at one end and a receive at the other."""
+    if step.to is None:
+        return [(step.node, own, _CALLS[step.kind])]
+    sender = into[own] if step.kind is Kind.GRADIENT else own
+    receiver = into[own] if step.kind is Kind.OUTPUT else own
+    return [(step.node, sender, "send"), (step.to, receiver, "receive")]

@@ -1,0 +1,111 @@
+"""How nodes reach one another: over their own link, or the path with the fewest hops.
+
+Ties go to the larger bottleneck, then to the order of the file; the way back is the same path reversed. A link
+has a resource for each direction (one for both if half duplex), which is what transfers share.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+from palmette.spec.cluster import Cluster
+
+
+class Route(NamedTuple):
+    """A path between two nodes: its resources in order, its bottleneck, and the sums along it."""
+
+    resources: tuple[int, ...]
+    bandwidth_bps: float
+    latency_s: float
+    energy_j_per_bit: float
+
+    @property
+    def hops(self) -> int:
+        """The number of links on the way."""
+        return len(self.resources)
+
+    def transfer_s(self, size_bytes: float) -> float:
+        """Seconds for a transfer that has the path to itself."""
+        return self.latency_s + size_bytes * 8 / self.bandwidth_bps
+
+
+class Routes:
+    """The routes of a cluster, found when first asked for."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._links = cluster.links
+        self._order = {name: k for k, name in enumerate(cluster.nodes)}
+        self._neighbours: dict[str, dict[str, int]] = {name: {} for name in cluster.nodes}
+        for k, link in enumerate(cluster.links):
+            a, b = link.between
+            self._neighbours[a][b] = self._neighbours[b][a] = k
+        self.capacities = [link.bandwidth_bps for link in cluster.links for _ in range(2)]
+        self._parents: dict[str, dict[str, str]] = {}
+        self._found: dict[tuple[str, str], Route | None] = {}
+
+    def between(self, a: str, b: str) -> Route | None:
+        """The route from ``a`` to ``b``, None where there is no path."""
+        key = (a, b)
+        if key not in self._found:
+            path = self._path(a, b)
+            self._found[key] = None if path is None else self._route(path)
+        return self._found[key]
+
+    def hops(self, a: str, b: str) -> float:
+        """The number of links between two nodes: 0 on one node, infinite where there is no path."""
+        route = self.between(a, b)
+        return float("inf") if route is None else route.hops
+
+    def _route(self, path: list[str]) -> Route:
+        steps = [(self._neighbours[a][b], a) for a, b in itertools.pairwise(path)]
+        links = [self._links[k] for k, _ in steps]
+        return Route(
+            tuple(2 * k + (self._links[k].duplex == "full" and self._links[k].between[1] == a) for k, a in steps),
+            min((link.bandwidth_bps for link in links), default=float("inf")),
+            sum(link.latency_s for link in links),
+            sum(link.energy_j_per_bit for link in links),
+        )
+
+    def _path(self, a: str, b: str) -> list[str] | None:
+        if a == b:
+            return [a]
+        if b in self._neighbours[a]:
+            return [a, b]
+        # A leaf has one way out: step over it, so that a star of n nodes needs one search, not n.
+        if len(self._neighbours[a]) == 1:
+            (way_out,) = self._neighbours[a]
+            rest = self._path(way_out, b) if len(self._neighbours[way_out]) > 1 else None
+            return None if rest is None else [a, *rest]
+        if len(self._neighbours[b]) == 1 or self._order[a] > self._order[b]:
+            rest = self._path(b, a)
+            return None if rest is None else rest[::-1]
+        return self._search(a, b)
+
+    def _search(self, a: str, b: str) -> list[str] | None:
+        if a not in self._parents:
+            self._parents[a] = self._widest_shortest(a)
+        parents = self._parents[a]
+        if b not in parents:
+            return None
+        path = [b]
+        while path[-1] != a:
+            path.append(parents[path[-1]])
+        return path[::-1]
+
+    def _widest_shortest(self, root: str) -> dict[str, str]:
+        """The parent of each node that can be reached, on its widest path among those with the fewest hops."""
+        parents: dict[str, str] = {}
+        width = {root: float("inf")}
+        ring = [root]
+        while ring:
+            reached: dict[str, float] = {}
+            for at in ring:
+                for near, k in self._neighbours[at].items():
+                    wide = min(width[at], self._links[k].bandwidth_bps)
+                    if near not in width and wide > reached.get(near, 0.0):
+                        reached[near] = wide
+                        parents[near] = at
+            width.update(reached)
+            ring = list(reached)
+        return parents

@@ -1,0 +1,39 @@
+"""Bytes of a network's layers, as sums, so that those of a run of layers are a difference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from itertools import accumulate
+
+from palmette.spec.profile import Table
+
+Run = tuple[int, int]
+
+
+class Sizes:
+    """What travels and what is kept: the input, outputs, weights and activations of each layer."""
+
+    __slots__ = ("_kept", "_weights", "input_bytes", "output_bytes")
+
+    def __init__(self, table: Table, input_bytes: float) -> None:
+        self.input_bytes = input_bytes
+        self.output_bytes = [0.0, *(layer.output_bytes for layer in table.layers)]
+        self._weights = [0.0, *accumulate(layer.parameter_bytes for layer in table.layers)]
+        self._kept = [0.0, *accumulate(layer.kept_bytes for layer in table.layers)]
+
+    def weight_bytes(self, runs: Iterable[Run]) -> float:
+        """Bytes of the weights, and so of the gradients, of runs of layers."""
+        total = 0.0
+        for first, last in runs:
+            total += self._weights[last] - self._weights[first - 1]
+        return total
+
+    def activation_bytes(self, run: Run, samples: int) -> float:
+        """What the samples of an instance keep until backward."""
+        return samples * (self._kept[run[1]] - self._kept[run[0] - 1])
+
+    def message_bytes(self, layer: int, samples: int, codec: str) -> float:
+        """Bytes on the wire of the output of a layer, and of the gradient that comes back."""
+        size = samples * self.output_bytes[layer]
+        return math.ceil(size / 4) if codec == "int8" else size

@@ -1,0 +1,100 @@
+"""What can go wrong, and the exit code that says so.
+
+    PalmetteError            exit 1: it failed while running
+    ├── InputError           exit 2: a file, a name or an option is wrong; carries every fault found
+    ├── Infeasible           exit 3: nothing can meet the goal; names the constraint and the closest value
+    └── RunError             exit 1: a run stopped before its end
+
+Only these reach the command line, which prints ``str(error)`` and exits with ``exit_code``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import reprlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong with an input: where it stands, what is there, what was expected."""
+
+    field: str
+    value: Any
+    expected: str
+    file: str = ""
+
+    def __str__(self) -> str:
+        parts = [one_line(part) for part in (self.file, self.field) if part]
+        return ": ".join([*parts, shown(self.value), one_line(self.expected)])
+
+
+class PalmetteError(Exception):
+    """Base of every error that a user may see."""
+
+    exit_code = 1
+
+
+class InputError(PalmetteError, ValueError):
+    """Input that cannot be used; ``faults`` holds every reason, ``str()`` is a line for each."""
+
+    exit_code = 2
+
+    def __init__(self, faults: Fault | Iterable[Fault]) -> None:
+        self.faults = [faults] if isinstance(faults, Fault) else list(faults)
+        super().__init__("\n".join(map(str, self.faults)))
+
+
+class Infeasible(PalmetteError):
+    """A goal that cannot be met; the message names the constraint and the closest value."""
+
+    exit_code = 3
+
+
+class RunError(PalmetteError):
+    """A run that stopped before its end; the message says why and what to do next."""
+
+
+def shown(value: Any, limit: int = 60) -> str:
+    """The value as it stands in a message: one line, at most ``limit`` characters."""
+    text = value if isinstance(value, str) and value else _BRIEF.repr(value)
+    text = one_line(text[: 20 * limit])
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def one_line(text: str) -> str:
+    """The text on one line: line breaks and all else that a terminal would obey are written out."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+class _Brief(reprlib.Repr):
+    """A ``repr`` that ends soon, even where a few aliases in a file stand for billions of values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 4
+        self.maxstring = self.maxlong = self.maxother = 200
+
+    def repr_int(self, x: int, level: int) -> str:
+        """Python refuses to write out an integer of more than 4300 digits."""
+        return super().repr_int(x, level) if x.bit_length() < 10_000 else f"an integer of {x.bit_length()} bits"
+
+
+_BRIEF = _Brief()
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known name that ``word`` most likely stands for, if there is one."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.7)
+    return close[0] if close else None
+
+
+def expected_name(word: str, kind: str, known: Sequence[str]) -> str:
+    """What to say where ``word`` is not the name of a known ``kind``."""
+    guess = nearest(word, known)
+    if guess is not None:
+        return f"no such {kind}; did you mean {guess}?"
+    listed = ", ".join(known[:12]) + (", …" if len(known) > 12 else "")
+    return f"no such {kind}; expected one of {listed}" if known else f"no such {kind}; there is none"

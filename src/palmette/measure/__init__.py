@@ -1,0 +1,12 @@
+"""The only folder that probes: what a network's layers cost, measured here or predicted for other machines.
+
+profiling    ``profile_network``: a network on all nodes of a cluster, the way through all of this
+layers       sizes and FLOPs of each layer
+times        seconds of each layer on this machine
+passes       one pass of training through all layers, and the time of each
+rounds       how often, and with how many samples, to repeat it
+clocks       whose seconds count
+conditions   what has to hold while it is timed
+fit          pure: seconds of some batches into a call's fixed part and seconds a sample
+modelled     seconds of each layer on hardware of the catalogue
+"""

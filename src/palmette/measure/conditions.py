@@ -1,0 +1,64 @@
+"""What has to hold while layers are probed, and is put back afterwards, also after an error or Ctrl-C."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from palmette.errors import Fault, InputError
+from palmette.zoo.capture.frame import reason
+from palmette.zoo.capture.probing import undisturbed
+from palmette.zoo.models import Network, example_input
+
+Progress = Callable[[str, float], None]
+"""Told the layer at hand, and the share of the work that is done, from 0 to 1."""
+
+
+def silent(layer: str, done: float) -> None:
+    """A progress that nobody follows."""
+
+
+@contextmanager
+def in_training(network: Network) -> Iterator[None]:
+    """The network as it trains; its modes, buffers and gradients, and torch's random state, come back."""
+    whole = nn.ModuleList([layer.module for layer in network.layers])
+    gradients = [(weight, weight.grad) for weight in whole.parameters()]
+    with undisturbed(whole), torch.enable_grad():
+        try:
+            whole.train()
+            yield
+        finally:
+            for weight, gradient in gradients:
+                weight.grad = gradient
+
+
+@contextmanager
+def steady() -> Iterator[None]:
+    """One torch thread, as a node has, and no garbage collection in the middle of a layer."""
+    with ExitStack() as after:
+        after.callback(torch.set_num_threads, torch.get_num_threads())
+        if gc.isenabled():
+            after.callback(gc.enable)
+        torch.set_num_threads(1)
+        gc.collect()
+        gc.disable()
+        yield
+
+
+@contextmanager
+def blamed(network: Network, layer: str, samples: int) -> Iterator[None]:
+    """Turn whatever a layer raises into an error that names it."""
+    try:
+        yield
+    except Exception as error:
+        expected = f"its layer {layer} fails on {samples} samples in training: {reason(error)}"
+        raise InputError(Fault("model", network.name, expected)) from error
+
+
+def batch(network: Network, samples: int) -> Tensor:
+    """So many samples that the network takes."""
+    return example_input(network.input_shape, network.dtype)[torch.arange(samples) % 2]

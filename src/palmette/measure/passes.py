@@ -1,0 +1,122 @@
+"""One pass of training through all layers, and the time of each.
+
+    forward    layer 1 ─▶ layer 2 ─▶ … ─▶ layer N    the clock is read between any two layers
+    backward   layer 1 ◀─ layer 2 ◀─ … ◀─ layer N    a hook on what passes between them reads it
+    update     each layer's weights, one after the other
+
+Layers are timed inside a whole pass, not each by itself, since that is how an instance runs them: inputs and
+gradients are the real ones, caches hold what the layers before left there, and autograd starts once, not N times.
+The hooks come at the right moment because autograd works through later operations first: when the gradient of a
+layer's input is complete, so are those of its weights.
+
+The last layer's backward includes the start of autograd. The loss is not part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import perf_counter
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from palmette.measure.clocks import Clock
+from palmette.measure.conditions import batch, blamed
+from palmette.zoo.capture import Layer
+from palmette.zoo.models import Network
+
+Seconds = NDArray[np.float64]
+"""Three rows, forward, backward and update; a column a layer."""
+
+FORWARD, BACKWARD, UPDATE = range(3)
+
+
+class Passes:
+    """Makes passes through a network, with any number of samples; ``between`` is told each layer's name."""
+
+    def __init__(self, network: Network, between: Callable[[str], None], clock: Clock = perf_counter) -> None:
+        self.network = network
+        self.between = between
+        self.clock = clock
+        self.weights = [[each for each in layer.module.parameters() if each.requires_grad] for layer in network.layers]
+
+    def run(self, samples: int) -> Seconds:
+        """The seconds of one pass.
+
+        Raises:
+            InputError: a layer fails.
+        """
+        self._forget_gradients()
+        marks: list[float | None] = [None] * len(self.network.layers)
+        forward_s, output = self._forward(samples, marks)
+        backward_s = self._backward(output, marks)
+        return np.array([forward_s, backward_s, self._update()])
+
+    def _forget_gradients(self) -> None:
+        """As a training loop does, so that backward has to find room for them."""
+        for weights in self.weights:
+            for weight in weights:
+                weight.grad = None
+
+    def _forward(self, samples: int, marks: list[float | None]) -> tuple[list[float], Tensor]:
+        """Seconds of each layer, and the last one's output; ``marks`` get the end of each backward later on."""
+        value, times_s = batch(self.network, samples), []
+        for place, layer in enumerate(self.network.layers):
+            self.between(layer.name)
+            if place:
+                self._mark(value, place, marks)
+            time_s, value = self._timed(layer, value)
+            times_s.append(time_s)
+        return times_s, value
+
+    def _mark(self, value: Tensor, place: int, marks: list[float | None]) -> None:
+        """Have the clock read when the gradient of a layer's input is there: that layer's backward is over."""
+
+        def read(_: Tensor) -> None:
+            marks[place] = self.clock()
+
+        if not value.requires_grad:
+            value.requires_grad_()  # what stands before may be without weights; its gradient is needed all the same
+        value.register_hook(read)  # type: ignore[no-untyped-call]
+
+    def _timed(self, layer: Layer, value: Tensor) -> tuple[float, Tensor]:
+        with blamed(self.network, layer.name, len(value)):
+            start_s = self.clock()
+            output = layer.module(value)
+            return self.clock() - start_s, output
+
+    def _backward(self, output: Tensor, marks: list[float | None]) -> list[float]:
+        if not output.requires_grad:
+            return [0.0] * len(marks)
+        # As large as that of a mean over the batch: rounding to denormal numbers would be slow.
+        gradient = torch.full_like(output, 1.0 / len(output))
+        with blamed(self.network, self.network.layers[-1].name, len(output)):
+            start_s = self.clock()
+            torch.autograd.backward(output, gradient)
+            marks[0] = self.clock()
+        return durations(start_s, marks)
+
+    def _update(self) -> list[float]:
+        with torch.no_grad():
+            return [self._step(weights) for weights in self.weights]
+
+    def _step(self, weights: Sequence[Tensor]) -> float:
+        """Seconds of a step of plain SGD; its rate is 0, which takes as long and leaves the weights alone."""
+        pairs = [(weight, weight.grad) for weight in weights if weight.grad is not None]
+        if not pairs:
+            return 0.0
+        start_s = self.clock()
+        for weight, gradient in pairs:
+            weight.add_(gradient, alpha=0.0)
+        return self.clock() - start_s
+
+
+def durations(start_s: float, ends_s: Sequence[float | None]) -> list[float]:
+    """Times between marks that were set from the last to the first; nothing for one that was never set."""
+    times_s = []
+    for end_s in reversed(ends_s):
+        times_s.append(0.0 if end_s is None else max(0.0, end_s - start_s))
+        start_s = start_s if end_s is None else end_s
+    return times_s[::-1]

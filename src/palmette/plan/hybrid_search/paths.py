@@ -1,0 +1,136 @@
+"""A plan as the ways that samples take, and the instance tree that they make.
+
+A way is a source, a number of its samples, and the node of each layer. Ways that agree on the node of every layer from
+some layer on run through the same instances from there on; that makes them a tree:
+
+    phone  4×  cloud cloud cloud cloud        O1[1..1]@cloud ─┐
+    phone  2×  phone cloud cloud cloud   ═▶   S [1..1]@phone ─┴▶ O2[2..3]@cloud ─┐
+    phone  6×  edge  edge  edge  cloud        L [1..3]@edge ─────────────────────┴▶ O3[4..4]@cloud
+
+Ways with different ``lane`` never meet: they are calls of their own, which lets one transfer while another computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from palmette.spec.plan import Phase
+from palmette.spec.tree import Feed, Instance
+
+Run = tuple[str, int]  # a node and the last layer that it computes
+
+
+class Way(NamedTuple):
+    """Samples of a source and the runs of layers that they pass, in order."""
+
+    source: str
+    samples: int
+    runs: tuple[Run, ...]
+    lane: int = 0
+
+
+class State(NamedTuple):
+    """A plan: ways, and between which nodes (from, to) outputs travel as they are, not as 8-bit integers."""
+
+    ways: tuple[Way, ...]
+    plain: frozenset[tuple[str, str]] = frozenset()
+
+
+def simplified(runs: Sequence[Run]) -> tuple[Run, ...]:
+    """Runs without empty ones, and without cuts between layers of one node."""
+    kept: list[Run] = []
+    for node, last in runs:
+        if last <= (kept[-1][1] if kept else 0):
+            continue
+        if kept and kept[-1][0] == node:
+            kept.pop()
+        kept.append((node, last))
+    return tuple(kept)
+
+
+def joined(ways: Sequence[Way]) -> tuple[Way, ...]:
+    """Ways without those that have no samples; alike ones become one."""
+    samples: dict[tuple[str, tuple[Run, ...], int], int] = {}
+    for way in ways:
+        if way.samples:
+            key = (way.source, way.runs, way.lane)
+            samples[key] = samples.get(key, 0) + way.samples
+    return tuple(Way(source, many, runs, lane) for (source, runs, lane), many in samples.items())
+
+
+def ways_of(phase: Phase) -> tuple[Way, ...]:
+    """The ways that the samples of a phase take."""
+    index = {instance.id: instance for instance in phase.instances}
+    ways = []
+    for feed in phase.sources:
+        at, runs = index[feed.into], []
+        while True:
+            runs.append((at.node, at.layers[1]))
+            if at.into is None:
+                break
+            at = index[at.into]
+        ways.append(Way(feed.node, feed.samples, simplified(runs)))
+    return joined(ways)
+
+
+def phase_of(state: State, shares: Mapping[str, float], lossless: bool) -> Phase:
+    """The instance tree that ways make. Not validated: the search makes thousands, and ways always make a tree."""
+    sources, instances = _Growth(state, shares, lossless).parts()
+    return Phase.model_construct(sources=sources, instances=instances)
+
+
+class _Growth:
+    """Grows the trees of a state from their roots to the sources."""
+
+    def __init__(self, state: State, shares: Mapping[str, float], lossless: bool) -> None:
+        self._ways, self._plain, self._shares, self._lossless = state.ways, state.plain, shares, lossless
+        self._instances: list[Instance] = []
+        self._feeds: list[Feed] = []
+
+    def parts(self) -> tuple[tuple[Feed, ...], tuple[Instance, ...]]:
+        """The sources and instances of the phase."""
+        roots: dict[tuple[int, str], list[tuple[int, int]]] = {}
+        for k, way in enumerate(self._ways):
+            roots.setdefault((way.lane, way.runs[-1][0]), []).append((k, len(way.runs) - 1))
+        for members in roots.values():
+            self._grow(members, self._ways[0].runs[-1][1], None, None)
+        return tuple(self._feeds), tuple(self._instances)
+
+    def _grow(self, members: list[tuple[int, int]], last: int, into: str | None, into_node: str | None) -> None:
+        """Add the instance that ends with ``last``, and what feeds it; members are (way, its run at that layer)."""
+        ways = self._ways
+        node = ways[members[0][0]].runs[members[0][1]][0]
+        starts = [ways[k].runs[run - 1][1] if run else 0 for k, run in members]
+        before = max(starts)
+        name = f"i{len(self._instances) + 1}"
+        plain = self._lossless or node == into_node or into_node is None or (node, into_node) in self._plain
+        self._instances.append(
+            Instance.model_construct(
+                id=name,
+                layers=(before + 1, last),
+                node=node,
+                cpu_share=self._shares[node],
+                into=into,
+                codec="none" if plain else "int8",
+            )
+        )
+        if before == 0:
+            self._feed(members, name)
+            return
+        feeding: dict[str, list[tuple[int, int]]] = {}
+        for (k, run), start in zip(members, starts, strict=True):
+            here = run - 1 if start == before else run
+            feeding.setdefault(ways[k].runs[here][0], []).append((k, here))
+        for group in feeding.values():
+            self._grow(group, before, name, node)
+
+    def _feed(self, members: list[tuple[int, int]], into: str) -> None:
+        samples: dict[str, int] = {}
+        for k, _ in members:
+            way = self._ways[k]
+            samples[way.source] = samples.get(way.source, 0) + way.samples
+        self._feeds += [
+            Feed.model_construct(node=source, samples=many, epoch_samples=None, into=into)
+            for source, many in samples.items()
+        ]

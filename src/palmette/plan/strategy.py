@@ -1,0 +1,58 @@
+"""What a strategy is: it is given a task and decides who computes what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+from palmette.cost.estimate import evaluator
+from palmette.cost.evaluate import Evaluator
+from palmette.cost.memory import Optimizer
+from palmette.spec.cluster import Cluster
+from palmette.spec.goal import Goal
+from palmette.spec.plan import Phase
+from palmette.spec.profile import Profile
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What is to be planned: training the profile's model on the cluster, in batches, towards a goal."""
+
+    profile: Profile
+    cluster: Cluster
+    batch: int = 32
+    goal: Goal = field(default_factory=Goal)
+    optimizer: Optimizer = "sgd"
+    seed: int = 0
+
+    @property
+    def evaluator(self) -> Evaluator:
+        """The evaluator that prices this task's plans."""
+        return evaluator(self.profile, self.cluster, self.optimizer)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a strategy decided: the phases of a plan, and its own variables for ``plan.json``."""
+
+    phases: tuple[Phase, ...]
+    variables: dict[str, Any] = field(default_factory=dict)
+
+
+class Strategy(Protocol):
+    """Makes plans. A frozen dataclass: its fields are its options, ``metadata["help"]`` says what they do."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    default_goal: ClassVar[str]
+    plans_epochs: ClassVar[bool]
+    """Whether it decides how long to train, and so can obey a deadline and a loss."""
+
+    def decide(self, task: Task) -> Decision:
+        """Decide who computes what.
+
+        Raises:
+            InputError: the task lacks something that this strategy needs.
+            Infeasible: no plan of this strategy can meet the goal.
+        """
+        ...

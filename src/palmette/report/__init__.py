@@ -1,0 +1,4 @@
+"""Records in, pictures out. No search, no torch.
+
+lines  a line chart as SVG
+"""

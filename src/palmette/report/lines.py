@@ -1,0 +1,73 @@
+"""A line chart as SVG: a few series over the same numbers, each line with its name at its end and in a legend."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+
+WIDTH, HEIGHT = 640, 400
+LEFT, RIGHT, TOP, BOTTOM = 64, 170, 40, 52
+# Okabe and Ito's colours, told apart by everyone.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#999999")
+FONT = 'font-family="sans-serif" font-size="12"'
+DASHES = ("", "6 3", "2 3", "8 3 2 3")
+
+
+def line_chart(
+    title: str, x: Sequence[float], series: Mapping[str, Sequence[float]], x_label: str, y_label: str
+) -> str:
+    """The chart as the text of an SVG file; y starts at 0."""
+    top = _ceiling(max(max(values) for values in series.values()))
+    low, high = min(x), max(x)
+
+    def at_x(value: float) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * ((value - low) / (high - low) if high > low else 0.5)
+
+    def at_y(value: float) -> float:
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * value / top
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" {FONT}>',
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
+        f'<text x="{LEFT}" y="22" font-size="14" font-weight="bold">{escape(title)}</text>',
+    ]
+    for k in range(5):
+        value = top * k / 4
+        parts.append(
+            f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at_y(value):.1f}" y2="{at_y(value):.1f}" stroke="#ddd"/>'
+        )
+        parts.append(f'<text x="{LEFT - 8}" y="{at_y(value) + 4:.1f}" text-anchor="end">{value:g}</text>')
+    parts += [
+        f'<text x="{at_x(value):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{value:g}</text>' for value in x
+    ]
+    middle = LEFT + (WIDTH - LEFT - RIGHT) / 2
+    parts.append(f'<text x="{middle:.0f}" y="{HEIGHT - 12}" text-anchor="middle">{escape(x_label)}</text>')
+    upright = f"translate(16 {(HEIGHT + TOP - BOTTOM) / 2:.0f}) rotate(-90)"
+    parts.append(f'<text transform="{upright}" text-anchor="middle">{escape(y_label)}</text>')
+    for k, (name, values) in enumerate(series.items()):
+        points = [(at_x(a), at_y(b)) for a, b in zip(x, values, strict=True)]
+        parts += _line(name, points, COLOURS[k % len(COLOURS)], DASHES[k % len(DASHES)], TOP + 12 + 20 * k)
+    return "\n".join([*parts, "</svg>\n"])
+
+
+def _line(name: str, points: list[tuple[float, float]], colour: str, dash: str, legend_y: float) -> list[str]:
+    drawn = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    start = WIDTH - RIGHT + 16
+    style = f'stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}" fill="none"'
+    return [
+        f'<polyline points="{drawn}" {style}/>',
+        *(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in points),
+        f'<line x1="{start}" x2="{start + 26}" y1="{legend_y}" y2="{legend_y}" {style}/>',
+        f'<text x="{start + 32}" y="{legend_y + 4}">{escape(name)}</text>',
+    ]
+
+
+def _ceiling(value: float) -> float:
+    """The least of 1, 2, 4, 5, 10 times a power of ten that is not below."""
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(
+        factor * power for factor in (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 5, 6, 8, 10) if factor * power >= value * (1 - 1e-9)
+    )

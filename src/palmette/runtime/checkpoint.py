@@ -1,0 +1,117 @@
+"""What a run can go on from: weights, the optimizer's state, and where it was.
+
+A checkpoint is a folder that appears whole or not at all. The last one is kept, and the best one by accuracy.
+
+    checkpoints/000120/{model.safetensors, optimizer.safetensors, progress.json}
+    checkpoints/best → the folder of the best
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from palmette.errors import Fault, InputError, RunError
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come: iterations done in all, and in the phase that goes on; there, also by tree if known."""
+
+    iteration: int
+    phase: int = 0
+    phase_iteration: int = 0
+    best_accuracy: float | None = None
+    wall_s: float = 0.0
+    energy_j: float | None = 0.0
+    tree_steps: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A state of the whole network, by the names of the module's ``state_dict``."""
+
+    progress: Progress
+    weights: Mapping[str, Tensor]
+    optimizer: Mapping[str, Tensor]
+
+
+def save(checkpoint: Checkpoint, folder: Path, *, best: bool) -> Path:
+    """Write a checkpoint, and remove those that are neither the last nor the best.
+
+    Raises:
+        RunError: it cannot be written.
+    """
+    target = folder / f"{checkpoint.progress.iteration:06d}"
+    draft = folder / f".{target.name}"
+    try:
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        save_file(dict(checkpoint.weights), draft / "model.safetensors")
+        save_file(dict(checkpoint.optimizer), draft / "optimizer.safetensors")
+        (draft / "progress.json").write_text(json.dumps(asdict(checkpoint.progress)))
+        shutil.rmtree(target, ignore_errors=True)
+        draft.rename(target)
+        if best:
+            _point(folder / "best", target)
+        _forget(folder, keep={target.name, _pointed(folder / "best")})
+    except (OSError, SafetensorError) as error:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise RunError(f"{target}: the checkpoint cannot be written: {_why(error)}") from None
+    return target
+
+
+def clear(folder: Path) -> None:
+    """Remove the checkpoints of an earlier run, so that nobody goes on from them.
+
+    Raises:
+        RunError: they cannot be removed.
+    """
+    try:
+        if folder.exists():
+            shutil.rmtree(folder)
+    except OSError as error:
+        raise RunError(f"{folder}: the checkpoints of an earlier run cannot be removed: {_why(error)}") from None
+
+
+def last(folder: Path) -> Checkpoint:
+    """The last checkpoint of a run.
+
+    Raises:
+        InputError: there is none, or it cannot be read.
+    """
+    found = {int(path.name): path for path in folder.glob("[0-9]*") if path.name.isdecimal()}
+    if not found:
+        raise InputError(Fault("--resume", str(folder), "there is no checkpoint to go on from"))
+    path = found[max(found)]
+    try:
+        progress = Progress(**json.loads((path / "progress.json").read_text()))
+        return Checkpoint(progress, load_file(path / "model.safetensors"), load_file(path / "optimizer.safetensors"))
+    except (OSError, SafetensorError, TypeError, ValueError) as error:
+        raise InputError(Fault("--resume", str(path), f"the checkpoint cannot be read: {_why(error)}")) from None
+
+
+def _point(link: Path, target: Path) -> None:
+    link.unlink(missing_ok=True)
+    link.symlink_to(target.name)
+
+
+def _pointed(link: Path) -> str:
+    return link.readlink().name if link.is_symlink() else ""
+
+
+def _forget(folder: Path, keep: set[str]) -> None:
+    for path in folder.glob("[0-9]*"):
+        if path.name not in keep:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _why(error: Exception) -> str:
+    return " ".join(((error.strerror if isinstance(error, OSError) else None) or str(error)).split())

@@ -1,0 +1,257 @@
+"""What a node computes: the forward and backward passes of its instances, and the updates of their weights.
+
+Instances that hold the same layer on one node share its weights under ``step``. Gradients are kept for each instance
+and layer from backward to update, and added up in the plan's order where replicas meet, so that the result does not
+depend on who was first. What a layer keeps beside its weights (the running statistics of batch norm) is each instance's
+own, and that of the first instance in the plan counts, for the same reason.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor, nn
+
+from palmette.cost.sizes import Run
+from palmette.errors import RunError
+from palmette.runtime.dropout import Draw, drawing, replace_dropout
+from palmette.runtime.options import Options
+from palmette.runtime.program import positions
+from palmette.spec.plan import Phase
+
+
+class Passing:
+    """What an instance keeps from forward to backward."""
+
+    __slots__ = ("inputs", "labels", "outputs")
+
+    def __init__(self, inputs: Tensor, outputs: Tensor, labels: Tensor) -> None:
+        self.inputs, self.outputs, self.labels = inputs, outputs, labels
+
+
+class Compute:
+    """The layers of some instances of one node, by number from 1, and all that is done with them.
+
+    ``own`` are the instances that share these layers, all of the node's where it is not given.
+    """
+
+    def __init__(
+        self,
+        phase: Phase,
+        node: str,
+        layers: Mapping[int, nn.Module],
+        options: Options,
+        device: str = "cpu",
+        *,
+        own: Sequence[int] | None = None,
+    ) -> None:
+        self._phase, self._options = phase, options
+        self.device = _device(device)
+        self.dtype: torch.dtype = getattr(torch, options.dtype)
+        self.layers = {number: self._prepared(number, module) for number, module in layers.items()}
+        self._trained = {number: list(trained(module).values()) for number, module in self.layers.items()}
+        here = [k for k, instance in enumerate(phase.instances) if instance.node == node]
+        self._own = here if own is None else own
+        self._modules = {k: self._run_of(k) for k in self._own}
+        self._positions = positions(phase)
+        self._kept: dict[int, Passing] = {}
+        self._gradients: dict[tuple[int, int], list[Tensor]] = {}
+        self._optimizers = {k: self._optimizer(k) for k in self._own}
+
+    def _prepared(self, number: int, module: nn.Module) -> nn.Module:
+        module = replace_dropout(module.to(self.device, self.dtype).train(), str(number))
+        frozen = set(self._options.freeze)
+        for name, weight in module.named_parameters():
+            weight.requires_grad_(name not in frozen)
+        keep_statistics(module)
+        return module
+
+    def _run_of(self, k: int) -> list[nn.Module]:
+        """The layers of an instance, one after the other; those that an earlier one on the node holds share weights."""
+        first, last = self._phase.instances[k].layers
+        own = self.updates(k)
+        return [self.layers[n] if n in own else twin(self.layers[n]) for n in range(first, last + 1)]
+
+    def _optimizer(self, k: int) -> torch.optim.Optimizer | None:
+        """The optimizer of the layers that this instance updates: those that no earlier one on the node holds."""
+        weights = [weight for number in self.updates(k) for weight in self._trained[number]]
+        if not weights:
+            return None
+        match self._options.optimizer:
+            case "sgd":
+                return torch.optim.SGD(weights, lr=self._options.lr)
+            case "momentum":
+                return torch.optim.SGD(weights, lr=self._options.lr, momentum=0.9)
+            case _:
+                return torch.optim.Adam(weights, lr=self._options.lr)
+
+    def updates(self, k: int) -> list[int]:
+        """The layers whose weights an instance updates; a layer that several share is the first one's."""
+        first, last = self._phase.instances[k].layers
+        before = [self._phase.instances[other].layers for other in self._own if other < k]
+        return [n for n in range(first, last + 1) if not any(a <= n <= b for a, b in before)]
+
+    def forward(self, k: int, inputs: Sequence[Tensor], labels: Sequence[Tensor], iteration: int) -> Tensor:
+        """The output of an instance; what backward needs is kept."""
+        instance = self._phase.instances[k]
+        whole = (inputs[0] if len(inputs) == 1 else torch.cat(list(inputs))).to(self.device)
+        if whole.is_floating_point():
+            whole = whole.to(self.dtype).detach()
+            whole.requires_grad_(instance.layers[0] > 1)
+        values = whole
+        draw = Draw(self._options.seed, iteration, self._positions[k])
+        with torch.enable_grad(), drawing(draw), self._precision():
+            for module in self._modules[k]:
+                values = module(values)
+        known = labels[0] if len(labels) == 1 else torch.cat(list(labels))
+        self._kept[k] = Passing(whole, values, known.to(self.device))
+        return values.detach().to(self.dtype)
+
+    def labels(self, k: int) -> Tensor:
+        """The labels of the samples that an instance computes on."""
+        return self._kept[k].labels
+
+    def backward(self, k: int, gradient: Tensor | None) -> tuple[Tensor | None, float]:
+        """The gradient of an instance's input, None for raw data; and the loss, for a root (``gradient`` is None).
+
+        The loss is the sum over the samples divided by the batch of the whole phase.
+        """
+        kept, loss = self._kept.pop(k), 0.0
+        outputs = kept.outputs
+        if gradient is None:
+            refuse_labels(kept.labels, outputs)
+            with torch.enable_grad(), self._precision():
+                lost = (
+                    nn.functional.cross_entropy(
+                        outputs.float() if self._options.mixed_precision else outputs, kept.labels, reduction="sum"
+                    )
+                    / self._phase.batch
+                )
+            loss, outputs, gradient = float(lost.detach()), lost, torch.ones_like(lost)
+        wanted = self._wanted(k, kept.inputs)
+        gradients: Sequence[Tensor | None] = []
+        if wanted and outputs.requires_grad:
+            gradients = torch.autograd.grad(outputs, wanted, gradient.to(outputs.dtype), allow_unused=True)
+        found = dict(zip(map(id, wanted), gradients, strict=False))
+        self._keep_gradients(k, found)
+        if not kept.inputs.requires_grad:
+            return None, loss
+        passed_on = found.get(id(kept.inputs))
+        return torch.zeros_like(kept.inputs) if passed_on is None else passed_on, loss
+
+    def _wanted(self, k: int, inputs: Tensor) -> list[Tensor]:
+        first, last = self._phase.instances[k].layers
+        weights: list[Tensor] = [w for number in range(first, last + 1) for w in self._trained[number]]
+        return [inputs, *weights] if inputs.requires_grad else weights
+
+    def _keep_gradients(self, k: int, found: Mapping[int, Tensor | None]) -> None:
+        first, last = self._phase.instances[k].layers
+        for number in range(first, last + 1):
+            parts = [torch.zeros_like(w) if (g := found.get(id(w))) is None else g for w in self._trained[number]]
+            if parts:
+                self._gradients[k, number] = parts
+
+    def gradients(self, k: int, runs: Iterable[Run]) -> list[Tensor]:
+        """The gradients of an instance, a flat tensor for each layer of the runs that is trained."""
+        numbers = trained_layers(self.layers, runs)
+        return [_flat(self._gradients[k, number]) for number in numbers]
+
+    def set_gradients(self, k: int, runs: Iterable[Run], values: Sequence[Tensor]) -> None:
+        """Take averaged gradients for the layers of the runs."""
+        for number, value in zip(trained_layers(self.layers, runs), values, strict=True):
+            self._gradients[k, number] = list(torch.split(value, [weight.numel() for weight in self._trained[number]]))
+
+    def update(self, k: int) -> None:
+        """Update the weights of an instance with its gradients, which are gone then."""
+        optimizer = self._optimizers[k]
+        if optimizer is not None:
+            for number in self.updates(k):
+                for weight, part in zip(self._trained[number], self._gradients.get((k, number), ()), strict=True):
+                    weight.grad = part.to(self.device).view_as(weight)
+            optimizer.step()
+            optimizer.zero_grad()
+        first, last = self._phase.instances[k].layers
+        for number in range(first, last + 1):
+            self._gradients.pop((k, number), None)
+
+    def reset_optimizers(self) -> None:
+        """Forget momentum and moments, as after an exchange of weights."""
+        self._optimizers = {k: self._optimizer(k) for k in self._own}
+
+    def optimizer_state(self) -> dict[str, Tensor]:
+        """The optimizers' state by ``weight's name/key``."""
+        state = {}
+        for k, optimizer in self._optimizers.items():
+            for number in self.updates(k):
+                for name, weight in trained(self.layers[number]).items():
+                    for key, value in (optimizer.state.get(weight, {}) if optimizer else {}).items():
+                        if isinstance(value, Tensor):
+                            state[f"{name}/{key}"] = value
+        return state
+
+    def load_optimizer_state(self, state: Mapping[str, Tensor]) -> None:
+        """Go on with a state that ``optimizer_state`` gave."""
+        for k, optimizer in self._optimizers.items():
+            for number in self.updates(k):
+                for name, weight in trained(self.layers[number]).items():
+                    keys = [key for key in state if key.rpartition("/")[0] == name]
+                    if keys and optimizer is not None:
+                        optimizer.state[weight] = {key.rpartition("/")[2]: state[key].clone() for key in keys}
+
+    def _precision(self) -> AbstractContextManager[object]:
+        if not self._options.mixed_precision:
+            return nullcontext()
+        return torch.autocast(self.device.type, dtype=torch.bfloat16)
+
+
+def _flat(parts: Sequence[Tensor]) -> Tensor:
+    return torch.cat([part.reshape(-1) for part in parts]) if len(parts) > 1 else parts[0].reshape(-1)
+
+
+def trained(module: nn.Module) -> dict[str, nn.Parameter]:
+    """The weights of a layer that training changes, by their original names."""
+    return {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
+
+
+def trained_layers(layers: Mapping[int, nn.Module], runs: Iterable[Run]) -> list[int]:
+    """The layers of some runs that training changes."""
+    numbers = [number for first, last in runs for number in range(first, last + 1)]
+    return [number for number in numbers if trained(layers[number])]
+
+
+def twin(module: nn.Module) -> nn.Module:
+    """The module once more, with the same weights but with buffers of its own."""
+    return copy.deepcopy(module, {id(weight): weight for weight in module.parameters()})
+
+
+def keep_statistics(module: nn.Module) -> None:
+    """Let normalisations whose weights are frozen, or whose whole layer is, use and keep the statistics they have."""
+    weights = list(module.parameters())
+    whole = bool(weights) and not any(weight.requires_grad for weight in weights)
+    for part in module.modules():
+        if getattr(part, "running_mean", None) is not None:
+            own = list(part.parameters(recurse=False))
+            if whole or (own and not any(weight.requires_grad for weight in own)):
+                part.eval()
+
+
+def refuse_labels(labels: Tensor, outputs: Tensor) -> None:
+    """Refuse labels that the network has no output for.
+
+    Raises:
+        RunError: names the first such label.
+    """
+    classes = outputs.shape[1] if outputs.dim() > 1 else 1
+    smallest, largest = torch.aminmax(labels)
+    if int(smallest) < 0 or int(largest) >= classes:
+        label = int(smallest if int(smallest) < 0 else largest)
+        raise RunError(f"the data has the label {label}; expected 0 to {classes - 1}, what the network tells apart")
+
+
+def _device(name: str) -> torch.device:
+    if name == "cuda" and not torch.cuda.is_available():
+        raise RunError("device: cuda: this machine has no usable GPU; expected device: cpu")
+    return torch.device(name)

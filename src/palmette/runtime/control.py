@@ -1,0 +1,107 @@
+"""What engine and workers tell each other: commands one way, events the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from palmette.runtime.execute import Pace, Record
+
+
+@dataclass(frozen=True)
+class Go:
+    """Run iterations ``first`` to ``last`` (inclusive) of one of the worker's programs."""
+
+    program: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class SetPace:
+    """Pad the calls of a program from now on."""
+
+    program: int
+    pace: Pace
+
+
+@dataclass(frozen=True)
+class GiveState:
+    """Send the weights of these layers, and what the optimizer keeps for them."""
+
+    layers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Rehearse:
+    """Time the calls of a program on made-up data, so that nothing of the training changes."""
+
+    program: int
+
+
+@dataclass(frozen=True)
+class Stop:
+    """End."""
+
+
+Command = Go | SetPace | GiveState | Rehearse | Stop
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Connected to all others, and waiting."""
+
+
+@dataclass(frozen=True)
+class Alive:
+    """Nothing has happened, but the worker is there."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """An iteration of a program is done on this node; losses are those of its roots, added up."""
+
+    program: int
+    iteration: int
+    loss: float
+    records: list[Record] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class State:
+    """Weights and optimizer state in the safetensors format."""
+
+    weights: bytes = field(repr=False)
+    optimizer: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """Seconds of each call when nothing is padded, by the operation's number."""
+
+    program: int
+    seconds: Mapping[int, float]
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The worker cannot go on; ``lost`` if only because it lost another one."""
+
+    reason: str
+    lost: bool = False
+
+
+Event = Ready | Alive | Done | State | Rehearsed | Failed
+
+
+class Control(Protocol):
+    """A worker's line to the engine."""
+
+    def send(self, event: Event) -> None:
+        """Tell the engine; may be called from any thread."""
+        ...
+
+    def receive(self) -> Command:
+        """Wait for the next command."""
+        ...

@@ -1,0 +1,263 @@
+"""Starts workers, talks to them, and notices when one is gone.
+
+The local engine gives every node a process on this machine. A worker that dies is noticed by its process, one that is
+frozen by its silence: a living worker says so twice a second from a thread of its own, however busy it is.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import threading
+import time
+from collections.abc import Mapping
+from multiprocessing.connection import Connection, wait
+from typing import Any, NoReturn, Protocol, TypeVar
+
+import torch
+
+from palmette.errors import RunError, one_line
+from palmette.runtime.control import Alive, Command, Event, Failed, Ready, Stop
+from palmette.runtime.failure import failure
+from palmette.runtime.forking import forking
+from palmette.runtime.ground import Entrance
+from palmette.runtime.worker import Setup, Worker
+
+START_PATIENCE_S = 120.0
+ALIVE_EVERY_S = 0.5
+SILENCE_S = 3.5
+_LAST_WORDS_S = 2.0
+_ABSENCE_S = 1.5
+
+E = TypeVar("E")
+
+
+class Crew(Protocol):
+    """The workers of a run."""
+
+    def send(self, node: str, command: Command) -> None:
+        """Tell a worker what to do."""
+        ...
+
+    def receive(self, patience_s: float | None = None) -> tuple[str, Event] | None:
+        """The next event of any worker; None when patience ends.
+
+        Raises:
+            RunError: a worker died, is frozen or cannot go on; names the node.
+        """
+        ...
+
+    def close(self) -> None:
+        """End all workers."""
+        ...
+
+
+def one_from_each(crew: Crew, nodes: Mapping[str, object], kind: type[E]) -> dict[str, E]:
+    """One event of this kind from every node.
+
+    Raises:
+        RunError: a worker is lost, or does not start.
+    """
+    found: dict[str, E] = {}
+    while len(found) < len(nodes):
+        heard = crew.receive(START_PATIENCE_S if kind is Ready else None)
+        if heard is None:
+            missing = ", ".join(node for node in nodes if node not in found)
+            raise RunError(f"node {missing}: its worker did not start within {START_PATIENCE_S:g} s")
+        node, event = heard
+        assert isinstance(event, kind), f"{node} said {event!r} where {kind.__name__} was expected"
+        found[node] = event
+    return found
+
+
+class _Line:
+    """A worker's end of the pipe to the engine; without an engine there is nothing left to do for its process."""
+
+    def __init__(self, connection: Connection[Any, Any]) -> None:
+        self._connection, self._lock = connection, threading.Lock()
+
+    def send(self, event: Event) -> None:
+        try:
+            with self._lock:
+                self._connection.send_bytes(pickle.dumps(event))
+        except OSError:
+            os._exit(1)
+
+    def receive(self) -> Any:
+        try:
+            return pickle.loads(self._connection.recv_bytes())  # noqa: S301  (a pipe of our own)
+        except (EOFError, OSError):
+            os._exit(1)
+
+
+def _work(entrance: Entrance | None, connection: Connection[Any, Any]) -> None:
+    """The life of a worker's process. Its setup comes through the pipe, so that nobody else holds on to it."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # they reach the engine, which ends all in good order
+    line = _Line(connection)
+    try:
+        if entrance is not None:
+            entrance()
+        torch.set_num_threads(1)
+        _keep_alive(line)
+        setup = line.receive()
+        if isinstance(setup, Setup):
+            Worker(setup, line).run()
+    except BaseException as error:  # noqa: BLE001  (told to the engine, which ends the run)
+        line.send(failure(error))
+        os._exit(1)
+    os._exit(0)  # threads may still wait for messages that will never come
+
+
+def _keep_alive(line: _Line) -> None:
+    """Tell the engine every now and then that this worker is there, from a thread of its own."""
+
+    def tell() -> None:
+        while True:
+            line.send(Alive())
+            time.sleep(ALIVE_EVERY_S)
+
+    threading.Thread(target=tell, daemon=True).start()
+
+
+class ProcessCrew:
+    """A process on this machine for each node."""
+
+    def __init__(self, setups: Mapping[str, Setup], entrances: Mapping[str, Entrance | None]) -> None:
+        context = forking()
+        self._processes: dict[str, Any] = {}
+        self._lines: dict[str, Connection[Any, Any]] = {}
+        self._heard_s: dict[str, float] = {}
+        self._looked_s = time.monotonic()
+        for node in setups:
+            ours, theirs = context.Pipe()
+            process = context.Process(
+                target=_work, args=(entrances[node], theirs), name=f"palmette {node}", daemon=True
+            )
+            process.start()
+            theirs.close()
+            self._processes[node], self._lines[node] = process, ours
+        self._named = {id(line): node for node, line in self._lines.items()}
+        try:
+            for node, setup in setups.items():
+                self._tell(node, _packed(node, setup))
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """The process of each node."""
+        return {node: process.pid for node, process in self._processes.items()}
+
+    def send(self, node: str, command: Command) -> None:
+        """Tell a worker what to do."""
+        self._tell(node, pickle.dumps(command))
+
+    def _tell(self, node: str, message: bytes) -> None:
+        try:
+            self._lines[node].send_bytes(message)
+        except OSError:
+            self._refuse_dead(node)
+
+    def receive(self, patience_s: float | None = None) -> tuple[str, Event] | None:
+        """The next event of any worker but signs of life; None when patience ends."""
+        self._forgive_own_absence()
+        until = None if patience_s is None else time.monotonic() + patience_s
+        while until is None or time.monotonic() < until:
+            self._looked_s = time.monotonic()
+            left = 0.5 if until is None else min(0.5, max(0.0, until - time.monotonic()))
+            for line in wait(list(self._lines.values()), left):
+                heard = self._hear(self._named[id(line)])
+                if heard is not None:
+                    return heard
+            self._refuse_silent()
+        return None
+
+    def _hear(self, node: str) -> tuple[str, Event] | None:
+        event = self._next(node)
+        self._heard_s[node] = time.monotonic()
+        if isinstance(event, Failed):
+            self._refuse_failed(node, event)
+        return None if isinstance(event, Alive) else (node, event)
+
+    def _next(self, node: str) -> Event:
+        try:
+            event: Event = pickle.loads(self._lines[node].recv_bytes())  # noqa: S301  (a pipe of our own)
+        except (EOFError, OSError):
+            self._refuse_dead(node)
+        return event
+
+    def _forgive_own_absence(self) -> None:
+        """Let workers speak again before they count as silent: it may be us who stood still, as after Ctrl-Z."""
+        now = time.monotonic()
+        if now - self._looked_s > _ABSENCE_S:
+            self._heard_s = dict.fromkeys(self._heard_s, now)
+
+    def _refuse_failed(self, node: str, failed: Failed) -> NoReturn:
+        """Name the node that failed; where it only lost another one, the other one if it has something to say."""
+        until = time.monotonic() + _LAST_WORDS_S
+        others = {name: line for name, line in self._lines.items() if name != node}
+        while failed.lost and others and (left := until - time.monotonic()) > 0:
+            for line in wait(list(others.values()), left):
+                name = self._named[id(line)]
+                event = self._next(name)
+                if isinstance(event, Failed):
+                    del others[name]
+                    node, failed = (node, failed) if event.lost else (name, event)
+        raise RunError(f"node {node}: {failed.reason}")
+
+    def _refuse_dead(self, node: str) -> NoReturn:
+        process = self._processes[node]
+        process.join(_LAST_WORDS_S)
+        self._refuse_last_words(node)
+        code = process.exitcode
+        if code is not None and code < 0:
+            name = signal.Signals(-code).name
+            hint = " (out of memory, or ended by hand)" if -code == signal.SIGKILL else ""
+            raise RunError(f"node {node}: its worker was ended by {name}{hint}")
+        raise RunError(f"node {node}: its worker ended with exit code {code}")
+
+    def _refuse_last_words(self, node: str) -> None:
+        """Say why a worker ended, if it has told."""
+        try:
+            while self._lines[node].poll():
+                event = pickle.loads(self._lines[node].recv_bytes())  # noqa: S301  (a pipe of our own)
+                if isinstance(event, Failed):
+                    raise RunError(f"node {node}: {event.reason}")
+        except (EOFError, OSError):
+            return
+
+    def _refuse_silent(self) -> None:
+        now = time.monotonic()
+        for node, heard_s in self._heard_s.items():  # a worker that has not spoken yet is still starting
+            if now - heard_s > SILENCE_S:
+                self._processes[node].kill()
+                raise RunError(
+                    f"node {node}: its worker has been silent for {now - heard_s:.1f} s; it is frozen or cut off"
+                )
+
+    def close(self) -> None:
+        """Ask all workers to end, and end those that do not."""
+        for line in self._lines.values():
+            try:
+                line.send_bytes(pickle.dumps(Stop()))
+            except OSError:
+                continue  # it has ended already
+        until = time.monotonic() + _LAST_WORDS_S
+        for process in self._processes.values():
+            process.join(max(0.0, until - time.monotonic()))
+            if process.is_alive():
+                process.kill()
+                process.join()
+        for line in self._lines.values():
+            line.close()
+
+
+def _packed(node: str, setup: Setup) -> bytes:
+    try:
+        return pickle.dumps(setup)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        why = f"its layers cannot be sent to its worker: {one_line(str(error))}"
+        raise RunError(f"node {node}: {why}; expected modules that pickle can write") from None

@@ -1,0 +1,230 @@
+"""Executes a program: the calls of each instance in a thread of their own, every transfer and average in another.
+
+An operation starts when those it comes after are done; so transfers overlap computing, and gradients leave as soon as
+they are there. What operations do is up to ``Actions``; here is only when. The thread of a receive waits for its next
+message before anything else, so that receives are posted before the sends they meet.
+
+    instance S   forward ─────────────────▶ backward ──────▶ update
+    send              └▶ output ▶…                └▶ push ▶…   ▲
+    receive                     …▶ gradient ──┘         …▶ pull ┘
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import Any, NamedTuple, Protocol
+
+from torch import Tensor
+
+from palmette.runtime.cpu import Cpu, last_until
+from palmette.runtime.program import Operation, Program
+from palmette.runtime.transport import Closed, Transport
+
+Values = Mapping[int, Any]
+
+
+class Actions(Protocol):
+    """What the operations of a program do; ``values`` holds what those before them gave, by number."""
+
+    def call(self, operation: Operation, values: Values, iteration: int) -> Any:
+        """Carry out a forward, backward, average or update."""
+        ...
+
+    def message(self, operation: Operation, values: Values, iteration: int) -> Tensor:
+        """The bytes that a send carries."""
+        ...
+
+    def message_bytes(self, operation: Operation) -> int:
+        """The number of bytes that a receive waits for."""
+        ...
+
+    def arrived(self, operation: Operation, message: Tensor) -> Any:
+        """What a received message says."""
+        ...
+
+
+class Record(NamedTuple):
+    """When an operation of an iteration started and ended, by ``time.monotonic``."""
+
+    number: int
+    op: str
+    instance: int
+    channel: int | None
+    start_s: float
+    end_s: float
+    bytes: int
+
+
+@dataclass
+class Finished:
+    """An iteration that is done on this node."""
+
+    iteration: int
+    records: list[Record]
+    values: dict[int, Any]
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long calls last at the least: seconds by the operation's number; nothing is padded where it has none."""
+
+    seconds: Mapping[int, float] = field(default_factory=dict)
+
+
+class Executor:
+    """Runs one node's program, iteration after iteration."""
+
+    def __init__(
+        self,
+        program: Program,
+        actions: Actions,
+        transport: Transport,
+        cpu: Cpu,
+        finished: Callable[[Finished | BaseException], None],
+    ) -> None:
+        self.program, self._actions, self._transport, self._cpu = program, actions, transport, cpu
+        self._finished = finished
+        self.pace = Pace()
+        self._done = {operation.number: threading.Event() for operation in program.operations}
+        self._values: dict[int, Any] = {}
+        self._records: list[Record] = []
+        self._iteration = 0
+        self._lock = threading.Lock()
+        lanes = _lanes(program)
+        self._alone = lanes[0] if len(lanes) == 1 and lanes[0][0].channel is None else None
+        self._going = 0
+        self._closing = False
+        self._starts: list[SimpleQueue[bool]] = []
+        if self._alone is None:
+            for lane in lanes:
+                self._spawn(lane)
+
+    @property
+    def inline(self) -> bool:
+        """Whether this program needs no threads: ``run`` returns when it is done."""
+        return self._alone is not None
+
+    def _spawn(self, lane: list[Operation]) -> None:
+        start: SimpleQueue[bool] = SimpleQueue()
+        self._starts.append(start)
+        target = self._receive_forever if lane[0].op == "receive" else self._work_forever
+        threading.Thread(target=target, args=(lane, start), daemon=True).start()
+
+    def run(self, iteration: int) -> None:
+        """Begin an iteration; ``finished`` is called when it is done, or with what went wrong."""
+        self._iteration = iteration
+        self._values.clear()
+        self._records = []
+        for event in self._done.values():
+            event.clear()
+        if self._alone is not None:
+            for operation in self._alone:
+                self._carry_out(operation)
+            self._report()
+            return
+        self._going = len(self._starts)
+        for start in self._starts:
+            start.put(True)
+
+    def close(self) -> None:
+        """Let the threads end; one that waits for a message ends with the process."""
+        self._closing = True
+        for start in self._starts:
+            start.put(False)
+        for event in self._done.values():
+            event.set()
+
+    def _work_forever(self, lane: list[Operation], start: SimpleQueue[bool]) -> None:
+        try:
+            while start.get():
+                for operation in lane:
+                    for need in operation.after:
+                        self._done[need].wait()
+                    if self._closing:
+                        return
+                    self._carry_out(operation)
+                self._lane_done()
+        except BaseException as error:  # noqa: BLE001  (a thread's error belongs to whoever waits for the iteration)
+            self._finished(error)
+
+    def _receive_forever(self, lane: list[Operation], start: SimpleQueue[bool]) -> None:
+        (operation,) = lane
+        assert operation.channel is not None
+        try:
+            size = self._actions.message_bytes(operation)
+            while True:
+                posted_s = time.monotonic()
+                message = self._transport.receive(operation.channel, size)
+                arrived_s = time.monotonic()
+                if not start.get():
+                    return
+                value = self._actions.arrived(operation, message)
+                self._note(operation, value, posted_s, arrived_s, message.numel())
+                self._lane_done()
+        except Closed:
+            return
+        except BaseException as error:  # noqa: BLE001
+            self._finished(error)
+
+    def _carry_out(self, operation: Operation) -> None:
+        if operation.op == "send":
+            self._send(operation)
+        elif operation.op == "average":
+            start = time.monotonic()
+            value = self._actions.call(operation, self._values, self._iteration)
+            self._note(operation, value, start, time.monotonic())
+        else:
+            self._call(operation)
+
+    def _call(self, operation: Operation) -> None:
+        with self._cpu.share(self._share(operation)):
+            start = time.monotonic()
+            value = self._actions.call(operation, self._values, self._iteration)
+            last_until(start + self.pace.seconds.get(operation.number, 0.0))
+            end = time.monotonic()
+        self._note(operation, value, start, end)
+
+    def _share(self, operation: Operation) -> float:
+        instances = self.program.phase.instances
+        return self._cpu.limit if operation.layers else instances[operation.instance].cpu_share
+
+    def _send(self, operation: Operation) -> None:
+        assert operation.channel is not None
+        start = time.monotonic()
+        message = self._actions.message(operation, self._values, self._iteration)
+        self._transport.send(operation.channel, message)
+        self._note(operation, None, start, time.monotonic(), message.numel())
+
+    def _note(self, operation: Operation, value: Any, start: float, end: float, size: int = 0) -> None:
+        channel = None if operation.channel is None else operation.channel.number
+        record = Record(operation.number, operation.op, operation.instance, channel, start, end, size)
+        with self._lock:
+            self._values.setdefault(operation.number, value)
+            self._records.append(record)
+        self._done[operation.number].set()
+
+    def _lane_done(self) -> None:
+        with self._lock:
+            self._going -= 1
+            last = self._going == 0
+        if last:
+            self._report()
+
+    def _report(self) -> None:
+        self._finished(Finished(self._iteration, self._records, dict(self._values)))
+
+
+def _lanes(program: Program) -> list[list[Operation]]:
+    """Operations that follow one another: the calls of each instance; every other one is on its own."""
+    calls: dict[int, list[Operation]] = {}
+    others = []
+    for operation in program.operations:
+        if operation.op in ("forward", "backward", "update"):
+            calls.setdefault(operation.instance, []).append(operation)
+        else:
+            others.append([operation])
+    return [*calls.values(), *others]

@@ -1,0 +1,91 @@
+"""What is to be run, news of it while it runs, and what it came to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from palmette.cost.evaluate import Evaluator
+from palmette.runtime.checkpoint import Checkpoint
+from palmette.runtime.engine import Crew
+from palmette.runtime.ground import Entrance, Ground
+from palmette.runtime.judge import Judgement
+from palmette.runtime.options import Options
+from palmette.runtime.worker import Setup
+from palmette.spec.plan import Plan
+from palmette.zoo.data import DataSet
+from palmette.zoo.models import Network
+
+CrewMaker = Callable[[Mapping[str, Setup], Mapping[str, Entrance | None]], Crew]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What is to be run, with what, for how long, and where to write.
+
+    ``own_data`` are the data sets, by name, of nodes that have data of their own.
+    """
+
+    plan: Plan
+    evaluator: Evaluator
+    network: Network
+    data: DataSet
+    options: Options
+    folder: Path
+    ground: Ground
+    hire: CrewMaker
+    own_data: Mapping[str, DataSet] = field(default_factory=dict)
+    iterations: int | None = None
+    epochs: int | None = None
+    resumed: Checkpoint | None = None
+
+    @property
+    def data_sizes(self) -> dict[str, int]:
+        """Samples to train on, by the data's name."""
+        return {name: len(each.train) for name, each in {**self.own_data, self.data.name: self.data}.items()}
+
+
+@dataclass(frozen=True)
+class Update:
+    """News of a run, for whoever watches: an iteration is done, or the network was judged."""
+
+    iteration: int
+    iterations: int
+    epoch: int
+    loss: float
+    samples: int
+    wall_s: float
+    judgement: Judgement | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a phase really took, on the emulated clock; beside it, what the evaluator says of an epoch like its."""
+
+    iteration_s: float | None
+    epoch_s: float | None = None
+    estimate_epoch_s: float | None = None
+
+
+@dataclass
+class Outcome:
+    """What a run came to; seconds are those of the emulated clock. ``measured`` is by the phase's number."""
+
+    iterations: int = 0
+    measured: dict[int, Measured] = field(default_factory=dict)
+    energy_j: float | None = 0.0
+    ended: str = "done"
+    dilation: float = 1.0
+    node_seconds: dict[str, dict[str, float]] = field(default_factory=dict)
+    judgement: Judgement | None = None
+
+    @property
+    def phase(self) -> int:
+        """The first phase that was measured."""
+        return min(self.measured, default=0)
+
+    @property
+    def iteration_s(self) -> float | None:
+        """An iteration of that phase."""
+        return self.measured[self.phase].iteration_s if self.measured else None

@@ -1,0 +1,38 @@
+"""How good a network is on data that it was not trained on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from palmette.runtime.options import Options
+from palmette.zoo.data import Part
+from palmette.zoo.models import Network
+
+BATCH = 256
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The share of samples told right, and the mean loss."""
+
+    accuracy: float
+    loss: float
+
+
+def judged(network: Network, part: Part, options: Options) -> Judgement:
+    """Judge a network on held-out data."""
+    whole = nn.Sequential(*[layer.module for layer in network.layers])
+    dtype: torch.dtype = getattr(torch, options.dtype)
+    whole.to(dtype).eval()
+    right, lost = 0, 0.0
+    with torch.no_grad():
+        for begin in range(0, len(part), BATCH):
+            inputs, labels = part.batch(range(begin, min(begin + BATCH, len(part))))
+            outputs = whole(inputs.to(dtype) if inputs.is_floating_point() else inputs)
+            right += int((outputs.argmax(1) == labels).sum())
+            lost += float(nn.functional.cross_entropy(outputs, labels, reduction="sum"))
+    whole.train()
+    return Judgement(right / len(part), lost / len(part))

@@ -1,0 +1,94 @@
+"""What happens in a phase, as it is written down, added up, and told to whoever watches."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from palmette.errors import RunError
+from palmette.runtime.execute import Record
+from palmette.runtime.job import Job, Outcome, Update
+from palmette.runtime.judge import Judgement
+from palmette.runtime.lengths import Position
+from palmette.runtime.program import Channel
+from palmette.runtime.record import Journal, operations, span_s
+from palmette.runtime.stretch import Stretch
+from palmette.spec.plan import Phase
+
+# A long stretch is added up piece by piece, lest its records fill the memory.
+_PIECE = 20_000
+
+
+class Log:
+    """The log of one phase, whose iterations are counted from its beginning."""
+
+    def __init__(
+        self,
+        job: Job,
+        phase: Phase,
+        position: Position,
+        journal: Journal,
+        outcome: Outcome,
+        *,
+        channels: Mapping[int, Channel],
+        watch: Callable[[Update], None],
+    ) -> None:
+        self._job, self._phase, self._channels = job, phase, channels
+        self._journal, self._outcome, self._watch = journal, outcome, watch
+        self._stretch = Stretch(job.evaluator, channels)
+        self._zero_s = time.monotonic() - position.wall_s
+        self.position = position
+
+    def wall_s(self) -> float:
+        """Seconds of the whole training so far, but for pauses between runs."""
+        return time.monotonic() - self._zero_s
+
+    def happened(self, at: int, phase: Phase, records: Mapping[str, Sequence[Record]]) -> float:
+        """Trace what nodes did for a phase or a tree of it; returns how long it took on the emulated clock."""
+        number, _ = self.position.numbers(at)
+        lines = operations(number, phase, records, self._zero_s, self._job.ground.dilation)
+        self._journal.trace(lines)
+        self._stretch.add(phase, records)
+        if self._stretch.records > _PIECE:
+            end_s = self._stretch.end_s
+            self.pause()
+            self._stretch = Stretch(self._job.evaluator, self._channels, end_s)
+        return span_s(lines)
+
+    def pause(self) -> None:
+        """All nodes are idle: add up what they did since they last were."""
+        stretch, dilation, outcome = self._stretch, self._job.ground.dilation, self._outcome
+        if not stretch.records:
+            return
+        spent = stretch.energy_j(self._phase.nodes(), dilation)
+        outcome.energy_j = None if spent is None or outcome.energy_j is None else outcome.energy_j + spent
+        for node in self._phase.nodes():
+            seconds = outcome.node_seconds.setdefault(node, {"computing": 0.0, "sending": 0.0, "whole": 0.0})
+            seconds["computing"] += stretch.computing_s(node) / dilation
+            seconds["sending"] += stretch.sending_s(node) / dilation
+            seconds["whole"] += stretch.span_s / dilation
+        self._stretch = Stretch(self._job.evaluator, self._channels)
+
+    def iteration(self, at: int, loss: float, samples: int, took_s: float, **more: Any) -> None:
+        """An iteration is done.
+
+        Raises:
+            RunError: its loss is not a number any more.
+        """
+        number, epoch = self.position.numbers(at)
+        if not math.isfinite(loss):
+            raise RunError(f"the loss is {loss} in iteration {number}; try a smaller --lr")
+        wall_s = self.wall_s()
+        self._journal.metric(
+            iteration=number, epoch=epoch, loss=loss, samples=samples, wall_s=wall_s, iteration_s=took_s, **more
+        )
+        self._outcome.iterations += 1
+        self._watch(Update(number + 1, self.position.iterations, epoch, loss, samples, wall_s))
+
+    def judged(self, at: int, found: Judgement) -> None:
+        """The network was judged after the iteration before ``at``."""
+        number, epoch = self.position.numbers(at - 1)
+        self._journal.metric(iteration=number, epoch=epoch, accuracy=found.accuracy, loss=found.loss)
+        self._watch(Update(number + 1, self.position.iterations, epoch, found.loss, 0, 0.0, found))

@@ -1,0 +1,216 @@
+"""A worker's program: what one node does in an iteration, as plain operations. Pure, no torch.
+
+It is read off the same graph that the event clock plays. A transfer is a ``send`` in one node's program and a
+``receive`` in another's, over a channel that both know by its number. Operations name those of the same node that they
+come after; whatever crosses nodes does so through a channel.
+
+    phone                               server
+      1 forward  S   [1..2]               3 receive  output of S   ◀── channel 0
+      2 send     output of S ──▶ server   4 forward  O   [3..5]    after 3
+      …                                   …
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from palmette.cost.operations import Iteration, Kind, Step, samples_by_instance, topological
+from palmette.cost.sizes import Run
+from palmette.spec.plan import Phase
+from palmette.spec.trace import Op
+
+
+class Channel(NamedTuple):
+    """One message an iteration from one node to another."""
+
+    number: int
+    sender: str
+    receiver: str
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation of a node; ``number`` is the same on all nodes, ``after`` are operations of this node.
+
+    ``what`` is the kind of step it belongs to: the same as ``op`` for a call, the message's content for a transfer.
+    """
+
+    number: int
+    op: Op
+    what: Kind
+    instance: int
+    after: tuple[int, ...]
+    channel: Channel | None = None
+    source: int | None = None
+    layers: tuple[Run, ...] = ()
+
+    def __str__(self) -> str:
+        words = [f"{self.number:4d}  {self.op:8s}"]
+        if self.channel is not None:
+            sending = self.op == "send"
+            peer = self.channel.receiver if sending else self.channel.sender
+            words.append(f"{self.what.value} {'to' if sending else 'from'} {peer} (channel {self.channel.number})")
+        if self.layers:
+            words.append("layers " + ", ".join(f"{first}–{last}" for first, last in self.layers))
+        if self.after:
+            words.append("after " + ", ".join(map(str, self.after)))
+        return "  ".join(words)
+
+
+@dataclass(frozen=True)
+class Program:
+    """All that a node does in an iteration, in an order in which it could be done one by one."""
+
+    node: str
+    phase: Phase
+    operations: tuple[Operation, ...]
+
+    def __str__(self) -> str:
+        ids = [instance.id for instance in self.phase.instances]
+        return "\n".join(f"{operation}  [{ids[operation.instance]}]" for operation in self.operations)
+
+    @property
+    def channels(self) -> list[Channel]:
+        """The channels that this node sends or receives on."""
+        return [operation.channel for operation in self.operations if operation.channel is not None]
+
+    @property
+    def own(self) -> list[int]:
+        """The instances that this node hosts."""
+        return [k for k, instance in enumerate(self.phase.instances) if instance.node == self.node]
+
+
+def compiled(phase: Phase, made: Iteration, first_channel: int = 0) -> dict[str, Program]:
+    """The programs of all nodes that take part; channels are numbered from ``first_channel``."""
+    channels = _channels(made, first_channel)
+    programs: dict[str, list[Operation]] = {name: [] for name in phase.nodes()}
+    for number in _in_order(made):
+        step = made.steps[number]
+        for node, op in _ends(step):
+            here = tuple(need for need in step.after if node in _places(made.steps[need]))
+            receives = op == "receive"
+            programs[node].append(
+                Operation(
+                    number=number,
+                    op=op,
+                    what=step.kind,
+                    instance=step.instance,
+                    after=() if receives else here,
+                    channel=channels.get(number),
+                    source=step.source,
+                    layers=step.layers,
+                )
+            )
+    return {node: Program(node, phase, tuple(operations)) for node, operations in programs.items()}
+
+
+_CALLS: dict[Kind, Op] = {
+    Kind.FORWARD: "forward",
+    Kind.BACKWARD: "backward",
+    Kind.AVERAGE: "average",
+    Kind.UPDATE: "update",
+}
+
+
+def _ends(step: Step) -> list[tuple[str, Op]]:
+    """The nodes that take part in a step, and what each of them does."""
+    if step.to is None:
+        return [(step.node, _CALLS[step.kind])]
+    return [(step.node, "send"), (step.to, "receive")]
+
+
+def _places(step: Step) -> tuple[str, ...]:
+    """The nodes on which a step's result is at hand: for a transfer, where it arrives."""
+    return (step.node if step.to is None else step.to,)
+
+
+def _channels(made: Iteration, first: int) -> dict[int, Channel]:
+    numbers = [number for number, step in enumerate(made.steps) if step.to is not None]
+    return {
+        number: Channel(first + k, made.steps[number].node, made.steps[number].to or "")
+        for k, number in enumerate(numbers)
+    }
+
+
+def _in_order(made: Iteration) -> list[int]:
+    """Numbers of the steps, each after all that it comes after."""
+    placed: dict[int, None] = {}
+
+    def place(number: int) -> None:
+        if number not in placed:
+            for need in made.steps[number].after:
+                place(need)
+            placed[number] = None
+
+    for number in range(len(made.steps)):
+        place(number)
+    return list(placed)
+
+
+def positions(phase: Phase) -> list[list[int]]:
+    """For each instance, which samples of the batch reach it, in the order in which they stand in its input.
+
+    Sources take consecutive slices of the batch in the plan's order; an instance's input is what its sources give,
+    then what the instances before it give, both in the plan's order.
+    """
+    index = {instance.id: k for k, instance in enumerate(phase.instances)}
+    taken: list[list[int]] = [[] for _ in phase.instances]
+    begin = 0
+    for source in phase.sources:
+        taken[index[source.into]] += range(begin, begin + source.samples)
+        begin += source.samples
+    for k in topological(phase.instances):
+        into = phase.instances[k].into
+        if into is not None:
+            taken[index[into]] += taken[k]
+    return taken
+
+
+def numbers_of(runs: Iterable[Run]) -> list[int]:
+    """The layers of some runs, one by one."""
+    return [number for first, last in runs for number in range(first, last + 1)]
+
+
+class Feeds(NamedTuple):
+    """What feeds an instance, in the order of its input: sources, then instances."""
+
+    sources: list[int]
+    instances: list[int]
+
+
+def feeds(phase: Phase) -> list[Feeds]:
+    """For each instance, what feeds it."""
+    index = {instance.id: k for k, instance in enumerate(phase.instances)}
+    made = [Feeds([], []) for _ in phase.instances]
+    for k, source in enumerate(phase.sources):
+        made[index[source.into]].sources.append(k)
+    for k in topological(phase.instances):
+        into = phase.instances[k].into
+        if into is not None:
+            made[index[into]].instances.append(k)
+    return made
+
+
+def slices(phase: Phase) -> list[tuple[int, int]]:
+    """For each source, the part of the batch that it takes, from and to."""
+    begins = [0]
+    for source in phase.sources:
+        begins.append(begins[-1] + source.samples)
+    return list(itertools.pairwise(begins))
+
+
+__all__ = [
+    "Channel",
+    "Feeds",
+    "Operation",
+    "Program",
+    "compiled",
+    "feeds",
+    "numbers_of",
+    "positions",
+    "samples_by_instance",
+    "slices",
+]

@@ -1,0 +1,129 @@
+"""How a phase proceeds: what the engine tells the workers, and when. One class for each kind of agreement."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from safetensors.torch import load as from_bytes
+from torch import Tensor
+
+from palmette.runtime.control import Done, GiveState, Go, State
+from palmette.runtime.engine import Crew, one_from_each
+from palmette.runtime.job import Job, Measured
+from palmette.runtime.log import Log
+from palmette.runtime.parts import Part
+from palmette.spec.plan import Phase
+
+# A lone worker is given several iterations at a time, as many as fit into this.
+_GRANT_S = 0.25
+# How long to listen to the workers before looking whether to stop.
+LISTEN_S = 0.5
+
+Stopping = Callable[[], bool]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What rounds are made from. ``tree_steps`` are those that each tree has taken before, if that is known."""
+
+    phase: Phase
+    parts: Sequence[Part]
+    crew: Crew
+    job: Job
+    log: Log
+    tree_steps: Sequence[int] = ()
+
+
+class Rounds(Protocol):
+    """The iterations of one phase, counted from its beginning."""
+
+    @property
+    def tree_steps(self) -> Sequence[int]:
+        """The steps that each tree has taken, where the number of iterations does not tell."""
+        ...
+
+    def advance(self, at: int, end: int, stopping: Stopping) -> int:
+        """Go on from iteration ``at``, not beyond ``end``, to a moment at which nothing is half done.
+
+        Returns how far the phase has come; that is ``at`` where what was begun had to be given up.
+        """
+        ...
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """The weights of the whole network and the optimizer's state."""
+        ...
+
+    def measured(self) -> Measured:
+        """What iterations have taken so far."""
+        ...
+
+
+class StepRounds:
+    """``step``: all workers go, all are done, and again."""
+
+    tree_steps: Sequence[int] = ()
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage, (self._part,) = stage, stage.parts
+        self._grant = 1
+        self._spans_s: list[float] = []
+
+    def advance(self, at: int, end: int, stopping: Stopping) -> int:
+        """Run the next iteration; several at once where there is but one worker."""
+        nodes, crew, first = self._part.programs, self._stage.crew, self._stage.log.position.iteration
+        last = min(end, at + (self._grant if len(nodes) == 1 else 1)) - 1
+        began = time.monotonic()
+        for node in nodes:
+            crew.send(node, Go(0, first + at, first + last))
+        for number in range(at, last + 1):
+            self._note(number, one_from_each(crew, nodes, Done))
+        taken = last + 1 - at
+        self._grant = max(1, math.floor(taken * _GRANT_S / max(time.monotonic() - began, 1e-6)))
+        return last + 1
+
+    def _note(self, at: int, done: Mapping[str, Done]) -> None:
+        phase, log = self._stage.phase, self._stage.log
+        took_s = log.happened(at, phase, {node: event.records for node, event in done.items()})
+        log.pause()
+        self._spans_s.append(took_s)
+        loss = sum(event.loss for event in done.values())
+        log.iteration(at, loss, phase.batch, took_s)
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Each layer from the first that holds it."""
+        return gathered(self._stage.crew, holders(self._stage.phase))
+
+    def measured(self) -> Measured:
+        """The median iteration."""
+        return Measured(typical_s(self._spans_s))
+
+
+def typical_s(seconds: Sequence[float]) -> float | None:
+    """The median; the first, in which much is done for the first time, is left out if it can be."""
+    return statistics.median(seconds[1:] or seconds) if seconds else None
+
+
+def holders(phase: Phase) -> dict[str, list[int]]:
+    """For each layer, the node of the first instance that holds it; as the layers by node."""
+    found: dict[str, list[int]] = {}
+    for number in range(1, phase.depth + 1):
+        holder = next(i for i in phase.instances if i.layers[0] <= number <= i.layers[1])
+        found.setdefault(holder.node, []).append(number)
+    return found
+
+
+def gathered(crew: Crew, layers: Mapping[str, Iterable[int]]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Weights and optimizer state of layers, each from its node."""
+    for node, numbers in layers.items():
+        crew.send(node, GiveState(tuple(numbers)))
+    weights: dict[str, Tensor] = {}
+    optimizer: dict[str, Tensor] = {}
+    for each in one_from_each(crew, layers, State).values():
+        weights |= from_bytes(each.weights)
+        optimizer |= from_bytes(each.optimizer)
+    return weights, optimizer

@@ -1,0 +1,174 @@
+"""A worker: one node's share of a run. It executes programs when told to, and gives its weights when asked.
+
+It holds the layers of its own instances and nothing else, and does not know whether its network and its speed are real.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+from safetensors.torch import save as to_bytes
+from torch import Tensor, nn
+
+from palmette.cost.operations import Kind
+from palmette.runtime.actions import Passed, Samples
+from palmette.runtime.averaging import EpochRole
+from palmette.runtime.control import (
+    Command,
+    Control,
+    Done,
+    GiveState,
+    Go,
+    Ready,
+    Rehearse,
+    Rehearsed,
+    SetPace,
+    State,
+    Stop,
+)
+from palmette.runtime.cpu import Cpu
+from palmette.runtime.execute import Executor, Finished
+from palmette.runtime.failure import failure
+from palmette.runtime.options import Options
+from palmette.runtime.program import Program, numbers_of
+from palmette.runtime.rehearsal import rehearsed
+from palmette.runtime.role import Role
+from palmette.runtime.server import AsyncRole
+from palmette.runtime.stepping import StepRole
+from palmette.runtime.transport import Transport
+from palmette.spec.plan import Sync
+
+
+class Place(Protocol):
+    """Where workers meet; joining connects them."""
+
+    def join(self, node: str) -> Transport:
+        """Connect as ``node``; returns when all are there."""
+        ...
+
+
+class Source(Protocol):
+    """What a worker needs to find its samples, made where it runs."""
+
+    def samples(self, program: Program) -> Samples:
+        """The samples of the sources in a program."""
+        ...
+
+
+@dataclass(frozen=True)
+class Setup:
+    """All that a worker is told when it starts.
+
+    ``shapes`` are those of one sample: of the input, then of each layer's output. There is a program
+    for each part of the phase (see ``parts``), None for those in which the node has no part.
+    """
+
+    node: str
+    place: Place
+    programs: Sequence[Program | None]
+    layers: Mapping[int, nn.Module] = field(repr=False)
+    shapes: Sequence[tuple[int, ...]]
+    input_dtype: torch.dtype
+    options: Options
+    source: Source
+    sync: Sync = "step"
+    cpu_limit: float = 1.0
+    device: str = "cpu"
+    optimizer: bytes = field(default=b"", repr=False)
+
+
+ROLES: dict[Sync, Callable[[Setup], Role]] = {"step": StepRole, "epoch": EpochRole, "async": AsyncRole}
+
+
+class Worker:
+    """Executes the programs of one node."""
+
+    def __init__(self, setup: Setup, control: Control) -> None:
+        self._setup, self._control = setup, control
+        self._transport = setup.place.join(setup.node)
+        self._cpu = Cpu(setup.cpu_limit)
+        self._role = ROLES[setup.sync](setup)
+        self._executors: dict[int, Executor] = {}
+        self._last: dict[int, int] = {}
+        self._stopped = False
+        for number, program in enumerate(setup.programs):
+            if program is not None:
+                self._add(number, program)
+
+    def _add(self, number: int, program: Program) -> None:
+        actions = self._role.actions(number, program)
+        self._executors[number] = Executor(
+            program, actions, self._transport, self._cpu, lambda result: self._finished(number, program, result)
+        )
+
+    def run(self) -> None:
+        """Obey commands until told to stop."""
+        self._control.send(Ready())
+        while not isinstance(command := self._control.receive(), Stop):
+            self._obey(command)
+        self._stopped = True
+        for executor in self._executors.values():
+            executor.close()
+        self._transport.close()
+
+    def _obey(self, command: Command) -> None:
+        match command:
+            case Go():
+                self._last[command.program] = command.last
+                self._go(command.program, command.first)
+            case SetPace():
+                self._executors[command.program].pace = command.pace
+            case Rehearse():
+                seconds = rehearsed(self._executors[command.program].program, self._setup)
+                self._control.send(Rehearsed(command.program, seconds))
+            case GiveState():
+                weights, optimizer = self._role.state(command.layers)
+                self._control.send(State(to_bytes(unshared(weights)), to_bytes(unshared(optimizer))))
+
+    def _go(self, number: int, first: int) -> None:
+        executor = self._executors[number]
+        if not executor.inline:
+            executor.run(first)
+        elif len(self._executors) == 1:
+            self._go_through(number, first)
+        else:  # programs of one node go on side by side
+            threading.Thread(target=self._go_through, args=(number, first), daemon=True).start()
+
+    def _go_through(self, number: int, first: int) -> None:
+        try:
+            for iteration in range(first, self._last[number] + 1):
+                if self._stopped:
+                    return
+                self._executors[number].run(iteration)
+        except BaseException as error:  # noqa: BLE001  (told to the engine, which ends the run)
+            self._control.send(failure(error))
+
+    def _finished(self, number: int, program: Program, result: Finished | BaseException) -> None:
+        if isinstance(result, BaseException):
+            self._control.send(failure(result))
+            return
+        backwards = [o.number for o in program.operations if o.what is Kind.BACKWARD and o.op == "backward"]
+        passed: list[Passed] = [result.values[k] for k in backwards]
+        loss = sum(each.loss for each in passed)
+        executor = self._executors[number]
+        # Asked before the engine is told: its next command may move the goal.
+        goes_on = not executor.inline and result.iteration < self._last[number]
+        self._control.send(Done(number, result.iteration, loss, result.records))
+        if goes_on:
+            executor.run(result.iteration + 1)
+
+
+def unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors with memory of their own, as the safetensors format wants them."""
+    return {name: tensor.clone() for name, tensor in tensors.items()}
+
+
+def held_layers(program: Program) -> list[int]:
+    """The layers that a node needs for a program: those of its instances, and those it averages or updates."""
+    held = [program.phase.instances[k].layers for k in program.own]
+    held += [run for each in program.operations if each.op in ("average", "update") for run in each.layers]
+    return sorted(set(numbers_of(held)))

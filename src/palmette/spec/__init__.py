@@ -1,0 +1,13 @@
+"""What things are. Frozen, self-validating, with a JSON or YAML round trip; no torch.
+
+units     quantities with units, as people write them
+document  the base of all models: every fault at once, under the names that stand in the file
+files     reading and writing, without tracebacks
+cluster   nodes, links, sources, limits
+profile   layers and what they cost on each node
+tree      instances, what feeds them, and whether their layers join
+plan      phases of instance trees
+estimate  the evaluator's price
+trace     operations, predicted or real
+goal      what to minimise, under which deadline and loss
+"""

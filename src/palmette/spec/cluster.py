@@ -1,0 +1,169 @@
+"""The cluster: nodes that compute, the links between them, and who owns training data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, Self, get_args
+
+from pydantic import Field, model_validator
+
+from palmette.errors import expected_name
+from palmette.spec.document import (
+    Count,
+    Document,
+    Flag,
+    Name,
+    Number,
+    Positive,
+    Wrong,
+    entries,
+    part,
+    refuse,
+)
+from palmette.spec.files import yaml_text
+from palmette.spec.units import BANDWIDTH, DURATION, ENERGY, ENERGY_PER_BIT, POWER, SHARE, SIZE
+
+Tier = Literal["device", "edge", "cloud"]
+TIERS: tuple[Tier, ...] = get_args(Tier)
+Share = Annotated[float, Field(strict=True, ge=1e-6, le=1)]
+
+
+class Power(Document):
+    """What a node draws: idle, at full load, and how the difference grows with the CPU share in use."""
+
+    written = {"idle": ("idle_w", POWER), "busy": ("busy_w", POWER)}
+
+    idle_w: Number
+    busy_w: Number
+    exponent: Positive = 1.0
+
+    @model_validator(mode="after")
+    def _busy_above_idle(self) -> Self:
+        if self.busy_w < self.idle_w:
+            least = POWER.write(self.idle_w)
+            refuse("Power", [Wrong(("busy",), f"{self.busy_w} W", f"expected at least the idle power, {least}")])
+        return self
+
+
+class Source(Document):
+    """Training data that lives at a node; ``private`` data never leaves it."""
+
+    samples: Count
+    private: Flag = False
+    data: Name | None = None
+
+
+class Limits(Document):
+    """Caps that every strategy obeys: the CPU share in use at a time, and the energy of a training."""
+
+    written = {"cpu": ("cpu_share", SHARE), "energy": ("energy_j", ENERGY)}
+
+    cpu_share: Share = 1.0
+    energy_j: Positive | None = None
+
+
+class Node(Document):
+    """A machine that computes. ``memory_bytes`` and ``power`` are None where they are not known."""
+
+    written = {"memory": ("memory_bytes", SIZE)}
+
+    tier: Tier
+    memory_bytes: Positive | None = None
+    power: Power | None = None
+    source: Source | None = None
+    limits: Limits = Limits()
+    host: Name | None = None
+    hardware: Name | None = None
+    device: Literal["cpu", "cuda"] = "cpu"
+
+
+class Link(Document):
+    """A link between two nodes, the same in both directions; half duplex shares its bandwidth between them."""
+
+    written = {
+        "bandwidth": ("bandwidth_bps", BANDWIDTH),
+        "latency": ("latency_s", DURATION),
+        "energy": ("energy_j_per_bit", ENERGY_PER_BIT),
+    }
+
+    between: tuple[Name, Name]
+    bandwidth_bps: Annotated[float, Field(strict=True, ge=1, le=1e18)]
+    latency_s: Number = 0.0
+    energy_j_per_bit: Number = 0.0
+    duplex: Literal["full", "half"] = "full"
+
+
+class Cluster(Document):
+    """All nodes and links, and named sets of nodes."""
+
+    nodes: Annotated[dict[Name, Node], Field(min_length=1)]
+    links: tuple[Link, ...] = ()
+    sets: dict[Name, tuple[Name, ...]] = {}
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> Self:
+        wrong = self.wrong_names(dict(self))
+        if wrong:
+            refuse("Cluster", wrong)
+        return self
+
+    @classmethod
+    def wrong_names(cls, data: Mapping[Any, Any]) -> list[Wrong]:
+        """Links and sets that name nodes which are not there, and links that join nothing new."""
+        nodes = part(data, "nodes")
+        known = [name for name in nodes if isinstance(name, str)] if isinstance(nodes, Mapping) else []
+        return [*_wrong_links(data, known), *_wrong_sets(data, known)] if known else []
+
+    def tier(self, tier: Tier) -> list[str]:
+        """The nodes of a tier, in the order of the file."""
+        return [name for name, node in self.nodes.items() if node.tier == tier]
+
+    def sources(self) -> list[str]:
+        """The nodes that own training data, in the order of the file."""
+        return [name for name, node in self.nodes.items() if node.source is not None]
+
+    def to_yaml(self) -> str:
+        """The cluster as a person would write it; reads back as the same cluster."""
+        return yaml_text(_as_person_writes(self))
+
+
+def _wrong_links(data: Mapping[Any, Any], known: list[str]) -> Iterator[Wrong]:
+    joined: dict[frozenset[str], int] = {}
+    names = set(known)
+    for index, link in entries(data, "links"):
+        ends = [name for _, name in entries(link, "between") if isinstance(name, str)]
+        for side, name in enumerate(ends):
+            if name not in names:
+                yield Wrong(("links", index, "between", side), name, expected_name(name, "node", known))
+        if len(ends) == 2:
+            earlier = joined.setdefault(frozenset(ends), index)
+            if ends[0] == ends[1]:
+                yield Wrong(("links", index, "between"), ends[0], "expected two different nodes")
+            elif earlier != index:
+                yield Wrong(("links", index, "between"), ", ".join(ends), f"links[{earlier}] joins them already")
+
+
+def _wrong_sets(data: Mapping[Any, Any], known: list[str]) -> Iterator[Wrong]:
+    sets, names = part(data, "sets"), set(known)
+    for key in sets if isinstance(sets, Mapping) else ():
+        for index, name in entries(sets, key):
+            if isinstance(name, str) and name not in names:
+                yield Wrong(("sets", key, index), name, expected_name(name, "node", known))
+
+
+def _as_person_writes(value: Any) -> Any:
+    if isinstance(value, Document):
+        keys = {field: (key, dimension) for key, (field, dimension) in value.written.items()}
+        text = {}
+        for field, content in value:
+            if content == type(value).model_fields[field].default:
+                continue
+            if field in keys:
+                key, dimension = keys[field]
+                text[key] = dimension.write(content)
+            else:
+                text[field] = _as_person_writes(content)
+        return text
+    if isinstance(value, dict):
+        return {key: _as_person_writes(item) for key, item in value.items()}
+    return [_as_person_writes(item) for item in value] if isinstance(value, tuple) else value

@@ -1,0 +1,236 @@
+"""What all files have in common: frozen models that say everything that is wrong with them at once.
+
+Inside, every quantity is SI and its field is named after its unit (``memory_bytes``). A person writes
+``memory: 1 GiB``; ``Document.written`` maps the one to the other, so that a model reads both forms and
+faults name the field that stands in the file. An ``OpenDocument`` keeps fields that it does not know (a newer
+version may have written them) unless one is a slip of the pen for a field that it has, or could not be written back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, NamedTuple, NoReturn, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from palmette.errors import Fault, InputError, nearest, one_line
+from palmette.spec.units import Dimension
+
+# A ceiling far above anything physical keeps products of several quantities finite. Amounts are such products.
+_MOST = 1e18
+_LARGEST = 1e300
+_DEEPEST = 100
+Count = Annotated[int, Field(strict=True, ge=1, le=10**12)]
+Number = Annotated[float, Field(strict=True, ge=0, le=_MOST)]
+Positive = Annotated[float, Field(strict=True, gt=0, le=_MOST)]
+Amount = Annotated[float, Field(strict=True, ge=0)]
+# Names stand in tables, messages and YAML, where a line break or an escape sequence would do harm.
+_ONE_LINE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
+Name = Annotated[str, Field(strict=True, min_length=1, max_length=200, pattern=_ONE_LINE)]
+Flag = Annotated[bool, Field(strict=True)]
+
+Location = tuple[str | int, ...]
+
+
+class Wrong(NamedTuple):
+    """One fault inside a document: where, what stands there, what was expected."""
+
+    at: Location
+    value: Any
+    expected: str
+
+
+class Document(BaseModel):
+    """A frozen, self-validating piece of a file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    written: ClassVar[Mapping[str, tuple[str, Dimension]]] = {}
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _read(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        if not isinstance(data, Mapping):
+            return handler(data)
+        in_si, wrong = cls._in_si(data)
+        unknown, meant = cls._unknown(in_si)
+        wrong += unknown
+        told = {fault.at[0] for fault in wrong}
+        try:
+            made = handler({key: value for key, value in in_si.items() if str(key) not in told})
+        except ValidationError as error:
+            wrong += cls._as_written(error, data, told | (meant - data.keys()))
+            found = {fault.at for fault in wrong}
+            refuse(cls.__name__, wrong + [w for w in cls.wrong_names(data) if w.at not in found])
+        if wrong:
+            refuse(cls.__name__, wrong)
+        return made
+
+    @classmethod
+    def wrong_names(cls, data: Mapping[Any, Any]) -> list[Wrong]:
+        """Names in raw data that refer to nothing, told even where other faults keep the model from being made."""
+        return []
+
+    @classmethod
+    def _in_si(cls, data: Mapping[Any, Any]) -> tuple[dict[Any, Any], list[Wrong]]:
+        in_si, wrong = dict(data), []
+        for key, (field, dimension) in cls.written.items():
+            if key in data and field in data:
+                del in_si[key]
+                wrong.append(Wrong((key,), data[key], f"{field} says the same; expected one of the two"))
+            elif key in data:
+                try:
+                    in_si[field] = dimension.parse(in_si.pop(key))
+                except ValueError as error:
+                    wrong.append(Wrong((key,), data[key], str(error)))
+        return in_si, wrong
+
+    @classmethod
+    def _unknown(cls, data: Mapping[Any, Any]) -> tuple[list[Wrong], set[str]]:
+        """Fields that are not there, and those that were meant."""
+        in_si = {field for field, _ in cls.written.values()}
+        known = [*cls.written, *(name for name in cls.model_fields if name not in in_si)]
+        wrong: list[Wrong] = []
+        meant = set()
+        for key in (key for key in data if key not in cls.model_fields):
+            guess = nearest(str(key), known)
+            if guess is not None:
+                meant.add(guess)
+                wrong.append(Wrong((str(key),), data[key], f"unknown field; did you mean {guess}?"))
+            elif cls.model_config["extra"] == "forbid" or not isinstance(key, str):
+                wrong.append(Wrong((str(key),), data[key], f"unknown field; expected one of {', '.join(known)}"))
+            else:
+                wrong += _not_plain({key: data[key]})
+        return wrong, meant
+
+    @classmethod
+    def _as_written(cls, error: ValidationError, data: Mapping[Any, Any], told: set[Any]) -> list[Wrong]:
+        """The faults pydantic found, under the names that stand in the file, without those told already."""
+        keys = {field: key for key, (field, _) in cls.written.items() if field not in data}
+        found = []
+        details = error.errors(include_url=False)
+        deepest = {detail["loc"][:1] for detail in details if len(detail["loc"]) > 1}
+        for detail in details:
+            at = detail["loc"]
+            if detail["type"] == "too_short" and at in deepest:
+                continue  # pydantic counts the entries that are left after the faulty ones
+            at = (keys.get(at[0], at[0]), *at[1:]) if at and isinstance(at[0], str) else at
+            if not (at and at[0] in told):
+                value = "missing" if detail["type"] == "missing" else detail["input"]
+                value = data[at[0]] if len(at) == 1 and at[0] in data else value
+                found.append(Wrong(at, value, _expected(detail)))
+        return found
+
+
+class OpenDocument(Document):
+    """A document that keeps fields it does not know."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+def refuse(title: str, wrong: Iterable[Wrong]) -> NoReturn:
+    """Raise one ``ValidationError`` that holds every fault, each at its place."""
+    details = [
+        InitErrorDetails(
+            type=PydanticCustomError("expected", "{expected}", {"expected": one_line(w.expected)}),
+            loc=w.at,
+            input=w.value,
+        )
+        for w in wrong
+    ]
+    raise ValidationError.from_exception_data(title, details)
+
+
+def _not_plain(value: Any, at: Location = ()) -> Iterator[Wrong]:
+    """What a JSON file cannot hold, in a value that is kept as it stands."""
+    if len(at) > _DEEPEST:
+        yield Wrong(at[:1], value, f"it is nested too deeply; expected at most {_DEEPEST} levels")
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            if not (isinstance(key, str) and _encodes(key)):
+                yield Wrong((*at, str(key)), key, "expected a text as the name of a field")
+            yield from _not_plain(item, (*at, str(key)))
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _not_plain(item, (*at, index))
+    elif isinstance(value, int | float) and not -_LARGEST <= value <= _LARGEST:
+        yield Wrong(at, value, "expected a finite number")
+    elif not (value is None or isinstance(value, int | float) or (isinstance(value, str) and _encodes(value))):
+        yield Wrong(at, value, "expected a text, a number, a list or a mapping")
+
+
+def _encodes(text: str) -> bool:
+    """Whether UTF-8 can hold a text: half of a surrogate pair it cannot."""
+    return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
+
+
+def _plain(value: Any) -> Any:
+    wrong = list(_not_plain(value))
+    if wrong:
+        refuse("Plain", wrong)
+    return value
+
+
+# Whatever JSON can hold, kept as it stands.
+Plain = Annotated[dict[str, Any], AfterValidator(_plain)]
+
+
+def faults(error: ValidationError, file: str) -> InputError:
+    """What a ``ValidationError`` says, as faults of ``file``."""
+    return InputError(
+        Fault(_dotted(detail["loc"]), detail["input"], _expected(detail), file)
+        for detail in error.errors(include_url=False)
+    )
+
+
+_OUR_WORDS = {
+    "Input should be greater": "expected a number greater",
+    "Input should be less": "expected a number less",
+    "Input should be": "expected",
+    "a valid integer": "an integer",
+    "a valid ": "a ",
+    "a tuple": "a list",
+    "a dictionary": "a mapping",
+}
+
+
+def _expected(detail: Mapping[str, Any]) -> str:
+    if detail["type"] == "expected":
+        return str(detail["ctx"]["expected"])
+    if detail["type"] == "missing":
+        return "this field is required"
+    if detail["type"] == "string_pattern_mismatch":
+        return "expected a name without control characters"
+    if detail["type"] == "too_short":
+        return f"expected at least {detail['ctx']['min_length']}"
+    message = str(detail["msg"]).removeprefix("Value error, ")
+    for word, ours in _OUR_WORDS.items():
+        message = message.replace(word, ours)
+    return message
+
+
+def entries(data: Any, field: str) -> list[tuple[int, Any]]:
+    """The numbered entries of a list in raw data, nothing where there is no list."""
+    listed = part(data, field)
+    return list(enumerate(listed)) if isinstance(listed, list | tuple) else []
+
+
+def part(data: Any, field: str) -> Any:
+    """A field of raw data or of a document, None where there is none."""
+    return data.get(field) if isinstance(data, Mapping) else getattr(data, field, None)
+
+
+def _dotted(at: Location) -> str:
+    text = ""
+    for part in (part for part in at if part != "[key]"):  # pydantic's mark of a fault in a name itself
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text

@@ -1,0 +1,77 @@
+"""The goal: what to minimise, and under which deadline and loss."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from palmette.errors import Fault, InputError, expected_name
+
+Quantity = Literal["time", "energy", "power", "edp"]
+QUANTITIES: tuple[str, ...] = get_args(Quantity)
+_TERM = re.compile(r"(?:([0-9.eE+-]+)\s*\*\s*)?([A-Za-z]+)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Goal:
+    """What to minimise: one quantity, or a weighted sum of several, each over its own best value."""
+
+    weights: Mapping[str, float] = field(default_factory=lambda: {"time": 1.0})
+    deadline_s: float | None = None
+    iteration_deadline_s: float | None = None
+    loss: float | None = None
+
+    @property
+    def single(self) -> str | None:
+        """The one quantity to minimise; None for a weighted sum."""
+        return next(iter(self.weights)) if len(self.weights) == 1 else None
+
+    def __str__(self) -> str:
+        return self.single or "+".join(f"{weight:g}*{name}" for name, weight in self.weights.items())
+
+
+def parse_weights(text: str) -> dict[str, float]:
+    """The weights in ``time``, ``edp`` or ``0.3*time+0.7*energy``.
+
+    Raises:
+        InputError: it is none of these.
+    """
+    weights: dict[str, float] = {}
+    for part in re.split(r"(?<!\d[eE])\+", text):
+        weight, name = _term(part.strip(), text)
+        if name in weights:
+            raise InputError(Fault("--goal", text, f"{name} stands there twice; expected it once"))
+        weights[name] = weight
+    return weights
+
+
+def _term(part: str, text: str) -> tuple[float, str]:
+    match = _TERM.fullmatch(part)
+    if match is None:
+        expected = f"expected {'|'.join(QUANTITIES)} or a weighted sum such as 0.3*time+0.7*energy"
+        raise InputError(Fault("--goal", text, expected))
+    if match[2] not in QUANTITIES:
+        raise InputError(Fault("--goal", match[2], expected_name(match[2], "goal", QUANTITIES)))
+    try:
+        weight = float(match[1] or 1)
+    except ValueError:
+        weight = math.nan
+    if not (0 < weight < math.inf):
+        raise InputError(Fault("--goal", match[1], "expected a weight above 0"))
+    return weight, match[2]
+
+
+def value(quantity: str, time_s: float, energy_j: float) -> float:
+    """A quantity of a plan, from its time and energy: seconds, joules, watts or joule-seconds."""
+    match quantity:
+        case "time":
+            return time_s
+        case "energy":
+            return energy_j
+        case "power":
+            return energy_j / time_s if time_s else 0.0
+        case _:
+            return energy_j * time_s

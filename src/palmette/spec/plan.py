@@ -1,0 +1,129 @@
+"""The plan: phases of instance trees, what they cost, and what they were made for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from palmette.errors import Fault, InputError, expected_name
+from palmette.spec.cluster import Cluster
+from palmette.spec.document import Count, Name, Number, OpenDocument, Plain, Wrong, entries, part, refuse
+from palmette.spec.estimate import Estimate
+from palmette.spec.profile import Profile
+from palmette.spec.tree import Feed, Instance, wrong_tree
+
+Sync = Literal["step", "epoch", "async"]
+
+
+class Phase(OpenDocument):
+    """An instance tree, how small its model is, how long it runs, and how its replicas agree."""
+
+    pruning: Annotated[float, Field(strict=True, ge=0, lt=1)] = 0.0
+    compress: Literal["prune", "distill"] = "prune"
+    epochs: Count | None = None
+    sync: Sync = "step"
+    server: Name | None = None
+    local_epochs: Count = 1
+    sources: Annotated[tuple[Feed, ...], Field(min_length=1)]
+    instances: Annotated[tuple[Instance, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _is_a_tree(self) -> Self:
+        wrong = self.wrong_names(dict(self)) or wrong_tree(self.sources, self.instances)
+        if wrong:
+            refuse("Phase", wrong)
+        return self
+
+    @classmethod
+    def wrong_names(cls, data: Mapping[Any, Any]) -> list[Wrong]:
+        """Sources and instances that go into an instance which is not there."""
+        known = [name for _, i in entries(data, "instances") if isinstance(name := part(i, "id"), str)]
+        names = set(known)
+        return [
+            Wrong((kind, index, "into"), into, expected_name(into, "instance", known))
+            for kind in ("sources", "instances")
+            for index, feeder in entries(data, kind)
+            if isinstance(into := part(feeder, "into"), str) and into not in names
+        ]
+
+    @property
+    def depth(self) -> int:
+        """The number of layers from the sources to the loss."""
+        return max(instance.layers[1] for instance in self.instances)
+
+    @property
+    def batch(self) -> int:
+        """Samples of one iteration over all sources."""
+        return sum(source.samples for source in self.sources)
+
+    @property
+    def meeting_node(self) -> str:
+        """The node where weights or gradients of the whole model meet: the server, else the first root's."""
+        root = next(instance for instance in self.instances if instance.into is None)
+        return root.node if self.server is None else self.server
+
+    def nodes(self) -> list[str]:
+        """The nodes that take part: that host an instance, a source or the server."""
+        hosts = [*(s.node for s in self.sources), *(i.node for i in self.instances)]
+        if self.sync != "step":
+            hosts.append(self.meeting_node)
+        return list(dict.fromkeys(hosts))
+
+
+class Inputs(OpenDocument):
+    """What a plan was made for, so that its file stands alone."""
+
+    cluster: Cluster | None = None
+    profile: Profile | None = None
+
+    @field_validator("cluster", "profile", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: Any) -> Any:
+        return None if value == {} else value
+
+
+class Plan(OpenDocument):
+    """What a strategy decided, ready to be priced and run."""
+
+    format: Literal["palmette.plan/1"] = "palmette.plan/1"
+    strategy: Name = "manual"
+    model: Name
+    batch: Count
+    decision: Plain = {}
+    phases: Annotated[tuple[Phase, ...], Field(min_length=1)]
+    estimate: Estimate | None = None
+    plan_s: Number | None = None
+    inputs: Inputs | None = None
+
+    @model_validator(mode="after")
+    def _samples_make_the_batch(self) -> Self:
+        wrong = [
+            Wrong(("batch",), self.batch, f"the sources of phases[{k}] take {phase.batch} samples an iteration")
+            for k, phase in enumerate(self.phases)
+            if phase.sync == "step" and phase.batch != self.batch
+        ]
+        if wrong:
+            refuse("Plan", wrong)
+        return self
+
+    def to_json(self) -> str:
+        """The plan as the text of a ``plan.json``."""
+        return json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
+
+
+def inputs_of(plan: Plan, profile: Profile | None, cluster: Cluster | None) -> tuple[Profile, Cluster]:
+    """The profile and the cluster of a plan: those given, else those that it carries.
+
+    Raises:
+        InputError: there is neither.
+    """
+    carried = plan.inputs
+    profile = profile or (carried.profile if carried else None)
+    cluster = cluster or (carried.cluster if carried else None)
+    missing = [option for option, found in (("--profile", profile), ("--cluster", cluster)) if found is None]
+    if profile is None or cluster is None:
+        raise InputError(Fault(option, "missing", "the plan carries none; expected a file") for option in missing)
+    return profile, cluster

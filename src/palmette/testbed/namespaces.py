@@ -1,0 +1,183 @@
+"""The testbed for root on Linux: every node in a network namespace, every link a veth pair with a token bucket.
+
+Workers enter their node's namespace, and gloo's TCP connections go over the emulated links. What the kernel cannot do
+everywhere (``netem`` is often missing) is done at the receiver: a message is held back by the latency of its route.
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from palmette.cost.evaluate import Evaluator
+from palmette.errors import Fault, InputError
+from palmette.runtime.cpu import last_until
+from palmette.runtime.execute import Pace
+from palmette.runtime.gloo import GlooPlace
+from palmette.runtime.ground import Entrance, Seconds
+from palmette.runtime.parts import Part, channels_of
+from palmette.runtime.presence import WatchedPlace
+from palmette.runtime.program import Channel
+from palmette.runtime.transport import Transport
+from palmette.runtime.worker import Place
+from palmette.spec.plan import Phase, Plan
+from palmette.testbed import iproute
+from palmette.testbed.padding import Padding
+from palmette.testbed.wiring import Wiring
+
+
+@dataclass(frozen=True)
+class DelayedPlace:
+    """Another place, from whose senders messages take a while longer; ``dilation`` is a file that says how much."""
+
+    place: Place
+    latencies_s: Mapping[str, float]
+    dilation: Path
+
+    def join(self, node: str) -> Transport:
+        """Connect, and hold back what arrives."""
+        return DelayedTransport(self.place.join(node), self.latencies_s, self.dilation)
+
+
+class DelayedTransport:
+    """A transport whose messages arrive a latency later; the dilation is known when the first one arrives."""
+
+    def __init__(self, inner: Transport, latencies_s: Mapping[str, float], dilation: Path) -> None:
+        self._inner, self._latencies_s, self._file = inner, latencies_s, dilation
+        self._dilation: float | None = None
+
+    def send(self, channel: Channel, message: Tensor) -> None:
+        """Send the bytes."""
+        self._inner.send(channel, message)
+
+    def receive(self, channel: Channel, size_bytes: int) -> Tensor:
+        """Wait for the bytes, and for the latency of their route."""
+        message = self._inner.receive(channel, size_bytes)
+        arrived_s = time.monotonic()
+        if self._dilation is None:
+            self._dilation = float(self._file.read_text(encoding="ascii"))
+        last_until(arrived_s + self._latencies_s[channel.sender] * self._dilation)
+        return message
+
+    def close(self) -> None:
+        """Close what is underneath."""
+        self._inner.close()
+
+
+class NamespaceGround:
+    """Pads calls to their times in the profile and gives every node a network namespace with shaped links.
+
+    Raises:
+        InputError: namespaces cannot be made on this machine.
+    """
+
+    name = "namespaces"
+    emulates = True
+
+    def __init__(self, fixed_dilation: float | None = None) -> None:
+        iproute.refuse_unusable()
+        self.dilation = fixed_dilation or 1.0
+        self._fixed = fixed_dilation
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._guardian: iproute.Guardian | None = None
+
+    def open(self, phase: Phase, parts: Sequence[Part], evaluator: Evaluator) -> None:
+        """Make the namespaces and their links, as fast as they can be."""
+        self._padding = Padding(parts, evaluator, self._fixed)
+        self._hosts = tuple(phase.nodes())
+        self._channels = tuple(channels_of(parts).values())
+        self._wiring = Wiring(evaluator.cluster, self._hosts, evaluator.routes)
+        iproute.remove_leftovers()
+        try:
+            self._set_up()
+        except BaseException:
+            self.close()
+            raise
+
+    def _set_up(self) -> None:
+        wiring = self._wiring
+        self._token = secrets.token_bytes(8)
+        self._folder = tempfile.TemporaryDirectory(prefix="palmette-")
+        self._names = dict(zip(wiring.nodes, iproute.new_names(len(wiring.nodes)), strict=True))
+        self._guardian = iproute.Guardian(list(self._names.values()))
+        for node, name in self._names.items():
+            iproute.make(name, wiring.send_buffer_bytes(node))
+        pairs = []
+        for wire in wiring.wires:
+            one, other = (f"{wire.device} netns {self._names[end]}" for end in wire.ends)
+            pairs.append(f"link add {one} type veth peer name {other}")
+        iproute.call("ip", "-batch", "-", lines=pairs)
+        for node, name in self._names.items():
+            iproute.call("ip", "-n", name, "-batch", "-", lines=wiring.addressing(node))
+
+    def place(self, node: str) -> Place:
+        """In the node's namespace, watching its peers there."""
+        assert self._folder is not None, "open() comes first"
+        folder, wiring = Path(self._folder.name), self._wiring
+        address = wiring.address(node)
+        own = tuple(channel for channel in self._channels if node in (channel.sender, channel.receiver))
+        peers = {peer for channel in own for peer in (channel.sender, channel.receiver)} - {node}
+        latencies_s = {c.sender: wiring.latency_s(c.sender, node) for c in own if c.receiver == node}
+        gloo = GlooPlace(folder / "store", self._hosts, address, own)
+        delayed = DelayedPlace(gloo, latencies_s, folder / "dilation")
+        return WatchedPlace(delayed, folder, self._hosts, sorted(peers), self._token, address)
+
+    def entrance(self, node: str) -> Entrance | None:
+        """Into the node's namespace."""
+        return iproute.Enter(self._names[node])
+
+    def settle(self, rehearsed: Mapping[str, Mapping[int, Seconds]]) -> dict[str, dict[int, Pace]]:
+        """Choose the dilation, make the links as slow as it says, and give every call its time."""
+        assert self._folder is not None, "open() comes first"
+        self.dilation, paces = self._padding.settle(rehearsed)
+        (Path(self._folder.name) / "dilation").write_text(repr(self.dilation), encoding="ascii")
+        flows = [flow for host in self._hosts for flow in iproute.flows(self._names[host])]
+        for node, name in self._names.items():
+            iproute.call("tc", "-n", name, "-batch", "-", lines=self._wiring.shaping(node, self.dilation, flows))
+        return paces
+
+    def close(self) -> None:
+        """Remove the namespaces and the folder."""
+        if self._guardian is not None:
+            self._guardian.close()
+            self._guardian = None
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+
+def namespace_ground(fixed_dilation: float | None, plan: Plan, evaluator: Evaluator) -> NamespaceGround:
+    """The ground for a plan.
+
+    Raises:
+        InputError: namespaces cannot be made on this machine, or not for this plan.
+    """
+    ground = NamespaceGround(fixed_dilation)
+    refuse_half_duplex(plan, evaluator)
+    return ground
+
+
+def refuse_half_duplex(plan: Plan, evaluator: Evaluator) -> None:
+    """Refuse a plan that uses links whose two directions share their bandwidth: two token buckets cannot.
+
+    Raises:
+        InputError: names them.
+    """
+    pairs = {pair for phase in plan.phases for pair in itertools.combinations(phase.nodes(), 2)}
+    routes = [route for pair in pairs if (route := evaluator.routes.between(*pair)) is not None]
+    used = {resource // 2 for route in routes for resource in route.resources}
+    expected = "the testbed namespaces has no half-duplex links; expected full, or --testbed paced"
+    wrong = [
+        Fault(f"links[{k}].duplex", f"half ({' – '.join(link.between)})", expected)
+        for k, link in enumerate(evaluator.cluster.links)
+        if k in used and link.duplex == "half"
+    ]
+    if wrong:
+        raise InputError(wrong)

@@ -1,0 +1,154 @@
+"""The testbed that needs no privileges: bytes travel over loopback, and arrive when the emulated links let them."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+
+from torch import Tensor
+
+from palmette.cost.evaluate import Evaluator
+from palmette.errors import RunError
+from palmette.runtime.execute import Pace
+from palmette.runtime.gloo import GlooPlace
+from palmette.runtime.ground import Entrance, Seconds
+from palmette.runtime.parts import Part
+from palmette.runtime.program import Channel
+from palmette.runtime.transport import Transport
+from palmette.runtime.worker import Place
+from palmette.spec.plan import Phase
+from palmette.testbed.links import Caller, Line, Links
+from palmette.testbed.padding import Padding
+
+
+@dataclass(frozen=True)
+class PacedPlace:
+    """A place on loopback, and the address of the emulated links."""
+
+    place: Place
+    links: str
+
+    def join(self, node: str) -> Transport:
+        """Connect, and hold back what arrives until the links let it through."""
+        return PacedTransport(self.place.join(node), Caller(self.links, node))
+
+
+class PacedTransport:
+    """A transport whose messages take the time of the emulated links."""
+
+    def __init__(self, inner: Transport, links: Caller) -> None:
+        self._inner, self._links = inner, links
+        self._arrived: dict[int, SimpleQueue[bool]] = {}
+        self._gone = False
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def send(self, channel: Channel, message: Tensor) -> None:
+        """Announce the transfer and send the bytes; returns when they would have arrived.
+
+        Raises:
+            RunError: the emulated links are gone.
+        """
+        try:
+            self._links.begin(channel.number)
+        except OSError:
+            raise _gone() from None
+        self._inner.send(channel, message)
+        self._await(channel)
+
+    def receive(self, channel: Channel, size_bytes: int) -> Tensor:
+        """Wait for the bytes, and for the moment at which they would have arrived.
+
+        Raises:
+            RunError: the emulated links are gone.
+        """
+        message = self._inner.receive(channel, size_bytes)
+        self._await(channel)
+        return message
+
+    def close(self) -> None:
+        """Close what is underneath."""
+        self._inner.close()
+
+    def _await(self, channel: Channel) -> None:
+        arrived = self._queue(channel.number)
+        if self._gone or not arrived.get():
+            raise _gone()
+
+    def _queue(self, number: int) -> SimpleQueue[bool]:
+        return self._arrived.setdefault(number, SimpleQueue())
+
+    def _listen(self) -> None:
+        while not self._gone:
+            try:
+                self._queue(self._links.arrived()).put(True)
+            except (EOFError, OSError):
+                self._gone = True
+        for waiting in list(self._arrived.values()):
+            waiting.put(False)
+
+
+def _gone() -> RunError:
+    return RunError("the emulated links are gone: their process has ended")
+
+
+class PacedGround:
+    """Pads calls to their times in the profile and paces transfers to the emulated links."""
+
+    name = "paced"
+    emulates = True
+
+    def __init__(self, fixed_dilation: float | None = None) -> None:
+        self.dilation = fixed_dilation or 1.0
+        self._fixed = fixed_dilation
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._links: Links | None = None
+
+    def open(self, phase: Phase, parts: Sequence[Part], evaluator: Evaluator) -> None:
+        """Start the emulated links."""
+        self._folder = tempfile.TemporaryDirectory(prefix="palmette-")
+        self._nodes = tuple(phase.nodes())
+        self._padding = Padding(parts, evaluator, self._fixed)
+        lines = {number: line for part in parts for number, line in _lines(part, evaluator).items()}
+        self._links = Links(lines, evaluator.routes.capacities, self._nodes, Path(self._folder.name))
+
+    def place(self, node: str) -> Place:
+        """On loopback, behind the emulated links."""
+        assert self._links is not None, "open() comes first"
+        return PacedPlace(GlooPlace(Path(self._links.address).with_name("store"), self._nodes), self._links.address)
+
+    def entrance(self, node: str) -> Entrance | None:
+        """Nothing to do."""
+        return None
+
+    def settle(self, rehearsed: Mapping[str, Mapping[int, Seconds]]) -> dict[str, dict[int, Pace]]:
+        """Choose the dilation, slow the links down by it, and give every call its time."""
+        assert self._links is not None, "open() comes first"
+        self.dilation, paces = self._padding.settle(rehearsed)
+        self._links.stretch(self.dilation)
+        return paces
+
+    def close(self) -> None:
+        """End the links and remove the folder."""
+        if self._links is not None:
+            self._links.close()
+            self._links = None
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+
+def _lines(part: Part, evaluator: Evaluator) -> dict[int, Line]:
+    """What the transfers of a part go over, by channel."""
+    found = {}
+    for program in part.programs.values():
+        for operation in program.operations:
+            if operation.channel is not None:
+                number, sender, receiver = operation.channel
+                route = evaluator.route(sender, receiver)
+                bits = part.made.size_bytes[operation.number] * 8
+                found[number] = Line(route.resources, bits, route.latency_s, sender, receiver)
+    return found

@@ -1,0 +1,65 @@
+"""How long each call of an emulated node has to last, and by how much to stretch time.
+
+A call is padded to its node's time in the profile. Where this machine is slower than an emulated node, a call overruns;
+stretching all times and bandwidths by one factor (time dilation) makes room. The least factor is chosen by which the
+overruns of an iteration are at most a hundredth of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from palmette.cost.evaluate import Evaluator
+from palmette.runtime.execute import Pace
+from palmette.runtime.ground import Seconds
+from palmette.runtime.parts import Part
+
+OVERRUN = 0.01
+# Several workers share this machine's cores: a call takes longer than it did alone.
+CROWDED = 1.25
+MOST = 1000.0
+
+
+class Padding:
+    """The times of a phase's calls, for any testbed: how long each has to last, stretched by one factor."""
+
+    def __init__(self, parts: Sequence[Part], evaluator: Evaluator, fixed_dilation: float | None) -> None:
+        self._fixed = fixed_dilation
+        self._targets = [evaluator.call_seconds(part.phase, part.made) for part in parts]
+        self._spans_s = [evaluator.played(part.phase, part.made).total_s for part in parts]
+
+    def settle(self, rehearsed: Mapping[str, Mapping[int, Seconds]]) -> tuple[float, dict[str, dict[int, Pace]]]:
+        """The dilation, and the pace of each node's programs, from the seconds that unpadded calls take here."""
+        factor = self._dilation(rehearsed) if self._fixed is None else self._fixed
+        paces = {
+            node: {number: Pace({k: s * factor for k, s in self._targets[number].items()}) for number in programs}
+            for node, programs in rehearsed.items()
+        }
+        return factor, paces
+
+    def _dilation(self, rehearsed: Mapping[str, Mapping[int, Seconds]]) -> float:
+        """What the part needs that needs the most."""
+        taken: list[dict[int, float]] = [{} for _ in self._targets]
+        for programs in rehearsed.values():
+            for number, calls in programs.items():
+                taken[number].update(calls)
+        return max(map(dilation, self._targets, taken, self._spans_s))
+
+
+def dilation(targets_s: Mapping[int, float], taken_s: Mapping[int, float], iteration_s: float) -> float:
+    """The least factor by which calls that took ``taken_s`` here fit into ``targets_s``, but for a hundredth.
+
+    Both are seconds by the call's number; ``iteration_s`` is the estimated iteration.
+    """
+    low, high = 1.0, MOST
+    if _overrun_s(targets_s, taken_s, low) <= OVERRUN * iteration_s:
+        return low
+    for _ in range(40):
+        middle = (low * high) ** 0.5
+        fits = _overrun_s(targets_s, taken_s, middle) <= OVERRUN * iteration_s * middle
+        low, high = (low, middle) if fits else (middle, high)
+    return round(high + 0.005, 2)
+
+
+def _overrun_s(targets_s: Mapping[int, float], taken_s: Mapping[int, float], factor: float) -> float:
+    return sum(max(0.0, CROWDED * taken - factor * targets_s.get(number, 0.0)) for number, taken in taken_s.items())

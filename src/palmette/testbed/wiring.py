@@ -1,0 +1,183 @@
+"""A cluster as network namespaces: addresses, routes and shaped links, as lines for ``ip`` and ``tc``. Pure.
+
+Every node that computes or relays has one address, on its loopback device; a link is a veth pair without addresses of
+its own. A relay picks the next hop by source and destination, so that packets take exactly the path that the price
+assumes. What leaves an end of a link goes through
+
+    htb ┬─ pings and acknowledgements: never wait and cost nothing, so that the two directions stay apart
+        └─ tbf, the link's rate ── htb ┬─ packets of one connection ┐
+                                       ├─ packets of another        ┤ take turns, so that transfers share the link
+                                       └─ all others                ┘ fairly, as on the event clock
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from typing import NamedTuple
+
+from palmette.cost.routes import Route, Routes
+from palmette.runtime.presence import PING_TOS
+from palmette.spec.cluster import Cluster
+
+Pair = tuple[str, str]
+
+_FIRST_ADDRESS = IPv4Address("10.71.0.1")
+_FIRST_TABLE = 1000  # routing tables of relays, one a sender
+# A packet of 1514 bytes carries 1448 of a message.
+HEADERS = 1514 / 1448
+# tbf lets this much through at once. Little, or short messages arrive too early; at high rates enough for a timer that
+# is half a millisecond late.
+_LEAST_BURST_BYTES = 1600
+_LATE_S = 0.0005
+# More than any machine moves through a veth pair.
+_MOST_BPS = 100e9
+_QUEUE_PACKETS = 1000
+# A sender's TCP buffer holds what its fastest link carries in this time. With more, packets would pile up at a relay
+# and take bandwidth from others before it, and a send would seem to end long before its last byte has left.
+_BUFFERED_S = 0.1
+_LEAST_BUFFER_BYTES = 64 * 1024
+_MOST_BUFFER_BYTES = 4 * 1024 * 1024
+# A TCP packet without content: its whole length, and the length of the TCP header as that header says it.
+_ACKNOWLEDGEMENTS = ((52, 0x80), (64, 0xB0), (72, 0xD0), (80, 0xF0))
+
+
+class End(NamedTuple):
+    """An end of a TCP connection."""
+
+    address: str
+    port: int
+
+
+class Flow(NamedTuple):
+    """What one end of a TCP connection sends to the other."""
+
+    sender: End
+    receiver: End
+
+
+@dataclass(frozen=True)
+class Wire:
+    """A link in use: its number in the cluster, its ends and its bandwidth."""
+
+    number: int
+    ends: Pair
+    bandwidth_bps: float
+
+    @property
+    def device(self) -> str:
+        """What the link is called in the namespaces of both its ends."""
+        return f"link{self.number}"
+
+
+class Wiring:
+    """The part of a cluster that some of its nodes, all of whom can reach one another, need to do so."""
+
+    def __init__(self, cluster: Cluster, hosts: Sequence[str], routes: Routes) -> None:
+        self._cluster, self._routes = cluster, routes
+        self._paths = {pair: path for pair in itertools.permutations(hosts, 2) if (path := self._path(*pair))}
+        on_the_way = {node for path in self._paths.values() for node in path}
+        self.nodes = [name for name in cluster.nodes if name in on_the_way or name in hosts]
+        hops = {frozenset(hop) for path in self._paths.values() for hop in itertools.pairwise(path)}
+        self.wires = [
+            Wire(k, link.between, link.bandwidth_bps)
+            for k, link in enumerate(cluster.links)
+            if frozenset(link.between) in hops
+        ]
+        self._devices = {pair: wire.device for wire in self.wires for pair in itertools.permutations(wire.ends)}
+        self._addresses = {name: str(_FIRST_ADDRESS + k) for k, name in enumerate(self.nodes)}
+        self._between = {(self.address(a), self.address(b)): path for (a, b), path in self._paths.items()}
+
+    def address(self, node: str) -> str:
+        """The node's address."""
+        return self._addresses[node]
+
+    def latency_s(self, sender: str, receiver: str) -> float:
+        """The latency of the route between two nodes."""
+        return self._route(sender, receiver).latency_s
+
+    def send_buffer_bytes(self, node: str) -> int:
+        """The size of the buffers of the node's TCP connections."""
+        fastest = max((wire.bandwidth_bps for wire in self.wires if node in wire.ends), default=0.0)
+        return int(min(_MOST_BUFFER_BYTES, max(_LEAST_BUFFER_BYTES, fastest / 8 * _BUFFERED_S)))
+
+    def addressing(self, node: str) -> list[str]:
+        """Lines for ``ip`` in the node's namespace: its address, its links and where packets go."""
+        lines = ["link set lo up", f"address add {self.address(node)}/32 dev lo"]
+        lines += [f"link set {wire.device} up" for wire in self.wires if node in wire.ends]
+        tables: dict[str, list[str]] = {}
+        for (a, b), path in self._paths.items():
+            if node in path[:-1]:
+                hop = self._hop(b, node, path[path.index(node) + 1])
+                tables.setdefault(a, []).append(hop)
+        for a, hops in tables.items():
+            if a == node:
+                lines += [f"route add {hop} src {self.address(node)}" for hop in hops]
+            else:
+                table = _FIRST_TABLE + self.nodes.index(a)
+                lines.append(f"rule add from {self.address(a)} lookup {table}")
+                lines += [f"route add {hop} table {table}" for hop in hops]
+        return lines
+
+    def shaping(self, node: str, dilation: float, flows: Iterable[Flow]) -> list[str]:
+        """Lines for ``tc`` in the node's namespace: the rate of each link, and which flows take turns."""
+        leaving: dict[str, list[Flow]] = {wire.device: [] for wire in self.wires if node in wire.ends}
+        for flow in flows:
+            path = self._between.get((flow.sender.address, flow.receiver.address), [])
+            if node in path[:-1]:
+                leaving[self._devices[node, path[path.index(node) + 1]]].append(flow)
+        bandwidths = {wire.device: wire.bandwidth_bps for wire in self.wires}
+        return [
+            line
+            for device, passing in leaving.items()
+            for line in shaped(device, bandwidths[device] / dilation, passing)
+        ]
+
+    def _hop(self, to: str, node: str, following: str) -> str:
+        device = self._devices[node, following]
+        via = "" if following == to else f" via {self.address(following)}"
+        return f"{self.address(to)}{via} dev {device}{' onlink' if via else ''}"
+
+    def _route(self, a: str, b: str) -> Route:
+        route = self._routes.between(a, b)
+        assert route is not None, f"the nodes of a phase can reach one another, but {a} cannot reach {b}"
+        return route
+
+    def _path(self, a: str, b: str) -> list[str]:
+        path = [a]
+        for resource in self._route(a, b).resources:
+            one, other = self._cluster.links[resource // 2].between
+            path.append(other if path[-1] == one else one)
+        return path
+
+
+def shaped(device: str, bandwidth_bps: float, flows: Sequence[Flow]) -> list[str]:
+    """Lines for ``tc`` that make a device as slow as a link, shared fairly by these flows."""
+    rate = min(_MOST_BPS, bandwidth_bps * HEADERS)
+    burst = max(_LEAST_BURST_BYTES, math.ceil(rate / 8 * _LATE_S))
+    free = f"htb rate {_MOST_BPS:.0f}bit quantum 1514"
+    queue = f"pfifo limit {_QUEUE_PACKETS}"
+    at_once = f"filter add dev {device} parent 1: protocol ip prio 1 u32"
+    lines = [
+        f"qdisc add dev {device} root handle 1: htb default 2",
+        f"class add dev {device} parent 1: classid 1:1 {free} prio 0",
+        f"class add dev {device} parent 1: classid 1:2 {free} prio 1",
+        f"qdisc add dev {device} parent 1:1 handle 11: {queue}",
+        f"qdisc add dev {device} parent 1:2 handle 12: tbf rate {max(8, round(rate))}bit burst {burst} latency 400ms",
+        f"{at_once} match u8 {PING_TOS:#x} 0xff at 1 flowid 1:1",
+    ]
+    for length, header in _ACKNOWLEDGEMENTS:
+        fields = f"match u8 6 0xff at 9 match u16 {length} 0xffff at 2 match u8 {header:#x} 0xf0 at 32"
+        lines.append(f"{at_once} {fields} flowid 1:1")
+    lines.append(f"qdisc add dev {device} parent 12:1 handle 13: htb default 1")
+    for minor, flow in enumerate([None, *flows], start=1):
+        lines.append(f"class add dev {device} parent 13: classid 13:{minor:x} {free}")
+        lines.append(f"qdisc add dev {device} parent 13:{minor:x} handle {0x100 + minor:x}: {queue}")
+        if flow is not None:
+            fields = f"match ip src {flow.sender.address} match ip sport {flow.sender.port} 0xffff"
+            fields += f" match ip dst {flow.receiver.address} match ip dport {flow.receiver.port} 0xffff"
+            lines.append(f"filter add dev {device} parent 13: protocol ip prio 1 u32 {fields} flowid 13:{minor:x}")
+    return lines

@@ -1,0 +1,173 @@
+"""A network by name: one of the zoo, in any variant, or the user's own.
+
+    lenet5                        as published
+    alexnet?classes=200&size=64   a variant: classes, size (pixels a side), channels
+    package.module:callable       whatever nn.Module the callable returns
+
+Either way the result is a ``Network``: consecutive layers, and the shape of what goes in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from palmette.errors import Fault, InputError, expected_name
+from palmette.zoo import networks
+from palmette.zoo.capture import Layer, cut
+from palmette.zoo.capture.frame import reason
+from palmette.zoo.imported import imported
+
+VARIANT_KEYS = ("classes", "size", "channels")
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A network as consecutive layers; ``input_shape`` is that of one sample, ``dtype`` its numbers' type."""
+
+    name: str
+    layers: tuple[Layer, ...]
+    input_shape: tuple[int, ...]
+    dtype: torch.dtype
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """The shape of one sample's output."""
+        return self.layers[-1].output_shape
+
+    @property
+    def classes(self) -> int:
+        """How many classes the last layer tells apart."""
+        return self.output_shape[-1] if self.output_shape else 1
+
+
+def load_network(name: str, input_shape: Sequence[int] | None = None, seed: int | None = None) -> Network:
+    """The network of that name, freshly initialised; by the same ``seed`` always with the same weights.
+
+    ``input_shape`` is that of one sample, e.g. (3, 32, 32); a network of the zoo has its own.
+
+    Raises:
+        InputError: there is no such network, or it cannot be built or cut into layers.
+    """
+    with seeded(seed):
+        return own_network(name, input_shape) if ":" in name else zoo_network(name, input_shape)
+
+
+@contextlib.contextmanager
+def seeded(seed: int | None) -> Iterator[None]:
+    """Torch's random numbers by a seed of their own; its usual ones go on afterwards as if nothing had been."""
+    if seed is None:
+        yield
+        return
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def zoo_network(name: str, input_shape: Sequence[int] | None) -> Network:
+    """A network of the zoo, in the variant that its name and the input shape ask for."""
+    base, options = variant(name)
+    if input_shape is not None:
+        options = reconciled(name, options, tuple(input_shape))
+    size, channels = options.get("size", networks.entry(base).size), options.get("channels", 3)
+    try:
+        module = networks.build(base, **options)
+    except (RuntimeError, MemoryError) as error:
+        raise InputError(Fault("model", name, f"cannot be built: {reason(error)}")) from error
+    shape = (channels, size, size)
+    return Network(name, cut(module, torch.empty(2, *shape, device="meta")), shape, torch.float32)
+
+
+def variant(name: str) -> tuple[str, dict[str, int]]:
+    """A name of the zoo and the options behind its question mark.
+
+    Raises:
+        InputError: with every part that is wrong.
+    """
+    base, mark, query = name.partition("?")
+    networks.entry(base)
+    faults, options = [], {}
+    for part in query.split("&") if mark else []:
+        key, _, value = part.partition("=")
+        if key not in VARIANT_KEYS:
+            faults.append(Fault("model", name, f"{key or repr(key)}: {expected_name(key, 'option', VARIANT_KEYS)}"))
+        elif not (value.isascii() and value.isdigit() and int(value) > 0):
+            faults.append(Fault("model", name, f"{key}: expected a whole number of 1 or more, as in {key}=64"))
+        elif key in options:
+            faults.append(Fault("model", name, f"{key}: expected only once"))
+        else:
+            options[key] = int(value)
+    if faults:
+        raise InputError(faults)
+    return base, options
+
+
+def reconciled(name: str, options: dict[str, int], shape: tuple[int, ...]) -> dict[str, int]:
+    """The options with what an input shape adds to them."""
+    if len(shape) != 3 or shape[1] != shape[2] or min(shape) < 1:
+        raise InputError(Fault("input-shape", written(shape), f"{name} takes square images, e.g. 3,32,32"))
+    asked = {"channels": shape[0], "size": shape[1]}
+    for key, value in asked.items():
+        if options.get(key, value) != value:
+            raise InputError(
+                Fault("input-shape", written(shape), f"{name} says {key}={options[key]}; expected the same")
+            )
+    return {**options, **asked}
+
+
+def own_network(name: str, input_shape: Sequence[int] | None) -> Network:
+    """What the user's callable returns, cut into layers."""
+    module = made(name)
+    shape = input_shape if input_shape is not None else getattr(module, "input_shape", None)
+    if shape is None:
+        raise InputError(Fault("model", name, "does not say what it takes; give its shape, e.g. --input-shape 3,32,32"))
+    checked = checked_shape(shape)
+    example = example_input(checked, input_dtype(name, module))
+    return Network(name, cut(module, example), checked, example.dtype)
+
+
+def made(name: str) -> nn.Module:
+    """The module that ``package.module:callable`` returns."""
+    make = imported(name, "model")
+    try:
+        module = make()
+    except Exception as error:
+        raise InputError(Fault("model", name, f"calling it failed: {reason(error)}")) from error
+    if not isinstance(module, nn.Module):
+        raise InputError(Fault("model", name, f"returned a {type(module).__name__}; expected a torch.nn.Module"))
+    return module
+
+
+def checked_shape(shape: object) -> tuple[int, ...]:
+    """The shape as a tuple, if it is one of positive whole numbers."""
+    if isinstance(shape, Sequence) and all(isinstance(side, int) and side > 0 for side in shape):
+        return tuple(shape)
+    raise InputError(Fault("input-shape", shape, "expected whole numbers of 1 or more, e.g. 3,32,32"))
+
+
+def input_dtype(name: str, module: nn.Module) -> torch.dtype:
+    """The type of numbers that a module takes: what it says, else that of its weights."""
+    said = getattr(module, "input_dtype", None)
+    if said is None:
+        weights = (weight.dtype for weight in module.parameters() if weight.is_floating_point())
+        return next(weights, torch.get_default_dtype())
+    if not isinstance(said, torch.dtype):
+        raise InputError(Fault("model", name, f"has input_dtype {said!r}; expected a torch.dtype such as torch.long"))
+    return said
+
+
+def example_input(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Two samples to try a network on; whole numbers are 0 and 1, which every vocabulary has."""
+    chance = torch.Generator().manual_seed(0)
+    if dtype.is_floating_point:
+        return torch.rand(2, *shape, generator=chance).to(dtype)
+    return torch.randint(0, 2, (2, *shape), generator=chance).to(dtype)
+
+
+def written(shape: Sequence[int]) -> str:
+    """A shape as the command line takes it."""
+    return ",".join(map(str, shape))

@@ -1,0 +1,231 @@
+"""Bad input: an exit code, a line a fault on stderr, nothing on stdout, never a traceback."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.world import TREE, World
+
+
+def edited(world: World, old: str, new: str) -> Path:
+    """The cluster file with one text put for another."""
+    text = world.cluster.read_text()
+    assert old in text
+    return world.write("cluster.yaml", text.replace(old, new))
+
+
+class TestGoalsThatCannotBeMet:
+    def test_a_private_source(self, world: World) -> None:
+        edited(world, "samples: 1000", "private: true, samples: 1000")
+        (line,) = world.refused("plan", "all-edge", *world.inputs, code=3)
+        assert "the source of phone is private" in line
+
+    def test_memory(self, world: World) -> None:
+        edited(world, "memory: 8 GiB", "memory: 8 kB")
+        (line,) = world.refused("plan", "all-edge", *world.inputs, code=3)
+        assert "does not fit the memory of server" in line
+
+    def test_a_deadline_of_an_iteration(self, world: World) -> None:
+        best_s = world.json("plan", "all-edge", *world.inputs)["estimate"]["iteration_s"]
+        (line,) = world.refused("plan", "all-edge", *world.inputs, "--iteration-deadline", "1 ms", code=3)
+        assert "--iteration-deadline" in line
+        assert f"{best_s:.6g} s" in line
+
+    def test_an_energy_limit(self, world: World) -> None:
+        edited(world, "energy: 2 Wh", "energy: 1 mJ")
+        (line,) = world.refused("plan", "all-device", *world.inputs, code=3)
+        assert "1 mJ, its energy limit" in line
+
+    def test_compare_where_no_strategy_meets_it(self, world: World) -> None:
+        lines = world.refused("compare", *world.inputs, "--iteration-deadline", "1us", code=3)
+        assert {line.split(":")[0] for line in lines} >= {"all-device", "all-edge", "all-cloud", "hiertrain"}
+        assert all("the least that can be had" in line for line in lines)
+
+
+class TestWhatIsNotThere:
+    def test_no_node_of_the_tier(self, world: World) -> None:
+        edited(world, "tier: edge", "tier: cloud")
+        (line,) = world.refused("plan", "all-edge", *world.inputs)
+        assert line == f"{world.cluster}: nodes: no node of tier edge: expected at least one"
+
+    def test_no_source(self, world: World) -> None:
+        edited(world, "    source: {samples: 1000, data: digits}\n", "")
+        (line,) = world.refused("plan", "all-edge", *world.inputs)
+        assert line.startswith(f"{world.cluster}: nodes: no source")
+
+    def test_no_path(self, world: World) -> None:
+        edited(world, "between: [phone, server]", "between: [phone, cloud]")
+        edited(world, "between: [server, cloud]", "between: [cloud, phone]")
+        lines = world.refused("plan", "all-edge", *world.inputs)
+        assert any("joins them already" in line for line in lines)
+        text = world.cluster.read_text().splitlines()
+        world.write("cluster.yaml", "\n".join(line for line in text if "3 Mbit/s" not in line))
+        (line,) = world.refused("plan", "all-edge", *world.inputs)
+        assert "phone to server: there is no path between them" in line
+
+    def test_no_power_for_a_goal_of_energy(self, world: World) -> None:
+        edited(world, ", power: {idle: 7 W, busy: 22 W}", "")
+        (line,) = world.refused("plan", "all-edge", *world.inputs, "--goal", "energy")
+        assert line == f"{world.cluster}: nodes.server.power: missing: the goal energy needs it"
+
+    def test_compare_with_a_batch_of_nothing(self, world: World) -> None:
+        (line,) = world.refused("compare", *world.inputs, "--batch", 0)
+        assert line.startswith("--batch: 0: expected at least 1")
+
+    def test_a_plan_without_inputs(self, world: World) -> None:
+        lines = world.refused("estimate", world.tree)
+        assert [line.split(":")[0] for line in lines] == ["--profile", "--cluster"]
+
+    @pytest.mark.parametrize("option", ["--profile", "--cluster"])
+    def test_a_file(self, world: World, option: str) -> None:
+        nowhere = world.folder / "nowhere.yaml"
+        other = {"--profile": ("--cluster", world.cluster), "--cluster": ("--profile", world.profile)}[option]
+        (line,) = world.refused("plan", "all-edge", option, nowhere, *other)
+        assert line.startswith(str(nowhere))
+        assert "No such file" in line
+
+    def test_hardware_of_another_name(self, world: World) -> None:
+        edited(world, "xeon-gtx-1080-ti", "xeon-gtx-1080")
+        (line,) = world.refused("plan", "all-edge", *world.inputs)
+        assert line.startswith(f"{world.cluster}: nodes.cloud.hardware: xeon-gtx-1080: ")
+        assert "did you mean xeon-gtx-1080-ti?" in line
+
+
+class TestFaultsInAPlan:
+    def priced(self, world: World, **changes: object) -> list[str]:
+        phase = {**TREE["phases"][0], **changes}
+        file = world.write("wrong.json", json.dumps({**TREE, "phases": [phase]}))
+        lines = world.refused("estimate", file, *world.inputs)
+        assert all(line.startswith(f"{file}: phases[0]") for line in lines), lines
+        return lines
+
+    def test_a_node_that_is_not_in_the_cluster(self, world: World) -> None:
+        instances = [
+            dict(i, node="servr" if i["node"] == "server" else i["node"]) for i in TREE["phases"][0]["instances"]
+        ]
+        (line,) = self.priced(world, instances=instances)
+        assert "instances[1].node: servr: no such node; did you mean server?" in line
+
+    def test_a_share_above_the_limit(self, world: World) -> None:
+        instances = [dict(i, cpu_share=1.0) for i in TREE["phases"][0]["instances"]]
+        (line,) = self.priced(world, instances=instances)
+        assert "cpu_share: 1.0: expected at most 0.5, the CPU limit of phone" in line
+
+    def test_a_cycle(self, world: World) -> None:
+        instances = [
+            dict(i, into="front" if i["id"] == "back" else i.get("into")) for i in TREE["phases"][0]["instances"]
+        ]
+        (line,) = self.priced(world, instances=instances)
+        assert "cycle" in line
+
+    def test_several_at_once_are_a_line_each(self, world: World) -> None:
+        instances = [dict(i, layers=[0, 1], node=7) for i in TREE["phases"][0]["instances"]]
+        assert len(self.priced(world, instances=instances)) == 6
+
+
+class TestTheCommandLineItself:
+    def test_an_unknown_strategy_names_the_nearest(self, world: World) -> None:
+        assert world.refused("plan", "all-egde", *world.inputs) == [
+            "strategy: all-egde: no such strategy; did you mean all-edge?"
+        ]
+
+    def test_an_unknown_command_names_the_nearest(self, world: World) -> None:
+        (line,) = world.refused("estimat")
+        assert "'estimate'" in line
+
+    def test_an_unknown_option_names_the_nearest(self, world: World) -> None:
+        (line,) = world.refused("plan", "all-edge", "--profle", world.profile)
+        assert "--profile" in line
+
+    def test_a_missing_option_is_named(self, world: World) -> None:
+        (line,) = world.refused("plan", "all-edge", "--profile", world.profile)
+        assert "--cluster" in line
+
+    @pytest.mark.parametrize(
+        ("option", "value", "expected"),
+        [
+            ("--batch", "many", "integer"),
+            ("--batch", "0", "expected at least 1"),
+            ("--batch", "9" * 15, "at most 1000000000000"),
+            ("--goal", "speed", "no such goal"),
+            ("--goal", "tme", "did you mean time?"),
+            ("--goal", "0.3*time+", "expected time|energy|power|edp"),
+            ("--goal", "-1*time", "expected a weight above 0"),
+            ("--goal", "time+time", "stands there twice"),
+            ("--iteration-deadline", "5", "expected a duration with a unit"),
+            ("--iteration-deadline", "0 s", "expected more than 0"),
+            ("--deadline", "2h", "does not decide how long to train"),
+            ("--loss", "-1", "expected a number above 0"),
+            ("--loss", "nan", "expected a number above 0"),
+            ("--loss", "0.2", "does not decide how long to train"),
+            ("--optimizer", "adm", "did you mean adam?"),
+            ("--seed", "x", "integer"),
+        ],
+    )
+    def test_a_value_that_cannot_be_used(self, world: World, option: str, value: str, expected: str) -> None:
+        (line,) = world.refused("plan", "all-edge", *world.inputs, option, value)
+        assert expected in line
+        assert option in line or "strategy" in line
+
+    def test_no_command_prints_the_help(self, world: World) -> None:
+        done = world.palmette()
+        assert (done.code, done.out) == (2, "")
+        assert done.err.startswith("Usage: palmette")
+
+    @pytest.mark.parametrize(
+        "command", [[], ["plan"], ["plan", "all-edge"], ["estimate"], ["compare"], ["check"], ["strategies"]]
+    )
+    def test_every_command_has_help_with_an_example(self, world: World, command: list[str]) -> None:
+        done = world.palmette(*command, "--help")
+        assert (done.code, done.err) == (0, "")
+        assert done.out.startswith("Usage: palmette")
+        assert not command or "Example: palmette" in done.out
+
+    def test_the_version(self, world: World) -> None:
+        done = world.palmette("--version")
+        assert (done.code, done.err) == (0, "")
+        assert done.out.count(".") == 2
+
+
+class TestWriting:
+    def test_into_a_folder_that_is_not_there(self, world: World) -> None:
+        file = world.folder / "nowhere" / "plan.json"
+        (line,) = world.refused("plan", "all-edge", *world.inputs, "-o", file)
+        assert line == f"{file}: the file: cannot be written: No such file or directory"
+
+    def test_onto_a_folder(self, world: World) -> None:
+        (line,) = world.refused("plan", "all-edge", *world.inputs, "-o", world.folder)
+        assert "cannot be written" in line
+        assert not list(world.folder.parent.glob(f".{world.folder.name}*"))
+
+    def test_where_nobody_may_write(self, world: World) -> None:
+        (line,) = world.refused("plan", "all-edge", *world.inputs, "-o", "/proc/plan.json")
+        assert line.startswith("/proc/plan.json")
+        assert "cannot be written" in line
+
+    def test_a_refused_plan_leaves_no_file(self, world: World) -> None:
+        file = world.folder / "plan.json"
+        world.refused("plan", "all-edge", *world.inputs, "--iteration-deadline", "1us", "-o", file, code=3)
+        assert not file.exists()
+
+
+def test_check_tells_every_fault_of_every_file(world: World) -> None:
+    edited(world, "5 Mbit/s", "5")
+    edited(world, "busy: 22 W", "busy: 1 W")
+    world.write("profile.json", world.profile.read_text().replace("input_bytes", "input_byte"))
+    lines = world.refused("check", world.cluster, world.tree, world.profile, world.folder / "none.json")
+
+    files = [world.cluster, world.cluster, world.profile, world.folder / "none.json"]
+    assert [line.split(": ")[0] for line in lines] == list(map(str, files))
+    assert any("links[0].bandwidth: 5: expected a bandwidth with a unit" in line for line in lines)
+    assert any("nodes.server.power.busy" in line for line in lines)
+    assert any("did you mean input_bytes?" in line for line in lines)
+
+
+def test_check_knows_the_formats(world: World) -> None:
+    file = world.write("odd.json", '{"format": "palmette.plan/2"}')
+    (line,) = world.refused("check", file)
+    assert "did you mean palmette.plan/1?" in line

@@ -1,0 +1,298 @@
+"""A slow, obviously right twin of the event clock, written from the text of DESIGN and FORMATS alone.
+
+Exact fractions; every layer on its own; at every moment all rates anew by naive progressive filling; every path
+between two nodes looked at. It shares no code with ``palmette.cost``. Where the text leaves the order of calls that
+come at the same moment open, it takes forward before backward before update, forwards by first layer and then the
+plan's order, backwards the other way round, updates in the plan's order.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from palmette.spec.cluster import Cluster, Link
+from palmette.spec.plan import Phase
+from palmette.spec.profile import Profile
+from palmette.spec.tree import Instance
+
+Key = tuple[Any, ...]
+Resource = tuple[int, str]  # a link and the node that sends over it; "both" for half duplex
+
+
+class Ambiguous(Exception):
+    """Two paths are equally good, and the text does not say which to take."""
+
+
+@dataclass
+class Job:
+    """A call (with a node) or a transfer (with resources); without either, it takes no time."""
+
+    key: Key
+    needs: set[Key]
+    order: Key = ()
+    node: str | None = None
+    share: Fraction = Fraction(0)
+    seconds: Fraction = Fraction(0)
+    resources: list[Resource] = field(default_factory=list)
+    bits: Fraction = Fraction(0)
+
+
+@dataclass
+class Result:
+    """What one iteration costs."""
+
+    iteration_s: Fraction
+    iteration_j: float | None
+    sent_bytes: dict[str, Fraction]
+    received_bytes: dict[str, Fraction]
+    busy_s: dict[str, Fraction]
+    end_s: dict[Key, Fraction]
+
+
+def exact(number: float) -> Fraction:
+    """The number as a person writes it: 0.1 is a tenth."""
+    return Fraction(repr(number))
+
+
+class Simulator:
+    """One iteration of a phase under ``sync: step``."""
+
+    def __init__(self, phase: Phase, profile: Profile, cluster: Cluster) -> None:
+        self.phase, self.profile, self.cluster = phase, profile, cluster
+        self.by_id = {instance.id: instance for instance in phase.instances}
+        self.jobs: dict[Key, Job] = {}
+        self.sent: dict[str, Fraction] = {}
+        self.received: dict[str, Fraction] = {}
+        self.link_j = Fraction(0)
+        for number, instance in enumerate(phase.instances):
+            self.add_forward(instance, number)
+            self.add_backward(instance, number)
+        self.add_exchange_and_updates()
+
+    # What there is to do.
+
+    def samples(self, instance: Instance) -> int:
+        own = sum(source.samples for source in self.phase.sources if source.into == instance.id)
+        return own + sum(self.samples(other) for other in self.phase.instances if other.into == instance.id)
+
+    def add_call(self, key: Key, needs: set[Key], order: Key, instance: Instance, seconds: Fraction) -> None:
+        share = exact(instance.cpu_share)
+        self.jobs[key] = Job(key, needs, order, instance.node, share, seconds / share)
+
+    def add_transfer(self, key: Key, needs: set[Key], a: str, b: str, size: Fraction) -> None:
+        path = self.path(a, b)
+        links = [self.link(x, y) for x, y in itertools.pairwise(path)]
+        resources = [(k, "both" if link.duplex == "half" else x) for (k, link), x in zip(links, path, strict=False)]
+        latency = sum((exact(link.latency_s) for _, link in links), Fraction(0))
+        self.jobs[key] = Job(key, needs, seconds=latency, resources=resources, bits=8 * size)
+        self.sent[a] = self.sent.get(a, Fraction(0)) + size
+        self.received[b] = self.received.get(b, Fraction(0)) + size
+        self.link_j += 8 * size * sum((exact(link.energy_j_per_bit) for _, link in links), Fraction(0))
+
+    def call_seconds(self, instance: Instance, direction: str) -> Fraction:
+        times = self.profile.nodes[instance.node]
+        each = getattr(times, f"{direction}_s")
+        fixed = getattr(times, f"{direction}_call_s") or [0.0] * len(each)
+        return sum(
+            (exact(fixed[k - 1]) + self.samples(instance) * exact(each[k - 1]) for k in layers_of(instance)),
+            Fraction(0),
+        )
+
+    def message(self, instance: Instance) -> Fraction:
+        size = self.samples(instance) * exact(self.profile.layers[instance.layers[1] - 1].output_bytes)
+        return Fraction(math.ceil(size / 4)) if instance.codec == "int8" else size
+
+    def add_forward(self, instance: Instance, number: int) -> None:
+        needs: set[Key] = set()
+        for k, source in enumerate(self.phase.sources):
+            if source.into == instance.id and source.node != instance.node:
+                size = source.samples * exact(self.profile.input_bytes)
+                self.add_transfer(("data", k), set(), source.node, instance.node, size)
+                needs.add(("data", k))
+        for other in self.phase.instances:
+            if other.into == instance.id and other.node == instance.node:
+                needs.add(("forward", other.id))
+            elif other.into == instance.id:
+                self.add_transfer(
+                    ("output", other.id), {("forward", other.id)}, other.node, instance.node, self.message(other)
+                )
+                needs.add(("output", other.id))
+        seconds = self.call_seconds(instance, "forward")
+        self.add_call(("forward", instance.id), needs, (0, instance.layers[0], number), instance, seconds)
+
+    def add_backward(self, instance: Instance, number: int) -> None:
+        needs: set[Key] = {("forward", instance.id)}
+        if instance.into is not None:
+            above = self.by_id[instance.into]
+            needs.add(("backward", above.id))
+            if above.node != instance.node:
+                self.add_transfer(
+                    ("gradient", instance.id),
+                    {("backward", above.id)},
+                    above.node,
+                    instance.node,
+                    self.message(instance),
+                )
+                needs.add(("gradient", instance.id))
+        seconds = self.call_seconds(instance, "backward")
+        self.add_call(("backward", instance.id), needs, (1, -instance.layers[0], -number), instance, seconds)
+
+    def add_exchange_and_updates(self) -> None:
+        waits: dict[str, set[Key]] = {instance.id: {("backward", instance.id)} for instance in self.phase.instances}
+        messages: dict[tuple[str, str], list[int]] = {}
+        for layer in range(1, len(self.profile.layers) + 1):
+            holders = [i for i in self.phase.instances if layer in layers_of(i)]
+            if len(holders) < 2 or not self.profile.layers[layer - 1].parameter_bytes:
+                continue
+            place = self.meeting_place(holders)
+            for holder in holders:
+                if holder.node != place:
+                    messages.setdefault((holder.id, place), []).append(layer)
+                    waits[holder.id].add(("pull", holder.id, place))
+                else:
+                    waits[holder.id].add(("average", layer))
+            given: set[Key] = {("backward", h.id) if h.node == place else ("push", h.id, place) for h in holders}
+            self.jobs["average", layer] = Job(("average", layer), given)
+        for (name, place), layers in messages.items():
+            at = self.by_id[name].node
+            size = sum((exact(self.profile.layers[k - 1].parameter_bytes) for k in layers), Fraction(0))
+            self.add_transfer(("push", name, place), {("backward", name)}, at, place, size)
+            self.add_transfer(("pull", name, place), {("average", k) for k in layers}, place, at, size)
+        for number, instance in enumerate(self.phase.instances):
+            times = self.profile.nodes[instance.node].update_s
+            seconds = sum((exact(times[k - 1]) for k in layers_of(instance)), Fraction(0))
+            self.add_call(("update", instance.id), waits[instance.id], (2, number), instance, seconds)
+
+    def meeting_place(self, holders: list[Instance]) -> str:
+        root = next(i for i in self.phase.instances if i.into is None).node
+        if any(holder.node == root for holder in holders):
+            return root
+        return min(holders, key=lambda holder: len(self.path(holder.node, root))).node  # min takes the first of equals
+
+    # The ways between nodes.
+
+    def link(self, a: str, b: str) -> tuple[int, Link]:
+        return next((k, link) for k, link in enumerate(self.cluster.links) if set(link.between) == {a, b})
+
+    def paths(self, a: str, b: str) -> Iterator[list[str]]:
+        """All paths with the fewest hops."""
+        reached = [[a]]
+        while reached and not any(path[-1] == b for path in reached):
+            reached = [
+                [*path, end]
+                for path in reached
+                for link in self.cluster.links
+                if path[-1] in link.between
+                for end in link.between
+                if end not in path
+            ]
+        return (path for path in reached if path[-1] == b)
+
+    def path(self, a: str, b: str) -> list[str]:
+        paths = list(self.paths(a, b))
+        widths = [min((self.link(x, y)[1].bandwidth_bps for x, y in itertools.pairwise(p)), default=0.0) for p in paths]
+        if widths.count(max(widths)) > 1:
+            raise Ambiguous
+        return paths[widths.index(max(widths))]
+
+    # Playing it.
+
+    def rates(self, flows: list[Job]) -> dict[Key, Fraction]:
+        """Max-min: all grow together until a resource is full; those on it stop, the others grow on."""
+        rates: dict[Key, Fraction] = {}
+        while len(rates) < len(flows):
+            levels = {}
+            for resource in {r for flow in flows for r in flow.resources}:
+                users = [flow for flow in flows if resource in flow.resources]
+                growing = [flow for flow in users if flow.key not in rates]
+                if growing:
+                    used = sum((rates[flow.key] for flow in users if flow.key in rates), Fraction(0))
+                    free = exact(self.cluster.links[resource[0]].bandwidth_bps) - used
+                    levels[resource] = free / len(growing)
+            level = min(levels.values())
+            for flow in flows:
+                if flow.key not in rates and any(levels[r] == level for r in flow.resources):
+                    rates[flow.key] = level
+        return rates
+
+    def run(self) -> Result:
+        self.now = Fraction(0)
+        self.waiting, self.queues = dict(self.jobs), {name: list[Job]() for name in self.cluster.nodes}
+        self.timed: dict[Key, Fraction] = {}  # running calls and latencies, with their ends
+        self.left: dict[Key, Fraction] = {}  # transfers, with the bits still to carry
+        self.end_s: dict[Key, Fraction] = {}
+        self.busy = {name: Fraction(0) for name in self.hosts()}
+        self.effort = dict.fromkeys(self.hosts(), 0.0)
+        while len(self.end_s) < len(self.jobs):
+            self.end_what_is_due()
+            self.start_what_is_ready()
+            if not any(end == self.now for end in self.timed.values()):  # else there is more to end at this moment
+                self.pass_time()
+        return Result(self.now, self.energy(), self.sent, self.received, self.busy, self.end_s)
+
+    def end_what_is_due(self) -> None:
+        for key in [key for key, bits in self.left.items() if bits == 0]:
+            del self.left[key]
+            self.timed[key] = self.now + self.jobs[key].seconds
+        for key in [key for key, end in self.timed.items() if end == self.now]:
+            del self.timed[key]
+            self.end_s[key] = self.now
+
+    def start_what_is_ready(self) -> None:
+        ready = [job for job in self.waiting.values() if all(need in self.end_s for need in job.needs)]
+        for job in sorted(ready, key=lambda job: job.order):
+            del self.waiting[job.key]
+            if job.node is not None:
+                self.queues[job.node].append(job)
+            elif job.bits:
+                self.left[job.key] = job.bits
+            else:
+                self.timed[job.key] = self.now + job.seconds
+        for name, queue in self.queues.items():
+            while queue and queue[0].share <= exact(self.cluster.nodes[name].limits.cpu_share) - self.used_cpu(name):
+                job = queue.pop(0)
+                self.timed[job.key] = self.now + job.seconds
+
+    def pass_time(self) -> None:
+        """Go on to the next moment at which a call, a latency or the bits of a transfer end."""
+        rates = self.rates([self.jobs[key] for key in self.left])
+        moments = [end - self.now for end in self.timed.values()]
+        moments += [self.left[key] / rate for key, rate in rates.items()]
+        passed = min(moments, default=Fraction(0))
+        for key, rate in rates.items():
+            self.left[key] -= rate * passed
+        for name in self.busy:
+            used = self.used_cpu(name)
+            self.busy[name] += passed if used else 0
+            self.effort[name] += float(passed) * float(used) ** self.exponent(name)
+        self.now += passed
+
+    def used_cpu(self, name: str) -> Fraction:
+        return sum((self.jobs[key].share for key in self.timed if self.jobs[key].node == name), Fraction(0))
+
+    # What it costs.
+
+    def hosts(self) -> list[str]:
+        return list({source.node for source in self.phase.sources} | {i.node for i in self.phase.instances})
+
+    def exponent(self, name: str) -> float:
+        power = self.cluster.nodes[name].power
+        return power.exponent if power else 1.0
+
+    def energy(self) -> float | None:
+        total = float(self.link_j)
+        for name in self.hosts():
+            power = self.cluster.nodes[name].power
+            if power is None:
+                return None
+            total += power.idle_w * float(self.now) + (power.busy_w - power.idle_w) * self.effort[name]
+        return total
+
+
+def layers_of(instance: Instance) -> range:
+    return range(instance.layers[0], instance.layers[1] + 1)

@@ -1,0 +1,66 @@
+"""Bytes by hand: weights, gradients, optimizer state and activations."""
+
+from __future__ import annotations
+
+import pytest
+
+from palmette.cost.evaluate import Evaluator
+from palmette.cost.memory import Optimizer
+from palmette.spec.plan import Phase
+from tests.cost.small import cluster, instance, link, node, phase, profile, source
+
+# (weights, output, activations); the third keeps its output, nothing else being known
+LAYERS = [(10.0, 1.0, 3.0), (100.0, 1.0, 5.0), (1000.0, 7.0)]
+PAIR = cluster(link("a", "b"), a=node(9), b=node(9))
+
+
+def peaks(found: Phase, optimizer: Optimizer = "sgd") -> dict[str, float]:
+    return Evaluator(profile(LAYERS), PAIR, optimizer).peak_bytes(found)
+
+
+@pytest.mark.parametrize(("optimizer", "copies"), [("sgd", 2), ("momentum", 3), ("adam", 4)])
+def test_weights_gradients_and_state_plus_activations_of_its_samples(optimizer: Optimizer, copies: int) -> None:
+    whole = phase(source("a", 4, "I"), instance("I", 1, 3, "a"))
+    assert peaks(whole, optimizer) == {"a": copies * 1110 + 4 * (3 + 5 + 7)}
+
+
+def test_each_node_holds_its_own_instances() -> None:
+    split = phase(source("a", 4, "I"), instance("I", 1, 1, "a", "J"), instance("J", 2, 3, "b"))
+    assert peaks(split) == {"a": 2 * 10 + 4 * 3, "b": 2 * 1100 + 4 * 12}
+
+
+def test_replicas_on_one_node_share_all_but_their_activations() -> None:
+    # I and J both hold layer 1; J holds 2 as well.
+    shared = phase(
+        source("a", 1, "I"),
+        source("a", 2, "J"),
+        instance("I", 1, 1, "a", "K"),
+        instance("J", 1, 2, "a", "L"),
+        instance("K", 2, 2, "b", "L"),
+        instance("L", 3, 3, "b"),
+    )
+    assert peaks(shared) == {"a": 2 * 110 + 1 * 3 + 2 * 8, "b": 2 * 1100 + 1 * 5 + 3 * 7}
+
+
+def test_a_chain_that_returns_holds_only_the_layers_it_has() -> None:
+    there_and_back = phase(
+        source("a", 1, "I"), instance("I", 1, 1, "a", "J"), instance("J", 2, 2, "b", "K"), instance("K", 3, 3, "a")
+    )
+    assert peaks(there_and_back) == {"a": 2 * 1010 + 3 + 7, "b": 2 * 100 + 5}
+
+
+@pytest.mark.parametrize("sync", ["epoch", "async"])
+def test_a_server_holds_the_whole_model(sync: str) -> None:
+    found = phase(source("a", 1, "I"), instance("I", 1, 3, "a"), sync=sync, server="b")
+    assert peaks(found) == {"a": 2 * 1110 + 15, "b": 2 * 1110}
+
+
+def test_a_source_alone_needs_no_memory() -> None:
+    assert "a" not in peaks(phase(source("a", 1, "I"), instance("I", 1, 3, "b")))
+
+
+def test_replicas_that_do_not_share_their_weights_each_count_them() -> None:
+    parts = (source("a", 1, "I"), source("a", 1, "J"), instance("I", 1, 3, "a"), instance("J", 1, 3, "a"))
+    shared, apart = (peaks(phase(*parts, sync=sync))["a"] for sync in ("step", "epoch"))
+    assert shared == 2 * 1110 + 2 * 15
+    assert apart == 3 * 2 * 1110 + 2 * 15  # both instances and the server

@@ -1,0 +1,210 @@
+"""What happens in an iteration: which operations there are, where, of how many bytes, after which others."""
+
+from __future__ import annotations
+
+from palmette.cost.evaluate import Evaluator
+from palmette.cost.operations import Iteration, Kind, iteration, replicated_layers, samples_by_instance, trees
+from palmette.cost.routes import Routes
+from palmette.cost.sizes import Sizes
+from palmette.spec.cluster import Cluster
+from palmette.spec.plan import Phase
+from palmette.spec.profile import Profile
+from tests.cost.small import Fields, cluster, instance, link, node, phase, profile, source
+
+SIZES = [(10.0, 100.0), (20.0, 200.0), (40.0, 400.0), (80.0, 800.0)]  # weights and output of each layer
+FOUR: Profile = profile(SIZES, input_bytes=7.0)
+LINE = cluster(link("a", "b"), link("b", "c"), link("c", "d"), a=node(9), b=node(9), c=node(9), d=node(9))
+
+
+def read_off(*parts: Fields, on: Cluster = LINE) -> Iteration:
+    return iteration(phase(*parts), Sizes(FOUR, FOUR.input_bytes), Routes(on))
+
+
+def transfers(found: Iteration) -> list[tuple[str, str, str | None, float]]:
+    rows = zip(found.steps, found.size_bytes, strict=True)
+    return [(step.kind.value, step.node, step.to, size) for step, size in rows if step.to is not None]
+
+
+def kinds(found: Iteration) -> list[str]:
+    return [step.kind.value for step in found.steps]
+
+
+def test_one_instance_where_its_data_is_sends_nothing() -> None:
+    found = read_off(source("a", 3, "I"), instance("I", 1, 4, "a"))
+    assert kinds(found) == ["forward", "backward", "update"]
+
+
+def test_raw_data_travels_but_has_no_gradient() -> None:
+    found = read_off(source("a", 3, "I"), instance("I", 1, 4, "b"))
+    assert transfers(found) == [("data", "a", "b", 21)]
+
+
+def test_a_split_sends_the_output_of_its_last_layer_and_gets_a_gradient_as_large_back() -> None:
+    found = read_off(source("a", 3, "I"), instance("I", 1, 2, "a", "J"), instance("J", 3, 4, "b"))
+    assert transfers(found) == [("output", "a", "b", 600), ("gradient", "b", "a", 600)]
+
+
+def test_int8_sends_a_quarter_of_output_and_gradient_rounded_up() -> None:
+    odd = profile([(1.0, 2.5), (1.0, 1.0)])
+    made = phase(source("a", 3, "I"), instance("I", 1, 1, "a", "J", codec="int8"), instance("J", 2, 2, "b"))
+    found = iteration(made, Sizes(odd, odd.input_bytes), Routes(LINE))
+    assert transfers(found) == [("output", "a", "b", 2), ("gradient", "b", "a", 2)]  # ceil(7.5 / 4)
+
+
+def test_a_chain_may_return_to_a_node_that_it_left() -> None:
+    found = read_off(
+        source("a", 1, "I"), instance("I", 1, 1, "a", "J"), instance("J", 2, 3, "b", "K"), instance("K", 4, 4, "a")
+    )
+    assert transfers(found) == [
+        ("output", "a", "b", 100),
+        ("output", "b", "a", 400),
+        ("gradient", "a", "b", 400),
+        ("gradient", "b", "a", 100),
+    ]
+
+
+def test_each_feeder_gets_the_gradient_of_its_own_samples() -> None:
+    found = read_off(
+        source("a", 2, "I"),
+        source("b", 5, "J"),
+        instance("I", 1, 1, "a", "K"),
+        instance("J", 1, 1, "b", "K"),
+        instance("K", 2, 4, "c"),
+    )
+    gradients = [step for step in transfers(found) if step[0] == "gradient"]
+    assert sorted(gradients) == [("gradient", "c", "a", 200), ("gradient", "c", "b", 500)]
+
+
+def test_samples_add_up_towards_the_root() -> None:
+    made = phase(
+        source("a", 2, "I"),
+        source("b", 5, "J"),
+        source("b", 1, "J"),
+        instance("K", 2, 4, "c"),
+        instance("I", 1, 1, "a", "K"),
+        instance("J", 1, 1, "b", "K"),
+    )
+    assert samples_by_instance(made) == [8, 2, 6]
+
+
+def branches(nodes: str, *, first: str = "K") -> list[Fields]:
+    """Branches over layers 1 and 1–2 that merge into K[2..2] and L[3..4]; ``nodes`` are those of I, J, K, L."""
+    i, j, k, last = nodes
+    parts = [
+        instance("I", 1, 1, i, "K"),
+        instance("J", 1, 2, j, "L"),
+        instance("K", 2, 2, k, "L"),
+        instance("L", 3, 4, last),
+    ]
+    parts.sort(key=lambda part: part["id"] != first)
+    return [source(i, 1, "I"), source(j, 1, "J"), *parts]
+
+
+def test_gradients_of_all_replicated_layers_go_in_one_message() -> None:
+    # J holds 1 and 2; both meet at c, the root's node, where I and K are.
+    found = transfers(read_off(*branches("cacc")))
+    assert ("push", "a", "c", 30) in found
+    assert ("pull", "c", "a", 30) in found
+    assert sum(kind in ("push", "pull") for kind, *_ in found) == 2
+
+
+def test_an_instance_sends_a_message_to_each_place_where_its_layers_meet() -> None:
+    # Layer 1 is on b and a, layer 2 on b and c, the root on c: layer 1 meets on b, a hop away, layer 2 on c.
+    found = transfers(read_off(*branches("abcc")))
+    exchanged = {step for step in found if step[0] in ("push", "pull")}
+    assert exchanged == {("push", "a", "b", 10), ("pull", "b", "a", 10), ("push", "b", "c", 20), ("pull", "c", "b", 20)}
+
+
+def test_replicas_meet_on_the_node_of_the_first_listed_root() -> None:
+    roots = [instance("I", 1, 4, "a"), instance("J", 1, 4, "b"), instance("K", 1, 4, "b")]
+    for order in (roots, roots[::-1]):
+        made = phase(*(source(i["node"], 1, i["id"]) for i in order), *order)
+        (run,) = replicated_layers(made.instances, Routes(LINE))
+        assert run.layers == (1, 4)
+        assert made.instances[run.meet].node == order[0]["node"]
+
+
+def test_without_a_replica_there_they_meet_at_the_fewest_hops_and_then_by_list_order() -> None:
+    star = cluster(*(link(x, "hub") for x in "abr"), a=node(9), b=node(9), r=node(), hub=node())
+    for order in ("ab", "ba"):
+        made = phase(
+            *(source(x, 1, x.upper()) for x in order),
+            *(instance(x.upper(), 1, 2, x, "R") for x in order),
+            instance("R", 3, 4, "r"),
+        )
+        (run,) = replicated_layers(made.instances, Routes(star))
+        assert made.instances[run.meet].node == order[0]
+    nearer = phase(
+        source("a", 1, "A"),
+        source("b", 1, "B"),
+        instance("A", 1, 2, "a", "R"),
+        instance("B", 1, 2, "b", "R"),
+        instance("R", 3, 4, "c"),
+    )
+    (run,) = replicated_layers(nearer.instances, Routes(LINE))
+    assert nearer.instances[run.meet].node == "b"
+
+
+def test_replicas_on_one_node_send_nothing_and_still_average() -> None:
+    found = read_off(source("a", 1, "I"), source("a", 1, "J"), instance("I", 1, 4, "a"), instance("J", 1, 4, "a"))
+    assert transfers(found) == []
+    assert kinds(found).count("average") == 1
+
+
+def test_each_of_two_replicas_away_from_the_meeting_place_sends_its_own_message() -> None:
+    parts = [instance("I", 1, 4, "a"), instance("J", 1, 4, "b"), instance("K", 1, 4, "b")]
+    found = transfers(read_off(*(source(p["node"], 1, p["id"]) for p in parts), *parts))
+    assert [step for step in found if step[0] == "push"] == [("push", "b", "a", 150)] * 2
+    assert [step for step in found if step[0] == "pull"] == [("pull", "a", "b", 150)] * 2
+
+
+def test_layers_without_weights_have_nothing_to_exchange() -> None:
+    light = profile([(0.0, 1.0), (5.0, 1.0)])
+    made = phase(
+        source("a", 1, "I"),
+        source("b", 1, "J"),
+        instance("I", 1, 1, "a", "K"),
+        instance("J", 1, 1, "b", "K"),
+        instance("K", 2, 2, "c"),
+    )
+    found = iteration(made, Sizes(light, light.input_bytes), Routes(LINE))
+    assert not {"push", "average"} & set(kinds(found))
+
+
+def test_nothing_waits_for_what_comes_later() -> None:
+    for number, step in enumerate(read_off(*branches("abcd")).steps):
+        assert all(need < number for need in step.after)
+
+
+def test_every_instance_updates_after_its_backward_and_its_averages() -> None:
+    found = read_off(*branches("cacc")).steps
+    pull = next(k for k, step in enumerate(found) if step.kind is Kind.PULL)
+    updates = {step.instance: step for step in found if step.kind is Kind.UPDATE}
+    assert len(updates) == 4
+    assert pull in updates[found[pull].instance].after
+    for k, step in updates.items():
+        assert any(found[need].kind is Kind.BACKWARD and found[need].instance == k for need in step.after)
+
+
+def test_a_phase_falls_apart_into_one_tree_a_root() -> None:
+    made: Phase = phase(
+        source("a", 1, "I"),
+        source("b", 2, "J"),
+        source("a", 3, "I"),
+        instance("J", 1, 4, "b"),
+        instance("I", 1, 2, "a", "R"),
+        instance("R", 3, 4, "c"),
+        sync="async",
+    )
+    first, second = trees(made)
+    assert [i.id for i in first.instances] == ["J"]
+    assert [i.id for i in second.instances] == ["I", "R"]
+    assert [s.samples for s in second.sources] == [1, 3]
+    assert first.server == second.server == "b"
+
+
+def test_the_same_phase_has_the_same_operations() -> None:
+    made = phase(*branches("abcd"))
+    times = {name: {"forward_s": [1.0] * 4, "backward_s": [1.0] * 4, "update_s": [1.0] * 4} for name in "abcd"}
+    evaluator = Evaluator(profile(SIZES, **times), LINE)
+    assert evaluator.price(made) == evaluator.price(made)

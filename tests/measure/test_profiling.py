@@ -1,0 +1,101 @@
+"""Each node of a cluster gets times, and says whether they were measured or modelled."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from palmette.errors import InputError
+from palmette.measure import profiling
+from palmette.measure.profiling import profile_network
+from palmette.spec.cluster import Cluster
+from palmette.spec.files import validated
+from palmette.spec.profile import Profile, Times
+from palmette.zoo import hardware as catalogue
+from palmette.zoo.hardware import hardware
+from tests.measure.networks import tiny
+
+
+def cluster(**nodes: dict[str, str]) -> Cluster:
+    return Cluster.model_validate({"nodes": {name: {"tier": "device", **node} for name, node in nodes.items()}})
+
+
+@pytest.fixture
+def measurements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Makes measuring quick; returns the networks that were measured."""
+    measured: list[str] = []
+
+    def quickly(_: object, sizes: tuple[object, ...], __: object) -> Times:
+        measured.append("once")
+        seconds = tuple(1.0 + place for place in range(len(sizes)))
+        return Times(forward_s=seconds, backward_s=seconds, update_s=seconds, source="measured")
+
+    monkeypatch.setattr(profiling, "measured_times", quickly)
+    return measured
+
+
+def test_modelled_times_are_the_catalogues(measurements: list[str]) -> None:
+    profile = profile_network(tiny(), cluster(pi={"hardware": "raspberry-pi-3"}))
+    pi, times = hardware("raspberry-pi-3"), profile.nodes["pi"]
+
+    assert measurements == []
+    assert times.source == "modelled"
+    moved = [32 + 32, 32 + 16, 16 + 16, 16 + 8]
+    for place, (layer, bytes_moved) in enumerate(zip(profile.layers, moved, strict=True)):
+        weights = layer.parameter_bytes
+        assert times.forward_s[place] == catalogue.forward_s(pi, layer.flops, bytes_moved)
+        assert times.backward_s[place] == catalogue.backward_s(pi, layer.flops, bytes_moved)
+        assert times.update_s[place] == catalogue.update_s(pi, weights)
+        assert times.forward_call_s is not None
+        assert times.forward_call_s[place] == catalogue.forward_call_s(pi, weights)
+        assert times.backward_call_s is not None
+        assert times.backward_call_s[place] == catalogue.backward_call_s(pi, weights)
+
+
+def test_nodes_are_measured_that_are_named_or_local(measurements: list[str]) -> None:
+    nodes = cluster(
+        far={"hardware": "a100"},
+        named={},
+        local={"host": "local"},
+        both={"hardware": "raspberry-pi-4"},
+    )
+    profile = profile_network(tiny(), nodes, ["both", "named"])
+
+    sources = {name: times.source for name, times in profile.nodes.items()}
+    assert sources == {"far": "modelled", "named": "measured", "local": "measured", "both": "measured"}
+    assert list(profile.nodes) == list(nodes.nodes)
+    assert measurements == ["once"]
+
+
+def test_a_measured_profile_survives_its_file() -> None:
+    profile = profile_network(tiny(), cluster(here={"host": "local"}, pi={"hardware": "raspberry-pi-4"}))
+    read = validated(Profile, json.loads(profile.to_json()))
+    assert read == profile
+    assert read.to_json() == profile.to_json()
+    assert (read.model, read.input_bytes) == ("hand", 32)
+
+
+def test_every_node_without_times_is_told(measurements: list[str]) -> None:
+    with pytest.raises(InputError) as caught:
+        profile_network(tiny(), cluster(one={}, two={"hardware": "a100"}, three={"host": "10.0.0.3"}))
+    assert str(caught.value).splitlines() == [
+        "nodes.one: no times: give it hardware: … or host: local, or measure it with --on one",
+        "nodes.three: no times: give it hardware: … or host: local, or measure it with --on three",
+    ]
+    assert measurements == []
+
+
+def test_every_unknown_node_is_told() -> None:
+    with pytest.raises(InputError) as caught:
+        profile_network(tiny(), cluster(phone={}), ["phon", "cloud"])
+    assert str(caught.value).splitlines() == [
+        "--on: phon: no such node; did you mean phone?",
+        "--on: cloud: no such node; expected one of phone",
+    ]
+
+
+def test_a_gpu_is_not_measured_as_a_cpu(measurements: list[str]) -> None:
+    with pytest.raises(InputError, match=r"nodes\.card\.device: cuda: only a CPU is measured"):
+        profile_network(tiny(), cluster(card={"device": "cuda"}), ["card"])
+    assert measurements == []

@@ -1,0 +1,74 @@
+"""Small random clusters and profiles, with ties, zeros and odd numbers on purpose."""
+
+from __future__ import annotations
+
+import random
+
+from palmette.spec.cluster import Cluster, Limits, Link, Node, Power, Source
+from palmette.spec.profile import Layer, Profile, Times
+
+TIERS = ("device", "edge", "cloud")
+
+
+def random_world(
+    draw: random.Random,
+    *,
+    nodes: int = 3,
+    layers: int = 3,
+    sources: int = 1,
+    fixed: bool = True,
+    memory: bool = False,
+    private: bool = False,
+    limits: bool = False,
+) -> tuple[Profile, Cluster]:
+    """A connected cluster, device first, and a profile for all its nodes. ``fixed``: latencies and calls' parts."""
+    names = [f"n{k}" for k in range(nodes)]
+    cluster = Cluster(
+        nodes={
+            name: Node(
+                tier=TIERS[min(k, 2)] if nodes <= 3 else draw.choice(TIERS),
+                memory_bytes=draw.choice([None, float(draw.randint(20, 200))]) if memory else None,
+                power=Power(idle_w=draw.choice([1.0, 2.5]), busy_w=draw.choice([3.0, 8.0])),
+                source=Source(samples=draw.randint(10, 90), private=private) if k < sources else None,
+                limits=Limits(cpu_share=draw.choice([1.0, 0.5, 0.3])) if limits else Limits(),
+            )
+            for k, name in enumerate(names)
+        },
+        links=tuple(
+            Link(
+                between=(names[draw.randrange(k)], names[k]),
+                bandwidth_bps=draw.choice([8.0, 40.0, round(draw.uniform(8, 400), 1)]),
+                latency_s=draw.choice([0.0, 0.3, 2.0]) if fixed else 0.0,
+                energy_j_per_bit=draw.choice([0.0, 0.01]),
+            )
+            for k in range(1, nodes)
+        ),
+    )
+    return _profile(draw, names, layers, fixed), cluster
+
+
+def _profile(draw: random.Random, names: list[str], layers: int, fixed: bool) -> Profile:
+    def seconds(scale: float) -> tuple[float, ...]:
+        return tuple(draw.choice([0.0, 1.0, round(draw.random(), 2)]) * scale for _ in range(layers))
+
+    def times() -> Times:
+        speed = draw.choice([0.1, 1.0, 3.0])
+        calls = [seconds(speed), seconds(speed)] if fixed and draw.random() < 0.7 else [None, None]
+        return Times(
+            forward_s=seconds(speed),
+            backward_s=seconds(2 * speed),
+            update_s=seconds(speed / 2),
+            forward_call_s=calls[0],
+            backward_call_s=calls[1],
+        )
+
+    sizes = [0.0, 1.0, 4.0, round(draw.uniform(0, 10), 1)]
+    return Profile(
+        model="random",
+        input_bytes=draw.choice([1.0, 6.0, 20.0]),
+        layers=tuple(
+            Layer(name=f"l{k}", parameter_bytes=draw.choice(sizes), output_bytes=draw.choice(sizes))
+            for k in range(layers)
+        ),
+        nodes={name: times() for name in names},
+    )

@@ -1,0 +1,132 @@
+"""Networks and data of a user's own, for runs: named on the command line as ``tests.runtime.networks:callable``."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+def tiny() -> nn.Module:
+    """Five layers on 8×8 images: with weights, without, with dropout."""
+    layers: list[tuple[str, nn.Module]] = [
+        ("conv1", nn.Sequential(nn.Conv2d(1, 3, 3, padding=1), nn.Tanh())),
+        ("pool1", nn.MaxPool2d(2)),
+        ("conv2", nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.Tanh(), nn.Dropout2d(0.1))),
+        ("fc1", nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.Tanh(), nn.Dropout(0.3))),
+        ("fc2", nn.Linear(12, 10)),
+    ]
+    return _sized(nn.Sequential(OrderedDict(layers)))
+
+
+class Residual(nn.Module):
+    """Two blocks with shortcuts and dropout, between a convolution and a head."""
+
+    class Block(nn.Module):
+        def __init__(self, wide: int) -> None:
+            super().__init__()
+            self.one, self.two = nn.Conv2d(wide, wide, 3, padding=1), nn.Conv2d(wide, wide, 3, padding=1)
+            self.act, self.drop = nn.ReLU(inplace=True), nn.Dropout(0.2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.act(x + self.drop(self.two(self.act(self.one(x)))))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(1, 4, 3, padding=1)
+        self.first, self.second = self.Block(4), self.Block(4)
+        self.head = nn.Linear(16, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.second(self.first(self.stem(x)))
+        return self.head(nn.functional.adaptive_avg_pool2d(x, 2).flatten(1))
+
+
+def residual() -> nn.Module:
+    return _sized(Residual())
+
+
+class Fails(nn.Module):
+    """Fails once it has been called with more than ten samples, as a real error would: not when it is tried out."""
+
+    def forward(self, values: Tensor) -> Tensor:
+        if len(values) > 10:
+            _fail()
+        return values
+
+
+def _fail() -> None:
+    raise ValueError("something is\nwrong here")
+
+
+torch.fx.wrap("_fail")
+
+
+class Greedy(nn.Module):
+    """Wants more memory than any machine has, once it sees a real batch."""
+
+    def forward(self, values: Tensor) -> Tensor:
+        if len(values) > 10:
+            return values + torch.empty(1 << 50)[:1]
+        return values
+
+
+class Astray(nn.Module):
+    """Gives what is not a number, once it sees a real batch."""
+
+    def forward(self, values: Tensor) -> Tensor:
+        return values * float("nan") if len(values) > 10 else values
+
+
+def _with(odd: nn.Module) -> nn.Module:
+    return _sized(nn.Sequential(OrderedDict([("flat", nn.Flatten()), ("odd", odd), ("fc", nn.Linear(64, 10))])))
+
+
+def fails() -> nn.Module:
+    return _with(Fails())
+
+
+def greedy() -> nn.Module:
+    return _with(Greedy())
+
+
+def astray() -> nn.Module:
+    return _with(Astray())
+
+
+def unpicklable() -> nn.Module:
+    odd = nn.Identity()
+    odd.secret = lambda: 1  # type: ignore[assignment]
+    return _with(odd)
+
+
+def three_classes() -> nn.Module:
+    return _sized(nn.Sequential(nn.Flatten(), nn.Linear(64, 3)))
+
+
+def _sized(module: nn.Module) -> nn.Module:
+    module.input_shape = (1, 8, 8)  # type: ignore[assignment]
+    return module
+
+
+class Labelled:
+    """Noise with labels from 0 to ``most``."""
+
+    def __init__(self, most: int, many: int = 60) -> None:
+        self.most, self.many = most, many
+
+    def __len__(self) -> int:
+        return self.many
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        return torch.full((1, 8, 8), index / self.many), index % (self.most + 1)
+
+
+def labels_to_eleven() -> Labelled:
+    return Labelled(11)
+
+
+def flat_images() -> list[tuple[Tensor, int]]:
+    return [(torch.zeros(64), 0)] * 20

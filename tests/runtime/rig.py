@@ -1,0 +1,308 @@
+"""Small networks and data for the runtime, a crew of threads over memory, and the one process that they must equal.
+
+``Rig.trained`` runs a phase with one worker a node; ``alone`` and ``grouped`` are plain PyTorch loops, written without
+the runtime: over the whole network at once, and over the tree's groups of samples in one process.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+
+import torch
+from safetensors.torch import load as from_bytes
+from torch import Tensor, nn
+
+from palmette.cost.evaluate import Evaluator
+from palmette.cost.operations import iteration
+from palmette.runtime.actions import Samples
+from palmette.runtime.batches import Batches
+from palmette.runtime.control import Done, GiveState, Go, Ready, State
+from palmette.runtime.dropout import Draw, drawing, replace_dropout
+from palmette.runtime.options import Options
+from palmette.runtime.program import Program, compiled
+from palmette.runtime.samples import CommonBatches
+from palmette.runtime.threads import MemoryPlace, ThreadCrew
+from palmette.runtime.transport import MemoryTransport
+from palmette.runtime.worker import Setup, held_layers
+from palmette.spec.cluster import Cluster
+from palmette.spec.files import validated
+from palmette.spec.plan import Phase
+from palmette.spec.profile import Profile
+
+PATIENCE_S = 60.0
+Weights = dict[str, Tensor]
+
+
+class Toy:
+    """Made-up samples in memory, as a part of a data set."""
+
+    def __init__(self, shape: tuple[int, ...], classes: int, many: int = 60, dtype: torch.dtype = torch.float64):
+        chance = torch.Generator().manual_seed(1)
+        self.inputs = torch.randn(many, *shape, generator=chance, dtype=torch.float64).to(dtype)
+        self.labels = torch.randint(0, classes, (many,), generator=chance)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return self.inputs[index], int(self.labels[index])
+
+    def batch(self, indices: object) -> tuple[Tensor, Tensor]:
+        at = torch.as_tensor(indices)
+        return self.inputs[at], self.labels[at]
+
+
+@dataclass(frozen=True)
+class ToyData:
+    """The data of a run, as a worker finds it."""
+
+    part: Toy
+    seed: int
+
+    def samples(self, program: Program) -> Samples:
+        return CommonBatches(program.phase, self.part, self.seed)
+
+
+@dataclass
+class Rig:
+    """Layers and the data they are trained on."""
+
+    layers: list[nn.Module]
+    shape: tuple[int, ...]
+    classes: int = 3
+    options: Options = field(default_factory=lambda: Options(dtype="float64", lr=0.05))
+    inputs: torch.dtype | None = None
+
+    @cached_property
+    def data(self) -> Toy:
+        return Toy(self.shape, self.classes, dtype=self.dtype)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        found: torch.dtype = getattr(torch, self.options.dtype)
+        return found
+
+    @cached_property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Of one sample: the input, then each layer's output."""
+        shapes, values = [self.shape], torch.zeros(2, *self.shape, dtype=self.dtype)
+        for layer in self.fresh():
+            values = layer(values)
+            shapes.append(tuple(values.shape[1:]))
+        return shapes
+
+    def fresh(self) -> list[nn.Module]:
+        """The layers with the weights of the beginning; parameters are named by the layer's number."""
+        made: list[nn.Module] = []
+        for number, layer in enumerate(self.layers, 1):
+            named = nn.Sequential()
+            named.add_module(f"l{number}", copy.deepcopy(layer).to(self.dtype))
+            made.append(named)
+        return made
+
+    def evaluator(self, cluster: Cluster) -> Evaluator:
+        """Sizes as they are, times of nothing."""
+        size = torch.empty((), dtype=self.dtype).element_size()
+        many = len(self.layers)
+        zero = {"forward_s": [0.0] * many, "backward_s": [0.0] * many, "update_s": [0.0] * many}
+        listed = [
+            {
+                "name": f"l{k}",
+                "parameter_bytes": float(sum(w.numel() for w in layer.parameters()) * size),
+                "output_bytes": float(torch.Size(shape).numel() * size),
+            }
+            for k, (layer, shape) in enumerate(zip(self.layers, self.shapes[1:], strict=True), 1)
+        ]
+        fields = {"model": "toy", "input_bytes": 8.0, "layers": listed, "nodes": dict.fromkeys(cluster.nodes, zero)}
+        return Evaluator(validated(Profile, fields), cluster)
+
+    def programs(self, phase: Phase, cluster: Cluster) -> dict[str, Program]:
+        known = self.evaluator(cluster)
+        return compiled(phase, iteration(phase, known.sizes(), known.routes))
+
+    @contextmanager
+    def crew(self, phase: Phase, cluster: Cluster) -> Iterator[tuple[ThreadCrew, dict[str, Program]]]:
+        """A worker in a thread for each node, ready to go."""
+        programs, place = self.programs(phase, cluster), MemoryPlace(MemoryTransport())
+        layers = self.fresh()
+        setups = {
+            node: Setup(
+                node=node,
+                place=place,
+                programs=[program],
+                layers={n: layers[n - 1] for n in held_layers(program)},
+                shapes=self.shapes,
+                input_dtype=self.inputs or self.dtype,
+                options=self.options,
+                source=ToyData(self.data, self.options.seed),
+                cpu_limit=cluster.nodes[node].limits.cpu_share,
+            )
+            for node, program in programs.items()
+        }
+        crew = ThreadCrew(setups)
+        try:
+            for _ in setups:
+                assert isinstance(heard(crew)[1], Ready)
+            yield crew, programs
+        finally:
+            crew.close()
+
+    def trained(self, phase: Phase, cluster: Cluster, iterations: int = 20) -> tuple[list[float], dict[str, Weights]]:
+        """The losses, and the weights and buffers that each node holds in the end."""
+        with self.crew(phase, cluster) as (crew, programs):
+            losses = []
+            for number in range(iterations):
+                for node in programs:
+                    crew.send(node, Go(0, number, number))
+                losses.append(sum(done(crew).loss for _ in programs))
+            return losses, {node: given(crew, node, held_layers(program)) for node, program in programs.items()}
+
+    def alone(self, batch: int, iterations: int = 20) -> tuple[list[float], Weights]:
+        """One process, the whole network, the whole batch."""
+        return self._loop(batch, iterations, self._whole_loss)
+
+    def grouped(self, phase: Phase, iterations: int = 20) -> tuple[list[float], Weights]:
+        """One process that passes the samples through the network in the tree's groups."""
+
+        def loss(layers: list[nn.Module], inputs: Tensor, labels: Tensor, number: int) -> Tensor:
+            return _Groups(self, phase, layers, labels, number).loss(inputs)
+
+        return self._loop(phase.batch, iterations, loss)
+
+    def _whole_loss(self, layers: list[nn.Module], inputs: Tensor, labels: Tensor, number: int) -> Tensor:
+        with drawing(Draw(self.options.seed, number, range(len(labels)))):
+            return nn.functional.cross_entropy(nn.Sequential(*layers)(inputs), labels)
+
+    def _loop(
+        self, batch: int, iterations: int, loss: Callable[[list[nn.Module], Tensor, Tensor, int], Tensor]
+    ) -> tuple[list[float], Weights]:
+        layers = [replace_dropout(layer, str(number)) for number, layer in enumerate(self.fresh(), 1)]
+        weights = [w for layer in layers for name, w in layer.named_parameters() if name not in self.options.freeze]
+        optimizer = optimizer_of(self.options, weights)
+        batches, losses = Batches(len(self.data), batch, self.options.seed), []
+        for number in range(iterations):
+            inputs, labels = self.data.batch(batches.indices(number))
+            lost = loss(layers, inputs, labels, number)
+            if weights:
+                optimizer.zero_grad()
+                lost.backward()
+                optimizer.step()
+            losses.append(lost.item())
+        return losses, {name: value for layer in layers for name, value in layer.state_dict().items()}
+
+
+class _Groups:
+    """One iteration of a tree in one process: every instance sees its own samples, all share the weights."""
+
+    def __init__(self, rig: Rig, phase: Phase, layers: list[nn.Module], labels: Tensor, number: int) -> None:
+        self.rig, self.phase, self.layers, self.labels, self.number = rig, phase, layers, labels, number
+        self.given: list[tuple[Tensor, list[int]]] = []
+
+    def loss(self, inputs: Tensor) -> Tensor:
+        ends = [0]
+        for source in self.phase.sources:
+            ends.append(ends[-1] + source.samples)
+        self.given = [(inputs[a:b], list(range(a, b))) for a, b in pairwise(ends)]
+        roots = [k for k, instance in enumerate(self.phase.instances) if instance.into is None]
+        total = torch.zeros((), dtype=self.rig.dtype)
+        for k in roots:
+            outputs, places = self.output(k)
+            total = total + nn.functional.cross_entropy(outputs, self.labels[places], reduction="sum")
+        return total / self.phase.batch
+
+    def output(self, k: int) -> tuple[Tensor, list[int]]:
+        instance = self.phase.instances[k]
+        parts = [
+            part for part, source in zip(self.given, self.phase.sources, strict=True) if source.into == instance.id
+        ]
+        before = [j for j, other in enumerate(self.phase.instances) if other.into == instance.id]
+        parts += [self.output(j) for j in sorted(before, key=lambda j: self.phase.instances[j].layers[0])]
+        values = torch.cat([part for part, _ in parts])
+        places = [place for _, more in parts for place in more]
+        with drawing(Draw(self.rig.options.seed, self.number, places)):
+            for n in range(instance.layers[0], instance.layers[1] + 1):
+                values = self.passed(k, n, values)
+        return values, places
+
+    def passed(self, k: int, n: int, values: Tensor) -> Tensor:
+        """Through a layer; what batch norm keeps is that of the first instance in the plan that holds the layer."""
+        first = next(j for j, i in enumerate(self.phase.instances) if i.layers[0] <= n <= i.layers[1])
+        layer = self.layers[n - 1]
+        if k == first:
+            passed: Tensor = layer(values)
+            return passed
+        own = {name: value.clone() for name, value in layer.named_buffers()}
+        return torch.func.functional_call(layer, own, (values,))
+
+
+def optimizer_of(options: Options, weights: Sequence[nn.Parameter]) -> torch.optim.Optimizer:
+    """PyTorch's own, with the settings that users know."""
+    given = list(weights) or [nn.Parameter(torch.zeros(1))]
+    if options.optimizer == "adam":
+        return torch.optim.Adam(given, lr=options.lr)
+    return torch.optim.SGD(given, lr=options.lr, momentum=0.9 if options.optimizer == "momentum" else 0.0)
+
+
+def heard(crew: ThreadCrew) -> tuple[str, object]:
+    found = crew.receive(PATIENCE_S)
+    assert found is not None, "the workers have nothing more to say"
+    return found
+
+
+def done(crew: ThreadCrew) -> Done:
+    event = heard(crew)[1]
+    assert isinstance(event, Done)
+    return event
+
+
+def given(crew: ThreadCrew, node: str, layers: Sequence[int]) -> Weights:
+    """The weights and buffers of a node's layers."""
+    crew.send(node, GiveState(tuple(layers)))
+    event = heard(crew)[1]
+    assert isinstance(event, State)
+    return from_bytes(event.weights)
+
+
+def off(found: Weights, expected: Weights) -> float:
+    """The largest elementwise difference."""
+    return max((float((found[name] - expected[name]).abs().max()) for name in found if found[name].numel()), default=0)
+
+
+def relatively_off(found: Weights, expected: Weights) -> float:
+    """The largest relative difference of a tensor, in norm."""
+    floats = [name for name in found if found[name].is_floating_point() and found[name].numel()]
+    return max(
+        (float((found[n] - expected[n]).norm() / expected[n].norm().clamp(min=1e-12)) for n in floats), default=0
+    )
+
+
+_KINDS: list[Callable[[int, int], nn.Module]] = [
+    lambda a, b: nn.Sequential(nn.Linear(a, b), nn.Tanh()),
+    lambda a, b: nn.Linear(a, b, bias=False),
+    lambda a, b: nn.Sequential(nn.Dropout(0.3), nn.Linear(a, b), nn.LayerNorm(b, eps=0.1), nn.Tanh()),
+    lambda _a, _b: nn.Sequential(nn.Tanh(), nn.Dropout(0.4)),
+    lambda _a, _b: nn.Softplus(),
+]
+
+
+def random_layers(draw: random.Random, many: int, inputs: int = 5, classes: int = 3) -> list[nn.Module]:
+    """Layers on vectors: with weights, without, with dropout, with several operations.
+
+    None of them makes a rounding error much larger, as a normalisation of two nearly equal numbers would.
+    """
+    with torch.random.fork_rng():
+        torch.manual_seed(draw.randrange(1 << 30))
+        wide, layers = inputs, []
+        for number in range(many):
+            ends = number == many - 1
+            out = classes if ends else draw.randint(2, 6)
+            made = draw.choice(_KINDS[:3] if ends else _KINDS)(wide, out)
+            layers.append(made)
+            wide = out if any(True for _ in made.parameters()) else wide
+        return layers

@@ -1,0 +1,67 @@
+"""Under ``epoch`` and ``async`` every source owns a shard of the run's data, or the data of its node."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from palmette.control.run import refuse_few
+from palmette.errors import InputError
+from palmette.runtime.batches import shard_sizes, shards
+from palmette.runtime.shares import own_data, shares_of
+from palmette.spec.plan import Plan
+from palmette.zoo.data import load_data
+from tests.cost.small import cluster, instance, link, node, phase, source
+from tests.runtime.trees import DATA
+
+KNOWN = cluster(
+    link("a", "b"),
+    a=node(200),
+    b=node(100),
+    c={"tier": "device", "source": {"samples": 7, "data": "elsewhere"}},
+)
+
+
+@pytest.mark.parametrize("proportions", [(1,), (1, 1, 1), (2, 1), (5, 0.1, 3)])
+def test_shards_share_out_all_samples(proportions: tuple[float, ...]) -> None:
+    cut = shards(101, proportions, seed=3)
+    assert sorted(np.concatenate(cut)) == list(range(101))
+    assert [len(each) for each in cut] == shard_sizes(101, proportions)
+    for size, part in zip(shard_sizes(101, proportions), proportions, strict=True):
+        assert abs(size - 101 * part / sum(proportions)) <= 1
+
+
+def test_another_seed_cuts_otherwise() -> None:
+    assert shards(50, (1, 1), 1)[0].tolist() != shards(50, (1, 1), 2)[0].tolist()
+    assert shards(50, (1, 1), 1)[0].tolist() == shards(50, (1, 1), 1)[0].tolist()
+
+
+def test_nodes_share_in_proportion_to_what_they_own_and_one_with_other_data_has_all_of_it() -> None:
+    made = phase(
+        *(source(name, 4, name.upper()) for name in "abc"),
+        *(instance(name.upper(), 1, 2, name) for name in "abc"),
+        sync="epoch",
+    )
+    found = shares_of(made, KNOWN, "digits")
+    assert [share.size(90) for share in found] == [60, 30, 90]
+    assert [share.data for share in found] == ["digits", "digits", "elsewhere"]
+    assert own_data(made, KNOWN, "digits") == {"c": "elsewhere"}
+    assert own_data(made, KNOWN, "elsewhere") == {}
+
+
+def test_sources_on_one_node_share_by_batch_or_by_what_an_epoch_takes() -> None:
+    both = [instance("X", 1, 2, "a"), instance("Y", 1, 2, "a")]
+    by_batch = phase(source("a", 3, "X"), source("a", 1, "Y"), *both, sync="epoch")
+    assert [share.size(40) for share in shares_of(by_batch, KNOWN, "digits")] == [30, 10]
+    limited = phase(source("a", 3, "X", epoch_samples=50), source("a", 1, "Y", epoch_samples=50), *both, sync="epoch")
+    found = shares_of(limited, KNOWN, "digits")
+    assert [share.size(40) for share in found] == [20, 20]
+    assert [share.fraction for share in found] == [0.5, 0.5]  # 50 of 100 each
+
+
+def test_a_source_that_would_own_nothing_is_refused() -> None:
+    feeds = [source("a", 1, f"I{k}") for k in range(60)]
+    instances = [instance(f"I{k}", 1, 2, "a") for k in range(60)]
+    plan = Plan(model="toy", batch=60, phases=(phase(*feeds, *instances, sync="async"),))
+    with pytest.raises(InputError, match=r"none of its 54 samples is left for it"):
+        refuse_few(plan, KNOWN, [load_data(DATA, (5,))])

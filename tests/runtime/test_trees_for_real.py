@@ -1,0 +1,104 @@
+"""``epoch`` and ``async`` from the command line: real processes, real sockets, and the emulated cluster."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from palmette.spec.plan import Phase
+from tests.cost.small import instance, phase, source
+from tests.runtime.world import ROOT, TINY, Runs, lines, losses, weights
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+COMMAND = [sys.executable, "-c", "import sys; from palmette.cli import main; main(sys.argv[1:])"]
+
+
+def two_trees(sync: str) -> Phase:
+    """One tree on the phone, one cut between server and cloud; they meet on the server."""
+    return phase(
+        source("phone", 64, "P"),
+        source("server", 32, "S1"),
+        instance("P", 1, 5, "phone"),
+        instance("S1", 1, 2, "server", "S2"),
+        instance("S2", 3, 5, "cloud"),
+        sync=sync,
+        server="server",
+    )
+
+
+def palmette(*arguments: object) -> subprocess.CompletedProcess[str]:
+    given = [*COMMAND, *map(str, arguments)]
+    return subprocess.run(given, capture_output=True, text=True, timeout=100, check=False, cwd=ROOT)
+
+
+def ran(runs: Runs, tree: Phase, name: str, *more: object) -> dict[str, Any]:
+    """Run and return ``run.json``."""
+    done = palmette(*runs.arguments(TINY, tree), "--quiet", "-o", runs.folder / name, *more)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads((runs.folder / name / "run.json").read_text())
+    return found
+
+
+def test_federated_averaging_learns(tmp_path: Path) -> None:
+    found = ran(Runs(tmp_path), two_trees("epoch"), "out", "--epochs", 3, "--optimizer", "adam", "--lr", 0.01)
+    assert found["ended"] == "done"
+    assert found["iterations"] == 3 * 22  # 1412 of 1500 samples are the phone's, in batches of 64
+    assert found["epoch_s"] > 0
+    assert found["estimate_epoch_s"] > 0
+    accuracies = [line["accuracy"] for line in lines(tmp_path / "out/metrics.jsonl") if "accuracy" in line]
+    assert len(accuracies) == 3
+    assert accuracies[-1] > 0.4
+
+
+def test_a_parameter_server_learns(tmp_path: Path) -> None:
+    found = ran(Runs(tmp_path), two_trees("async"), "out", "--iterations", 60)
+    assert found["iterations"] == 60
+    noted = [line for line in lines(tmp_path / "out/metrics.jsonl") if "accuracy" not in line]
+    assert Counter(line["tree"] for line in noted).keys() == {"P", "S2"}
+    found_losses = losses(tmp_path / "out")
+    assert sum(found_losses[-10:]) < sum(found_losses[:10])
+
+
+def test_federated_averaging_goes_on_after_ctrl_c_to_the_same_weights(tmp_path: Path) -> None:
+    runs = Runs(tmp_path)
+    ran(runs, two_trees("epoch"), "whole", "--epochs", 3)
+    halves = tmp_path / "halves"
+    given = [*COMMAND, *runs.arguments(TINY, two_trees("epoch")), "--quiet", "--epochs", "3", "-o", str(halves)]
+    given[given.index("none")] = "paced"
+    with subprocess.Popen(given, stderr=subprocess.PIPE, text=True, cwd=ROOT) as running:
+        until = time.monotonic() + 60
+        while time.monotonic() < until and not (halves / "checkpoints/000022").exists():
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        _, said = running.communicate(timeout=30)
+    assert running.returncode not in (0, 2, 3)
+    assert "--resume" in said
+    done = palmette("run", "--resume", halves, "--quiet")
+    assert done.returncode == 0, done.stderr
+    expected, found = weights(tmp_path / "whole"), weights(halves)
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    assert losses(halves) == losses(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(("sync", "length"), [("epoch", "--epochs=3"), ("async", "--iterations=60")])
+def test_the_estimate_meets_what_is_measured(sync: str, length: str, tmp_path: Path) -> None:
+    runs = Runs(tmp_path)
+    given = runs.arguments(TINY, two_trees(sync))
+    runs.profile(
+        TINY, second=1e-4
+    )  # a step of a tenth of a second: what engine and workers say to each other is little
+    given[given.index("none")] = "paced"
+    assert palmette(*given, length, "--quiet", "-o", tmp_path / "out").returncode == 0
+    found = json.loads((tmp_path / "out/run.json").read_text())
+    assert found["iteration_s"] == pytest.approx(found["estimate_s"], rel=0.15)
+    if sync == "epoch":
+        assert found["epoch_s"] == pytest.approx(found["estimate_epoch_s"], rel=0.15)

@@ -1,0 +1,246 @@
+"""Whole trainings with workers as threads, for agreements under which every tree goes its own way, and plain twins.
+
+``FedAvg`` and ``Sgd`` are written without the runtime: one process, PyTorch's own optimizers, autograd through a whole
+tree at once. Only which samples a step takes is asked of the runtime.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from palmette.cost.operations import trees
+from palmette.runtime.batches import Batches
+from palmette.runtime.checkpoint import last
+from palmette.runtime.execute import Pace
+from palmette.runtime.job import Job, Outcome, Update
+from palmette.runtime.lengths import shares
+from palmette.runtime.shares import by_tree
+from palmette.runtime.threads import MemoryPlace, ThreadCrew
+from palmette.runtime.training import Training
+from palmette.runtime.transport import MemoryTransport
+from palmette.spec.cluster import Cluster
+from palmette.spec.plan import Phase, Plan
+from palmette.zoo.capture import Layer, state
+from palmette.zoo.data import load_data
+from palmette.zoo.models import Network
+from tests.runtime.rig import Rig, Toy, optimizer_of
+
+DATA = "tests.runtime.trees:common"
+OTHER_DATA = "tests.runtime.trees:other"
+Weights = dict[str, Tensor]
+
+
+def common() -> Toy:
+    """60 samples, of which 54 are trained on."""
+    return Toy((5,), 3, 60)
+
+
+def other() -> Toy:
+    """Another data set: 20 samples, of which 18 are trained on."""
+    made = Toy((5,), 3, 20)
+    made.inputs += 1
+    return made
+
+
+@dataclass
+class MemoryGround:
+    """Threads of this process; calls of a node last as long as ``seconds`` says, at the least."""
+
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    name: str = "memory"
+    dilation: float = 1.0
+    emulates: bool = True
+
+    def open(self, *_: Any) -> None:
+        self._place = MemoryPlace(MemoryTransport())
+
+    def place(self, node: str) -> MemoryPlace:
+        return self._place
+
+    def entrance(self, node: str) -> None:
+        return None
+
+    def settle(self, rehearsed: Mapping[str, Mapping[int, Mapping[int, float]]]) -> dict[str, dict[int, Pace]]:
+        return {
+            node: {n: Pace(dict.fromkeys(calls, self.seconds.get(node, 0.0))) for n, calls in programs.items()}
+            for node, programs in rehearsed.items()
+        }
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class Forest:
+    """A phase, what it is run on, and a folder for what it leaves."""
+
+    rig: Rig
+    phase: Phase
+    cluster: Cluster
+    folder: Path
+    ground: MemoryGround = field(default_factory=MemoryGround)
+    watch: Callable[[Training, Update], None] = lambda *_: None
+
+    def job(self, *, resume: bool = False, **lengths: int | None) -> Job:
+        layers = zip(self.rig.fresh(), self.rig.shapes[1:], strict=True)
+        made = tuple(Layer(f"l{k}", module, shape) for k, (module, shape) in enumerate(layers, 1))
+        resumed = last(self.folder / "checkpoints") if resume else None
+        if resumed is not None:
+            for layer in made:
+                layer.module.load_state_dict({name: resumed.weights[name] for name in layer.state_names})
+        return Job(
+            plan=Plan(model="toy", batch=self.phase.batch, phases=(self.phase,)),
+            evaluator=self.rig.evaluator(self.cluster),
+            network=Network("toy", made, self.rig.shape, self.rig.dtype),
+            data=load_data(DATA, self.rig.shape),
+            own_data={OTHER_DATA: load_data(OTHER_DATA, self.rig.shape)},
+            options=self.rig.options,
+            folder=self.folder,
+            ground=self.ground,
+            hire=lambda setups, _: ThreadCrew(setups),
+            resumed=resumed,
+            **lengths,
+        )
+
+    def trained(self, *, resume: bool = False, **lengths: int | None) -> tuple[Outcome, Weights]:
+        """Run; the outcome, and the weights and buffers in the end."""
+        job = self.job(resume=resume, **lengths)
+        training = Training(job, lambda update: self.watch(training, update))
+        outcome = training.run()
+        return outcome, {name: value.clone() for name, value in state(job.network.layers).items()}
+
+    def batches(self) -> list[list[Callable[[int], tuple[Tensor, Tensor]]]]:
+        """For each source of each tree, its batch of a step."""
+        job = self.job()
+        owned = by_tree(self.phase, shares(self.phase, job))
+        found = []
+        for tree, own in zip(trees(self.phase), owned, strict=True):
+            row = []
+            for feed, share in zip(tree.sources, own, strict=True):
+                part = load_data(share.data, self.rig.shape).train
+                indices = share.indices(len(part), self.rig.options.seed)
+                drawn = Batches(len(indices), feed.samples, self.rig.options.seed + share.number)
+                row.append(lambda k, p=part, i=indices, d=drawn: p.batch(i[d.indices(k)]))
+            found.append(row)
+        return found
+
+
+class Local:
+    """One instance with weights of its own."""
+
+    def __init__(self, forest: Forest, layers: tuple[int, int], start: Weights) -> None:
+        self.first, self.end = layers
+        self.modules = forest.rig.fresh()[self.first - 1 : self.end]
+        self.samples, self._options = 0, forest.rig.options
+        self.load(start)
+
+    def load(self, values: Weights) -> None:
+        for module in self.modules:
+            module.load_state_dict({name: values[name].clone() for name in module.state_dict()})
+        self.weights = [w for m in self.modules for name, w in m.named_parameters() if name not in self._options.freeze]
+        self.optimizer = optimizer_of(self._options, self.weights)
+        self.samples = 0
+
+    def state(self) -> Weights:
+        return {name: value for module in self.modules for name, value in module.state_dict().items()}
+
+
+class FedAvg:
+    """Federated averaging in one process, instance by instance."""
+
+    def __init__(self, forest: Forest, steps: Sequence[int]) -> None:
+        self.forest, self.steps, self.draw = forest, steps, forest.batches()
+        self.now: Weights = copy.deepcopy(
+            {name: value for module in forest.rig.fresh() for name, value in module.state_dict().items()}
+        )
+        self.local = {i.id: Local(forest, i.layers, self.now) for i in forest.phase.instances}
+        self.losses: list[float] = []
+
+    def epochs(self, many: int, *, iterations: int | None = None) -> Weights:
+        """Train; of the last epoch only the first iterations where so many are asked for."""
+        longest, left = max(self.steps), iterations or many * max(self.steps)
+        for epoch in range(many):
+            self._epoch(epoch, min(longest, left))
+            left -= longest
+        return self.now
+
+    def _epoch(self, epoch: int, iterations: int) -> None:
+        lost: list[list[tuple[float, int]]] = [[] for _ in range(iterations)]
+        for number, tree in enumerate(trees(self.forest.phase)):
+            for step in range(min(self.steps[number], iterations)):
+                loss = self._step(tree, number, epoch * self.steps[number] + step)
+                lost[step].append((loss, tree.batch))
+        self.losses += [sum(loss * many for loss, many in row) / sum(many for _, many in row) for row in lost]
+        self._average()
+
+    def _step(self, tree: Phase, number: int, step: int) -> float:
+        given = [batch(step) for batch in self.draw[number]]
+        reached: dict[str, int] = {}
+
+        def output(name: str) -> tuple[Tensor, Tensor]:
+            fed = [pair for feed, pair in zip(tree.sources, given, strict=True) if feed.into == name]
+            before = [i for i in tree.instances if i.into == name]
+            fed += [output(i.id) for i in sorted(before, key=lambda i: i.layers[0])]
+            values, labels = torch.cat([a for a, _ in fed]), torch.cat([b for _, b in fed])
+            reached[name] = len(labels)
+            return nn.Sequential(*self.local[name].modules)(values), labels
+
+        root = next(i.id for i in tree.instances if i.into is None)
+        outputs, labels = output(root)
+        loss = nn.functional.cross_entropy(outputs, labels)
+        own = [self.local[i.id] for i in tree.instances]
+        weights = [w for each in own for w in each.weights]
+        gradients = iter(torch.autograd.grad(loss, weights, allow_unused=True) if weights else ())
+        for instance, each in zip(tree.instances, own, strict=True):
+            for weight in each.weights:
+                gradient = next(gradients)
+                if gradient is not None:
+                    weight.grad = gradient * (len(labels) / reached[instance.id])
+            each.optimizer.step()
+            each.samples += reached[instance.id]
+        return float(loss.detach())
+
+    def _average(self) -> None:
+        held = [name for each in self.local.values() for name in each.state()]
+        alone = self.forest.phase.server is None and len(held) == len(set(held))
+        for name in self.now:
+            holders = [each for each in self.local.values() if name in each.state()]
+            total = sum(each.samples for each in holders)
+            values = [each.state()[name] for each in holders]
+            if values[0].is_floating_point():
+                self.now[name] = sum(v * (h.samples / total) for v, h in zip(values, holders, strict=True))
+            else:
+                self.now[name] = values[0].clone()
+        if not alone:
+            for each in self.local.values():
+                each.load(self.now)
+
+
+class Sgd:
+    """One worker against a parameter server is one process that trains."""
+
+    def __init__(self, forest: Forest) -> None:
+        (self.row,) = forest.batches()
+        self.modules, self.forest = forest.rig.fresh(), forest
+        self.losses: list[float] = []
+
+    def steps(self, many: int) -> Weights:
+        whole = nn.Sequential(*self.modules)
+        optimizer = optimizer_of(self.forest.rig.options, list(whole.parameters()))
+        for step in range(many):
+            given = [batch(step) for batch in self.row]
+            loss = nn.functional.cross_entropy(
+                whole(torch.cat([a for a, _ in given])), torch.cat([b for _, b in given])
+            )
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            self.losses.append(float(loss.detach()))
+        return {name: value for module in self.modules for name, value in module.state_dict().items()}

@@ -1,0 +1,165 @@
+"""A folder with clusters, profiles and plans for real runs, and one process that trains the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from palmette.runtime.batches import Batches
+from palmette.runtime.dropout import Draw, drawing, replace_dropout
+from palmette.runtime.engine import ProcessCrew
+from palmette.runtime.options import Options
+from palmette.spec.plan import Phase
+from palmette.zoo.capture import state
+from palmette.zoo.data import load_data
+from palmette.zoo.models import load_network
+from tests.runtime.rig import optimizer_of
+
+NODES = ("phone", "server", "cloud")
+CLUSTER = """\
+nodes:
+  phone: {tier: device, power: {idle: 2 W, busy: 5 W}, source: {samples: 1500, data: digits}}
+  server: {tier: edge, power: {idle: 7 W, busy: 22 W}, source: {samples: 100}}
+  cloud: {tier: cloud, power: {idle: 90 W, busy: 300 W}, source: {samples: 100}}
+links:
+  - {between: [phone, server], bandwidth: 200 Mbit/s, latency: 1 ms}
+  - {between: [server, cloud], bandwidth: 100 Mbit/s}
+"""
+ROOT = Path(__file__).parents[2]
+TINY = "tests.runtime.networks:tiny"
+
+
+class Runs:
+    """Files for ``palmette run`` in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.cluster = folder / "cluster.yaml"
+        self.cluster.write_text(CLUSTER)
+
+    def profile(self, model: str, second: float = 2e-5) -> Path:
+        """A profile with the network's real sizes, and the same time for every layer."""
+        network = load_network(model, seed=0)
+        many = len(network.layers)
+        size = torch.empty((), dtype=network.dtype).element_size()
+        listed = [
+            {
+                "name": layer.name,
+                "parameter_bytes": sum(w.numel() * w.element_size() for w in layer.module.parameters()),
+                "output_bytes": torch.Size(layer.output_shape).numel() * size,
+            }
+            for layer in network.layers
+        ]
+        times = {"forward_s": [second] * many, "backward_s": [2 * second] * many, "update_s": [second] * many}
+        fields = {
+            "format": "palmette.profile/1",
+            "model": model,
+            "input_bytes": torch.Size(network.input_shape).numel() * size,
+            "layers": listed,
+            "nodes": dict.fromkeys(NODES, times),
+        }
+        return self._write(f"profile-{''.join(c for c in model if c.isalnum())}.json", fields)
+
+    def plan(self, model: str, *phases: Phase) -> Path:
+        fields = {
+            "format": "palmette.plan/1",
+            "model": model,
+            "batch": phases[0].batch,
+            "phases": [phase.model_dump(mode="json") for phase in phases],
+        }
+        return self._write("plan.json", fields)
+
+    def arguments(self, model: str, *phases: Phase) -> list[str]:
+        """``run PLAN --profile … --cluster … --testbed none``."""
+        files = ["--profile", str(self.profile(model)), "--cluster", str(self.cluster)]
+        return ["run", str(self.plan(model, *phases)), *files, "--testbed", "none"]
+
+    def _write(self, name: str, fields: dict[str, Any]) -> Path:
+        path = self.folder / name
+        path.write_text(json.dumps(fields))
+        return path
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def losses(folder: Path) -> list[float]:
+    """The loss of every iteration, in the order of the file."""
+    return [line["loss"] for line in lines(folder / "metrics.jsonl") if "accuracy" not in line]
+
+
+def weights(folder: Path) -> dict[str, Tensor]:
+    return load_file(folder / "model.safetensors")
+
+
+def alone(model: str, batch: int, iterations: int, options: Options) -> tuple[list[float], dict[str, Tensor]]:
+    """One process with the whole network on the whole batches of the digits."""
+    network = load_network(model, seed=options.seed)
+    dtype: torch.dtype = getattr(torch, options.dtype)
+    layers = [replace_dropout(layer.module.to(dtype), str(n)) for n, layer in enumerate(network.layers, 1)]
+    whole = nn.Sequential(*layers).train()
+    optimizer = optimizer_of(options, list(whole.parameters()))
+    part = load_data("digits", network.input_shape).train
+    batches, found = Batches(len(part), batch, options.seed), []
+    for number in range(iterations):
+        inputs, labels = part.batch(batches.indices(number))
+        with drawing(Draw(options.seed, number, range(batch))):
+            loss = nn.functional.cross_entropy(whole(inputs.to(dtype)), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        found.append(loss.item())
+    return found, {name: value.detach().clone() for name, value in state(network.layers).items()}
+
+
+@contextmanager
+def hired() -> Iterator[list[ProcessCrew]]:
+    """All crews of processes that are hired meanwhile."""
+    crews: list[ProcessCrew] = []
+    usual = ProcessCrew.__init__
+
+    def noted(self: ProcessCrew, *arguments: Any, **more: Any) -> None:
+        crews.append(self)
+        usual(self, *arguments, **more)
+
+    ProcessCrew.__init__ = noted  # type: ignore[method-assign]
+    try:
+        yield crews
+    finally:
+        ProcessCrew.__init__ = usual  # type: ignore[method-assign]
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is there and not just waiting to be buried."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[0] != "Z"
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that come from this one."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(path.name)] = parent(int(path.name))
+        except OSError:
+            continue
+    found, fresh = [], [pid]
+    while fresh:
+        fresh = [child for child, of in parents.items() if of in fresh]
+        found += fresh
+    return found

@@ -1,0 +1,92 @@
+"""The Python front door: load, plan, estimate."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+import palmette as pt
+from palmette.spec.plan import Inputs
+from tests.plan.worlds import profile, three_tiers
+
+
+@pytest.fixture
+def plan():
+    return pt.plan("all-edge", profile=profile(), cluster=three_tiers(), batch=10)
+
+
+def test_everything_public_has_a_docstring_and_types() -> None:
+    for name in pt.__all__:
+        thing = getattr(pt, name)
+        assert inspect.getdoc(thing), name
+        if inspect.isfunction(thing):
+            signature = inspect.signature(thing)
+            assert signature.return_annotation is not inspect.Signature.empty
+            assert all(p.annotation is not inspect.Parameter.empty for p in signature.parameters.values())
+
+
+def test_the_files_of_the_formats_are_read(tmp_path: Path, plan) -> None:
+    cluster, measured = three_tiers(), profile()
+    (tmp_path / "cluster.yaml").write_text(cluster.to_yaml())
+    (tmp_path / "profile.json").write_text(measured.to_json())
+    (tmp_path / "plan.json").write_text(plan.to_json())
+
+    assert pt.load_cluster(tmp_path / "cluster.yaml") == cluster
+    assert pt.load_profile(str(tmp_path / "profile.json")) == measured
+    assert pt.load_plan(tmp_path / "plan.json") == plan
+
+
+def test_a_node_that_names_hardware_gets_its_memory_and_power(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(
+        "nodes:\n  a: {tier: device, hardware: raspberry-pi-3}\n"
+        "  b: {tier: device, hardware: raspberry-pi-3, memory: 512 MiB, power: {idle: 1 W, busy: 2 W}}\n"
+    )
+    nodes = pt.load_cluster(tmp_path / "c.yaml").nodes
+    assert nodes["a"].memory_bytes == 2**30
+    assert nodes["a"].power.busy_w > nodes["a"].power.idle_w > 0
+    assert (nodes["b"].memory_bytes, nodes["b"].power.busy_w) == (2**29, 2.0)
+
+
+def test_an_estimate_uses_what_the_plan_carries(plan) -> None:
+    assert pt.estimate(plan).iteration_s == plan.estimate.iteration_s
+
+
+def test_what_is_given_goes_before_what_the_plan_carries(plan) -> None:
+    slower = profile(phone=40, server=50, cloud=1)
+    assert pt.estimate(plan, profile=slower).iteration_s > plan.estimate.iteration_s
+
+
+def test_an_estimate_without_inputs_names_what_is_missing(plan) -> None:
+    bare = plan.model_copy(update={"inputs": None})
+    with pytest.raises(pt.InputError) as caught:
+        pt.estimate(bare)
+    assert [fault.field for fault in caught.value.faults] == ["--profile", "--cluster"]
+    half = plan.model_copy(update={"inputs": Inputs(profile=profile())})
+    with pytest.raises(pt.InputError) as caught:
+        pt.estimate(half)
+    assert [fault.field for fault in caught.value.faults] == ["--cluster"]
+
+
+def test_the_timeline_comes_when_asked_for(plan) -> None:
+    assert pt.estimate(plan).timeline is None
+    operations = pt.estimate(plan, timeline=True).timeline
+    assert [(step.node, step.op) for step in operations] == [
+        ("phone", "send"),
+        ("server", "receive"),
+        ("server", "forward"),
+        ("server", "backward"),
+        ("server", "update"),
+    ]
+
+
+def test_a_plan_says_how_long_planning_took_and_what_it_was_for(plan) -> None:
+    assert 0 <= plan.plan_s < 10
+    assert (plan.inputs.profile, plan.inputs.cluster) == (profile(), three_tiers())
+
+
+@pytest.mark.parametrize(("kind", "code"), [(pt.InputError, 2), (pt.Infeasible, 3), (pt.RunError, 1)])
+def test_errors_have_one_base_and_an_exit_code(kind: type[pt.PalmetteError], code: int) -> None:
+    assert issubclass(kind, pt.PalmetteError)
+    assert kind.exit_code == code

@@ -1,0 +1,63 @@
+"""A fault is one line with file, field, value and what was expected, whatever is in it."""
+
+from __future__ import annotations
+
+import pytest
+
+from palmette.errors import Fault, Infeasible, InputError, PalmetteError, RunError, expected_name, nearest, shown
+
+
+def test_a_fault_says_where_what_and_what_was_expected() -> None:
+    assert str(Fault("nodes.a", 5, "expected a mapping", "c.yaml")) == "c.yaml: nodes.a: 5: expected a mapping"
+    assert str(Fault("--goal", "tiem", "did you mean time?")) == "--goal: tiem: did you mean time?"
+
+
+def test_an_input_error_is_a_line_a_fault() -> None:
+    faults = [Fault("a", "1\n2", "expected\na word"), Fault("b\r\n", None, "expected another", "f\n.yaml")]
+    assert str(InputError(faults)).splitlines() == [
+        r"a: 1\n2: expected\na word",
+        r"f\n.yaml: b\r\n: None: expected another",
+    ]
+    assert InputError(faults[0]).faults == faults[:1]
+
+
+def test_every_error_has_its_exit_code() -> None:
+    assert [kind.exit_code for kind in (PalmetteError, InputError, Infeasible, RunError)] == [1, 2, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("", "''"),
+        ("a  b\tc", r"a  b\tc"),
+        ("\x1b[31m", r"\x1b[31m"),
+        ("\ud800", r"\ud800"),
+        (None, "None"),
+        (2.5, "2.5"),
+        ([1, [2, {"a": 3}]], "[1, [2, {'a': 3}]]"),
+        ("x" * 99, "x" * 59 + "…"),
+    ],
+)
+def test_a_value_is_shown_in_a_line_of_at_most_sixty(value: object, text: str) -> None:
+    assert shown(value) == text
+
+
+def test_an_integer_too_long_to_be_written_out_is_shown_by_its_size() -> None:
+    assert shown(10**5000) == "an integer of 16610 bits"
+
+
+def test_a_value_of_billions_of_parts_is_shown_at_once() -> None:
+    huge: list[object] = ["a"] * 10
+    for _ in range(30):
+        huge = [huge] * 10
+    assert len(shown(huge)) <= 60
+    huge.append(huge)
+    assert len(shown(huge)) <= 60
+
+
+def test_the_nearest_name_is_offered_where_there_is_one() -> None:
+    assert nearest("phnoe", ["server", "phone"]) == "phone"
+    assert nearest("xyz", ["server", "phone"]) is None
+    assert expected_name("xyz", "node", ["a", "b"]) == "no such node; expected one of a, b"
+    assert expected_name("xyz", "node", [f"n{k}" for k in range(20)]).endswith("n10, n11, …")
+    assert expected_name("xyz", "node", []) == "no such node; there is none"

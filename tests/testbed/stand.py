@@ -1,0 +1,201 @@
+"""Clusters and plans to try testbeds on, nodes that only send and receive, and files for ``palmette run``."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from palmette.cost.evaluate import Evaluator
+from palmette.errors import PalmetteError
+from palmette.runtime.forking import forking
+from palmette.runtime.ground import Entrance, Ground
+from palmette.runtime.parts import channels_of, parts_of
+from palmette.runtime.program import Channel
+from palmette.runtime.transport import Transport
+from palmette.runtime.worker import Place
+from palmette.spec.cluster import Cluster
+from palmette.spec.files import validated
+from palmette.spec.plan import Plan
+from palmette.spec.profile import Profile
+from palmette.zoo.models import load_network
+
+PALMETTE = [sys.executable, "-c", "from palmette.cli import main; main()"]
+
+
+def cluster(*links: tuple[str, str, str], **more: Any) -> Cluster:
+    """Nodes in a cluster of these links: two names and a bandwidth each."""
+    names = dict.fromkeys(name for a, b, _ in links for name in (a, b))
+    nodes = {name: {"tier": "device", "source": {"samples": 10}} for name in names}
+    listed = [{"between": [a, b], "bandwidth": bandwidth, **more} for a, b, bandwidth in links]
+    return validated(Cluster, {"nodes": nodes, "links": listed}, "cluster")
+
+
+def evaluator(of: Cluster) -> Evaluator:
+    """Prices for two layers that take no time."""
+    times = {"forward_s": [0.0, 0.0], "backward_s": [0.0, 0.0], "update_s": [0.0, 0.0]}
+    layer = {"parameter_bytes": 4, "output_bytes": 1000}
+    fields = {
+        "format": "palmette.profile/1",
+        "model": "two",
+        "input_bytes": 100,
+        "layers": [{"name": "one", **layer}, {"name": "two", **layer}],
+        "nodes": dict.fromkeys(of.nodes, times),
+    }
+    return Evaluator(validated(Profile, fields, "profile"), of)
+
+
+def split(a: str, b: str) -> Plan:
+    """Layer 1 on one node, layer 2 on the other: one message each way."""
+    phase = {
+        "sources": [{"node": a, "samples": 10, "into": "S"}],
+        "instances": [{"id": "S", "layers": [1, 1], "node": a, "into": "O"}, {"id": "O", "layers": [2, 2], "node": b}],
+    }
+    return validated(Plan, {"format": "palmette.plan/1", "model": "two", "batch": 10, "phases": [phase]}, "plan")
+
+
+class Ends:
+    """Two nodes that stand on a ground and send each other what they are told to."""
+
+    def __init__(self, ground: Ground, of: Cluster, a: str, b: str) -> None:
+        prices, phase = evaluator(of), split(a, b).phases[0]
+        parts = parts_of(phase, prices)
+        self._ground = ground
+        self.there, self.back = sorted(channels_of(parts).values())
+        ground.open(phase, parts, prices)
+        self._processes: list[Any] = []
+        self._lines: dict[str, Any] = {}
+        for node in (a, b):
+            self._start(node)
+        for line in self._lines.values():
+            assert line.recv() == "ready"
+        ground.settle({})
+
+    def _start(self, node: str) -> None:
+        ours, theirs = forking().Pipe()
+        arguments = (self._ground.entrance(node), self._ground.place(node), node, theirs)
+        process = forking().Process(target=_stand, args=arguments, daemon=True)
+        process.start()
+        theirs.close()
+        self._processes.append(process)
+        self._lines[node] = ours
+
+    def transfer_s(self, channels: Sequence[Channel], size_bytes: int) -> list[float]:
+        """How long messages take that begin together."""
+        began_s = time.monotonic() + 0.05
+        for node, line in self._lines.items():
+            own = [channel for channel in channels if node in (channel.sender, channel.receiver)]
+            line.send((own, size_bytes, began_s))
+        ended_s: dict[int, float] = {}
+        for line in self._lines.values():
+            found = line.recv()
+            if isinstance(found, PalmetteError):
+                raise found
+            ended_s |= found
+        return [ended_s[channel.number] - began_s for channel in channels]
+
+    def close(self) -> None:
+        for process in self._processes:
+            process.kill()
+            process.join()
+        self._ground.close()
+
+
+@contextmanager
+def ends(ground: Ground, of: Cluster, a: str, b: str) -> Iterator[Ends]:
+    """Two nodes, for as long as they are needed."""
+    made = None
+    try:
+        made = Ends(ground, of, a, b)
+        yield made
+    finally:
+        if made is not None:
+            made.close()
+        ground.close()
+
+
+def _stand(entrance: Entrance | None, place: Place, node: str, line: Connection[Any, Any]) -> None:
+    if entrance is not None:
+        entrance()
+    transport = place.join(node)
+    line.send("ready")
+    while True:
+        channels, size_bytes, began_s = line.recv()
+        with ThreadPoolExecutor() as pool:
+            ends_s = list(pool.map(partial(_carried, transport, node, size_bytes, began_s), channels))
+        failed = [end for end in ends_s if isinstance(end, PalmetteError)]
+        line.send(failed[0] if failed else {c.number: end for c, end in zip(channels, ends_s, strict=True) if end})
+
+
+def _carried(
+    transport: Transport, node: str, size_bytes: int, began_s: float, channel: Channel
+) -> float | PalmetteError | None:
+    """When a message arrived, if this node is where."""
+    try:
+        if channel.receiver == node:
+            transport.receive(channel, size_bytes)
+            return time.monotonic()
+        time.sleep(max(0.0, began_s - time.monotonic()))
+        transport.send(channel, torch.zeros(size_bytes, dtype=torch.uint8))
+    except PalmetteError as error:
+        return error
+    return None
+
+
+class Files:
+    """A three-node cluster, LeNet-5 and a HierTrain-like plan, as ``palmette run`` takes them."""
+
+    def __init__(self, folder: Path, bandwidth: str) -> None:
+        self.folder = folder
+        times = {"forward_s": [1e-6] * 7, "backward_s": [1e-6] * 7, "update_s": [1e-6] * 7}
+        layers = [
+            {"name": layer.name, "parameter_bytes": 4 * sum(w.numel() for w in layer.module.parameters())}
+            for layer in load_network("lenet5", seed=0).layers
+        ]
+        profile = {
+            "format": "palmette.profile/1",
+            "model": "lenet5",
+            "input_bytes": 12288,
+            "layers": [{"output_bytes": 4, **layer} for layer in layers],
+            "nodes": dict.fromkeys(("phone", "server", "cloud"), times),
+        }
+        self._write("profile.json", profile)
+        nodes = {name: {"tier": "edge"} for name in ("phone", "server", "cloud")}
+        nodes["phone"]["source"] = {"samples": 1500}  # type: ignore[assignment]
+        links = [{"between": ["phone", "server"], "bandwidth": bandwidth, "latency": "1 ms"}]
+        links.append({"between": ["server", "cloud"], "bandwidth": bandwidth})
+        self._write("cluster.yaml", {"nodes": nodes, "links": links})
+        phase = {
+            "sources": [{"node": "phone", "samples": 4, "into": name} for name in ("S", "L")],
+            "instances": [
+                {"id": "S", "layers": [1, 2], "node": "phone", "into": "O"},
+                {"id": "O", "layers": [3, 7], "node": "cloud"},
+                {"id": "L", "layers": [1, 7], "node": "server"},
+            ],
+        }
+        self._write("plan.json", {"format": "palmette.plan/1", "model": "lenet5", "batch": 8, "phases": [phase]})
+
+    def _write(self, name: str, fields: Any) -> None:
+        (self.folder / name).write_text(json.dumps(fields))
+
+    def arguments(self, out: str, testbed: str, iterations: int) -> list[str]:
+        """``run PLAN …``."""
+        given = {"--cluster": "cluster.yaml", "--profile": "profile.json", "-o": out}
+        files = [word for option, name in given.items() for word in (option, str(self.folder / name))]
+        more = ["--testbed", testbed, "--dilation", "1", "--iterations", str(iterations), "--quiet"]
+        return ["run", str(self.folder / "plan.json"), *files, *more]
+
+    def start(self, out: str, testbed: str, iterations: int) -> subprocess.Popen[str]:
+        """``palmette run`` in a process of its own."""
+        words = [*PALMETTE, *self.arguments(out, testbed, iterations)]
+        return subprocess.Popen(words, cwd=self.folder, stderr=subprocess.PIPE, text=True)

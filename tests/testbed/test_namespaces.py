@@ -1,0 +1,219 @@
+"""Namespaces for real: links are as slow as they should be, a cut is noticed, and nothing is ever left behind."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+from palmette.cli import run as palmette
+from palmette.errors import InputError, RunError
+from palmette.runtime.parts import parts_of
+from palmette.testbed import iproute
+from palmette.testbed.namespaces import NamespaceGround
+from tests.testbed.stand import Files, cluster, ends, evaluator, split
+
+ROOT = Path(__file__).parents[2]
+
+
+def _why_not() -> str | None:
+    try:
+        iproute.refuse_unusable()
+    except InputError as error:
+        return str(error)
+    return None
+
+
+pytestmark = [pytest.mark.namespaces, pytest.mark.skipif(_why_not() is not None, reason=str(_why_not()))]
+
+
+def namespaces(pid: int) -> list[str]:
+    """The namespaces that a process has made."""
+    folder = Path("/var/run/netns")
+    return sorted(p.name for p in folder.glob(f"palmette-{pid}-*")) if folder.is_dir() else []
+
+
+def links() -> set[str]:
+    """The network devices outside of all namespaces."""
+    return {path.name for path in Path("/sys/class/net").iterdir()}
+
+
+def workers(folder: Path | None = None) -> set[int]:
+    """The processes that work in a folder, and all that are about namespaces of ours."""
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            ours = f"palmette-{os.getpid()}-" in (entry / "cmdline").read_text(errors="replace")
+            there = folder is not None and (entry / "cwd").readlink() == folder
+            if (ours or there) and "State:\tZ" not in (entry / "status").read_text():
+                found.add(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def begun(out: Path) -> bool:
+    """Whether a run has finished an iteration."""
+    metrics = out / "metrics.jsonl"
+    return metrics.exists() and metrics.stat().st_size > 0
+
+
+def eventually(true, within_s: float) -> bool:
+    until = time.monotonic() + within_s
+    while not (found := true()) and time.monotonic() < until:
+        time.sleep(0.05)
+    return bool(found)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left():
+    """Whatever a test makes is gone when it is over, and nothing else."""
+    before = links()
+    stranger = f"stranger-{os.getpid()}"
+    subprocess.run(["ip", "netns", "add", stranger], check=True)
+    yield
+    subprocess.run(["ip", "netns", "delete", stranger], check=True)  # fails if it is gone
+    assert namespaces(os.getpid()) == []
+    assert links() == before
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Makes the files of a run whose links have a bandwidth."""
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'src'}")
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield lambda bandwidth: Files(tmp_path, bandwidth)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize(
+    ("wires", "bottleneck_bps"),
+    [
+        ([("a", "b", "10 Mbit/s")], 10e6),
+        ([("a", "hut", "30 Mbit/s"), ("hut", "tower", "10 Mbit/s"), ("tower", "b", "20 Mbit/s")], 10e6),
+    ],
+    ids=["one link", "two relays"],
+)
+def test_a_transfer_takes_bytes_over_bandwidth(wires, bottleneck_bps):
+    with ends(NamespaceGround(1.0), cluster(*wires), "a", "b") as pair:
+        for size, times in ((200_000, 5), (2_000_000, 1)):
+            taken = [pair.transfer_s([pair.there], size)[0] for _ in range(times)]
+            assert min(taken) == pytest.approx(size * 8 / bottleneck_bps, rel=0.05)  # a busy machine only adds
+
+
+def test_the_two_directions_of_a_link_do_not_share_it():
+    with ends(NamespaceGround(1.0), cluster(("a", "b", "10 Mbit/s")), "a", "b") as pair:
+        pair.transfer_s([pair.there, pair.back], 100_000)
+        assert pair.transfer_s([pair.there, pair.back], 500_000) == pytest.approx([0.4, 0.4], rel=0.08)
+
+
+def test_a_full_link_is_not_taken_for_a_cut_one():
+    with ends(NamespaceGround(1.0), cluster(("a", "b", "500 kbit/s")), "a", "b") as pair:
+        there, back = pair.transfer_s([pair.there, pair.back], 375_000)
+    assert (there, back) == pytest.approx((6.0, 6.0), rel=0.1)
+
+
+def test_messages_wait_for_the_latency_of_their_route():
+    with ends(NamespaceGround(2.0), cluster(("a", "b", "1 Gbit/s"), latency="100 ms"), "a", "b") as pair:
+        pair.transfer_s([pair.there], 10)
+        assert pair.transfer_s([pair.there], 10)[0] == pytest.approx(0.2, abs=0.03)
+
+
+def test_two_runs_at_once_do_not_meet():
+    wires = cluster(("a", "b", "20 Mbit/s"))
+    with ends(NamespaceGround(1.0), wires, "a", "b") as one, ends(NamespaceGround(1.0), wires, "a", "b") as other:
+        assert len(namespaces(os.getpid())) == 4
+        for pair in (one, other):
+            assert pair.transfer_s([pair.there], 200_000)[0] < 1
+
+
+def test_a_cut_link_is_noticed_and_the_silent_node_named():
+    with ends(NamespaceGround(1.0), cluster(("a", "b", "1 Mbit/s")), "a", "b") as pair:
+        subprocess.run(["ip", "-n", namespaces(os.getpid())[0], "link", "set", "link0", "down"], check=True)
+        began_s = time.monotonic()
+        with pytest.raises(RunError, match=r"node [ab] has not been heard from for 4 s \(its link may be cut\)"):
+            pair.transfer_s([pair.there], 200_000)
+        assert time.monotonic() - began_s < 5
+
+
+@pytest.mark.parametrize("failing", ["netns", "-batch", "-n"])
+@pytest.mark.parametrize("error", [RunError("no"), KeyboardInterrupt()], ids=["error", "Ctrl-C"])
+def test_an_exception_half_way_through_the_set_up_leaves_nothing(failing, error, monkeypatch):
+    real, calls = iproute.call, []
+
+    def call(*words, lines=None):
+        calls.append(words)
+        if sum(failing == each[1] for each in calls) == 2 or failing == "-batch" in words:
+            raise error
+        return real(*words, lines=lines)
+
+    monkeypatch.setattr(iproute, "call", call)
+    prices = evaluator(cluster(("a", "b", "1 Mbit/s")))
+    phase = split("a", "b").phases[0]
+    with pytest.raises(type(error)):
+        NamespaceGround(1.0).open(phase, parts_of(phase, prices), prices)
+    assert namespaces(os.getpid()) == []
+
+
+def test_what_a_dead_run_left_behind_is_removed_and_nothing_else():
+    dead, reused = "palmette-4194999-1-0", f"palmette-{os.getppid()}-1-0"
+    (alive,) = iproute.new_names(1)
+    for name in (dead, reused, alive):
+        subprocess.run(["ip", "netns", "add", name], check=True)
+    iproute.remove_leftovers()
+    left = [name for name in (dead, reused, alive) if (Path("/var/run/netns") / name).exists()]
+    iproute.remove([alive])
+    assert left == [alive]
+
+
+def test_a_killed_guardian_is_done_without():
+    with ends(NamespaceGround(1.0), cluster(("a", "b", "20 Mbit/s")), "a", "b") as pair:
+        pair._ground._guardian._process.kill()
+    assert namespaces(os.getpid()) == []
+
+
+def test_weights_are_those_of_a_run_without_a_network(files):
+    made = files("100 Mbit/s")
+    for testbed in ("namespaces", "none"):
+        assert palmette(made.arguments(testbed, testbed, 6)) == 0
+    one, other = (load_file(made.folder / testbed / "model.safetensors") for testbed in ("namespaces", "none"))
+    assert all(weights.equal(other[name]) for name, weights in one.items())
+
+
+def test_a_run_whose_link_is_cut_ends_and_names_a_node(files, capsys):
+    made = files("2 Mbit/s")
+    cut_s: list[float] = []
+
+    def cut():
+        assert eventually(lambda: begun(made.folder / "out"), 60)
+        subprocess.run(["ip", "-n", namespaces(os.getpid())[0], "link", "set", "link0", "down"], check=True)
+        cut_s.append(time.time())
+
+    cutting = threading.Thread(target=cut)
+    cutting.start()
+    assert palmette(made.arguments("out", "namespaces", 1000)) == 1
+    cutting.join()
+    assert (made.folder / "out" / "run.json").stat().st_mtime - cut_s[0] < 5
+    assert re.search(r"node \w+ has not been heard from for 4 s \(its link may be cut\)", capsys.readouterr().err)
+    assert multiprocessing.active_children() == []
+    assert workers() == set()
+
+
+def test_a_killed_run_leaves_no_namespace_and_no_process(files):
+    made = files("2 Mbit/s")
+    run = made.start("out", "namespaces", 1000)
+    assert eventually(lambda: run.poll() is not None or begun(made.folder / "out"), 90)
+    assert len(namespaces(run.pid)) == 3
+    assert len(workers(made.folder)) > 3
+    run.send_signal(signal.SIGKILL)
+    run.communicate(timeout=20)
+    assert eventually(lambda: not namespaces(run.pid) and not workers(made.folder), 10)

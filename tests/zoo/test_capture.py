@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import copy
+import pickle
+from collections import OrderedDict
+
+import pytest
+import torch
+from torch import nn
+
+from palmette.errors import InputError
+from palmette.zoo.capture import cut, load_state, parameters, state
+from palmette.zoo.capture.layer import Layer
+from tests.zoo import odd_networks as odd
+from tests.zoo.equality import assert_same_as_whole
+
+IMAGE, ROW = (3, 8, 8), (4,)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    yield
+    torch.set_num_threads(threads)
+
+
+def batch(*shape: int) -> torch.Tensor:
+    return torch.rand(4, *shape, dtype=torch.float64)
+
+
+def ids() -> torch.Tensor:
+    return torch.randint(0, 11, (4, 6))
+
+
+def names(layers: tuple[Layer, ...]) -> list[str]:
+    return [layer.name for layer in layers]
+
+
+CASES = {
+    "residual": (odd.Residual, batch(*IMAGE), ["stem", "block", "pool", "head"]),
+    "branching": (odd.Branching, batch(*IMAGE), ["first", "max_pool2d", "second", "mean", "head"]),
+    "transformer": (
+        odd.Transformer,
+        ids(),
+        ["tokens", "places", "blocks.0.norm1", "blocks.0.norm2", "blocks.1.norm1", "blocks.1.norm2", "norm", "head"],
+    ),
+    "tied embedding and head": (lambda: odd.Transformer(tied=True), ids(), ["tokens"]),
+    "tied in the middle": (odd.TiedInTheMiddle, batch(6), ["first", "shared", "last"]),
+    "functional dropout": (odd.FunctionalDropout, batch(6), ["first", "second", "third"]),
+    "functional batch norm": (odd.FunctionalBatchNorm, batch(*IMAGE), ["conv", "mean", "head"]),
+    "sizes from the top": (odd.SizesFromTheTop, batch(3, 6), ["first", "second", "third"]),
+    "slices by a size": (odd.Halves, batch(*ROW), ["first", "second"]),
+    "one mask for all blocks": (
+        odd.SharedMask,
+        batch(5, 4),
+        ["mix.0", "matmul", "mix.1", "matmul_2", "mix.2", "matmul_3"],
+    ),
+    "unused weights": (odd.Unused, batch(*ROW), ["used"]),
+    "softmax in evaluation": (odd.EvaluationOnly, batch(*ROW), ["fc"]),
+    "recurrent": (odd.Recurrent, batch(5, 4), ["lstm", "head"]),
+    "writing to its input": (odd.PreActivation, batch(*ROW), ["first", "second", "third"]),
+    "class token": (odd.ClassToken, batch(5, 4), ["fc", "token", "attention", "head"]),
+    "sequential with writing children": (
+        lambda: nn.Sequential(nn.Linear(4, 4), nn.ReLU(True), nn.Linear(4, 4), nn.Dropout(0.5, True), nn.Linear(4, 2)),
+        batch(*ROW),
+        ["0", "1", "2", "3", "4"],
+    ),
+    "nested sequential": (
+        lambda: nn.Sequential(OrderedDict(a=nn.Sequential(nn.Linear(4, 3), nn.Tanh()), b=nn.BatchNorm1d(3))),
+        batch(*ROW),
+        ["a", "b"],
+    ),
+    "sequential with a tuple in between": (
+        lambda: nn.Sequential(nn.LSTM(4, 3, batch_first=True), odd.First(), nn.Linear(3, 2)),
+        batch(5, 4),
+        ["0", "2"],
+    ),
+    "torch's own encoder": (
+        odd.Encoder,
+        batch(5, 4),
+        ["embed", "encoder.layers.0", "encoder.layers.1", "mean", "head"],
+    ),
+    "stochastic depth": (odd.StochasticDepth, batch(*ROW), ["first", "second", "head"]),
+    "one of torch's own": (lambda: nn.Linear(4, 2), batch(*ROW), ["linear"]),
+}
+
+
+def made(case: str) -> tuple[nn.Module, torch.Tensor, list[str]]:
+    make, x, expected = CASES[case]
+    return make().double(), x, expected
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_cut_anywhere_it_computes_and_learns_the_same_in_both_modes(case):
+    module, x, expected = made(case)
+    layers = cut(module, x[:2])
+    assert names(layers) == expected
+    assert_same_as_whole(module, layers, x)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_name_of_the_state_is_in_exactly_one_layer_with_the_same_tensor(case):
+    module, x, _ = made(case)
+    layers = cut(module, x)
+    assert sorted(name for layer in layers for name in layer.state_names) == sorted(module.state_dict())
+    kept = module.state_dict()
+    assert all(tensor.data_ptr() == kept[name].data_ptr() for name, tensor in state(layers).items())
+    assert {id(weight) for weight in parameters(layers).values()} == set(map(id, module.parameters()))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_layers_can_be_copied_and_pickled(case):
+    module, x, _ = made(case)
+    whole = nn.Sequential(*(layer.module for layer in cut(module, x))).eval()
+    for twin in (copy.deepcopy(whole), pickle.loads(pickle.dumps(whole))):
+        torch.testing.assert_close(twin(x.clone()), whole(x.clone()), rtol=0, atol=0)
+        assert not {id(weight) for weight in twin.parameters()} & {id(weight) for weight in whole.parameters()}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_cutting_leaves_the_module_and_the_random_state_as_they_were(case):
+    module, x, _ = made(case)
+    module.eval()
+    before, chance = copy.deepcopy(module.state_dict()), torch.get_rng_state()
+    attributes = set(vars(module))
+    layers = cut(module, x)
+    torch.testing.assert_close(module.state_dict(), before, rtol=0, atol=0)
+    assert torch.equal(chance, torch.get_rng_state())
+    assert set(vars(module)) == attributes
+    assert not any(inner.training for inner in module.modules())
+    assert not any(inner.training for layer in layers for inner in layer.module.modules())
+    assert all(weight.grad is None for weight in module.parameters())
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_output_shape_is_that_of_one_sample(case):
+    module, x, _ = made(case)
+    value = x
+    for layer in cut(module, x):
+        value = layer.module.eval()(value)
+        assert value.shape == (4, *layer.output_shape)
+
+
+@pytest.mark.parametrize(
+    ("module", "x", "reason"),
+    [
+        (odd.DataDependent(), torch.rand(2, 4), "depends on the values of its input"),
+        (odd.TwoOutputs(), torch.rand(2, 4), "returns a tuple; expected one tensor"),
+        (odd.TwoInputs(), torch.rand(2, 4), r"takes several inputs \(x, y\)"),
+        (odd.Frozen(), torch.rand(2, 4), "its part norm stays in evaluation mode"),
+        (odd.WithoutGradient(), torch.rand(2, 4), "runs under no_grad"),
+        (odd.ByBatchSize(), torch.rand(2, 4), "depends on the number of samples"),
+        (odd.SumOverBatch(), torch.rand(2, 4), "expected one tensor of floats with a row a sample"),
+        (odd.Residual(), torch.rand(2, 5, 8, 8), "fails on an input of 5×8×8: RuntimeError"),
+        (odd.Raising(), torch.rand(2, 4), "ValueError: no, thank you"),
+        (nn.Sequential(), torch.rand(2, 4), "does not return one tensor"),
+        (nn.Sequential(nn.Linear(4, 4), nn.Linear(5, 5)), torch.rand(2, 4), "its layer 1 fails: RuntimeError"),
+        (nn.Sequential(nn.Linear(4, 4), odd.TwoOutputs()), torch.rand(2, 4), "does not return one tensor"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else "",
+)
+def test_what_cannot_be_cut_is_refused_in_one_line_that_names_class_and_reason(module, x, reason, capfd):
+    with pytest.raises(
+        InputError, match=f"^model: {type(module).__name__}: cannot be cut into layers: .*{reason}"
+    ) as e:
+        cut(module, x)
+    assert "\n" not in str(e.value)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_children_of_a_sequential_that_share_weights_stay_together():
+    shared = nn.Linear(4, 4)
+    module = nn.Sequential(nn.Linear(4, 4), shared, nn.ReLU(), shared, nn.Linear(4, 2)).double()
+    layers = cut(module, batch(4))
+    assert names(layers) == ["0", "1", "4"]
+    assert layers[1].state_names == ("1.weight", "1.bias", "3.weight", "3.bias")
+    assert_same_as_whole(module, layers, batch(4))
+
+
+def test_a_sequential_that_does_more_in_its_forward_is_traced():
+    class Twice(nn.Sequential):
+        def forward(self, x):
+            return super().forward(x) * 2
+
+    module = Twice(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2)).double()
+    layers = cut(module, batch(4))
+    assert names(layers) == ["0", "2"]
+    assert_same_as_whole(module, layers, batch(4))
+
+
+def test_a_hook_on_a_sequential_still_runs():
+    module = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)).double()
+    module.register_forward_hook(lambda _, __, output: output * 3)
+    assert_same_as_whole(module, cut(module, batch(4)), batch(4))
+
+
+def test_lazy_modules_find_their_shapes():
+    layers = cut(nn.Sequential(nn.LazyLinear(3), nn.LazyLinear(2)), torch.rand(2, 4))
+    assert [layer.output_shape for layer in layers] == [(3,), (2,)]
+
+
+def test_on_the_meta_device_a_sequential_is_cut_without_computing():
+    module = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
+    layers = cut(module, torch.empty(2, 4, device="meta"))
+    assert [layer.output_shape for layer in layers] == [(3,), (3,)]
+    assert module[1].num_batches_tracked == 0
+    assert not any(weight.is_meta for weight in parameters(layers).values())
+
+
+def test_state_goes_from_one_networks_layers_to_those_of_another_by_name():
+    x = batch(*IMAGE)
+    source, target = odd.Residual().double(), odd.Residual().double()
+    theirs, ours = cut(source, x), cut(target, x)
+    load_state(ours[1:3], state(theirs))
+    assert torch.equal(target.block[0].weight, source.block[0].weight)
+    assert not torch.equal(target.head.weight, source.head.weight)
