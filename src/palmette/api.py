@@ -67,8 +67,8 @@ def load_plan(path: File) -> Plan:
 def plan(
     strategy: str,
     *,
-    profile: Profile,
-    cluster: Cluster,
+    profile: Profile | None = None,
+    cluster: Cluster | None = None,
     batch: int = 32,
     goal: str | Goal | None = None,
     optimizer: Optimizer = "sgd",
@@ -79,14 +79,15 @@ def plan(
 
     ``goal`` is what to minimise (``"time"``, ``"energy"``, ``"power"``, ``"edp"``, a weighted sum such as
     ``"0.3*time+0.7*energy"``, or a ``Goal`` with deadlines); each strategy has its own default. ``options`` are
-    the strategy's own.
+    the strategy's own. Strategies that take a table of their own can do without profile and cluster; such a plan has
+    no estimate.
 
     Raises:
         InputError: an unknown strategy or option, or something that it needs is missing.
         Infeasible: no plan can meet the goal.
     """
     from palmette.plan.making import configured, make_plan
-    from palmette.plan.strategy import Task
+    from palmette.plan.strategy import Ask, Task
     from palmette.spec.goal import Goal, parse_weights
 
     chosen = configured(strategy, options)
@@ -94,8 +95,14 @@ def plan(
         goal = Goal(weights=parse_weights(goal or chosen.default_goal))
     if not 1 <= batch <= MOST_SAMPLES:
         raise InputError(Fault("--batch", batch, f"expected at least 1 and at most {MOST_SAMPLES}"))
-    task = Task(profile=profile, cluster=cluster, batch=batch, goal=goal, optimizer=optimizer, seed=seed)
-    return make_plan(chosen, task)
+    if profile is not None and cluster is not None:
+        return make_plan(
+            chosen,
+            Task(profile=profile, cluster=cluster, batch=batch, goal=goal, optimizer=optimizer, seed=seed),
+        )
+    return make_plan(
+        chosen, Ask(profile=profile, cluster=cluster, batch=batch, goal=goal, optimizer=optimizer, seed=seed)
+    )
 
 
 def estimate(

@@ -25,6 +25,7 @@ class CutInTwo:
     summary: ClassVar[str] = "the first layers on the phone, the rest in the cloud"
     default_goal: ClassVar[str] = "time"
     plans_epochs: ClassVar[bool] = False
+    needs_profile: ClassVar[bool] = True
 
     cut: int = field(default=1, metadata={"help": "The last layer on the phone."})
 
@@ -59,6 +60,7 @@ def test_every_strategy_says_what_it_is() -> None:
         assert "\n" not in kind.summary
         assert kind.default_goal
         assert isinstance(kind.plans_epochs, bool)
+        assert isinstance(kind.needs_profile, bool)
 
 
 def test_an_unknown_strategy_names_the_nearest() -> None:

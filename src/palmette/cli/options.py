@@ -19,6 +19,12 @@ ClusterFile = Annotated[
     Path, typer.Option("--cluster", help="The cluster: nodes and links (YAML).", show_default=False)
 ]
 ProfileFile = Annotated[Path, typer.Option("--profile", help="The profile of the network (JSON).", show_default=False)]
+ClusterFileIfGiven = Annotated[
+    Path | None, typer.Option("--cluster", help="The cluster: nodes and links (YAML).", show_default=False)
+]
+ProfileFileIfGiven = Annotated[
+    Path | None, typer.Option("--profile", help="The profile of the network (JSON).", show_default=False)
+]
 AnyClusterFile = Annotated[
     Path | None, typer.Option("--cluster", help="The cluster, instead of the one the plan carries.", show_default=False)
 ]
@@ -40,13 +46,13 @@ Output = Annotated[Path | None, typer.Option("-o", "--output", help="Write the r
 
 
 @contextmanager
-def naming(file: Path, fields: str) -> Iterator[None]:
-    """Let faults about the ``fields`` of a file, found after it was read, name the file."""
+def naming(file: Path | None, fields: str) -> Iterator[None]:
+    """Let faults about the ``fields`` of a file, found after it was read, name the file, if there is one."""
     try:
         yield
     except InputError as error:
         raise InputError(
-            replace(fault, file=str(file)) if fault.field.startswith(fields) and not fault.file else fault
+            replace(fault, file=str(file)) if file and fault.field.startswith(fields) and not fault.file else fault
             for fault in error.faults
         ) from None
 

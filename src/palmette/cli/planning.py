@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 from typer.core import TyperGroup
@@ -18,9 +18,15 @@ from palmette.cli import options as opt
 from palmette.errors import InputError
 
 # The options of all planners in the order of the help; required ones first.
-COMMON: dict[str, tuple[Any, Any]] = {
+FILES: dict[str, tuple[Any, Any]] = {
     "profile": (opt.ProfileFile, inspect.Parameter.empty),
     "cluster": (opt.ClusterFile, inspect.Parameter.empty),
+}
+FILES_IF_GIVEN: dict[str, tuple[Any, Any]] = {
+    "profile": (opt.ProfileFileIfGiven, None),
+    "cluster": (opt.ClusterFileIfGiven, None),
+}
+COMMON: dict[str, tuple[Any, Any]] = {
     "batch": (opt.Batch, 32),
     "goal": (opt.GoalText, None),
     "deadline": (opt.Deadline, None),
@@ -64,7 +70,7 @@ def _command(kind: Any) -> Callable[..., None]:
     def command(**given: Any) -> None:
         make(kind.name, {name: given.pop(name) for name in own}, **given)
 
-    parameters = COMMON | own
+    parameters = (FILES if kind.needs_profile else FILES_IF_GIVEN) | COMMON | own
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
@@ -80,20 +86,44 @@ def _own_options(kind: Any) -> dict[str, tuple[Any, Any]]:
     own = {}
     for option in fields(kind):
         default = inspect.Parameter.empty if option.default is MISSING else option.default
+        hint = Path if _document(hints[option.name]) else hints[option.name]
         words = option.name.replace("_", "-")
         flag = f"--{words}/--no-{words}" if default is True else f"--{words}"
         told = typer.Option(flag, help=option.metadata.get("help", ""))
-        annotation = Annotated.__class_getitem__((hints[option.name], told))  # type: ignore[attr-defined]
+        annotation = Annotated.__class_getitem__((hint | None if default is None else hint, told))  # type: ignore[attr-defined]
         own[option.name] = (annotation, default)
     return own
+
+
+def _document(hint: Any) -> Any:
+    """The kind of document that an option's type names, if it does: such an option is a file."""
+    from palmette.spec.document import Document
+
+    kinds = [kind for kind in (get_args(hint) or (hint,)) if isinstance(kind, type) and issubclass(kind, Document)]
+    return kinds[0] if kinds else None
+
+
+def loaded(kind: Any, own: dict[str, Any]) -> dict[str, Any]:
+    """A strategy's own options, with documents in the place of the files that hold them.
+
+    Raises:
+        InputError: a file cannot be read; holds every fault.
+    """
+    from palmette.spec.files import load
+
+    hints = get_type_hints(kind)
+    return {
+        name: load(_document(hints[name]), value) if isinstance(value, Path) and _document(hints[name]) else value
+        for name, value in own.items()
+    }
 
 
 def make(  # one argument an option
     name: str,
     own: dict[str, Any],
     *,
-    profile: Path,
-    cluster: Path,
+    profile: Path | None,
+    cluster: Path | None,
     batch: int,
     goal: str | None,
     deadline: str | None,
@@ -114,13 +144,13 @@ def make(  # one argument an option
     with opt.naming(cluster, "nodes"):
         made = pt.plan(
             name,
-            profile=pt.load_profile(profile),
-            cluster=pt.load_cluster(cluster),
+            profile=pt.load_profile(profile) if profile else None,
+            cluster=pt.load_cluster(cluster) if cluster else None,
             batch=batch,
             goal=parsed_goal(goal or find(name).default_goal, deadline, iteration_deadline, loss),
             optimizer=known_optimizer(optimizer),
             seed=seed,
-            **own,
+            **loaded(find(name), own),
         )
     if output is not None:
         write_text(output, made.to_json())

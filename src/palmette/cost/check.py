@@ -15,6 +15,9 @@ _ROUNDING = 1 + 1e-9
 
 def check(plan: Plan, evaluator: Evaluator) -> list[Fault]:
     """Everything that keeps a plan from being carried out on the evaluator's cluster with its profile."""
+    if not plan.phases:
+        expected = "the plan was made from tables alone; plan again with --profile and --cluster"
+        return [Fault("phases", "none", expected)]
     found: list[Fault] = []
     for k, phase in enumerate(plan.phases):
         faults = list(missing(phase, evaluator)) or list(forbidden(phase, evaluator))

@@ -36,6 +36,7 @@ class HierTrain:
     summary: ClassVar[str] = "three workers share the first layers and the samples, the least T_total of HierTrain"
     default_goal: ClassVar[str] = "time"
     plans_epochs: ClassVar[bool] = False
+    needs_profile: ClassVar[bool] = True
 
     method: Literal["exact", "lp"] = field(
         default="exact", metadata={"help": "The true optimum, or the paper's Algorithm 1: a linear program a cut."}

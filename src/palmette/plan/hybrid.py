@@ -35,6 +35,7 @@ class Hybrid:
     summary: ClassVar[str] = "any tree on any nodes and sources, the best that the event clock finds for the goal"
     default_goal: ClassVar[str] = "time"
     plans_epochs: ClassVar[bool] = False
+    needs_profile: ClassVar[bool] = True
 
     lossless: bool = field(default=False, metadata={"help": "Never send outputs as 8-bit integers."})
     seconds: float | None = field(

@@ -25,6 +25,7 @@ class Jalad:
     summary: ClassVar[str] = "the first layers on an edge server, the rest in the cloud, 8-bit integers between them"
     default_goal: ClassVar[str] = "time"
     plans_epochs: ClassVar[bool] = False
+    needs_profile: ClassVar[bool] = True
 
     def decide(self, task: Task) -> Decision:
         """Take the best cut."""

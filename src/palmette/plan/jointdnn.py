@@ -27,6 +27,7 @@ class JointDNN:
     summary: ClassVar[str] = "one chain over the data's owner and the cloud, by a shortest path"
     default_goal: ClassVar[str] = "time"
     plans_epochs: ClassVar[bool] = False
+    needs_profile: ClassVar[bool] = True
 
     def decide(self, task: Task) -> Decision:
         """Take the shortest path over layers."""

@@ -15,15 +15,23 @@ from palmette.spec.profile import Profile
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
-    """What is to be planned: training the profile's model on the cluster, in batches, towards a goal."""
+class Ask:
+    """What a planner is asked: batches and a goal, and as much of profile and cluster as there is."""
 
-    profile: Profile
-    cluster: Cluster
+    profile: Profile | None = None
+    cluster: Cluster | None = None
     batch: int = 32
     goal: Goal = field(default_factory=Goal)
     optimizer: Optimizer = "sgd"
     seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task(Ask):
+    """What is to be planned: training the profile's model on the cluster, in batches, towards a goal."""
+
+    profile: Profile = field()
+    cluster: Cluster = field()
 
     @property
     def evaluator(self) -> Evaluator:
@@ -33,20 +41,31 @@ class Task:
 
 @dataclass(frozen=True)
 class Decision:
-    """What a strategy decided: the phases of a plan, and its own variables for ``plan.json``."""
+    """What a strategy decided: the phases of a plan, and its own variables for ``plan.json``.
+
+    Without a profile there may be no phases. ``model`` and ``batch`` are those of the strategy's own table, where
+    it has one that names them.
+    """
 
     phases: tuple[Phase, ...]
     variables: dict[str, Any] = field(default_factory=dict)
+    model: str | None = None
+    batch: int | None = None
 
 
 class Strategy(Protocol):
-    """Makes plans. A frozen dataclass: its fields are its options, ``metadata["help"]`` says what they do."""
+    """Makes plans. A frozen dataclass: its fields are its options, ``metadata["help"]`` says what they do.
+
+    A field whose type is a document of ``spec`` is a file on the command line.
+    """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     default_goal: ClassVar[str]
     plans_epochs: ClassVar[bool]
     """Whether it decides how long to train, and so can obey a deadline and a loss."""
+    needs_profile: ClassVar[bool]
+    """Whether it needs profile and cluster; one that has a table of its own may be given an ``Ask``."""
 
     def decide(self, task: Task) -> Decision:
         """Decide who computes what.

@@ -23,6 +23,7 @@ class _Whole:
     tier: ClassVar[Tier]
     default_goal: ClassVar[str] = "time"
     plans_epochs: ClassVar[bool] = False
+    needs_profile: ClassVar[bool] = True
 
     def decide(self, task: Task) -> Decision:
         """Put the whole network on the best node of the tier."""

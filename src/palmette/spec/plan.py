@@ -86,14 +86,14 @@ class Inputs(OpenDocument):
 
 
 class Plan(OpenDocument):
-    """What a strategy decided, ready to be priced and run."""
+    """What a strategy decided, ready to be priced and run; a decision on tables alone has no phases."""
 
     format: Literal["palmette.plan/1"] = "palmette.plan/1"
     strategy: Name = "manual"
     model: Name
     batch: Count
     decision: Plain = {}
-    phases: Annotated[tuple[Phase, ...], Field(min_length=1)]
+    phases: tuple[Phase, ...]
     estimate: Estimate | None = None
     plan_s: Number | None = None
     inputs: Inputs | None = None
@@ -105,6 +105,8 @@ class Plan(OpenDocument):
             for k, phase in enumerate(self.phases)
             if phase.sync == "step" and phase.batch != self.batch
         ]
+        if not (self.phases or self.decision):
+            wrong.append(Wrong(("phases",), [], "expected at least 1"))
         if wrong:
             refuse("Plan", wrong)
         return self
