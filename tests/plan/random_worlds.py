@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 from palmette.spec.cluster import Cluster, Limits, Link, Node, Power, Source
@@ -72,3 +73,37 @@ def _profile(draw: random.Random, names: list[str], layers: int, fixed: bool) ->
         ),
         nodes={name: times() for name in names},
     )
+
+
+def extreme_world(draw: random.Random) -> tuple[Profile, Cluster]:
+    """Like ``random_world``, with the largest and the smallest numbers that a file may hold."""
+
+    def number(least: float = 0.0) -> float:
+        huge = (1e18, 281474976710655.0, 1e16 + 2, 10 ** draw.uniform(-20, 18))
+        small = (1e-300, 5e-324, 2.3e-308)
+        return max(least, draw.choice([0.0, 0.001, 1.0, draw.random(), draw.choice(huge), draw.choice(small)]))
+
+    def several() -> tuple[float, ...]:
+        return tuple(number() for _ in range(2))
+
+    names = ["n0", "n1", "n2"]
+    cluster = Cluster(
+        nodes={
+            name: Node(
+                tier=tier,  # type: ignore[arg-type]
+                memory_bytes=draw.choice([None, None, number(1.0)]),
+                source=Source(samples=10) if name == "n0" else None,
+                limits=Limits(cpu_share=draw.choice([1.0, 0.5, 1e-6])),
+            )
+            for name, tier in zip(names, TIERS, strict=True)
+        },
+        links=tuple(
+            Link(between=(a, b), bandwidth_bps=number(1.0), latency_s=number()) for a, b in itertools.pairwise(names)
+        ),
+    )
+    layers = tuple(
+        Layer(name=f"l{k}", parameter_bytes=number(), output_bytes=number(), activation_bytes=number())
+        for k in range(2)
+    )
+    nodes = {name: Times(**{field: several() for field in Times.model_fields if field != "source"}) for name in names}
+    return Profile(model="extreme", input_bytes=number(1e-9), layers=layers, nodes=nodes), cluster

@@ -20,7 +20,7 @@ from palmette.plan.strategy import Task
 from palmette.spec.cluster import Cluster, Limits, Power
 from palmette.spec.plan import Phase
 from tests.plan import hiertrain_by_hand as by_hand
-from tests.plan.random_worlds import random_world
+from tests.plan.random_worlds import extreme_world, random_world
 from tests.plan.worlds import goal, link, node, profile, three_tiers
 
 
@@ -99,6 +99,34 @@ def test_the_papers_rounding_gives_one_more_to_the_largest_fractions() -> None:
 def test_a_huge_batch_takes_no_longer_than_its_logarithm() -> None:
     decision = pt.plan("hiertrain", profile=profile(4), cluster=three_tiers(), batch=10**12).decision
     assert decision["b_o"] + decision["b_s"] + decision["b_l"] == 10**12
+
+
+class TestNumbersOfAllSizes:
+    """Numbers up to 1e18 and down to the smallest float: a decision, or a line that says why not, never a warning."""
+
+    @pytest.mark.parametrize("call_s", [242268999160677.0, 281474976710655.0, 1e18])
+    def test_a_call_so_long_that_samples_weigh_nothing(self, call_s: float) -> None:
+        known = profile()
+        server = known.nodes["server"].model_copy(update={"forward_call_s": (call_s, 0.001)})
+        nodes = {**known.nodes, "server": server}
+        task = Task(profile=known.model_copy(update={"nodes": nodes}), cluster=three_tiers(), batch=32)
+        decision = by_hand.decided(task)
+        assert decision["iteration_s"] == pytest.approx(by_hand.total_s(task, decision), rel=1e-9)
+        assert decision == by_hand.decided(task, prune=False)
+
+    @pytest.mark.parametrize("options", [{}, {"prune": False}, {"method": "lp"}])
+    @pytest.mark.parametrize("seed", range(25))
+    def test_it_decides_or_says_why_not(self, seed: int, options: dict[str, Any]) -> None:
+        draw = random.Random(seed)
+        known, cluster = extreme_world(draw)
+        task = Task(profile=known, cluster=cluster, batch=draw.choice([1, 2, 32, 10**12]))
+        try:
+            decision = by_hand.decided(task, **options)
+        except pt.Infeasible as told:
+            assert "no policy of hiertrain may run; " in str(told)  # noqa: PT017
+        else:
+            assert decision["b_o"] + decision["b_s"] + decision["b_l"] == task.batch
+            assert 0 <= decision["iteration_s"] < float("inf")
 
 
 class TestTheTree:

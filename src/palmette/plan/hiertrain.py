@@ -18,7 +18,6 @@ from palmette.cost.check import forbidden
 from palmette.errors import Fault, Infeasible, InputError
 from palmette.plan.choice import best, over_energy
 from palmette.plan.strategy import Decision, Task
-from palmette.spec.plan import Phase
 
 if TYPE_CHECKING:
     from palmette.plan.hiertrain_search.exact import Found
@@ -95,8 +94,8 @@ def _why_none(numbers: Ground, task: Task) -> str:
     from palmette.plan.hiertrain_search.formula import Policy
     from palmette.plan.hiertrain_search.tree import tree
 
-    def fault(node: int) -> Fault:
-        phase: Phase = tree(numbers, Policy(node, None, None, 0, 0, numbers.batch, 0, 0), task)
-        return next(iter([*forbidden(phase, task.evaluator), *over_energy(phase, task)]))
-
-    return f"no policy of hiertrain may run; alone on {numbers.names[-1]}: {fault(len(numbers.names) - 1)}"
+    alone = Policy(len(numbers.names) - 1, None, None, 0, 0, numbers.batch, 0, 0)
+    phase = tree(numbers, alone, task)
+    faults = [*forbidden(phase, task.evaluator), *over_energy(phase, task)]
+    why = f"alone on {numbers.names[-1]}: {faults[0]}" if faults else "--method lp: HiGHS solved no program; try exact"
+    return f"no policy of hiertrain may run; {why}"

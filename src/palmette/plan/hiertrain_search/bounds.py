@@ -30,7 +30,7 @@ def most_samples(ground: Ground, rows: Rows) -> tuple[Floats, Floats, Floats]:
     caps = [np.full(len(rows), float(ground.batch)) * fits]
     for worker, m in ((rows.s, rows.m_s), (rows.l, rows.m_l)):
         room = ground.memory_bytes[worker] - ground.copies * weights[m]
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             most = np.where(kept[m] > 0, np.floor(room / kept[m]), np.inf)
         caps.append(np.where((m > 0) & (room >= 0), np.minimum(most, ground.batch), 0.0) * fits)
     if ground.private:
@@ -67,7 +67,7 @@ def _bound_s(ground: Ground, rows: Rows, caps: tuple[Floats, Floats, Floats], on
     out_l = 2 * g.byte_s[l, o] * g.output_bytes[m_l]
     on_o, a_l = (g.input_s[o] + g.forward[o, m_s], g.backward[o, m_s]), g.input_s[l] + both[l, m_s]
     a_os = np.where(cap_s == 0, sum(on_o), np.where(cap_o == 0, sum(on_s), _shared_s(on_o, on_s)))
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         d_o, d_l = both[o, m_l] - both[o, m_s], both[l, m_l] - both[l, m_s] + out_l
         bends = [np.nan_to_num(a_os / (a_os + a_l)), np.nan_to_num(d_o / (d_o + d_l))]
     batch = float(g.batch)
@@ -91,7 +91,7 @@ def _shared_s(on_o: tuple[Floats, Floats], on_s: tuple[Floats, Floats]) -> Float
         seconds: Floats = np.maximum(f_o * (1 - x), f_s * x) + np.maximum(g_o * (1 - x), g_s * x)
         return seconds
 
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         bends = [np.nan_to_num(f_o / (f_o + f_s)), np.nan_to_num(g_o / (g_o + g_s))]
         least = np.minimum(at(bends[0]), at(bends[1]))
     return np.nan_to_num(least, nan=0.0)

@@ -36,7 +36,7 @@ class Domain:
 
     def range_l(self) -> tuple[Floats, Floats]:
         """The least and the largest whole b_l for which there is a real b_s; crossed where there is none."""
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             by_s = np.where(self.keeps_l > 0, (self.relief - self.keeps_s * self.most_s) / self.keeps_l, -np.inf)
             apart, short = self.keeps_l - self.keeps_s, self.relief - self.keeps_s * self.most
             by_sum = np.where(apart > 0, short / apart, np.where(short > 0, np.inf, -np.inf))
@@ -48,7 +48,7 @@ class Domain:
 
     def range_s(self, b_l: Floats) -> tuple[Floats, Floats]:
         """The least and the largest real b_s beside a b_l of ``range_l``, [..., row]."""
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             by_memory = np.where(self.keeps_s > 0, (self.relief - self.keeps_l * b_l) / self.keeps_s, -np.inf)
         low = np.maximum(np.maximum(self.least_s, self.least - b_l), by_memory)
         return low, np.minimum(self.most_s, self.most - b_l)

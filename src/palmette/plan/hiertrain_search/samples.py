@@ -44,7 +44,7 @@ class _Problem:
     def bends(self, b_l: Floats, low: Floats) -> Floats:
         """Where pieces cross as b_s grows, [bend, choice, row]; ``low`` where they do not."""
         p, (i, k) = self.pieces, BENDS
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             at_0, by_l, by_s = p.at_0[k] - p.at_0[i], p.by_l[k] - p.by_l[i], p.by_s[i] - p.by_s[k]
             found: Floats = (at_0[:, None] + by_l[:, None] * b_l) / by_s[:, None]
         return np.where(np.isfinite(found), found, low)
@@ -114,12 +114,13 @@ def _look_around(best: Best, left: Ints, problem: _Problem, first: Floats, last:
     return no_better
 
 
+@np.errstate(divide="ignore", invalid="ignore", over="ignore")
 def _least(problem: _Problem, low: Floats, high: Floats, limit_s: float = np.inf) -> tuple[Floats, Floats]:
     """The whole b_l from ``low`` to ``high`` at which h is least, and its h.
 
     Two tangents of the convex h close in on its least value from both sides; where they cross is the next b_l to look
-    at, and a lower bound. Where rounding keeps them from closing in, the range is halved. Where they cross above the
-    limit, any h above it will do.
+    at, and a lower bound. Where rounding keeps them from closing in, or from crossing at all, the range is halved.
+    Where they cross above the limit, any h above it will do.
     """
     tried = np.stack([low, np.minimum(low + 1, high), np.maximum(high - 1, low), high])
     values = problem.real_s(tried)
@@ -127,11 +128,9 @@ def _least(problem: _Problem, low: Floats, high: Floats, limit_s: float = np.inf
     best, best_s = np.take_along_axis(tried, first, 0)[0], np.take_along_axis(values, first, 0)[0]
     left = np.arange(len(low))
     at_low, at_high = values[0], values[3]
-    with np.errstate(invalid="ignore"):
-        down, up = values[1] - values[0], values[3] - values[2]
+    down, up = values[1] - values[0], values[3] - values[2]
     for turn in itertools.count():
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            cross = low + (at_high - at_low - up * (high - low)) / (down - up)
+        cross = low + (at_high - at_low - up * (high - low)) / (down - up)
         bound_s = at_low + down * (cross - low)
         done = (high - low <= 2) | (down >= 0) | (up <= 0)
         done |= (bound_s >= np.minimum(best_s[left], limit_s)) & (high - low < _STRAIGHT)
