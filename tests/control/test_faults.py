@@ -108,13 +108,13 @@ def test_when_the_engine_is_killed_workers_end_by_themselves(runs: Runs) -> None
     out = runs.folder / "out"
     arguments = [*runs.arguments(TINY, THREE), "--iterations", "1000000", "--quiet", "-o", str(out)]
     for testbed in ("none", "paced"):
-        process = palmette(*arguments, "--testbed", testbed, folder=runs.folder / "temporary")
-        when(out / "metrics.jsonl", 10, lambda: None).join()
-        family = descendants(process.pid)
-        assert len(family) >= 5  # three workers, their common parent, a tracker
-        process.kill()
-        assert_ended(family)
-        assert process.communicate()[1] == ""
+        with palmette(*arguments, "--testbed", testbed, folder=runs.folder / "temporary") as process:
+            when(out / "metrics.jsonl", 10, lambda: None).join()
+            family = descendants(process.pid)
+            assert len(family) >= 5  # three workers, their common parent, a tracker
+            process.kill()
+            assert_ended(family)
+            assert process.communicate()[1] == ""
         (out / "metrics.jsonl").unlink()
 
 
@@ -232,18 +232,16 @@ def test_standing_still_together_is_no_fault(runs: Runs) -> None:
     """Ctrl-Z stops engine and workers alike; after ``fg`` they go on."""
     out = runs.folder / "out"
     arguments = [*runs.arguments(TINY, THREE), "--iterations", "1000000", "--quiet", "-o", str(out)]
-    process = palmette(*arguments, folder=runs.folder / "temporary")
-    when(out / "metrics.jsonl", 10, lambda: None).join()
-    family = [process.pid, *descendants(process.pid)]
-    for pid in family:
-        os.kill(pid, signal.SIGSTOP)
-    time.sleep(6)
-    before = len(losses(out))
-    os.kill(process.pid, signal.SIGCONT)
-    time.sleep(0.2)
-    for pid in family:
-        os.kill(pid, signal.SIGCONT)
-    when(out / "metrics.jsonl", before + 10, lambda: None).join(30)
-    assert len(losses(out)) >= before + 10
-    process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=30)[1].startswith("palmette: stopped after ")
+    with palmette(*arguments, folder=runs.folder / "temporary") as process:
+        when(out / "metrics.jsonl", 10, lambda: None).join()
+        family = [process.pid, *descendants(process.pid)]
+        for pid in family:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(6)
+        before = len(losses(out))
+        os.kill(process.pid, signal.SIGCONT)
+        time.sleep(0.2)
+        for pid in family:
+            os.kill(pid, signal.SIGCONT)
+        when(out / "metrics.jsonl", before + 10, lambda: process.send_signal(signal.SIGINT))
+        assert process.communicate(timeout=60)[1].startswith("palmette: stopped after ")

@@ -10,6 +10,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -123,9 +125,10 @@ def test_nonsense_cannot_be_resumed(runs: Runs, capsys: pytest.CaptureFixture[st
     assert said.err
 
 
-def palmette(*arguments: str, folder: Path) -> subprocess.Popen[str]:
-    """A command line in a process group of its own."""
-    return subprocess.Popen(
+@contextmanager
+def palmette(*arguments: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A command line in a process group of its own, which is gone afterwards, also where a test fails."""
+    process = subprocess.Popen(
         [sys.executable, "-c", "from palmette.cli import main; main()", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -134,6 +137,12 @@ def palmette(*arguments: str, folder: Path) -> subprocess.Popen[str]:
         env={**os.environ, "TMPDIR": str(folder)},
         start_new_session=True,
     )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
 
 
 @pytest.mark.slow
@@ -142,11 +151,11 @@ def test_after_a_signal_to_the_whole_group_everybody_ends(runs: Runs, number: si
     """A terminal sends Ctrl-C to workers too; a service manager or ``timeout`` ends all alike."""
     out = runs.folder / "out"
     arguments = [*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "100000", "-o", str(out)]
-    process = palmette(*arguments, folder=runs.folder / "temporary")
-    when(out / "metrics.jsonl", 20, lambda: None).join()
-    family = descendants(process.pid)
-    os.killpg(process.pid, number)
-    said = process.communicate(timeout=30)
+    with palmette(*arguments, folder=runs.folder / "temporary") as process:
+        when(out / "metrics.jsonl", 20, lambda: None).join()
+        family = descendants(process.pid)
+        os.killpg(process.pid, number)
+        said = process.communicate(timeout=30)
     assert process.returncode == 1
     assert said[0] == ""
     assert said[1].startswith("palmette: stopped after ")
@@ -170,14 +179,16 @@ def test_after_kill_9_of_everybody_a_run_goes_on_to_the_same_weights(
     whole, stopped = runs.folder / "whole", runs.folder / "stopped"
     arguments = [*runs.arguments(TINY, REPLICAS), "--optimizer", optimizer, "--epochs", "3", "--quiet"]
     assert run([*arguments, "-o", str(whole)]) == 0
-    process = palmette(*arguments, "-o", str(stopped), folder=runs.folder / "temporary")
-    when(stopped / "metrics.jsonl", 180, lambda: None).join()  # an epoch has 111 iterations: one checkpoint is there
-    family = descendants(process.pid)
-    process.kill()
-    for pid in family:
-        if alive(pid):
-            os.kill(pid, signal.SIGKILL)
-    process.communicate()
+    with palmette(*arguments, "-o", str(stopped), folder=runs.folder / "temporary") as process:
+        when(
+            stopped / "metrics.jsonl", 180, lambda: None
+        ).join()  # an epoch has 111 iterations: one checkpoint is there
+        family = descendants(process.pid)
+        process.kill()
+        for pid in family:
+            if alive(pid):
+                os.kill(pid, signal.SIGKILL)
+        process.communicate()
     (last,) = {path.name for path in (stopped / "checkpoints").glob("[0-9]*")}
     assert int(last) % 111 == 0
     assert len(losses(stopped)) > int(last)

@@ -163,16 +163,14 @@ class ProcessCrew:
 
     def receive(self, patience_s: float | None = None) -> tuple[str, Event] | None:
         """The next event of any worker but signs of life; None when patience ends."""
-        self._forgive_own_absence()
         until = None if patience_s is None else time.monotonic() + patience_s
         while until is None or time.monotonic() < until:
-            self._looked_s = time.monotonic()
+            self._refuse_silent()
             left = 0.5 if until is None else min(0.5, max(0.0, until - time.monotonic()))
             for line in wait(list(self._lines.values()), left):
                 heard = self._hear(self._named[id(line)])
                 if heard is not None:
                     return heard
-            self._refuse_silent()
         return None
 
     def _hear(self, node: str) -> tuple[str, Event] | None:
@@ -188,12 +186,6 @@ class ProcessCrew:
         except (EOFError, OSError):
             self._refuse_dead(node)
         return event
-
-    def _forgive_own_absence(self) -> None:
-        """Let workers speak again before they count as silent: it may be us who stood still, as after Ctrl-Z."""
-        now = time.monotonic()
-        if now - self._looked_s > _ABSENCE_S:
-            self._heard_s = dict.fromkeys(self._heard_s, now)
 
     def _refuse_failed(self, node: str, failed: Failed) -> NoReturn:
         """Name the node that failed; where it only lost another one, the other one if it has something to say."""
@@ -230,7 +222,11 @@ class ProcessCrew:
             return
 
     def _refuse_silent(self) -> None:
-        now = time.monotonic()
+        """Name a worker that has been silent for long, unless it was us who stood still, as after Ctrl-Z."""
+        now, looked_s = time.monotonic(), self._looked_s
+        self._looked_s = now
+        if now - looked_s > _ABSENCE_S:
+            self._heard_s = dict.fromkeys(self._heard_s, now)
         for node, heard_s in self._heard_s.items():  # a worker that has not spoken yet is still starting
             if now - heard_s > SILENCE_S:
                 self._processes[node].kill()
