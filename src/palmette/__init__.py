@@ -13,6 +13,7 @@ The modules, in the order of the data:
     zoo      what ships: networks, data sets, a catalogue of hardware
     measure  probes: layer times
     cost     the price of a plan: time, energy, memory
+    predict  the loss to come
     compress smaller messages
     plan     strategies, one a file
     runtime  takes a finished plan and executes it

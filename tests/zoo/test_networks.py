@@ -29,6 +29,7 @@ LAYERS = {
     "lenet5": 7,
     "alexnet": 11,
     "vgg11": 16,
+    "vgg11small": 16,
     "vgg16": 21,
     "vgg19": 24,
     "googlenet": 18,

@@ -31,6 +31,7 @@ ZOO = {
     "lenet5": Entry("lenet", size=32, classes=10, smallest=16),
     "alexnet": Entry("alexnet", size=224, classes=1000, smallest=21),
     "vgg11": Entry("vgg", size=224, classes=1000, smallest=32),
+    "vgg11small": Entry("vgg", size=32, classes=10, smallest=32),
     "vgg16": Entry("vgg", size=224, classes=1000, smallest=32),
     "vgg19": Entry("vgg", size=224, classes=1000, smallest=32),
     "googlenet": Entry("googlenet", size=224, classes=1000, smallest=16),

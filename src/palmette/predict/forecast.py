@@ -1,0 +1,71 @@
+"""What a predictor is asked and what it answers (Section IV of PACT).
+
+A training goes through settings: so much of the model removed, trained on so much data. A predictor is told the
+setting and the losses so far, and says how the loss will change, in each of the next epochs (λ_run) or when the
+setting changes (λ_change): the expected change, and the 0.05 and 0.95 quantiles. The upper quantile is the robust
+estimate, which the true change exceeds once in twenty times.
+
+    losses of a setting:   at its start, after its first epoch, after its second, …
+
+The loss at the start is that of a forward pass, before any weight is updated: after a change it is the loss that the
+smaller model begins with, on the new nodes' data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+QUANTILES = (0.05, 0.95)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What trains: the fraction of parameters removed from the model, and the samples and classes of the data."""
+
+    pruning: float = 0.0
+    samples: int
+    classes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Past:
+    """A training so far: its setting, the losses since that began (at its start first), and those before it."""
+
+    setting: Setting
+    losses: tuple[float, ...]
+    before: tuple[float, ...] = ()
+
+    @property
+    def loss(self) -> float:
+        """The loss now."""
+        return self.losses[-1]
+
+    def trained(self, *losses: float) -> Past:
+        """The same, some epochs later."""
+        return replace(self, losses=(*self.losses, *losses))
+
+    def changed(self, to: Setting, loss: float) -> Past:
+        """The same after a change of setting, which begins with ``loss``."""
+        return Past(setting=to, losses=(loss,), before=(*self.before, *self.losses))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """Changes of the loss to come, one an epoch: expected, and the 0.05 and 0.95 quantiles (``robust``)."""
+
+    expected: tuple[float, ...]
+    low: tuple[float, ...]
+    robust: tuple[float, ...]
+
+
+class Predictor(Protocol):
+    """Foretells the loss."""
+
+    def run(self, past: Past, epochs: int) -> Forecast:
+        """The change of the loss in each of the next ``epochs``, the setting staying as it is."""
+        ...
+
+    def change(self, past: Past, to: Setting) -> Forecast:
+        """The one change of the loss when the setting becomes ``to``, before any epoch in it."""
+        ...
