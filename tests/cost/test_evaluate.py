@@ -234,6 +234,22 @@ def test_weights_meet_at_the_first_root_where_no_server_is_named() -> None:
     assert found.epoch_s == 12 * 3 + 0.5 + 4 + 4
 
 
+def test_two_trees_of_federated_averaging_share_the_samples_of_one_node() -> None:
+    two = phase(
+        source("a", 2, "I"),
+        source("a", 4, "J"),
+        instance("I", 1, 1, "a"),
+        instance("J", 1, 1, "b"),
+        sync="epoch",
+        server="c",
+    )
+    found = price(line(), layers(1), two)
+    # Of the 12 samples of a, I has 4 in batches of 2 and J has 8 in batches of 4, which travel first.
+    assert found.epoch_nodes["a"].busy_s == 2 * (2 * 3 + 0.5)
+    assert found.epoch_nodes["b"].busy_s == 2 * (4 * 3 + 0.5)
+    assert found.epoch_s == 2 * (4 + 4 * 3 + 0.5)
+
+
 def test_local_epochs_repeat_the_shard_before_weights_are_exchanged() -> None:
     parts = [source("a", 6, "I"), instance("I", 1, 1, "a")]
     once = price(line(), layers(1, weights=4.0), phase(*parts, sync="epoch", server="b"))

@@ -6,6 +6,7 @@
     sharing     transfers that share links, max-min fair
     clock       plays calls and transfers
     energy      joules of a node from its load
+    shards      which part of a node's samples a source draws from
     memory      bytes that a node holds at most
     evaluate    prices phases: the evaluator that every strategy uses
     check       whether a plan can be carried out

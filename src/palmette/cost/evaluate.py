@@ -34,6 +34,7 @@ from palmette.cost.operations import (
     worker_step,
 )
 from palmette.cost.routes import Route, Routes
+from palmette.cost.shards import described_samples, shard_steps, used_fraction
 from palmette.cost.sizes import Sizes
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase
@@ -197,8 +198,9 @@ class Evaluator:
         nodes = self._nodes(phase, phase.nodes(), happened)
         parts: list[tuple[dict[str, NodePrice], float]] = []
         slowest_s = 0.0
+        needed = self._steps(phase)
         for tree, own in _by_tree(phase, happened):
-            steps = phase.local_epochs * self._steps(tree)
+            steps = phase.local_epochs * max(needed[source.into] for source in tree.sources)
             slowest_s = max(slowest_s, steps * max(end for *_, end in own))
             parts.append((self._nodes(phase, tree.nodes(), own), steps))
         epoch_s = slowest_s + self._exchange_s(phase, parts)
@@ -223,13 +225,13 @@ class Evaluator:
             return slowest_s
         return slowest_s + self.played(phase, exchange(phase, self.sizes(phase.pruning))).total_s
 
-    def _steps(self, tree: Phase) -> int:
-        """Steps that a tree needs to see its shard once: its slowest source's."""
-        shard = self.epoch_samples(tree)
-        taken: dict[str, int] = {}
-        for source in tree.sources:
-            taken[source.node] = taken.get(source.node, 0) + source.samples
-        return max(math.ceil(shard[node] / samples) for node, samples in taken.items())
+    def _steps(self, phase: Phase) -> dict[str, int]:
+        """Steps that each instance which takes raw data needs to see its sources' shards once."""
+        steps: dict[str, int] = {}
+        for source, described in zip(phase.sources, described_samples(phase, self.cluster), strict=True):
+            used = described * used_fraction(source.epoch_samples, described)
+            steps[source.into] = max(steps.get(source.into, 0), shard_steps(used, source.samples))
+        return steps
 
     def _exchange_s(self, phase: Phase, parts: list[tuple[dict[str, NodePrice], float]]) -> float:
         """Seconds of the exchange of weights, if an epoch ends with one; it is added to the epoch's parts."""

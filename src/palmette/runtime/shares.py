@@ -2,17 +2,17 @@
 
 The run's data is cut among the sources in proportion to the samples that their nodes own by the cluster's description,
 which need not match the data's size. A node that names data of its own has all of that. Where a node is a source
-several times, its samples are cut once more: in proportion to what an epoch takes where all of them say so, else to
-their batches. ``epoch_samples`` then limits an epoch to the same fraction of the real shard as of the described one.
+several times, its samples are cut once more (``cost/shards``). ``epoch_samples`` then limits an epoch to the same
+fraction of the real shard as of the described one.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from palmette.cost.operations import trees
+from palmette.cost.shards import described_samples, shard_steps, used_fraction
 from palmette.runtime.batches import Indices, shard_sizes, shards
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase
@@ -41,7 +41,7 @@ class Share:
 
     def steps(self, samples: int, batch: int) -> int:
         """Batches that an epoch takes from it."""
-        return max(1, math.ceil(self.size(samples) * self.fraction / batch - 1e-9))
+        return shard_steps(self.size(samples) * self.fraction, batch)
 
 
 def own_data(phase: Phase, cluster: Cluster, data: str) -> dict[str, str]:
@@ -56,31 +56,16 @@ def own_data(phase: Phase, cluster: Cluster, data: str) -> dict[str, str]:
 
 def shares_of(phase: Phase, cluster: Cluster, data: str) -> list[Share]:
     """The share of each source, in the plan's order; ``data`` is the run's."""
-    described = _described(phase, cluster)
+    described = described_samples(phase, cluster)
     named = own_data(phase, cluster, data)
     pools = [feed.node if feed.node in named else None for feed in phase.sources]
     made = []
     for k, feed in enumerate(phase.sources):
         pool = [j for j, other in enumerate(pools) if other == pools[k]]
-        fraction = 1.0 if feed.epoch_samples is None else min(1.0, feed.epoch_samples / described[k])
         proportions = tuple(described[j] for j in pool)
+        fraction = used_fraction(feed.epoch_samples, described[k])
         made.append(Share(k, named.get(feed.node, data), proportions, pool.index(k), fraction))
     return made
-
-
-def _described(phase: Phase, cluster: Cluster) -> list[float]:
-    """The samples of each source by the cluster's description."""
-    found = []
-    for feed in phase.sources:
-        alike = [other for other in phase.sources if other.node == feed.node]
-        owned = cluster.nodes[feed.node].source
-        everything = owned.samples if owned is not None else feed.samples
-        limits = [other.epoch_samples for other in alike if other.epoch_samples is not None]
-        if feed.epoch_samples is not None and len(limits) == len(alike):
-            found.append(everything * feed.epoch_samples / sum(limits))
-        else:
-            found.append(everything * feed.samples / sum(other.samples for other in alike))
-    return found
 
 
 def by_tree(phase: Phase, shares: Sequence[Share]) -> list[list[Share]]:
