@@ -13,18 +13,25 @@ import yaml
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
+import palmette as pt
 from palmette.cost.estimate import estimate
 from palmette.errors import InputError
 from palmette.spec.cluster import Cluster
 from palmette.spec.document import Document
 from palmette.spec.files import load, validated, write_text
+from palmette.spec.measurements import Measurements
 from palmette.spec.plan import Plan
 from palmette.spec.profile import Profile
 from tests.spec.faulty import DATA, plain
 from tests.spec.mutilation import extremes, nonsense, spoilt, spoilt_bytes
 
 quick = settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-FILES: dict[str, type[Document]] = {"cluster.yaml": Cluster, "profile.json": Profile, "plan.json": Plan}
+FILES: dict[str, type[Document]] = {
+    "cluster.yaml": Cluster,
+    "profile.json": Profile,
+    "plan.json": Plan,
+    "measurements.json": Measurements,
+}
 CONTENTS = {name: plain(name) for name in FILES}
 D = TypeVar("D", bound=Document)
 
@@ -113,3 +120,11 @@ def test_what_loads_is_priced_in_finite_numbers_or_refused(data: st.DataObject) 
     plan = made(Plan, contents["plan.json"])
     with contextlib.suppress(InputError):
         assert finite(estimate(plan, profile, cluster, timeline=True).model_dump())
+
+
+@settings(quick, max_examples=60)
+@given(st.data())
+def test_what_loads_is_decided_in_finite_numbers(data: st.DataObject) -> None:
+    table = made(Measurements, data.draw(spoilt(CONTENTS["measurements.json"], extremes, most=4)))
+    goal = data.draw(st.sampled_from(["time", "power", "energy", "edp", "time+power+energy+edp"]))
+    assert finite(pt.plan("cluster", measurements=table, goal=goal).model_dump())

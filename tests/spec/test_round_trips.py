@@ -13,6 +13,7 @@ from palmette.spec.cluster import Cluster
 from palmette.spec.document import Document
 from palmette.spec.estimate import Estimate
 from palmette.spec.files import load, validated, write_text
+from palmette.spec.measurements import Measurements
 from palmette.spec.plan import Plan
 from palmette.spec.profile import Profile
 from palmette.spec.trace import Operation
@@ -76,7 +77,15 @@ def test_an_operation(folder: Path, content: Any) -> None:
     through_json(Operation, content, folder)
 
 
-@pytest.mark.parametrize(("kind", "name"), [(Cluster, "cluster.yaml"), (Profile, "profile.json"), (Plan, "plan.json")])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (Cluster, "cluster.yaml"),
+        (Profile, "profile.json"),
+        (Plan, "plan.json"),
+        (Measurements, "measurements.json"),
+    ],
+)
 def test_the_examples(kind: type[Document], name: str, folder: Path) -> None:
     assert validated(kind, plain(name)) == load(kind, DATA / name)
     through_json(kind, plain(name), folder)

@@ -4,6 +4,7 @@
     planning    palmette plan STRATEGY, one command a strategy, made from its options
     options     options that several commands take
     show        tables for people
+    choosing    a choice of devices for people
     checking    palmette check
 
 ``main`` turns every error into one line a fault on stderr and an exit code; nobody sees a traceback unless

@@ -223,7 +223,7 @@ def compare(
             skipped[name] = error
     if not plans:
         with opt.naming(cluster, "nodes"):
-            _none_applies(skipped)
+            _none_applies({name: error for name, error in skipped.items() if strategies()[name].needs_profile})
     plans = ranked(plans, wanted)
     if json_:
         rows: list[dict[str, Any]] = [

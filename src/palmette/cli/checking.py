@@ -12,10 +12,12 @@ from palmette.cost.estimate import evaluator
 from palmette.errors import Fault, InputError, expected_name
 from palmette.spec.document import Document
 from palmette.spec.files import read, validated
+from palmette.spec.measurements import Measurements
 from palmette.spec.plan import Plan
 from palmette.spec.profile import Profile
 
 FORMATS: dict[str, type[Document]] = {
+    "palmette.measurements/1": Measurements,
     "palmette.plan/1": Plan,
     "palmette.profile/1": Profile,
 }
@@ -45,6 +47,9 @@ def _described(document: Document, file: str) -> str:
     if isinstance(document, Profile):
         nodes = ", ".join(document.nodes) or "no node"
         return f"a profile of {document.model}: {_many(document.layers, 'layer')} on {nodes}"
+    if isinstance(document, Measurements):
+        of = f" of {document.model}" if document.model else ""
+        return f"measurements{of}: {_many(document.devices, 'device')}"
     assert isinstance(document, Plan)
     given = document.inputs
     if given is not None and given.cluster is not None and given.profile is not None:

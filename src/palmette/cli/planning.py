@@ -57,7 +57,9 @@ class Strategies(TyperGroup):
 
 def _app(kind: Any) -> typer.Typer:
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    example = f"palmette plan {kind.name} --profile profile.json --cluster cluster.yaml -o plan.json"
+    files = ["--profile profile.json", "--cluster cluster.yaml"] if kind.needs_profile else []
+    files += [f"--{option.name} {option.name}.json" for option in fields(kind) if option.default is MISSING]
+    example = f"palmette plan {kind.name} {' '.join(files)} -o plan.json"
     app.command(
         kind.name, short_help=kind.summary, help=f"{kind.summary[0].upper()}{kind.summary[1:]}.\n\nExample: {example}"
     )(_command(kind))
@@ -136,6 +138,7 @@ def make(  # one argument an option
 ) -> None:
     """Make a plan and print it, or write it to a file."""
     import palmette as pt
+    from palmette.cli.choosing import show_choice
     from palmette.cli.show import show_plan
     from palmette.cost.memory import known_optimizer
     from palmette.plan import find
@@ -158,6 +161,8 @@ def make(  # one argument an option
         print(made.to_json(), end="")
     else:
         show_plan(made)
+        if name == "cluster":
+            show_choice(made.decision)
 
 
 def parsed_goal(text: str, deadline: str | None, iteration_deadline: str | None, loss: float | None) -> Any:

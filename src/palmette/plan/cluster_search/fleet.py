@@ -1,0 +1,144 @@
+"""Devices as arrays: how long a cluster trains, and with how many watts (equations 2 to 7 of Gu et al.).
+
+In a cluster of two or more, device i takes a step in c_i = step_s · α · β seconds and draws p_i = power_w · α · β
+watts; alone, its factors are 1. A device that has built the model in b_i seconds takes steps from then on, so the time
+T of a cluster solves
+
+    Σ max(0, T − b_i) / c_i = steps                                                                            (4)
+
+The left side is convex in T: between two build times it is a line, and its slope grows with each device that joins. So
+T is the least of the times that follow from the first k devices by build time, for any k: the line of fewer devices
+lies below the sum, and that of more devices counts some of them negatively.
+
+Power is the sum over all members (5), also of one whose model is not built when the others are done: it was switched
+on. Energy is power times time (6), EDP is energy times time (7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palmette.spec.measurements import Measurements
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Indices = NDArray[np.intp]
+
+
+class Figures(NamedTuple):
+    """Seconds and watts of many clusters, or, as arrays without a dimension, of one."""
+
+    time_s: Floats
+    power_w: Floats
+
+    def at(self, row: int) -> Figures:
+        """Those of one of many."""
+        return point(self.time_s[row], self.power_w[row])
+
+
+def point(time_s: float, power_w: float) -> Figures:
+    """The figures of one cluster."""
+    return Figures(np.asarray(time_s), np.asarray(power_w))
+
+
+@dataclass(frozen=True, eq=False)
+class Fleet:
+    """All devices, in the order of the file: alone, and with their factors as members of a cluster."""
+
+    names: tuple[str, ...]
+    steps: float
+    build_s: Floats
+    lone_step_s: Floats
+    lone_power_w: Floats
+    rate: Floats
+    power_w: Floats
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def by_build(self) -> Indices:
+        """The devices by the time that they need to build the model; ties in the order of the file."""
+        return np.argsort(self.build_s, kind="stable")
+
+    @cached_property
+    def alone(self) -> Figures:
+        """Each device as a cluster of its own."""
+        return Figures(self.build_s + self.steps * self.lone_step_s, self.lone_power_w)
+
+    def figures(self, members: Mask) -> Figures:
+        """Time and power of a cluster of any size."""
+        if members.sum() == 1:
+            one = int(np.flatnonzero(members)[0])
+            return self.alone.at(one)
+        return point(self.cluster_time_s(members), self.power_w[members].sum())
+
+    def cluster_time_s(self, members: Mask) -> float:
+        """Seconds of a cluster whose members have their factors, also of a single one."""
+        order = self.by_build[members[self.by_build]]
+        rate, build_s = self.rate[order], self.build_s[order]
+        return float(((self.steps + np.cumsum(build_s * rate)) / np.cumsum(rate)).min())
+
+    def neighbours(self, members: Mask) -> Figures:
+        """For each device, the cluster without it if it is a member, else with it; infinite where nobody is left."""
+        many = int(members.sum())
+        signs = np.where(members, -1.0, 1.0)
+        power_w = self.power_w[members].sum() + signs * self.power_w
+        found = Figures(self._times_one_away(members, signs), np.maximum(power_w, 0.0))
+        if many == 1:
+            found.time_s[members] = found.power_w[members] = np.inf
+        elif many == 2:
+            first, second = np.flatnonzero(members)
+            for gone, left in ((first, second), (second, first)):
+                found.time_s[gone], found.power_w[gone] = self.alone.time_s[left], self.alone.power_w[left]
+        return found
+
+    def _times_one_away(self, members: Mask, signs: Floats) -> Floats:
+        """Newton's method on (4) for all devices at once.
+
+        The sum is convex, so a tangent's zero is never before the true one, and each further tangent brings it down to
+        there in finitely many steps.
+        """
+        order = self.by_build[members[self.by_build]]
+        joins_s = self.build_s[order]
+        rates = np.concatenate(([0.0], np.cumsum(self.rate[order])))
+        lost = np.concatenate(([0.0], np.cumsum(joins_s * self.rate[order])))
+
+        def tangent(time_s: Floats) -> Floats:
+            joined = np.searchsorted(joins_s, time_s)
+            own = np.where(self.build_s < time_s, signs * self.rate, 0.0)
+            slope = rates[joined] + own
+            with np.errstate(divide="ignore", invalid="ignore"):
+                zero = (self.steps + lost[joined] + own * self.build_s) / slope
+            return np.where(slope > 0, zero, np.inf)
+
+        found = tangent(np.full(len(self), self.cluster_time_s(members)))
+        while True:
+            lower = tangent(found)
+            if not (lower < found).any():
+                return found
+            found = np.minimum(found, lower)
+
+
+def fleet(measurements: Measurements) -> Fleet:
+    """The devices of a table of measurements."""
+    devices = measurements.devices.values()
+
+    def column(values: Sequence[float]) -> Floats:
+        return np.array(values, dtype=np.float64)
+
+    return Fleet(
+        names=tuple(measurements.devices),
+        steps=float(measurements.steps),
+        build_s=column([device.build_s for device in devices]),
+        lone_step_s=column([device.step_s for device in devices]),
+        lone_power_w=column([device.power_w for device in devices]),
+        rate=1 / column([device.step_s * device.time_alpha * device.time_beta for device in devices]),
+        power_w=column([device.power_w * device.power_alpha * device.power_beta for device in devices]),
+    )

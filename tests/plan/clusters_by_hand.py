@@ -1,0 +1,81 @@
+"""Clusters by brute force: every subset, its time by bisection, written apart from the code under test."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Any
+
+from palmette.spec.goal import parse_weights
+from palmette.spec.measurements import Measurements
+
+FACTORS = ("time_alpha", "time_beta", "power_alpha", "power_beta")
+VALUES = {
+    "time": lambda t, _: t,
+    "power": lambda _, p: p,
+    "energy": lambda t, p: p * t,
+    "edp": lambda t, p: p * t * t,
+}
+Figures = tuple[float, float]
+
+
+def figures(devices: list[dict[str, float]], steps: int) -> Figures:
+    """Seconds and watts of a cluster, by the letter of the format."""
+    if len(devices) == 1:
+        (one,) = devices
+        return one["build_s"] + steps * one["step_s"], one["power_w"]
+    builds = [each["build_s"] for each in devices]
+    pace = [each["step_s"] * each.get("time_alpha", 1) * each.get("time_beta", 1) for each in devices]
+    watts = sum(each["power_w"] * each.get("power_alpha", 1) * each.get("power_beta", 1) for each in devices)
+    low, high = 0.0, min(b + steps * c for b, c in zip(builds, pace, strict=True))
+    for _ in range(100):
+        middle = (low + high) / 2
+        taken = sum(max(0.0, middle - b) / c for b, c in zip(builds, pace, strict=True))
+        low, high = (middle, high) if taken < steps else (low, middle)
+    return high, watts
+
+
+def clusters(table: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], Figures]]:
+    """Every cluster with its figures, the fewest devices first, then in the order of the file."""
+    for many in range(1, len(table["devices"]) + 1):
+        for names in combinations(table["devices"], many):
+            yield names, figures([table["devices"][name] for name in names], table["steps"])
+
+
+def worth(goal: str, everyone: list[Figures]) -> list[float]:
+    """What the goal minimises, of each cluster; a weighted sum divides each quantity by its best."""
+    total = [0.0] * len(everyone)
+    weights = parse_weights(goal)
+    for name, weight in weights.items():
+        values = [VALUES[name](*each) for each in everyone]
+        unit = 1.0 if len(weights) == 1 else min(values) or 1.0
+        total = [
+            sum_ + (1.0 if len(weights) == 1 else weight) * value / unit
+            for sum_, value in zip(total, values, strict=True)
+        ]
+    return total
+
+
+def random_table(rng: random.Random, many: int) -> dict[str, Any]:
+    """Devices of all kinds: with and without build times, factors (also below 1) and watts."""
+    kind = rng.randrange(4)
+    devices: dict[str, dict[str, float]] = {}
+    for k in range(many):
+        devices[f"d{k}"] = {
+            "step_s": 10 ** rng.uniform(-2, 1),
+            "build_s": rng.choice([0.0, rng.uniform(0, 50), 10 ** rng.uniform(0, 2)]) if kind else 0.0,
+            "power_w": rng.choice([0.0, 5.0, 50.0]) if kind == 3 else 10 ** rng.uniform(0, 2),
+        }
+        if kind != 1:
+            devices[f"d{k}"] |= {name: rng.choice([1.0, rng.uniform(0.5, 3)]) for name in FACTORS}
+    return {
+        "format": "palmette.measurements/1",
+        "steps": rng.choice([1, 3, 50, 1000]),
+        "devices": devices,
+    }
+
+
+def document(table: dict[str, Any]) -> Measurements:
+    """The table as a document."""
+    return Measurements.model_validate(table)
