@@ -27,12 +27,16 @@ VARIANT_KEYS = ("classes", "size", "channels")
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A network as consecutive layers; ``input_shape`` is that of one sample, ``dtype`` its numbers' type."""
+    """A network as consecutive layers; ``input_shape`` is that of one sample, ``dtype`` its numbers' type.
+
+    ``module`` is what they were cut from, where that is known.
+    """
 
     name: str
     layers: tuple[Layer, ...]
     input_shape: tuple[int, ...]
     dtype: torch.dtype
+    module: nn.Module | None = None
 
     @property
     def output_shape(self) -> tuple[int, ...]:
@@ -79,7 +83,7 @@ def zoo_network(name: str, input_shape: Sequence[int] | None) -> Network:
     except (RuntimeError, MemoryError) as error:
         raise InputError(Fault("model", name, f"cannot be built: {reason(error)}")) from error
     shape = (channels, size, size)
-    return Network(name, cut(module, torch.empty(2, *shape, device="meta")), shape, torch.float32)
+    return Network(name, cut(module, torch.empty(2, *shape, device="meta")), shape, torch.float32, module)
 
 
 def variant(name: str) -> tuple[str, dict[str, int]]:
@@ -127,7 +131,22 @@ def own_network(name: str, input_shape: Sequence[int] | None) -> Network:
         raise InputError(Fault("model", name, "does not say what it takes; give its shape, e.g. --input-shape 3,32,32"))
     checked = checked_shape(shape)
     example = example_input(checked, input_dtype(name, module))
-    return Network(name, cut(module, example), checked, example.dtype)
+    return Network(name, cut(module, example), checked, example.dtype, module)
+
+
+def recut(network: Network, module: nn.Module) -> Network:
+    """The network with another module in its place, of the same structure but with other widths.
+
+    Raises:
+        InputError: it does not come apart into the same layers.
+    """
+    weights = next((w.dtype for w in module.parameters() if w.is_floating_point()), network.dtype)
+    example = example_input(network.input_shape, weights if network.dtype.is_floating_point else network.dtype)
+    layers = cut(module, example if ":" in network.name else example.to("meta"))
+    if [layer.name for layer in layers] != [layer.name for layer in network.layers]:
+        expected = f"it comes apart into {len(layers)} layers when it is made smaller"
+        raise InputError(Fault("model", network.name, f"{expected}; expected the {len(network.layers)} it has"))
+    return Network(network.name, layers, network.input_shape, network.dtype, module)
 
 
 def made(name: str) -> nn.Module:
