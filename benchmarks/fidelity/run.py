@@ -115,10 +115,11 @@ def measured(plan: Plan, profile: Profile, where: Cluster, testbed: str) -> dict
         running = start(plan, profile, where, request, Path(folder))
         outcome = running.run(lambda _: None, lambda _: None)
     assert outcome.iteration_s is not None
+    estimate_s = running.estimate_s(outcome)
     return {
         "measured_s": outcome.iteration_s,
-        "estimated_s": running.estimate_s,
-        "error": outcome.iteration_s / running.estimate_s - 1,
+        "estimated_s": estimate_s,
+        "error": outcome.iteration_s / estimate_s - 1,
         "dilation": outcome.dilation,
     }
 

@@ -71,7 +71,6 @@ class PalmetteTurns:
             options=Options(seed=lesson.seed, lr=lesson.lr),
         )
         self._running = start(plan, evaluator.profile, evaluator.cluster, request, Path(self._folder.name))
-        self.estimated_s = self._running.estimate_s
         self._thread = threading.Thread(target=self._run, name="palmette", daemon=True)
         self._thread.start()
         self._wait()
