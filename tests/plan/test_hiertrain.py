@@ -53,6 +53,19 @@ def test_memory_and_private_data_are_obeyed_at_the_least_cost(seed: int, what: d
         assert by_hand.decided(task)["iteration_s"] == pytest.approx(least, rel=1e-9)
 
 
+@pytest.mark.parametrize("strategy", ["hiertrain", "jointdnn+", "hybrid"])
+def test_memory_is_filled_to_the_last_byte(strategy: str) -> None:
+    """2 layers with 2 copies of 1000 B of weights each, and 4 samples with 2 × 500 B of activations: 8000 B."""
+
+    def planned(memory_bytes: float) -> pt.Plan:
+        alone = Cluster(nodes={"phone": node("device", samples=10, memory_bytes=memory_bytes)})
+        return pt.plan(strategy, profile=profile(phone=1.0), cluster=alone, batch=4)
+
+    assert planned(8000.0).phases
+    with pytest.raises(pt.Infeasible, match="does not fit the memory of phone"):
+        planned(7999.0)
+
+
 def test_of_more_than_three_nodes_the_best_three_are_chosen() -> None:
     for seed in range(3):
         task = a_task(seed, nodes=4, layers=2)

@@ -83,4 +83,4 @@ def decided(ranked: Iterable[Sequence[str]], task: Task, owner: str, codec: Code
             variables = {"iteration_s": iteration_s(nodes, task, owner, codec), "nodes": list(nodes)}
             return Decision((phase,), variables)
         refused = refused or faults[0]
-    raise Infeasible(f"no assignment may run; of the fastest: {refused}")
+    raise Infeasible(f"no assignment may run: {refused}")

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from palmette.cost.memory import STATE_COPIES
+from palmette.plan.room import room_bytes
 from palmette.plan.strategy import Task
 
 Path = tuple[int, ...]
-_ROUNDING = 1 - 1e-9  # sums added up in another order have to fit the memory as well
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class _Numbers:
     room: list[float]
 
 
-def chains(task: Task, owner: str, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def chains(task: Task, owner: str, names: list[str]) -> Iterator[tuple[str, ...]]:
     """Assignments of layers to nodes, best first; those beaten in time, updates and memory are left out.
 
     Private data stays with its owner. Ties go by the order of ``names``.
@@ -48,7 +48,7 @@ def chains(task: Task, owner: str, names: Sequence[str]) -> Iterator[tuple[str, 
         yield tuple(names[k] for k in path)
 
 
-def _numbers(task: Task, owner: str, names: Sequence[str]) -> _Numbers:
+def _numbers(task: Task, owner: str, names: list[str]) -> _Numbers:
     prices, batch, depth = task.evaluator, task.batch, len(task.profile.layers)
     sizes, copies = prices.sizes(), 2 + STATE_COPIES[task.optimizer]
     seconds = [prices.seconds(name) for name in names]
@@ -59,7 +59,6 @@ def _numbers(task: Task, owner: str, names: Sequence[str]) -> _Numbers:
         return 0.0 if a == b else prices.route(a, b).transfer_s(size_bytes)
 
     each = list(zip(seconds, shares, strict=True))
-    rooms = [task.cluster.nodes[name].memory_bytes for name in names]
 
     def computing(layer: int) -> list[float]:
         return [(s.forward_s(layer, layer, batch) + s.backward_s(layer, layer, batch)) / share for s, share in each]
@@ -72,7 +71,7 @@ def _numbers(task: Task, owner: str, names: Sequence[str]) -> _Numbers:
         ],
         update=[[s.update_s(i, i) / share for s, share in each] for i in layers],
         memory=[copies * sizes.weight_bytes([(i, i)]) + sizes.activation_bytes((i, i), batch) for i in layers],
-        room=[float("inf") if room is None else room * _ROUNDING for room in rooms],
+        room=room_bytes(task, names),
     )
 
 

@@ -10,6 +10,7 @@ chain may go back and forth; backward runs where forward ran. Both minimise the 
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -32,7 +33,9 @@ class JointDNN:
     def decide(self, task: Task) -> Decision:
         """Take the shortest path over layers."""
         owner = one_owner(task, self.name)
-        return decided(chains(task, owner, self._nodes(task, owner)), task, owner)
+        names = self._nodes(task, owner)
+        whole = [(name,) * len(task.profile.layers) for name in names]  # where no chain fits a memory, these say why
+        return decided(itertools.chain(chains(task, owner, names), whole), task, owner)
 
     def _nodes(self, task: Task, owner: str) -> list[str]:
         clouds = tier_nodes(task, owner, "cloud")

@@ -7,13 +7,13 @@ at the node's CPU limit.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palmette.cost.memory import STATE_COPIES
 from palmette.plan.owner import one_owner, usable_nodes
+from palmette.plan.room import room_bytes
 from palmette.plan.strategy import Task
 
 Floats = NDArray[np.float64]
@@ -85,11 +85,6 @@ def ground(task: Task) -> Ground:
         output_bytes=np.array(sizes.output_bytes),
         weight_bytes=np.array([sizes.weight_bytes([(1, m)]) for m in range(depth + 1)]),
         kept_bytes=np.array([sizes.activation_bytes((1, m), 1) for m in range(depth + 1)]),
-        memory_bytes=np.array([_memory(nodes[name].memory_bytes) for name in names]),
+        memory_bytes=np.array(room_bytes(task, names)),
         copies=2 + STATE_COPIES[task.optimizer],
     )
-
-
-def _memory(size_bytes: Any) -> float:
-    """What may be used: a hair less than there is, so that sums added up in another order fit as well."""
-    return float("inf") if size_bytes is None else size_bytes * (1 - 1e-9)
