@@ -21,6 +21,7 @@ from palmette.spec.document import Document
 from palmette.spec.files import load, validated, write_text
 from palmette.spec.measurements import Measurements
 from palmette.spec.plan import Plan
+from palmette.spec.problem import Problem
 from palmette.spec.profile import Profile
 from tests.spec.faulty import DATA, plain
 from tests.spec.mutilation import extremes, nonsense, spoilt, spoilt_bytes
@@ -31,6 +32,7 @@ FILES: dict[str, type[Document]] = {
     "profile.json": Profile,
     "plan.json": Plan,
     "measurements.json": Measurements,
+    "problem.json": Problem,
 }
 CONTENTS = {name: plain(name) for name in FILES}
 D = TypeVar("D", bound=Document)
@@ -128,3 +130,12 @@ def test_what_loads_is_decided_in_finite_numbers(data: st.DataObject) -> None:
     table = made(Measurements, data.draw(spoilt(CONTENTS["measurements.json"], extremes, most=4)))
     goal = data.draw(st.sampled_from(["time", "power", "energy", "edp", "time+power+energy+edp"]))
     assert finite(pt.plan("cluster", measurements=table, goal=goal).model_dump())
+
+
+@settings(quick, max_examples=60)
+@given(st.data())
+def test_what_loads_is_scheduled_in_finite_numbers_or_refused(data: st.DataObject) -> None:
+    problem = made(Problem, data.draw(spoilt(CONTENTS["problem.json"], extremes, most=4)))
+    strategy = data.draw(st.sampled_from(["pact", "pact-optimum", "static-learn", "one-switch"]))
+    with contextlib.suppress(InputError, pt.Infeasible):
+        assert finite(pt.plan(strategy, problem=problem).model_dump())

@@ -15,6 +15,7 @@ from palmette.spec.estimate import Estimate
 from palmette.spec.files import load, validated, write_text
 from palmette.spec.measurements import Measurements
 from palmette.spec.plan import Plan
+from palmette.spec.problem import Problem
 from palmette.spec.profile import Profile
 from palmette.spec.trace import Operation
 from tests.spec.faulty import DATA, plain
@@ -84,6 +85,7 @@ def test_an_operation(folder: Path, content: Any) -> None:
         (Profile, "profile.json"),
         (Plan, "plan.json"),
         (Measurements, "measurements.json"),
+        (Problem, "problem.json"),
     ],
 )
 def test_the_examples(kind: type[Document], name: str, folder: Path) -> None:

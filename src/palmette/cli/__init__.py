@@ -5,6 +5,7 @@
     options     options that several commands take
     show        tables for people
     choosing    a choice of devices for people
+    scheduling  a schedule of models and nodes for people
     checking    palmette check
 
 ``main`` turns every error into one line a fault on stderr and an exit code; nobody sees a traceback unless

@@ -14,10 +14,12 @@ from palmette.spec.document import Document
 from palmette.spec.files import read, validated
 from palmette.spec.measurements import Measurements
 from palmette.spec.plan import Plan
+from palmette.spec.problem import Problem
 from palmette.spec.profile import Profile
 
 FORMATS: dict[str, type[Document]] = {
     "palmette.measurements/1": Measurements,
+    "palmette.pact/1": Problem,
     "palmette.plan/1": Plan,
     "palmette.profile/1": Profile,
 }
@@ -50,6 +52,9 @@ def _described(document: Document, file: str) -> str:
     if isinstance(document, Measurements):
         of = f" of {document.model}" if document.model else ""
         return f"measurements{of}: {_many(document.devices, 'device')}"
+    if isinstance(document, Problem):
+        pairs = _many(document.run, "pair")
+        return f"a PACT problem: {pairs} of model and nodes, {_many(document.change, 'change')} between them"
     assert isinstance(document, Plan)
     given = document.inputs
     if given is not None and given.cluster is not None and given.profile is not None:

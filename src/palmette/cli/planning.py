@@ -139,6 +139,7 @@ def make(  # one argument an option
     """Make a plan and print it, or write it to a file."""
     import palmette as pt
     from palmette.cli.choosing import show_choice
+    from palmette.cli.scheduling import show_schedule
     from palmette.cli.show import show_plan
     from palmette.cost.memory import known_optimizer
     from palmette.plan import find
@@ -163,6 +164,8 @@ def make(  # one argument an option
         show_plan(made)
         if name == "cluster":
             show_choice(made.decision)
+        if "schedule" in made.decision:
+            show_schedule(made.decision)
 
 
 def parsed_goal(text: str, deadline: str | None, iteration_deadline: str | None, loss: float | None) -> Any:

@@ -10,6 +10,7 @@
     jalad     JALAD: an edge server and the cloud, 8-bit integers between them
     hiertrain HierTrain: three workers share the first layers; hiertrain_search finds the optimum
     cluster_choice  Gu et al.: which devices should train, by measurements of each; cluster_search finds them
+    pact      PACT, its optimum, StaticLearn, OneSwitch: schedules of models and nodes; pact_search finds them
     hybrid    any tree that the event clock finds best; hybrid_search looks for it
 
 A file of this folder that has ``STRATEGIES`` adds strategies; ``find`` and ``names`` look there.

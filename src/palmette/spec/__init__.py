@@ -6,6 +6,7 @@ files     reading and writing, without tracebacks
 cluster   nodes, links, sources, limits
 profile   layers and what they cost on each node
 tree      instances, what feeds them, and whether their layers join
+problem   PACT's models, sets of nodes, and what epochs and changes cost
 plan      phases of instance trees
 estimate  the evaluator's price
 trace     operations, predicted or real

@@ -52,7 +52,7 @@ class Wrong(NamedTuple):
 class Document(BaseModel):
     """A frozen, self-validating piece of a file."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, serialize_by_alias=True)
 
     written: ClassVar[Mapping[str, tuple[str, Dimension]]] = {}
 
@@ -98,10 +98,11 @@ class Document(BaseModel):
     def _unknown(cls, data: Mapping[Any, Any]) -> tuple[list[Wrong], set[str]]:
         """Fields that are not there, and those that were meant."""
         in_si = {field for field, _ in cls.written.values()}
-        known = [*cls.written, *(name for name in cls.model_fields if name not in in_si)]
+        fields = [field.alias or name for name, field in cls.model_fields.items()]
+        known = [*cls.written, *(name for name in fields if name not in in_si)]
         wrong: list[Wrong] = []
         meant = set()
-        for key in (key for key in data if key not in cls.model_fields):
+        for key in (key for key in data if key not in fields):
             guess = nearest(str(key), known)
             if guess is not None:
                 meant.add(guess)

@@ -1,0 +1,146 @@
+"""PACT and its rivals: which model to train on which nodes, epoch by epoch, for a loss by a deadline.
+
+Malandrino et al., "Matching DNN Compression and Cooperative Training with Resources and Data Availability", INFOCOM
+2023. A problem (``spec/problem``) lists what an epoch of each model on each set of nodes costs and should teach, and
+what it takes to change. PACT decides epoch after epoch with estimates and sees what really came of it; the optimum,
+StaticLearn and OneSwitch know what will happen (Section VI-B). ``pact_search`` has the parts.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from palmette.errors import Fault, Infeasible, InputError
+from palmette.plan.pact_search.moves import Moves, moves_of
+from palmette.plan.pact_search.online import decided
+from palmette.plan.pact_search.optimum import optimum, refuse_if_out_of_reach
+from palmette.plan.pact_search.play import played, schedule
+from palmette.plan.pact_search.rivals import Rivals
+from palmette.plan.strategy import Ask, Decision
+from palmette.spec.problem import Problem
+
+_MARGINS = (0.1, 0.15, 0.2, 0.3, 0.5, 0.9)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OnProblem(ABC):
+    default_goal: ClassVar[str] = "energy"
+    plans_epochs: ClassVar[bool] = True
+    needs_profile: ClassVar[bool] = False
+
+    problem: Problem = field(metadata={"help": "Models, nodes, costs and losses (JSON, palmette.pact/1)."})
+
+    def decide(self, task: Ask) -> Decision:
+        """Decide the schedule, and play it with the losses that really happen."""
+        problem = _asked(self.problem, task)
+        moves = moves_of(problem)
+        chosen = self._moves(problem, moves)
+        end = played(problem, moves, chosen)
+        variables = {
+            "schedule": schedule(moves, chosen),
+            "energy_j": end.energy_j,
+            "time_s": end.time_s,
+            "loss": end.loss,
+        }
+        return Decision((), variables, model=problem.start.model)
+
+    @abstractmethod
+    def _moves(self, problem: Problem, moves: Moves) -> list[int]:
+        """The moves of the schedule.
+
+        Raises:
+            Infeasible: no schedule of this strategy meets target and deadline.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pact(_OnProblem):
+    """PACT itself."""
+
+    name: ClassVar[str] = "pact"
+    summary: ClassVar[str] = "smaller models and other nodes while training goes on, planned anew every epoch"
+
+    risk: bool = field(default=True, metadata={"help": "Weigh risk and opportunity when choosing the next move."})
+
+    def _moves(self, problem: Problem, moves: Moves) -> list[int]:
+        chosen = decided(problem, moves, factors=self.risk)
+        end = played(problem, moves, chosen)
+        if not end.meets(problem):
+            refuse_if_out_of_reach(problem, moves)
+            raise Infeasible(
+                f"target_loss: {problem.target_loss:g}: pact misses it by its predictions; the loss that it reaches "
+                f"within {problem.deadline_s:g} s is {end.loss:.6g} (pact-optimum, which knows what happens, meets it)"
+            )
+        return chosen
+
+
+class PactOptimum(_OnProblem):
+    """The optimum in hindsight."""
+
+    name: ClassVar[str] = "pact-optimum"
+    summary: ClassVar[str] = "the cheapest schedule of models and nodes, knowing how the loss will fall"
+
+    def _moves(self, problem: Problem, moves: Moves) -> list[int]:
+        return optimum(problem, moves)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StaticLearn(_OnProblem):
+    """Equal parts."""
+
+    name: ClassVar[str] = "static-learn"
+    summary: ClassVar[str] = "every model lowers the loss by about the same, knowing how it will fall"
+
+    margin: float = field(default=0.05, metadata={"help": "How far each fall may be from their mean, as a fraction."})
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.margin < 1:
+            raise InputError(Fault("--margin", self.margin, "expected at least 0 and below 1"))
+
+    def _moves(self, problem: Problem, moves: Moves) -> list[int]:
+        chosen = Rivals(problem, moves).static_learn(self.margin)
+        if chosen is None:
+            refuse_if_out_of_reach(problem, moves)
+            wider = (margin for margin in _MARGINS if margin > self.margin)
+            met = next((m for m in wider if Rivals(problem, moves).static_learn(m) is not None), None)
+            closest = "nor with any other" if met is None else f"the closest that can be had is {met:g}"
+            raise Infeasible(
+                f"--margin: {self.margin:g}: no schedule of equal parts meets the target in time; {closest}"
+            )
+        return chosen
+
+
+class OneSwitch(_OnProblem):
+    """One change."""
+
+    name: ClassVar[str] = "one-switch"
+    summary: ClassVar[str] = "the cheapest schedule with exactly one change, knowing how the loss will fall"
+
+    def _moves(self, problem: Problem, moves: Moves) -> list[int]:
+        chosen = Rivals(problem, moves).one_switch()
+        if chosen is None:
+            refuse_if_out_of_reach(problem, moves)
+            raise Infeasible(
+                f"target_loss: {problem.target_loss:g}: one change does not suffice within {problem.deadline_s:g} s; "
+                "pact-optimum meets it with none or more"
+            )
+        return chosen
+
+
+STRATEGIES = (Pact, PactOptimum, StaticLearn, OneSwitch)
+
+
+def _asked(problem: Problem, task: Ask) -> Problem:
+    """The problem with the deadline and the loss that were asked for, where they were.
+
+    Raises:
+        InputError: the goal is something else than energy.
+    """
+    if task.goal.single != "energy":
+        raise InputError(
+            Fault("--goal", str(task.goal), "expected energy: that is what a schedule of models minimises")
+        )
+    wishes = {"deadline_s": task.goal.deadline_s, "target_loss": task.goal.loss}
+    return problem.model_copy(update={field: value for field, value in wishes.items() if value is not None})
