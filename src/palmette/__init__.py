@@ -18,6 +18,7 @@ The modules, in the order of the data:
     plan     strategies, one a file
     runtime  takes a finished plan and executes it
     testbed  this machine as a cluster
+    report   records in, a page out
     control  from a plan to a run
     cli      the command line
 
@@ -25,7 +26,7 @@ Importing palmette and planning do not import torch.
 """
 
 import palmette.plan  # noqa: F401  (first, so that the function of the same name below keeps its place)
-from palmette.api import estimate, load_cluster, load_plan, load_profile, plan, profile, run
+from palmette.api import compare, estimate, load_cluster, load_plan, load_profile, plan, profile, run
 from palmette.errors import Infeasible, InputError, PalmetteError, RunError
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "InputError",
     "PalmetteError",
     "RunError",
+    "compare",
     "estimate",
     "load_cluster",
     "load_plan",

@@ -11,6 +11,7 @@ from palmette.errors import Fault, InputError
 
 if TYPE_CHECKING:
     from palmette.cost.memory import Optimizer
+    from palmette.plan.comparison import Comparison
     from palmette.runtime.job import Outcome
     from palmette.spec.cluster import Cluster
     from palmette.spec.estimate import Estimate
@@ -88,21 +89,56 @@ def plan(
     """
     from palmette.plan.making import configured, make_plan
     from palmette.plan.strategy import Ask, Task
-    from palmette.spec.goal import Goal, parse_weights
 
     chosen = configured(strategy, options)
-    if not isinstance(goal, Goal):
-        goal = Goal(weights=parse_weights(goal or chosen.default_goal))
+    asked: dict[str, Any] = {"batch": _many(batch), "goal": _goal(goal or chosen.default_goal)}
+    asked |= {"optimizer": optimizer, "seed": seed}
+    if profile is not None and cluster is not None:
+        return make_plan(chosen, Task(profile=profile, cluster=cluster, **asked))
+    return make_plan(chosen, Ask(profile=profile, cluster=cluster, **asked))
+
+
+def compare(
+    *,
+    profile: Profile,
+    cluster: Cluster,
+    batch: int = 32,
+    goal: str | Goal = "time",
+    optimizer: Optimizer = "sgd",
+    seed: int = 0,
+    **options: Any,
+) -> Comparison:
+    """The plans of every strategy that applies, best first by the goal, and why the others have none.
+
+    Strategies plan in parallel, each in a process of its own. ``options`` go to every strategy that has them.
+
+    Raises:
+        InputError: the goal or the batch makes no sense.
+    """
+    from palmette.plan.comparison import compare as side_by_side
+    from palmette.plan.strategy import Task
+
+    task = Task(
+        profile=profile,
+        cluster=cluster,
+        batch=_many(batch),
+        goal=_goal(goal),
+        optimizer=optimizer,
+        seed=seed,
+    )
+    return side_by_side(task, options)
+
+
+def _goal(goal: str | Goal) -> Goal:
+    from palmette.spec.goal import Goal, parse_weights
+
+    return goal if isinstance(goal, Goal) else Goal(weights=parse_weights(goal))
+
+
+def _many(batch: int) -> int:
     if not 1 <= batch <= MOST_SAMPLES:
         raise InputError(Fault("--batch", batch, f"expected at least 1 and at most {MOST_SAMPLES}"))
-    if profile is not None and cluster is not None:
-        return make_plan(
-            chosen,
-            Task(profile=profile, cluster=cluster, batch=batch, goal=goal, optimizer=optimizer, seed=seed),
-        )
-    return make_plan(
-        chosen, Ask(profile=profile, cluster=cluster, batch=batch, goal=goal, optimizer=optimizer, seed=seed)
-    )
+    return batch
 
 
 def estimate(

@@ -97,6 +97,7 @@ def test_compare_lists_the_best_first_and_says_why_one_is_left_out(world: World)
 def test_compare_obeys_its_goal(world: World) -> None:
     rows = world.json("compare", *world.inputs, "--goal", "energy")["strategies"]
     joules = [row["estimate"]["iteration_j"] for row in rows if "skipped" not in row]
+    assert len(joules) >= 3
     assert joules == sorted(joules)
 
 

@@ -1,12 +1,11 @@
-"""Scores of goals, and plans in their order."""
+"""Scores of goals."""
 
 from __future__ import annotations
 
 import pytest
 
-import palmette as pt
-from palmette.plan.choice import ranked, score
-from tests.plan.worlds import goal, profile, three_tiers
+from palmette.plan.choice import score
+from tests.plan.worlds import goal
 
 COSTS = [(1.0, 9.0), (2.0, 4.0), (4.0, 1.0)]  # (seconds, joules)
 
@@ -29,15 +28,3 @@ def test_scores(wanted: str, scores: list[float]) -> None:
 
 def test_a_quantity_that_costs_nothing_is_not_divided_by() -> None:
     assert score([(0.0, 1.0), (1.0, 1.0)], goal("time+energy")) == [1.0, 2.0]
-
-
-def test_plans_come_best_first() -> None:
-    plans = [
-        pt.plan(name, profile=profile(), cluster=three_tiers(), batch=10)
-        for name in ("all-device", "all-edge", "all-cloud")
-    ]
-    for wanted in ("time", "energy", "power", "edp", "0.3*time+0.7*energy"):
-        order = ranked(plans, goal(wanted))
-        scores = score([(plan.estimate.iteration_s, plan.estimate.iteration_j) for plan in order], goal(wanted))
-        assert scores == sorted(scores)
-        assert {plan.strategy for plan in order} == {plan.strategy for plan in plans}

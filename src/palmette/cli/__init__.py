@@ -6,6 +6,8 @@
     show        tables for people
     choosing    a choice of devices for people
     scheduling  a schedule of models and nodes for people
+    comparing   palmette compare
+    reporting   palmette report
     checking    palmette check
 
 ``main`` turns every error into one line a fault on stderr and an exit code; nobody sees a traceback unless

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
 from palmette.cli import options as opt
 from palmette.cli.planning import Strategies, parsed_goal
-from palmette.errors import Infeasible, InputError, PalmetteError
+from palmette.errors import InputError
 
 app = typer.Typer(
     name="palmette",
@@ -201,7 +201,11 @@ def compare(
     cluster: opt.ClusterFile,
     batch: opt.Batch = 32,
     goal: opt.GoalText = "time",
+    deadline: opt.Deadline = None,
     iteration_deadline: opt.IterationDeadline = None,
+    loss: opt.Loss = None,
+    optimizer: opt.OptimizerName = "sgd",
+    seed: opt.Seed = 0,
     json_: opt.Json = False,
 ) -> None:
     """Price the plans of every strategy that applies, best first.
@@ -209,38 +213,43 @@ def compare(
     Example: palmette compare --profile profile.json --cluster cluster.yaml --goal energy
     """
     import palmette as pt
-    from palmette.cli.show import show_comparison
-    from palmette.plan import strategies
-    from palmette.plan.choice import ranked
+    from palmette.cli.comparing import comparison_json, none_applies, show_comparison
+    from palmette.cost.memory import known_optimizer
 
-    known_profile, known_cluster = pt.load_profile(profile), pt.load_cluster(cluster)
-    wanted = parsed_goal(goal or "time", None, iteration_deadline, None)
-    plans, skipped = [], {}
-    for name in strategies():
-        try:
-            plans.append(pt.plan(name, profile=known_profile, cluster=known_cluster, batch=batch, goal=wanted))
-        except PalmetteError as error:
-            skipped[name] = error
-    if not plans:
+    found = pt.compare(
+        profile=pt.load_profile(profile),
+        cluster=pt.load_cluster(cluster),
+        batch=batch,
+        goal=parsed_goal(goal or "time", deadline, iteration_deadline, loss),
+        optimizer=known_optimizer(optimizer),
+        seed=seed,
+    )
+    if not found.plans:
         with opt.naming(cluster, "nodes"):
-            _none_applies({name: error for name, error in skipped.items() if strategies()[name].needs_profile})
-    plans = ranked(plans, wanted)
+            none_applies(found.skipped)
     if json_:
-        rows: list[dict[str, Any]] = [
-            made.model_dump(mode="json", include={"strategy", "estimate", "decision", "plan_s"}) for made in plans
-        ]
-        rows += [{"strategy": name, "skipped": str(reason)} for name, reason in skipped.items()]
-        _print_json({"strategies": rows})
+        _print_json(comparison_json(found))
     else:
-        show_comparison(plans, {name: str(reason) for name, reason in skipped.items()})
+        show_comparison(found)
 
 
-def _none_applies(skipped: dict[str, PalmetteError]) -> NoReturn:
-    """Refuse a comparison of nothing: a goal that none can meet, else what is wrong with the input."""
-    if any(isinstance(error, Infeasible) for error in skipped.values()):
-        raise Infeasible("\n".join(f"{name}: {error}" for name, error in skipped.items()))
-    faults = [fault for error in skipped.values() if isinstance(error, InputError) for fault in error.faults]
-    raise InputError({str(fault): fault for fault in faults}.values())
+@app.command()
+def report(
+    paths: Annotated[list[Path], typer.Argument(help="Plan files and folders of runs.", metavar="RUN_OR_PLAN...")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The page (HTML).")] = Path("report.html"),
+    profile: opt.AnyProfileFile = None,
+    cluster: opt.AnyClusterFile = None,
+    rivals: Annotated[
+        bool, typer.Option("--rivals/--no-rivals", help="Plan with every strategy, for time and for energy.")
+    ] = True,
+) -> None:
+    """One page, whole and offline: the tree, an iteration, loss, energy, and all strategies.
+
+    Example: palmette report run plan.json -o report.html
+    """
+    from palmette.cli.reporting import make_report
+
+    make_report(paths, output, profile, cluster, rivals)
 
 
 @app.command()

@@ -16,12 +16,14 @@ from palmette.spec.measurements import Measurements
 from palmette.spec.plan import Plan
 from palmette.spec.problem import Problem
 from palmette.spec.profile import Profile
+from palmette.spec.run import RunRecord
 
 FORMATS: dict[str, type[Document]] = {
     "palmette.measurements/1": Measurements,
     "palmette.pact/1": Problem,
     "palmette.plan/1": Plan,
     "palmette.profile/1": Profile,
+    "palmette.run/1": RunRecord,
 }
 
 
@@ -55,6 +57,9 @@ def _described(document: Document, file: str) -> str:
     if isinstance(document, Problem):
         pairs = _many(document.run, "pair")
         return f"a PACT problem: {pairs} of model and nodes, {_many(document.change, 'change')} between them"
+    if isinstance(document, RunRecord):
+        went = f"a run of {_many(range(document.iterations), 'iteration')}: {document.ended}"
+        return f"{went}; {_described(document.plan, file)}"
     assert isinstance(document, Plan)
     given = document.inputs
     if given is not None and given.cluster is not None and given.profile is not None:

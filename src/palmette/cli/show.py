@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -39,6 +37,11 @@ def energy(joules: float | None) -> str:
     return (
         f"{joules / 1000:.3g} kJ" if joules >= 1000 else f"{joules:.3g} J" if joules >= 1 else f"{joules * 1000:.3g} mJ"
     )
+
+
+def joule_seconds(product: float | None) -> str:
+    """Energy times time as people read it."""
+    return "–" if product is None else f"{product:.3g} J·s"
 
 
 def size(many_bytes: float) -> str:
@@ -118,31 +121,3 @@ def show_timeline(estimate: Estimate) -> None:
         carried = f"{operation.bytes:.0f}" if operation.bytes else ""
         table.add_row(operation.node, operation.instance, operation.op, start, end, carried)
     console().print(table)
-
-
-def show_comparison(plans: Sequence[Plan], skipped: dict[str, str]) -> None:
-    """Print plans beside one another, best first, and why the others were left out."""
-    table = Table("strategy", box=None, pad_edge=False)
-    for heading in ("iteration", "energy", "energy × time", "epoch"):
-        table.add_column(heading, justify="right")
-    table.add_column("nodes")
-    table.add_column("planned in", justify="right")
-    for plan in plans:
-        estimate = plan.estimate
-        assert estimate is not None, "make_plan prices every plan"
-        joules = estimate.iteration_j
-        product = "–" if joules is None else f"{joules * estimate.iteration_s:.3g} J·s"
-        nodes = ", ".join(dict.fromkeys(i.node for phase in plan.phases for i in phase.instances))
-        table.add_row(
-            plan.strategy,
-            time(estimate.iteration_s),
-            energy(joules),
-            product,
-            time(estimate.epoch_s),
-            nodes,
-            time(plan.plan_s),
-        )
-    out = console()
-    out.print(table)
-    for name, reason in skipped.items():
-        out.print(f"{name} does not apply: {reason.splitlines()[0]}", style="dim")

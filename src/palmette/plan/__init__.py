@@ -2,6 +2,8 @@
 
     strategy  the Protocol, the task it is given, what it decides
     making    from a decision to a plan: checked, priced, timed
+    parallel  jobs side by side, each in a process of its own
+    comparison every strategy's plan, best first
     choice    the best of several candidates for a goal
     owner     the one node that owns the data, and the nodes that it can reach
     whole     all-device, all-edge, all-cloud: the whole network on one node

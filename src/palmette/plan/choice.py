@@ -49,17 +49,6 @@ def best(phases: Iterable[Phase], task: Task) -> Candidate:
     return in_time[scores.index(min(scores))]
 
 
-def ranked(plans: Sequence[Plan], goal: Goal) -> list[Plan]:
-    """Plans, best first by the goal, as far as their energies are known."""
-    costs = []
-    for plan in plans:
-        assert plan.estimate is not None, "make_plan prices every plan"
-        joules = plan.estimate.iteration_j
-        costs.append((plan.estimate.iteration_s, math.inf if joules is None else joules))
-    scores = score(costs, goal)
-    return [plans[k] for k in sorted(range(len(plans)), key=scores.__getitem__)]
-
-
 def score(costs: Sequence[tuple[float, float]], goal: Goal) -> list[float]:
     """What the goal minimises, for each (time_s, energy_j); a weighted sum divides quantities by their best."""
     totals = [0.0] * len(costs)

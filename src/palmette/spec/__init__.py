@@ -8,6 +8,7 @@ profile   layers and what they cost on each node
 tree      instances, what feeds them, and whether their layers join
 problem   PACT's models, sets of nodes, and what epochs and changes cost
 plan      phases of instance trees
+run       what a run leaves behind
 estimate  the evaluator's price
 trace     operations, predicted or real
 goal      what to minimise, under which deadline and loss

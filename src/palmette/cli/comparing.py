@@ -1,0 +1,85 @@
+"""``palmette compare``: every strategy that applies, best first, and why the others do not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from rich.table import Table
+
+from palmette.cli.show import console, energy, joule_seconds, time
+from palmette.errors import Infeasible, InputError, PalmetteError
+from palmette.plan.comparison import Comparison
+from palmette.spec.plan import Plan
+
+
+def none_applies(skipped: Mapping[str, PalmetteError]) -> NoReturn:
+    """Refuse a comparison of nothing: a goal that none can meet, else what is wrong with the input."""
+    told = {name: error for name, error in skipped.items() if not _lacks_a_table(error)}
+    if any(isinstance(error, Infeasible) for error in told.values()):
+        raise Infeasible("\n".join(f"{name}: {error}" for name, error in told.items()))
+    faults = [fault for error in told.values() if isinstance(error, InputError) for fault in error.faults]
+    raise InputError({str(fault): fault for fault in faults}.values())
+
+
+def _lacks_a_table(error: PalmetteError) -> bool:
+    """Whether a strategy was left out for want of a file of its own, which says nothing about the others."""
+    return isinstance(error, InputError) and all(fault.value == "missing" for fault in error.faults)
+
+
+def comparison_json(found: Comparison) -> dict[str, Any]:
+    """The comparison as FORMATS has it."""
+    rows: list[dict[str, Any]] = [
+        plan.model_dump(mode="json", include={"strategy", "estimate", "decision", "plan_s"})
+        | {"nodes": nodes_of(plan), "edp_js": _product(plan)}
+        for plan in found.plans
+    ]
+    rows += [{"strategy": name, "skipped": str(reason)} for name, reason in found.skipped.items()]
+    return {"strategies": rows}
+
+
+def show_comparison(found: Comparison) -> None:
+    """Print plans beside one another, best first, and why the others were left out."""
+    table = Table("strategy", box=None, pad_edge=False)
+    for heading in ("iteration", "energy", "energy × time", "total time", "total energy"):
+        table.add_column(heading, justify="right")
+    table.add_column("nodes")
+    table.add_column("planned in", justify="right")
+    for plan in found.plans:
+        estimate = plan.estimate
+        assert estimate is not None, "only plans with a price are compared"
+        table.add_row(
+            plan.strategy,
+            time(estimate.iteration_s),
+            energy(estimate.iteration_j),
+            joule_seconds(_product(plan)),
+            *_total(plan),
+            ", ".join(nodes_of(plan)),
+            time(plan.plan_s),
+        )
+    out = console()
+    out.print(table)
+    if any(plan.estimate is not None and plan.estimate.total_s is None for plan in found.plans):
+        out.print("total: of one epoch where the strategy does not decide how many", style="dim")
+    for name, reason in found.skipped.items():
+        out.print(f"{name} does not apply: {str(reason).splitlines()[0]}", style="dim", soft_wrap=True)
+
+
+def _total(plan: Plan) -> tuple[str, str]:
+    """Time and energy of the whole training, or of an epoch where nobody says how many there are."""
+    estimate = plan.estimate
+    assert estimate is not None, "only plans with a price are compared"
+    if estimate.total_s is not None:
+        return time(estimate.total_s), energy(estimate.total_j)
+    return f"{time(estimate.epoch_s)}/epoch", "–" if estimate.epoch_j is None else f"{energy(estimate.epoch_j)}/epoch"
+
+
+def _product(plan: Plan) -> float | None:
+    """Joule-seconds of an iteration."""
+    estimate = plan.estimate
+    return None if estimate is None or estimate.iteration_j is None else estimate.iteration_j * estimate.iteration_s
+
+
+def nodes_of(plan: Plan) -> list[str]:
+    """The nodes that compute, in the order of the plan."""
+    return list(dict.fromkeys(instance.node for phase in plan.phases for instance in phase.instances))

@@ -1,0 +1,77 @@
+"""Every strategy's plan for one task, priced by the one evaluator, best first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any
+
+from palmette.errors import Infeasible, PalmetteError
+from palmette.plan import find, strategies
+from palmette.plan.choice import score
+from palmette.plan.making import configured, make_plan
+from palmette.plan.parallel import side_by_side
+from palmette.plan.strategy import Task
+from palmette.spec.goal import Goal
+from palmette.spec.plan import Inputs, Plan
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Plans, best first by the goal, and why the other strategies have none."""
+
+    plans: list[Plan]
+    skipped: dict[str, PalmetteError]
+
+
+def compare(task: Task, options: Mapping[str, Any] | None = None, names: Iterable[str] | None = None) -> Comparison:
+    """The plans of all strategies that compare with others, or of those in ``names``, made in parallel.
+
+    ``options`` are handed to every strategy that has an option of that name.
+    """
+    chosen = list(names) if names is not None else [name for name, kind in strategies().items() if not composed(kind)]
+    jobs: list[Callable[[], Plan]] = [partial(_planned, name, task, options or {}) for name in chosen]
+    plans, skipped = [], {}
+    for name, (plan, error) in zip(chosen, side_by_side(jobs), strict=True):
+        if plan is not None:
+            plans.append(plan.model_copy(update={"inputs": Inputs(cluster=task.cluster, profile=task.profile)}))
+        else:
+            assert error is not None, "a job without a result says why"
+            skipped[name] = error
+    return Comparison(ranked(plans, task.goal), skipped)
+
+
+def composed(kind: Any) -> bool:
+    """Whether a strategy is made of the others, as auto is: comparing it with them says nothing."""
+    return getattr(kind, "composed", False)
+
+
+def ranked(plans: Sequence[Plan], goal: Goal) -> list[Plan]:
+    """Plans, best first by the goal, as far as their energies are known; equals in their given order.
+
+    The whole training counts where the goal is about it, else one iteration.
+    """
+    scores = score([cost(plan, goal) for plan in plans], goal)
+    return [plans[k] for k in sorted(range(len(plans)), key=lambda k: (math.isnan(scores[k]), scores[k]))]
+
+
+def cost(plan: Plan, goal: Goal) -> tuple[float, float]:
+    """Seconds and joules that the goal is about; infinite where they are not known."""
+    estimate = plan.estimate
+    assert estimate is not None, "only plans with a price are compared"
+    if goal.deadline_s is None and goal.loss is None:
+        time_s, energy_j = estimate.iteration_s, estimate.iteration_j
+    else:
+        time_s, energy_j = estimate.total_s or math.inf, estimate.total_j
+    return time_s, math.inf if energy_j is None else energy_j
+
+
+def _planned(name: str, task: Task, options: Mapping[str, Any]) -> Plan:
+    """One strategy's plan, without the inputs, which whoever asked for it has."""
+    own = {field.name for field in fields(find(name))}  # type: ignore[arg-type]
+    made = make_plan(configured(name, {key: value for key, value in options.items() if key in own}), task)
+    if made.estimate is None:
+        raise Infeasible(f"{name}: its decision names no instances that could be priced")
+    return made.model_copy(update={"inputs": None})

@@ -1,0 +1,83 @@
+"""Jobs side by side, each in a process of its own: one that fails or dies leaves the others alone.
+
+Planning is pure Python, so threads would take turns. A process is forked: it starts at once with all that is known
+here, and needs to send back nothing but its result.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from multiprocessing import connection, get_context
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from palmette.errors import Fault, Infeasible, InputError, PalmetteError, RunError, one_line
+
+T = TypeVar("T")
+_FORK = get_context("fork")
+
+
+class Finished(NamedTuple, Generic[T]):
+    """What became of a job: its result, or why there is none."""
+
+    result: T | None
+    error: PalmetteError | None
+
+
+def side_by_side(jobs: Sequence[Callable[[], T]]) -> list[Finished[T]]:
+    """What became of each job, in their order; at most as many run at a time as there are cores."""
+    waiting, done = list(enumerate(jobs)), {}
+    running: dict[connection.Connection, tuple[int, Any]] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < len(os.sched_getaffinity(0)):
+                number, job = waiting.pop(0)
+                running.update([_started(number, job)])
+            for end in connection.wait(list(running)):
+                number, process = running.pop(end)  # type: ignore[call-overload]
+                done[number] = _received(end, process)
+    finally:
+        for _, process in running.values():
+            process.kill()
+    return [done[number] for number in range(len(jobs))]
+
+
+def _started(number: int, job: Callable[[], Any]) -> tuple[connection.Connection, tuple[int, Any]]:
+    ours, theirs = _FORK.Pipe(duplex=False)
+    process = _FORK.Process(target=_work, args=(job, theirs), daemon=True)
+    process.start()
+    theirs.close()
+    return ours, (number, process)
+
+
+def _work(job: Callable[[], Any], end: connection.Connection) -> None:
+    """Do a job and send what became of it; errors travel as what they are made from."""
+    try:
+        end.send((job(), None))
+    except InputError as error:
+        faults = [(fault.field, str(fault.value), fault.expected, fault.file) for fault in error.faults]
+        end.send((None, ("input", faults)))
+    except Infeasible as error:
+        end.send((None, ("infeasible", str(error))))
+    except KeyboardInterrupt:
+        os._exit(130)  # whoever started it was interrupted too, and says so
+    except Exception as error:  # noqa: BLE001 -- a strategy with a bug must not keep the others from planning
+        text = str(error) if isinstance(error, PalmetteError) else f"{type(error).__name__}: {error}"
+        end.send((None, ("failed", one_line(text))))
+
+
+def _received(end: Any, process: Any) -> Finished[Any]:
+    try:
+        result, error = end.recv()
+    except EOFError:
+        process.join()
+        result, error = None, ("failed", f"its process died with exit code {process.exitcode}")
+    process.join()
+    end.close()
+    return Finished(result, None if error is None else _error(*error))
+
+
+def _error(kind: str, content: Any) -> PalmetteError:
+    if kind == "input":
+        return InputError(Fault(*parts) for parts in content)
+    return Infeasible(content) if kind == "infeasible" else RunError(f"it failed: {content}")

@@ -1,0 +1,176 @@
+// The cluster, tier by tier, with its links; on it the instance tree, its layers from left to right.
+const TIERS = ["cloud", "edge", "device"];
+const tierOf = (cluster, name) => (cluster && cluster.nodes[name] ? cluster.nodes[name].tier : "unknown");
+const tierColour = (tier) => (TIERS.includes(tier) ? `var(--${tier})` : "var(--faint)");
+const tierFill = (tier) => (TIERS.includes(tier) ? `var(--${tier}-fill)` : "var(--hover)");
+const MOST_LANES = 24;
+
+// Nodes in the order of the picture: cloud on top, then edge, then devices; those without a part last to go.
+function lanesOf(entry, phase) {
+  const used = new Set([...phase.sources.map((s) => s.node), ...phase.instances.map((i) => i.node), ...(phase.server ? [phase.server] : [])]);
+  const all = entry.cluster ? Object.keys(entry.cluster.nodes) : [...used];
+  const order = (name) => TIERS.indexOf(tierOf(entry.cluster, name));
+  const wanted = [...all.filter((name) => used.has(name)), ...all.filter((name) => !used.has(name))].slice(0, MOST_LANES);
+  return { names: wanted.sort((a, b) => order(a) - order(b) || all.indexOf(a) - all.indexOf(b)), left: all.length - wanted.length };
+}
+
+// Instances of a node that hold the same layers stand below one another.
+function packed(instances) {
+  const rows = [];
+  for (const each of [...instances].sort((a, b) => a.layers[0] - b.layers[0])) {
+    const row = rows.find((taken) => taken.every((other) => other.layers[1] < each.layers[0]));
+    if (row) row.push(each);
+    else rows.push([each]);
+  }
+  return rows;
+}
+
+function drawTree(entry, phase, width) {
+  const narrow = width < 620;
+  const { names, left } = lanesOf(entry, phase);
+  const depth = Math.max(...phase.instances.map((i) => i.layers[1]));
+  const boxWide = narrow ? 92 : 148, gutter = narrow ? 10 : 34, feedWide = narrow ? 52 : 78;
+  const start = gutter + boxWide + feedWide, end = width - (narrow ? 34 : 62), cell = (end - start) / depth;
+  const barHigh = 26, rowHigh = 38, gap = narrow ? 34 : 40;
+  const lane = {};
+  let y = 40;
+  for (const name of names) {
+    const rows = packed(phase.instances.filter((i) => i.node === name));
+    const high = Math.max(1, rows.length) * rowHigh;
+    lane[name] = { top: y, high, mid: y + high / 2, rows };
+    y += high + gap;
+  }
+  const height = y - gap + 18;
+  const drawn = chart("chart-tree", "The cluster with its links, and the tree of instances laid on it.", width, height);
+  drawLayers(drawn, entry, depth, start, cell, height);
+  drawLinks(drawn, entry, names, lane, gutter, boxWide, narrow);
+  const at = {};
+  for (const name of names) {
+    const { top, mid, high, rows } = lane[name];
+    drawn.append(svg("line", { class: "axis", x1: gutter + boxWide, x2: end, y1: mid, y2: mid, "stroke-width": 2 }));
+    drawNode(drawn, entry, phase, name, gutter, mid, boxWide, Math.min(high, 46));
+    rows.forEach((row, k) => row.forEach((i) => {
+      const box = { x: start + (i.layers[0] - 1) * cell + 3, y: top + k * rowHigh + (rowHigh - barHigh) / 2, wide: (i.layers[1] - i.layers[0] + 1) * cell - 6 };
+      at[i.id] = { ...box, mid: box.y + barHigh / 2, right: box.x + box.wide, instance: i };
+    }));
+  }
+  drawReplicas(drawn, phase, at, start, cell);
+  drawFlows(drawn, phase, at, lane, gutter + boxWide + 16);
+  for (const place of Object.values(at)) drawInstance(drawn, entry, place, barHigh, depth);
+  if (left) drawn.append(svg("text", { class: "small", x: gutter, y: height - 2 }, `and ${plural(left, "node")} without a place in this picture`));
+  return drawn;
+}
+
+function drawLayers(drawn, entry, depth, start, cell, height) {
+  const every = Math.max(1, Math.ceil(26 / cell));
+  for (let k = 1; k <= depth; k += 1) {
+    const x = start + (k - 0.5) * cell;
+    const name = entry.layers[k - 1] || `layer ${k}`;
+    const text = cell >= 46 ? fit(name, cell - 4, 11.5) : (k - 1) % every === 0 ? String(k) : "";
+    if (text) drawn.append(svg("text", { class: "small", x, y: 16, "text-anchor": "middle" }, text));
+    if (k > 1 && cell > 8) drawn.append(svg("line", { class: "grid", x1: x - cell / 2, x2: x - cell / 2, y1: 26, y2: height - 16, "stroke-dasharray": "2 5" }));
+  }
+}
+
+function drawLinks(drawn, entry, names, lane, gutter, boxWide, narrow) {
+  const links = (entry.cluster ? entry.cluster.links : []).filter((link) => link.between.every((name) => lane[name]));
+  const labelled = links.length <= 8;
+  let level = 0;
+  for (const link of links) {
+    const [a, b] = [...link.between].sort((p, q) => lane[p].mid - lane[q].mid);
+    const near = Math.abs(names.indexOf(a) - names.indexOf(b)) === 1;
+    const x = gutter + (narrow ? 22 : 34);
+    const y1 = lane[a].mid, y2 = lane[b].mid;
+    const bend = gutter - (narrow ? 4 : 8) - 4 * (level % 5);
+    if (!near) level += 1;
+    const path = near ? `M${x} ${y1}V${y2}` : `M${gutter} ${y1}C${bend - 14} ${y1} ${bend - 14} ${y2} ${gutter} ${y2}`;
+    const text = `${rate(link.bandwidth_bps)}`;
+    const lines = () => [`${link.between[0]} – ${link.between[1]}`, `${text}${link.duplex === "half" ? ", half duplex" : ""}`,
+      ...(link.latency_s ? [`latency ${seconds(link.latency_s)}`] : []),
+      ...(link.energy_j_per_bit ? [`${digits(link.energy_j_per_bit * 1e9)} nJ/bit`] : [])];
+    drawn.append(svg("path", { d: path, fill: "none", stroke: "var(--faint)", "stroke-width": 2 }),
+      mark(svg("path", { d: path, fill: "none", stroke: "transparent", "stroke-width": 16, class: "link" }), lines));
+    if (labelled && near) drawn.append(svg("text", { class: "small", x: x + 8, y: (y1 + y2) / 2 + 4 }, text));
+  }
+}
+
+function drawNode(drawn, entry, phase, name, x, mid, wide, high) {
+  const tier = tierOf(entry.cluster, name), known = entry.cluster ? entry.cluster.nodes[name] : null;
+  const idle = !phase.instances.some((i) => i.node === name) && !phase.sources.some((s) => s.node === name) && phase.server !== name;
+  const lines = () => [`${name}: ${tier}`, ...(known ? nodeFacts(known) : []), ...(idle ? ["takes no part in this plan"] : [])];
+  const box = svg("rect", { x, y: mid - high / 2, width: wide, height: high, rx: 9, fill: tierFill(tier), stroke: tierColour(tier), "stroke-width": 1.5, class: "node" });
+  const group = svg("g", { opacity: idle ? 0.55 : 1 }, mark(box, lines),
+    svg("text", { class: "bold", x: x + wide / 2, y: mid - 2, "text-anchor": "middle", "pointer-events": "none" }, fit(name, wide - 12)),
+    svg("text", { class: "small", x: x + wide / 2, y: mid + 14, "text-anchor": "middle", "pointer-events": "none" }, tier));
+  drawn.append(group);
+}
+
+function nodeFacts(node) {
+  const facts = [];
+  if (node.hardware) facts.push(node.hardware);
+  if (node.memory_bytes) facts.push(`memory ${bytes(node.memory_bytes)}`);
+  if (node.idle_w !== null) facts.push(`${digits(node.idle_w)} W idle, ${digits(node.busy_w)} W busy`);
+  if (node.cpu_share < 1) facts.push(`may use ${Math.round(node.cpu_share * 100)}% of its CPU`);
+  if (node.samples) facts.push(`owns ${node.samples.toLocaleString("en")} samples${node.private ? ", private" : ""}`);
+  return facts;
+}
+
+function drawReplicas(drawn, phase, at, start, cell) {
+  if (phase.sync === "async") return;
+  const places = Object.values(at);
+  for (let k = 0; k < places.length; k += 1) {
+    for (let other = k + 1; other < places.length; other += 1) {
+      const [a, b] = [places[k].instance, places[other].instance];
+      const first = Math.max(a.layers[0], b.layers[0]), last = Math.min(a.layers[1], b.layers[1]);
+      if (first > last || a.node === b.node) continue;
+      const between = places.some((p) => p !== places[k] && p !== places[other] && p.instance.layers[0] <= last && p.instance.layers[1] >= first
+        && (p.mid - places[k].mid) * (p.mid - places[other].mid) < 0);
+      if (between) continue;
+      const x = start + ((first - 1 + last) / 2) * cell + ((k + other) % 3) * 5;
+      drawn.append(svg("path", { d: `M${x} ${places[k].mid}V${places[other].mid}`, stroke: "var(--bark)", "stroke-width": 2, "stroke-dasharray": "1 5", "stroke-linecap": "round" }));
+    }
+  }
+}
+
+function drawFlows(drawn, phase, at, lane, feedX) {
+  const curve = (x1, y1, x2, y2) => {
+    const bend = Math.max(14, Math.min(46, Math.abs(x2 - x1) / 2));
+    return `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`;
+  };
+  for (const i of phase.instances) {
+    if (i.into && at[i.into] && at[i.id]) {
+      const a = at[i.id], b = at[i.into];
+      drawn.append(svg("path", { d: curve(a.right, a.mid, b.x, b.mid), fill: "none", stroke: "var(--soft)", "stroke-width": i.codec === "none" ? 2 : 2.5, "stroke-dasharray": i.codec === "none" ? null : "7 4" }));
+    }
+  }
+  phase.sources.forEach((source) => {
+    const place = at[source.into], home = lane[source.node];
+    if (!place || !home) return;
+    const lines = () => [`${plural(source.samples, "sample")} an iteration`, `from ${source.node} into ${source.into}`,
+      ...(source.epoch_samples ? [`${source.epoch_samples.toLocaleString("en")} an epoch`] : [])];
+    drawn.append(svg("path", { d: curve(feedX, home.mid, place.x, place.mid), fill: "none", stroke: "var(--device)", "stroke-width": 2 }),
+      mark(svg("circle", { cx: feedX, cy: home.mid, r: 6, fill: "var(--device)", class: "source" }), lines));
+    const text = String(source.samples);
+    const x = place.x - 7, y = place.mid - 6;
+    drawn.append(svg("text", { class: "small", x, y, "text-anchor": "end" }, text));
+  });
+}
+
+function drawInstance(drawn, entry, place, high, depth) {
+  const i = place.instance, tier = tierOf(entry.cluster, i.node);
+  const [first, last] = i.layers;
+  const names = first === last ? entry.layers[first - 1] || `layer ${first}` : `${entry.layers[first - 1] || first} – ${entry.layers[last - 1] || last}`;
+  const lines = () => [`${i.id} on ${i.node}`, `layers ${first} to ${last}: ${names}`, `${plural(i.samples, "sample")} an iteration`,
+    ...(i.cpu_share < 1 ? [`${Math.round(i.cpu_share * 100)}% of the CPU`] : []),
+    i.into ? `into ${i.into}${i.codec === "none" ? "" : `, sent as ${i.codec}`}` : "computes the loss"];
+  const wide = Math.max(place.wide, 3);
+  drawn.append(mark(svg("rect", { x: place.x, y: place.y, width: wide, height: high, rx: Math.min(7, wide / 2), fill: tierFill(tier), stroke: tierColour(tier), "stroke-width": 1.5, class: "instance" }), lines));
+  const text = [`${i.id} · ${i.samples}`, String(i.samples)].find((each) => measure(each) < wide - 6);
+  if (text) drawn.append(svg("text", { x: place.x + wide / 2, y: place.mid + 4.5, "text-anchor": "middle", "pointer-events": "none" }, text));
+  if (!i.into && last === depth) {
+    const x = place.right + 17;
+    drawn.append(svg("path", { d: `M${place.right} ${place.mid}H${x - 9}`, stroke: "var(--bark)", "stroke-width": 2 }),
+      svg("circle", { cx: x, cy: place.mid, r: 9, fill: "var(--bark)" }),
+      svg("text", { x, y: place.mid + 4, "text-anchor": "middle", "font-size": 11, "pointer-events": "none", style: "fill:var(--paper)" }, "L"));
+  }
+}

@@ -1,0 +1,87 @@
+"""What a report is about: plans, and runs with the plan that each carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from palmette.errors import Fault, InputError
+from palmette.spec.cluster import Cluster
+from palmette.spec.files import read, validated
+from palmette.spec.plan import Plan
+from palmette.spec.profile import Profile
+from palmette.spec.run import RunRecord
+from palmette.zoo.equip import equipped
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A plan, what it was made for as far as that is known, and the run that carried it out, if one did."""
+
+    name: str
+    file: str
+    plan: Plan
+    profile: Profile | None
+    cluster: Cluster | None
+    run: RunRecord | None = None
+    folder: Path | None = None
+
+
+def read_entries(paths: Sequence[Path], profile: Profile | None = None, cluster: Cluster | None = None) -> list[Entry]:
+    """The plans and runs at these paths, each under a name of its own; ``profile`` and ``cluster`` override theirs.
+
+    Raises:
+        InputError: one is neither a plan nor a run; holds every fault of all of them.
+    """
+    found, wrong = [], []
+    for path in paths:
+        try:
+            found.append(read_entry(path, profile, cluster))
+        except InputError as error:
+            wrong += error.faults
+    if wrong:
+        raise InputError(wrong)
+    return _named_apart(found)
+
+
+def read_entry(path: Path, profile: Profile | None = None, cluster: Cluster | None = None) -> Entry:
+    """The plan or run at a path: a plan's file, a run's folder, or the ``run.json`` in it.
+
+    Raises:
+        InputError: it is neither; holds every fault.
+    """
+    file = path / "run.json" if path.is_dir() else path
+    if path.is_dir() and not file.exists():
+        raise InputError(Fault("", "run.json", "is not there; expected the folder of a run", str(path)))
+    data = read(file)
+    kind = data.get("format")
+    if kind == "palmette.run/1":
+        run, folder = validated(RunRecord, data, str(file)), file.parent
+        entry = Entry(folder.resolve().name or "run", str(file), run.plan, profile, cluster, run, folder)
+    elif kind == "palmette.plan/1":
+        entry = Entry(file.stem, str(file), validated(Plan, data, str(file)), profile, cluster)
+    else:
+        expected = "expected palmette.plan/1 or palmette.run/1"
+        raise InputError(Fault("format", "missing" if kind is None else kind, expected, str(file)))
+    return _with_inputs(entry)
+
+
+def _with_inputs(entry: Entry) -> Entry:
+    """The entry with what its plan carries where nothing was given."""
+    inputs, cluster = entry.plan.inputs, entry.cluster
+    if inputs is None:
+        return entry
+    if cluster is None and inputs.cluster is not None:
+        cluster = equipped(inputs.cluster, f"{entry.file}: inputs.cluster")
+    return replace(entry, profile=entry.profile or inputs.profile, cluster=cluster)
+
+
+def _named_apart(entries: list[Entry]) -> list[Entry]:
+    """The entries, of which those with the same name get a number."""
+    seen: dict[str, int] = {}
+    named = []
+    for entry in entries:
+        seen[entry.name] = many = seen.get(entry.name, 0) + 1
+        named.append(entry if many == 1 else replace(entry, name=f"{entry.name} ({many})"))
+    return named

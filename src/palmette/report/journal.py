@@ -1,0 +1,119 @@
+"""Lines that a run appends to its files while it goes on: metrics and trace, read as far as they are whole."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from palmette.errors import Fault, InputError
+
+OPS = frozenset({"receive", "forward", "send", "backward", "average", "update"})
+
+
+class Metric(NamedTuple):
+    """A line of the metrics: the loss of an iteration, or of held-out data where there is an accuracy."""
+
+    iteration: int
+    loss: float | None
+    accuracy: float | None
+    wall_s: float | None
+    iteration_s: float | None
+
+
+class Done(NamedTuple):
+    """A line of the trace: an operation that was done."""
+
+    iteration: int
+    node: str
+    instance: str
+    op: str
+    start_s: float
+    end_s: float
+    size_bytes: float
+
+
+def metrics(path: Path) -> Iterator[Metric]:
+    """The metrics of a run, none where there is no file yet.
+
+    Raises:
+        InputError: a line cannot be read.
+    """
+    for where, line in _lines(path):
+        yield Metric(
+            _count(line, "iteration", where),
+            _number(line, "loss", where, needed=False),
+            _number(line, "accuracy", where, needed=False),
+            _number(line, "wall_s", where, needed=False),
+            _number(line, "iteration_s", where, needed=False),
+        )
+
+
+def trace(path: Path) -> Iterator[Done]:
+    """The operations of a run, none where there is no file yet.
+
+    Raises:
+        InputError: a line cannot be read.
+    """
+    for where, line in _lines(path):
+        op = line.get("op")
+        if op not in OPS:
+            raise InputError(Fault("op", op, f"expected one of {', '.join(sorted(OPS))}", where))
+        start_s, end_s = _number(line, "start_s", where), _number(line, "end_s", where)
+        assert start_s is not None
+        assert end_s is not None
+        if end_s < start_s:
+            raise InputError(Fault("end_s", end_s, f"expected at least start_s, {start_s}", where))
+        size = _number(line, "bytes", where, needed=False) or 0.0
+        node, instance = _text(line, "node", where), _text(line, "instance", where)
+        yield Done(_count(line, "iteration", where), node, instance, op, start_s, end_s, size)
+
+
+def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Whole lines with their place; the last one may still be in the making, and waits for its end."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if line.endswith("\n") and not line.isspace():
+                    where = f"{path}: line {number}"
+                    yield where, _mapping(line, where)
+    except FileNotFoundError:
+        return
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise InputError(Fault("", "the file", f"cannot be read: {reason}", str(path))) from None
+
+
+def _mapping(line: str, where: str) -> dict[str, Any]:
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError):
+        data = None
+    if not isinstance(data, dict):
+        raise InputError(Fault("", line.strip(), "expected a JSON mapping", where))
+    return data
+
+
+def _number(line: dict[str, Any], field: str, where: str, *, needed: bool = True) -> float | None:
+    value = line.get(field)
+    if value is None and not needed:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise InputError(Fault(field, "missing" if value is None else value, "expected a finite number", where))
+    return float(value)
+
+
+def _count(line: dict[str, Any], field: str, where: str) -> int:
+    value = line.get(field)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InputError(Fault(field, "missing" if value is None else value, "expected 0 or more", where))
+    return value
+
+
+def _text(line: dict[str, Any], field: str, where: str) -> str:
+    value = line.get(field)
+    if not isinstance(value, str):
+        raise InputError(Fault(field, "missing" if value is None else value, "expected a name", where))
+    return value

@@ -1,0 +1,50 @@
+"""One HTML page that stands alone: style, script and data are in it, and it loads nothing from anywhere."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from functools import cache
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from palmette.report.priced import Record
+
+SCRIPTS = ("base.js", "tree.js", "timeline.js", "lines.js", "energy.js", "front.js", "now.js", "main.js")
+
+
+def page(title: str, lead: str, view: Record, *, live: bool = False) -> str:
+    """The page of a view, as the text of an HTML file; a live one asks its own server for news."""
+    script = "(() => {\n" + "\n".join(map(_asset, SCRIPTS)) + "})();"
+    parts = {
+        "policy": _policy(script, live),
+        "title": escape(title),
+        "lead": escape(lead),
+        "style": _asset("page.css"),
+        "data": embedded(view),
+        "script": script,
+    }
+    return re.sub(r"@(\w+)@", lambda match: parts[match[1]], _asset("page.html"))
+
+
+def embedded(data: Any) -> str:
+    """Data as JSON that may stand inside a script element: no ``<`` can end it."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for char in "<>&\u2028\u2029":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text
+
+
+def _policy(script: str, live: bool) -> str:
+    """What the page may do: run this very script, and nothing from elsewhere."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    connect = "; connect-src 'self'" if live else ""
+    return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'{connect}"
+
+
+@cache
+def _asset(name: str) -> str:
+    return files(__package__).joinpath("assets", name).read_text(encoding="utf-8")

@@ -1,0 +1,125 @@
+"""A plan as its page shows it: the tree, what the evaluator says of it, and where its joules go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from palmette.cost.check import check
+from palmette.cost.estimate import DECLARED, evaluator, summary
+from palmette.cost.evaluate import Evaluator, NodePrice
+from palmette.cost.operations import samples_by_instance
+from palmette.errors import Fault, InputError
+from palmette.report.entry import Entry
+from palmette.spec.cluster import Cluster
+from palmette.spec.estimate import Estimate
+from palmette.spec.plan import Phase
+
+Record = dict[str, Any]
+MOST_OPERATIONS = 3000
+
+
+def plan_view(entry: Entry) -> Record:
+    """What the page needs to know of a plan.
+
+    Raises:
+        InputError: the plan cannot be carried out on its cluster; says everything that stands against it.
+    """
+    plan = entry.plan
+    why = plan.decision.get("why")
+    return {
+        "name": entry.name,
+        "kind": "plan" if entry.run is None else "run",
+        "strategy": plan.strategy,
+        "model": plan.model,
+        "batch": plan.batch,
+        "why": why if isinstance(why, str) else None,
+        "layers": [layer.name for layer in entry.profile.layers] if entry.profile else [],
+        "cluster": None if entry.cluster is None else cluster_view(entry.cluster),
+        "phases": [_phase_view(phase) for phase in plan.phases],
+        "run": None,
+        **_price_view(entry),
+    }
+
+
+def cluster_view(cluster: Cluster) -> Record:
+    """Nodes and links."""
+    nodes = {
+        name: {
+            "tier": node.tier,
+            "hardware": node.hardware,
+            "memory_bytes": node.memory_bytes,
+            "idle_w": node.power.idle_w if node.power else None,
+            "busy_w": node.power.busy_w if node.power else None,
+            "cpu_share": node.limits.cpu_share,
+            "samples": node.source.samples if node.source else None,
+            "private": node.source.private if node.source else False,
+        }
+        for name, node in cluster.nodes.items()
+    }
+    return {"nodes": nodes, "links": [link.model_dump(mode="json") for link in cluster.links]}
+
+
+def _phase_view(phase: Phase) -> Record:
+    samples = samples_by_instance(phase)
+    return {
+        "sync": phase.sync,
+        "server": phase.meeting_node if phase.sync != "step" else None,
+        "pruning": phase.pruning,
+        "sources": [s.model_dump(include={"node", "samples", "epoch_samples", "into"}) for s in phase.sources],
+        "instances": [
+            i.model_dump(include={"id", "layers", "node", "cpu_share", "into", "codec"}) | {"samples": many}
+            for i, many in zip(phase.instances, samples, strict=True)
+        ],
+    }
+
+
+def prices_of(entry: Entry) -> Evaluator | None:
+    """The evaluator of an entry's plan; None where profile, cluster or tree are not known.
+
+    Raises:
+        InputError: the plan cannot be carried out on its cluster; says everything that stands against it.
+    """
+    if entry.profile is None or entry.cluster is None or not entry.plan.phases:
+        return None
+    prices = evaluator(entry.profile, entry.cluster)
+    wrong = check(entry.plan, prices)
+    if wrong:
+        raise InputError(Fault(fault.field, fault.value, fault.expected, entry.file) for fault in wrong)
+    return prices
+
+
+def _price_view(entry: Entry) -> Record:
+    prices = prices_of(entry)
+    if prices is None:
+        return {"estimate": _figures(entry.plan.estimate), "timeline": None, "energy": None}
+    estimate = summary(entry.plan, prices, timeline=True)
+    timeline = [
+        [done.node, done.instance, done.op, done.start_s, done.end_s, done.bytes]
+        for done in (estimate.timeline or ())[:MOST_OPERATIONS]
+    ]
+    price = prices.price(entry.plan.phases[0])
+    return {
+        "estimate": _figures(estimate),
+        "timeline": timeline,
+        "energy": energy_view(price.nodes, price.iteration_s, prices, DECLARED),
+    }
+
+
+def _figures(estimate: Estimate | None) -> Record | None:
+    wanted = {"iteration_s", "iteration_j", "epoch_s", "epoch_j", "epochs", "total_s", "total_j"}
+    return None if estimate is None else estimate.model_dump(include=wanted)
+
+
+def energy_view(nodes: dict[str, NodePrice], time_s: float, prices: Evaluator, source: str) -> Record | None:
+    """Joules of each node: idling, computing above that, and what it sends; None where a power is not known."""
+    parts: Record = {}
+    for name, price in nodes.items():
+        power = prices.cluster.nodes[name].power
+        if power is None:
+            return None
+        parts[name] = {
+            "idle_j": power.idle_w * time_s,
+            "computing_j": (power.busy_w - power.idle_w) * price.effort_s,
+            "links_j": price.sending_j,
+        }
+    return {"nodes": parts, "source": source}

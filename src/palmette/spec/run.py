@@ -1,0 +1,26 @@
+"""What a run leaves behind in ``run.json``: the plan it carried out, and what came of it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from palmette.spec.document import Amount, OpenDocument, Positive
+from palmette.spec.plan import Plan
+
+
+class RunRecord(OpenDocument):
+    """A run; times are those of the emulated clock. ``ended`` is ``done``, ``running``, or why it stopped."""
+
+    format: Literal["palmette.run/1"] = "palmette.run/1"
+    plan: Plan
+    ended: str = "running"
+    iterations: Annotated[int, Field(strict=True, ge=0)] = 0
+    iteration_s: Amount | None = None
+    estimate_s: Amount | None = None
+    energy_j: Amount | None = None
+    energy_source: str | None = None
+    accuracy: Amount | None = None
+    dilation: Positive = 1.0
+    testbed: str = "none"

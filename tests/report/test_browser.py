@@ -1,0 +1,191 @@
+"""The page in a real browser: every chart with its data, pointing, toggling, keys, themes, a phone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from palmette.report.entry import read_entries
+from palmette.report.making import report
+from tests.report.browsing import Opened, browser, opened
+from tests.report.folders import plan_file, run_folder, tree
+from tests.report.test_page import NASTY
+
+pytestmark = pytest.mark.browser
+CHARTS = ("tree", "timeline", "loss-time", "loss-energy", "energy", "front")
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with browser() as launched:
+        yield launched
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("report")
+    paths = [
+        run_folder(folder / "as planned", tree(), stretch=1.0),
+        run_folder(folder / "slower", tree(), stretch=1.3),
+        plan_file(folder / "a plan.json", tree()),
+    ]
+    file = folder / "report.html"
+    file.write_text(report(read_entries(paths)), encoding="utf-8")
+    return file.as_uri()
+
+
+@pytest.fixture
+def shown(chromium: Any, address: str) -> Iterator[Opened]:
+    with opened(chromium, address) as page:
+        yield page
+        assert page.complaints == []
+        assert page.requests == [address]  # nothing but the page itself
+
+
+def test_every_chart_is_there_with_its_data(shown: Opened) -> None:
+    for name in CHARTS:
+        assert shown.many(f"#chart-{name}") == 1, name
+    assert shown.many("#chart-tree .instance") == 3
+    assert shown.many("#chart-tree .node") == 3
+    assert shown.many("#chart-tree .link") == 2
+    assert shown.many("#chart-tree .source") == 2
+    predicted, measured = (shown.many(f"#chart-timeline .op.{track}") for track in ("predicted", "measured"))
+    assert predicted == measured > 10
+    assert shown.many("#chart-loss-time .line") == shown.many("#chart-loss-energy .line") == 2
+    assert shown.page.locator("#chart-loss-time .line").first.get_attribute("data-points") == "5"
+    assert shown.many("#chart-energy .part") >= 6
+    assert shown.many("#chart-front .point") >= 8
+    assert shown.many("#chart-front .front") == 1
+    assert shown.many("#strategies tbody tr") >= 5
+    assert shown.many("#entries tbody tr") == 3
+    assert "modelled" in shown.page.locator("#energy-source").inner_text()
+
+
+def test_it_is_interactive_within_a_second(shown: Opened) -> None:
+    ready = shown.page.evaluate("performance.getEntriesByType('navigation')[0].domInteractive")
+    assert ready < 1000
+
+
+@pytest.mark.parametrize(
+    ("selector", "told"),
+    [
+        ("#chart-tree .instance", "whole on cloud"),
+        ("#chart-tree .node", "cloud: cloud"),
+        ("#chart-timeline .op.measured.backward", "backward of"),
+        ("#chart-loss-time .dot", "loss"),
+        ("#chart-energy .part", "idle"),
+        ("#chart-front .point", "planned for"),
+    ],
+)
+def test_pointing_at_a_part_says_what_it_is(shown: Opened, selector: str, told: str) -> None:
+    part = shown.page.locator(selector).first
+    part.scroll_into_view_if_needed()
+    part.hover(force=True)
+    assert told in shown.tip()
+    shown.page.mouse.move(2, 2)
+    shown.page.wait_for_function("document.getElementById('tip').style.visibility === 'hidden'")
+
+
+@pytest.mark.parametrize(
+    ("button", "selector"),
+    [
+        ("kind-forward", "#chart-timeline .op.forward"),
+        ("track-predicted", "#chart-timeline .op.predicted"),
+        ("run-slower", "#chart-loss-time .line[data-run=slower]"),
+        ("part-idle_j", "#chart-energy .part.idle_j"),
+        ("strategy-all-cloud", "#chart-front .point[data-strategy=all-cloud]"),
+    ],
+)
+def test_toggles_take_away_and_bring_back(shown: Opened, button: str, selector: str) -> None:
+    before = shown.many(selector)
+    toggle = f'[data-toggle="{button}"]'
+    assert before > 0
+    shown.page.click(toggle)
+    assert shown.many(selector) == 0
+    assert shown.page.get_attribute(toggle, "aria-pressed") == "false"
+    shown.page.click(toggle)
+    assert shown.many(selector) == before
+
+
+def test_another_entry_can_be_chosen(shown: Opened) -> None:
+    assert "as planned" in shown.page.inner_text("#summary")
+    shown.page.click("#entry-1")
+    assert "+30.0%" in shown.page.inner_text("#summary")
+    shown.page.click("#entry-2")
+    assert shown.many("#chart-timeline .op.measured") == 0
+
+
+def test_zooming_widens_the_timeline(shown: Opened) -> None:
+    width = float(shown.page.get_attribute("#chart-timeline", "width") or 0)
+    shown.page.click("[aria-label='Show less time, larger']")
+    assert float(shown.page.get_attribute("#chart-timeline", "width") or 0) > 1.8 * width - 200
+
+
+def test_a_keyboard_reaches_every_control_in_order_and_walks_through_charts(shown: Opened) -> None:
+    page = shown.page
+    reached = []
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.id || document.activeElement.dataset.toggle || ''"))
+    charts = list(dict.fromkeys(name for name in reached if name.startswith("chart-")))
+    assert charts == [f"chart-{name}" for name in CHARTS]
+    assert "log" in reached
+    page.focus("#chart-tree")
+    page.keyboard.press("ArrowRight")
+    first = page.inner_text("#said")
+    page.keyboard.press("ArrowRight")
+    assert first
+    assert page.inner_text("#said") not in ("", first)
+    assert shown.tip()
+    outline = page.evaluate("getComputedStyle(document.querySelector('#chart-tree')).outlineStyle")
+    assert outline == "solid"
+
+
+def test_focus_stays_on_a_toggle_that_was_pressed_by_key(shown: Opened) -> None:
+    shown.page.focus('[data-toggle="kind-forward"]')
+    shown.page.keyboard.press("Enter")
+    assert shown.page.evaluate("document.activeElement.dataset.toggle") == "kind-forward"
+
+
+@pytest.mark.parametrize("width", [360, 390, 768])
+def test_a_phone_needs_no_sideways_scrolling(chromium: Any, address: str, width: int) -> None:
+    with opened(chromium, address, width=width) as page:
+        assert page.page.evaluate("document.documentElement.scrollWidth") == width
+        assert all(page.many(f"#chart-{name}") for name in CHARTS)
+        assert page.complaints == []
+
+
+def test_dark_is_dark(chromium: Any, address: str) -> None:
+    colours = []
+    for dark in (False, True):
+        with opened(chromium, address, dark=dark) as page:
+            colours.append(page.page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    light, night = (sum(map(int, colour[4:-1].split(","))) for colour in colours)
+    assert light > 600
+    assert night < 150
+
+
+def test_names_of_files_run_nothing(chromium: Any, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    plan = plan_file(tmp_path / "<img src=x onerror=alert(1)>.json", tree(names=NASTY))
+    file.write_text(report(read_entries([plan]), with_rivals=False), encoding="utf-8")
+    with opened(chromium, file.as_uri()) as page:
+        assert page.complaints == []
+        assert page.many("img") == 0
+        assert page.many("#chart-tree .instance") == 3
+
+
+def test_plans_without_inputs_or_trees_have_a_page_too(chromium: Any, tmp_path: Path) -> None:
+    bare = tree().model_copy(update={"inputs": None, "estimate": None})
+    tables = bare.model_copy(update={"phases": (), "decision": {"energy_j": 1.0}})
+    paths = [plan_file(tmp_path / "bare.json", bare), plan_file(tmp_path / "tables.json", tables)]
+    file = tmp_path / "page.html"
+    file.write_text(report(read_entries(paths)), encoding="utf-8")
+    with opened(chromium, file.as_uri()) as page:
+        assert page.many("#chart-tree .instance") == 3
+        page.page.click("#entry-1")
+        assert "tables alone" in page.page.inner_text("#tree")
+        assert page.complaints == []

@@ -1,0 +1,57 @@
+"""All strategies in one picture: which of them nothing beats, against a look at every pair."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from palmette.report.entry import read_entries
+from palmette.report.front import front_view
+from palmette.report.making import entry_view
+from tests.plan.worlds import node, three_tiers
+from tests.report.folders import plan_file, run_folder, tree
+
+
+def test_the_front_is_what_no_other_beats(tmp_path: Path) -> None:
+    entries = read_entries([plan_file(tmp_path / "p.json", tree())])
+    front = front_view(entries, [entry_view(entry) for entry in entries])
+    assert front is not None
+    rows = front["rows"]
+    for row in rows:
+        better = [
+            other
+            for other in rows
+            if other["time_s"] <= row["time_s"]
+            and other["energy_j"] <= row["energy_j"]
+            and (other["time_s"], other["energy_j"]) != (row["time_s"], row["energy_j"])
+        ]
+        assert row["front"] == (not better)
+    assert {row["strategy"] for row in rows} >= {"all-device", "all-edge", "all-cloud", "hybrid"}
+
+
+def test_own_plans_and_runs_are_points_too(tmp_path: Path) -> None:
+    entries = read_entries([plan_file(tmp_path / "p.json", tree()), run_folder(tmp_path / "run", tree(), stretch=2.0)])
+    views = [entry_view(entry) for entry in entries]
+    front = front_view(entries, views)
+    assert front is not None
+    assert front["worlds"] == ["tiny, batch 12"]
+    own = [point for point in front["points"] if point["given"]]
+    assert [(point["given"], point["measured"]) for point in own] == [("p", False), ("run", False), ("run", True)]
+    assert own[2]["time_s"] == pytest.approx(2 * own[1]["time_s"])
+
+
+def test_without_energies_there_are_rows_but_no_points(tmp_path: Path) -> None:
+    nodes = {name: node(tier, power=None) for name, tier in (("server", "edge"), ("cloud", "cloud"))}
+    cluster = three_tiers(**nodes, phone=node("device", samples=1000, power=None))
+    entries = read_entries([plan_file(tmp_path / "p.json", tree(cluster))])
+    front = front_view(entries, [entry_view(entry) for entry in entries])
+    assert front is not None
+    assert front["points"] == []
+    assert front["rows"]
+    assert not any(row["front"] for row in front["rows"])
+
+
+def test_without_inputs_there_is_no_front(tmp_path: Path) -> None:
+    entries = read_entries([plan_file(tmp_path / "p.json", tree().model_copy(update={"inputs": None}))])
+    assert front_view(entries, [entry_view(entry) for entry in entries]) is None
