@@ -147,3 +147,17 @@ def test_names_are_printed_as_they_stand(world: World) -> None:
     done = world.palmette("plan", "all-edge", *world.inputs)
     assert (done.code, done.err) == (0, "")
     assert f"all: layers 1–2 on {odd}" in done.out
+
+
+def test_compare_hands_tables_to_the_strategies_that_take_them(world: World) -> None:
+    devices = {name: {"step_s": 0.1, "build_s": 1.0, "power_w": 5.0} for name in ("phone", "server")}
+    table = {"format": "palmette.measurements/1", "steps": 100, "devices": devices}
+    file = world.write("m.json", json.dumps(table))
+    rows = world.json("compare", *world.inputs, "--measurements", file)["strategies"]
+    (row,) = [row for row in rows if row["strategy"] == "cluster"]
+    assert "missing" not in row.get("skipped", "")
+
+
+def test_compare_refuses_a_table_that_cannot_be_read(world: World) -> None:
+    (line,) = world.refused("compare", *world.inputs, "--measurements", world.folder / "none.json")
+    assert "none.json: the file: cannot be read" in line

@@ -206,6 +206,9 @@ def compare(
     loss: opt.Loss = None,
     optimizer: opt.OptimizerName = "sgd",
     seed: opt.Seed = 0,
+    measurements: opt.Measurements = None,
+    learning: opt.Learning = None,
+    problem: opt.Problem = None,
     json_: opt.Json = False,
 ) -> None:
     """Price the plans of every strategy that applies, best first.
@@ -214,6 +217,7 @@ def compare(
     """
     import palmette as pt
     from palmette.cli.comparing import comparison_json, none_applies, show_comparison
+    from palmette.cli.planning import tables
     from palmette.cost.memory import known_optimizer
 
     found = pt.compare(
@@ -223,6 +227,7 @@ def compare(
         goal=parsed_goal(goal or "time", deadline, iteration_deadline, loss),
         optimizer=known_optimizer(optimizer),
         seed=seed,
+        **tables(measurements=measurements, learning=learning, problem=problem),
     )
     if not found.plans:
         with opt.naming(cluster, "nodes"):

@@ -31,6 +31,13 @@ AnyClusterFile = Annotated[
 AnyProfileFile = Annotated[
     Path | None, typer.Option("--profile", help="The profile, instead of the one the plan carries.", show_default=False)
 ]
+Measurements = Annotated[
+    Path | None, typer.Option("--measurements", help="A table for cluster (JSON).", show_default=False)
+]
+Learning = Annotated[
+    Path | None, typer.Option("--learning", help="A learning curve for RightTrain (JSON).", show_default=False)
+]
+Problem = Annotated[Path | None, typer.Option("--problem", help="A table for PACT (JSON).", show_default=False)]
 Batch = Annotated[int, typer.Option("--batch", help="Samples of one iteration.")]
 GoalText = Annotated[
     str | None,

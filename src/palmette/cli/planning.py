@@ -120,6 +120,26 @@ def loaded(kind: Any, own: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def tables(**files: Path | None) -> dict[str, Any]:
+    """Documents that several strategies may take, by the name of the option; those that were not given are left out.
+
+    Raises:
+        InputError: a file cannot be read, or no strategy takes it.
+    """
+    from palmette.errors import Fault
+    from palmette.plan import strategies
+
+    found: dict[str, Any] = {}
+    for name, file in files.items():
+        if file is None:
+            continue
+        kind = next((kind for kind in strategies().values() if _document(get_type_hints(kind).get(name))), None)
+        if kind is None:
+            raise InputError(Fault(f"--{name}", str(file), "no strategy takes it"))
+        found |= loaded(kind, {name: file})
+    return found
+
+
 def make(  # one argument an option
     name: str,
     own: dict[str, Any],
