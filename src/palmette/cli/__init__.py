@@ -9,6 +9,7 @@
     comparing   palmette compare
     reporting   palmette report
     checking    palmette check
+    keys        palmette keys
 
 ``main`` turns every error into one line a fault on stderr and an exit code; nobody sees a traceback unless
 PALMETTE_DEBUG is set.

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from palmette.cli import options as opt
+from palmette.cli.keys import keys as _keys
 from palmette.cli.planning import Strategies, parsed_goal
 from palmette.errors import InputError
 
@@ -32,6 +33,7 @@ app.add_typer(
 
 _reproduce = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="A paper's figures, beside what it claims.")
 app.add_typer(_reproduce, name="reproduce")
+app.add_typer(_keys, name="keys")
 
 
 def _version(wanted: bool) -> None:
@@ -150,6 +152,15 @@ def run(
     dilation: Annotated[
         float | None, typer.Option("--dilation", min=1, help="Stretch emulated time; chosen if not given.")
     ] = None,
+    transport: Annotated[
+        str, typer.Option("--transport", help="gloo on a network that you trust, tls on one that you do not.")
+    ] = "gloo",
+    keys: Annotated[
+        Path | None, typer.Option("--keys", help="Keys for tls, by palmette keys; made for the run if not given.")
+    ] = None,
+    hub: Annotated[
+        str | None, typer.Option("--hub", help="The node that all others reach over tls; chosen if not given.")
+    ] = None,
     init: Annotated[Path | None, typer.Option("--init", help="Start from these weights (safetensors).")] = None,
     freeze: Annotated[
         list[str] | None, typer.Option("--freeze", help="Weights that stay as they are, such as 'conv1.*'.")
@@ -188,6 +199,9 @@ def run(
         epochs=epochs,
         testbed=testbed,
         dilation=dilation,
+        transport=transport,
+        keys=None if keys is None else str(keys),
+        hub=hub,
         input_shape=parsed_shape(input_shape),
         init=None if init is None else str(init),
         options=options(known_optimizer(optimizer), lr, seed, dtype, mixed_precision, tuple(freeze or ())),

@@ -23,6 +23,7 @@ from palmette.runtime.engine import ProcessCrew
 from palmette.runtime.freezing import frozen
 from palmette.runtime.ground import BareGround, Ground
 from palmette.runtime.job import Job, Outcome, Update
+from palmette.runtime.meeting import GlooMeeting, Meeting
 from palmette.runtime.options import Options
 from palmette.runtime.shares import own_data, shares_of
 from palmette.runtime.training import Training, refuse_unfit
@@ -49,17 +50,21 @@ class Request:
     iterations: int | None = None
     epochs: int | None = None
     testbed: str = "paced"
+    transport: str = "gloo"
+    keys: str | None = None
+    hub: str | None = None
     dilation: float | None = None
     input_shape: tuple[int, ...] | None = None
     init: str | None = None
     options: Options = field(default_factory=Options)
 
 
-GROUNDS: dict[str, Callable[[float | None, Plan, Evaluator], Ground]] = {
-    "paced": lambda dilation, *_: PacedGround(dilation),
+GROUNDS: dict[str, Callable[[float | None, Meeting, Plan, Evaluator], Ground]] = {
+    "paced": lambda dilation, meeting, *_: PacedGround(dilation, meeting),
     "namespaces": namespace_ground,
-    "none": lambda *_: BareGround(),
+    "none": lambda _, meeting, *__: BareGround(meeting),
 }
+TRANSPORTS = ("gloo", "tls")
 
 
 def start(plan: Plan, profile: Profile, cluster: Cluster, request: Request, folder: Path) -> Running:
@@ -182,6 +187,7 @@ class Running:
             "accuracy": outcome.judgement.accuracy if outcome.judgement else None,
             "dilation": outcome.dilation,
             "testbed": self.request.testbed,
+            "transport": self.request.transport,
             "seed": self.request.options.seed,
             "nodes": outcome.node_seconds,
             "request": asdict(self.request),
@@ -299,7 +305,27 @@ def _ground(request: Request, plan: Plan, prices: Evaluator) -> Ground:
     if request.testbed not in GROUNDS:
         known = list(GROUNDS)
         raise InputError(Fault("--testbed", request.testbed, expected_name(request.testbed, "testbed", known)))
-    return GROUNDS[request.testbed](request.dilation, plan, prices)
+    return GROUNDS[request.testbed](request.dilation, _meeting(request, plan, prices.cluster), plan, prices)
+
+
+def _meeting(request: Request, plan: Plan, cluster: Cluster) -> Meeting:
+    wanted = request.transport
+    if wanted not in TRANSPORTS:
+        raise InputError(Fault("--transport", wanted, expected_name(wanted, "transport", TRANSPORTS)))
+    if wanted == "gloo":
+        for option, value in (("--keys", request.keys), ("--hub", request.hub)):
+            if value is not None:
+                raise InputError(Fault(option, value, "gloo uses none; expected --transport tls with it"))
+        return GlooMeeting()
+    from palmette.runtime.tls.meeting import TlsMeeting, refuse_unknown
+
+    nodes = list(dict.fromkeys(node for phase in plan.phases for node in phase.nodes()))
+    if request.hub is not None and request.hub not in nodes:
+        raise InputError(Fault("--hub", request.hub, expected_name(request.hub, "node of the plan", nodes)))
+    keys = None if request.keys is None else Path(request.keys)
+    if keys is not None:
+        refuse_unknown(keys, nodes)
+    return TlsMeeting(cluster, keys, request.hub)
 
 
 def _make(folder: Path) -> None:

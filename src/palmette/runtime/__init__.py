@@ -30,6 +30,9 @@ Around it:
 
 transport   how bytes travel: the interface, and memory for tests
 gloo        over torch.distributed
+tls         over gRPC streams with mutual TLS
+keys        who a node is: certificates of a private authority
+meeting     where the workers of a phase meet: the seam between ground and transport
 presence    notices a peer that has gone silent
 worker      one node's share of a run
 control     what engine and workers tell each other

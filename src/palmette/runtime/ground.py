@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from palmette.cost.evaluate import Evaluator
 from palmette.runtime.execute import Pace
-from palmette.runtime.gloo import GlooPlace
+from palmette.runtime.meeting import Entrance, GlooMeeting, Meeting, Site
 from palmette.runtime.parts import Part
 from palmette.runtime.worker import Place
 from palmette.spec.plan import Phase
 
-Entrance = Callable[[], None]
 Seconds = Mapping[int, float]
 
 
@@ -53,19 +52,18 @@ class BareGround:
     dilation = 1.0
     emulates = False
 
-    def __init__(self) -> None:
+    def __init__(self, meeting: Meeting | None = None) -> None:
+        self._meeting = meeting or GlooMeeting()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._nodes: list[str] = []
 
     def open(self, phase: Phase, parts: Sequence[Part], evaluator: Evaluator) -> None:
         """Find a folder to meet in."""
         self._folder = tempfile.TemporaryDirectory(prefix="palmette-")
-        self._nodes = phase.nodes()
+        self._meeting.open(on_loopback(Path(self._folder.name), phase, parts))
 
     def place(self, node: str) -> Place:
         """All on loopback."""
-        assert self._folder is not None, "open() comes first"
-        return GlooPlace(Path(self._folder.name) / "store", tuple(self._nodes))
+        return self._meeting.place(node)
 
     def entrance(self, node: str) -> Entrance | None:
         """Nothing to do."""
@@ -76,7 +74,15 @@ class BareGround:
         return {}
 
     def close(self) -> None:
-        """Remove the folder."""
+        """End the meeting and remove the folder."""
+        self._meeting.close()
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
+
+
+def on_loopback(folder: Path, phase: Phase, parts: Sequence[Part]) -> Site:
+    """A site on this machine alone."""
+    nodes = phase.nodes()
+    addresses, entrances = dict.fromkeys(nodes, "127.0.0.1"), dict.fromkeys(nodes)
+    return Site(folder=folder, nodes=nodes, parts=parts, addresses=addresses, entrances=entrances)

@@ -9,8 +9,9 @@ from pathlib import Path
 from palmette.cost.evaluate import Evaluator
 from palmette.runtime.checkpoint import Checkpoint
 from palmette.runtime.engine import Crew
-from palmette.runtime.ground import Entrance, Ground
+from palmette.runtime.ground import Ground
 from palmette.runtime.judge import Judgement
+from palmette.runtime.meeting import Entrance
 from palmette.runtime.options import Options
 from palmette.runtime.worker import Setup
 from palmette.spec.plan import Plan

@@ -1,6 +1,6 @@
 """The testbed for root on Linux: every node in a network namespace, every link a veth pair with a token bucket.
 
-Workers enter their node's namespace, and gloo's TCP connections go over the emulated links. What the kernel cannot do
+Workers enter their node's namespace, and their TCP connections go over the emulated links. What the kernel cannot do
 everywhere (``netem`` is often missing) is done at the receiver: a message is held back by the latency of its route.
 """
 
@@ -20,8 +20,8 @@ from palmette.cost.evaluate import Evaluator
 from palmette.errors import Fault, InputError
 from palmette.runtime.cpu import last_until
 from palmette.runtime.execute import Pace
-from palmette.runtime.gloo import GlooPlace
-from palmette.runtime.ground import Entrance, Seconds
+from palmette.runtime.ground import Seconds
+from palmette.runtime.meeting import Entrance, GlooMeeting, Meeting, Site
 from palmette.runtime.parts import Part, channels_of
 from palmette.runtime.presence import WatchedPlace
 from palmette.runtime.program import Channel
@@ -81,7 +81,8 @@ class NamespaceGround:
     name = "namespaces"
     emulates = True
 
-    def __init__(self, fixed_dilation: float | None = None) -> None:
+    def __init__(self, fixed_dilation: float | None = None, meeting: Meeting | None = None) -> None:
+        self._meeting = meeting or GlooMeeting()
         iproute.refuse_unusable()
         self.dilation = fixed_dilation or 1.0
         self._fixed = fixed_dilation
@@ -92,7 +93,7 @@ class NamespaceGround:
         """Make the namespaces and their links, as fast as they can be."""
         self._padding = Padding(parts, evaluator, self._fixed)
         self._hosts = tuple(phase.nodes())
-        self._channels = tuple(channels_of(parts).values())
+        self._parts, self._channels = parts, tuple(channels_of(parts).values())
         self._wiring = Wiring(evaluator.cluster, self._hosts, evaluator.routes)
         iproute.remove_leftovers()
         try:
@@ -116,6 +117,16 @@ class NamespaceGround:
         iproute.call("ip", "-batch", "-", lines=pairs)
         for node, name in self._names.items():
             iproute.call("ip", "-n", name, "-batch", "-", lines=wiring.addressing(node))
+        self._meeting.open(
+            Site(
+                folder=Path(self._folder.name),
+                nodes=self._hosts,
+                parts=self._parts,
+                addresses={node: wiring.address(node) for node in self._hosts},
+                entrances={node: iproute.Enter(name) for node, name in self._names.items()},
+                apart=True,
+            )
+        )
 
     def place(self, node: str) -> Place:
         """In the node's namespace, watching its peers there."""
@@ -125,8 +136,7 @@ class NamespaceGround:
         own = tuple(channel for channel in self._channels if node in (channel.sender, channel.receiver))
         peers = {peer for channel in own for peer in (channel.sender, channel.receiver)} - {node}
         latencies_s = {c.sender: wiring.latency_s(c.sender, node) for c in own if c.receiver == node}
-        gloo = GlooPlace(folder / "store", self._hosts, address, own)
-        delayed = DelayedPlace(gloo, latencies_s, folder / "dilation")
+        delayed = DelayedPlace(self._meeting.place(node), latencies_s, folder / "dilation")
         return WatchedPlace(delayed, folder, self._hosts, sorted(peers), self._token, address)
 
     def entrance(self, node: str) -> Entrance | None:
@@ -144,7 +154,8 @@ class NamespaceGround:
         return paces
 
     def close(self) -> None:
-        """Remove the namespaces and the folder."""
+        """End the meeting, and remove the namespaces and the folder."""
+        self._meeting.close()
         if self._guardian is not None:
             self._guardian.close()
             self._guardian = None
@@ -153,13 +164,15 @@ class NamespaceGround:
             self._folder = None
 
 
-def namespace_ground(fixed_dilation: float | None, plan: Plan, evaluator: Evaluator) -> NamespaceGround:
+def namespace_ground(
+    fixed_dilation: float | None, meeting: Meeting, plan: Plan, evaluator: Evaluator
+) -> NamespaceGround:
     """The ground for a plan.
 
     Raises:
         InputError: namespaces cannot be made on this machine, or not for this plan.
     """
-    ground = NamespaceGround(fixed_dilation)
+    ground = NamespaceGround(fixed_dilation, meeting)
     refuse_half_duplex(plan, evaluator)
     return ground
 

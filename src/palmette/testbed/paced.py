@@ -14,8 +14,8 @@ from torch import Tensor
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import RunError
 from palmette.runtime.execute import Pace
-from palmette.runtime.gloo import GlooPlace
-from palmette.runtime.ground import Entrance, Seconds
+from palmette.runtime.ground import Seconds, on_loopback
+from palmette.runtime.meeting import Entrance, GlooMeeting, Meeting
 from palmette.runtime.parts import Part
 from palmette.runtime.program import Channel
 from palmette.runtime.transport import Transport
@@ -101,7 +101,8 @@ class PacedGround:
     name = "paced"
     emulates = True
 
-    def __init__(self, fixed_dilation: float | None = None) -> None:
+    def __init__(self, fixed_dilation: float | None = None, meeting: Meeting | None = None) -> None:
+        self._meeting = meeting or GlooMeeting()
         self.dilation = fixed_dilation or 1.0
         self._fixed = fixed_dilation
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -113,12 +114,14 @@ class PacedGround:
         self._nodes = tuple(phase.nodes())
         self._padding = Padding(parts, evaluator, self._fixed)
         lines = {number: line for part in parts for number, line in _lines(part, evaluator).items()}
-        self._links = Links(lines, evaluator.routes.capacities, self._nodes, Path(self._folder.name))
+        folder = Path(self._folder.name)
+        self._links = Links(lines, evaluator.routes.capacities, self._nodes, folder)
+        self._meeting.open(on_loopback(folder, phase, parts))
 
     def place(self, node: str) -> Place:
         """On loopback, behind the emulated links."""
         assert self._links is not None, "open() comes first"
-        return PacedPlace(GlooPlace(Path(self._links.address).with_name("store"), self._nodes), self._links.address)
+        return PacedPlace(self._meeting.place(node), self._links.address)
 
     def entrance(self, node: str) -> Entrance | None:
         """Nothing to do."""
@@ -132,7 +135,8 @@ class PacedGround:
         return paces
 
     def close(self) -> None:
-        """End the links and remove the folder."""
+        """End the meeting and the links, and remove the folder."""
+        self._meeting.close()
         if self._links is not None:
             self._links.close()
             self._links = None

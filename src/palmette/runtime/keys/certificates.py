@@ -1,0 +1,187 @@
+"""Certificates of a private authority: what they say, and what stands against one.
+
+A node is known by one DNS name in its certificate that follows from the node's name alone, since names of nodes may be
+long and in any script; the common name is for people. P-256, because gRPC's TLS library takes no Ed25519 certificates.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from collections.abc import Iterable, Sequence
+from ipaddress import ip_address
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+Key = ec.EllipticCurvePrivateKey
+Authority = tuple[Key, x509.Certificate]
+
+AUTHORITY = "palmette authority"
+AUTHORITY_DAYS = 5 * 365
+NODE_DAYS = 90
+# Small machines without a battery for their clock may be a little behind.
+_BEHIND = dt.timedelta(hours=1)
+_LONGEST_COMMON_NAME = 64  # bytes
+
+
+def dns_name(node: str) -> str:
+    """The name by which TLS knows a node."""
+    return f"{hashlib.sha256(node.encode()).hexdigest()[:40]}.palmette"
+
+
+def new_key() -> Key:
+    """A private key."""
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def authority_certificate(key: Key, days: float, now: dt.datetime) -> x509.Certificate:
+    """The authority's certificate, by itself."""
+    name = _name(AUTHORITY)
+    return (
+        _begun(name, name, key, now, now + dt.timedelta(days=days))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+        .sign(key, SHA256())
+    )
+
+
+def node_certificate(
+    node: str,
+    key: Key,
+    authority: Authority,
+    *,
+    days: float,
+    now: dt.datetime,
+    addresses: Sequence[str] = (),
+) -> x509.Certificate:
+    """A node's certificate, for both ends of a connection; it ends with the authority at the latest."""
+    signing, issuer = authority
+    until = min(now + dt.timedelta(days=days), issuer.not_valid_after_utc)
+    names = [x509.DNSName(dns_name(node)), *map(_general_name, addresses)]
+    both_ends = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    return (
+        _begun(_name(node.encode()[:_LONGEST_COMMON_NAME].decode(errors="ignore")), issuer.subject, key, now, until)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(both_ends), critical=False)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(signing.public_key()),
+            critical=False,
+        )
+        .sign(signing, SHA256())
+    )
+
+
+def revocation_list(
+    revoked: Iterable[x509.RevokedCertificate], authority: Authority, now: dt.datetime
+) -> x509.CertificateRevocationList:
+    """The list of certificates that no longer count, signed by the authority."""
+    signing, issuer = authority
+    builder = (
+        x509.CertificateRevocationListBuilder()
+        .issuer_name(issuer.subject)
+        .last_update(now)
+        .next_update(max(issuer.not_valid_after_utc, now + dt.timedelta(days=1)))
+    )
+    for each in revoked:
+        builder = builder.add_revoked_certificate(each)
+    return builder.sign(signing, SHA256())
+
+
+def revoked_entry(certificate: x509.Certificate, now: dt.datetime) -> x509.RevokedCertificate:
+    """A line of that list."""
+    builder = x509.RevokedCertificateBuilder()
+    return builder.serial_number(certificate.serial_number).revocation_date(now).build()
+
+
+def objection(
+    certificate: x509.Certificate,
+    node: str,
+    authority: x509.Certificate,
+    revoked: x509.CertificateRevocationList,
+    now: dt.datetime,
+) -> str | None:
+    """What stands against a certificate as that of a node; None if nothing does."""
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return "it was issued by another authority"
+    if now < certificate.not_valid_before_utc:
+        return f"it is valid only from {_moment(certificate.not_valid_before_utc)} on"
+    if now > certificate.not_valid_after_utc:
+        return f"it expired on {_moment(certificate.not_valid_after_utc)}"
+    if revoked.get_revoked_certificate_by_serial_number(certificate.serial_number) is not None:
+        return "it was revoked"
+    if dns_name(node) not in names_of(certificate):
+        return f"it is that of {common_name(certificate)}"
+    return None
+
+
+def signed_by(revoked: x509.CertificateRevocationList, authority: x509.Certificate) -> bool:
+    """Whether a list of revoked certificates is the authority's."""
+    public = authority.public_key()
+    return isinstance(public, ec.EllipticCurvePublicKey) and revoked.is_signature_valid(public)
+
+
+def names_of(certificate: x509.Certificate) -> list[str]:
+    """The DNS names in a certificate."""
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    except (x509.ExtensionNotFound, ValueError):
+        return []
+    return found.value.get_values_for_type(x509.DNSName)
+
+
+def common_name(certificate: x509.Certificate) -> str:
+    """Whose certificate it is, for people."""
+    found = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(found[0].value) if found else "nobody"
+
+
+def _begun(
+    subject: x509.Name, issuer: x509.Name, key: Key, now: dt.datetime, until: dt.datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _BEHIND)
+        .not_valid_after(until)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _name(common: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
+
+
+def _general_name(address: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(address))
+    except ValueError:
+        return x509.DNSName(address)
+
+
+def _moment(at: dt.datetime) -> str:
+    return at.strftime("%Y-%m-%d %H:%M UTC")

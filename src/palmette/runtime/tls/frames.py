@@ -1,0 +1,137 @@
+"""What travels on a stream: a header of fixed size, then raw bytes. Never pickle.
+
+    magic  kind  channel  size  offset │ payload
+      4      1      4       8     8    │ the rest of the frame
+
+A frame is checked as a whole before anybody acts on it: what it says of itself has to fit its length, and the limits
+below. ``size`` is that of the whole message, of which a data frame carries the part from ``offset`` on.
+
+    hello    a worker says which run it belongs to and which node it is; with a channel, which one this stream is for
+    welcome  all workers are there
+    grant    the receiver has made room for a message of this size; nobody sends before
+    data     a part of that message
+    farewell a worker leaves in good order; a stream that just ends means that it is gone
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import NamedTuple
+
+from palmette.errors import RunError
+
+_HEADER = struct.Struct("<4sBIQQ")
+_MAGIC = b"plm1"
+TOKEN_BYTES = 16
+_LONGEST_HELLO = TOKEN_BYTES + 4 * 200
+# Long messages are cut into few parts; a relay passes a part on when it has all of it, so parts are short beside their
+# message, or it would arrive late.
+_PARTS = 32
+_SHORTEST_PART = 16 * 1024
+LONGEST_PART = 256 * 1024
+MOST_BYTES = _HEADER.size + LONGEST_PART
+NO_CHANNEL = 2**32 - 1
+
+
+class Kind(IntEnum):
+    """What a frame is."""
+
+    HELLO = 1
+    WELCOME = 2
+    GRANT = 3
+    DATA = 4
+    FAREWELL = 5
+
+
+class Frame(NamedTuple):
+    """A frame that has been checked."""
+
+    kind: Kind
+    channel: int
+    size: int
+    offset: int
+    payload: memoryview
+
+
+class BadFrame(RunError):
+    """Bytes that are no frame, or not one that may come here."""
+
+
+def decoded(data: bytes) -> Frame:
+    """The frame in some bytes.
+
+    Raises:
+        BadFrame: they are none; says why.
+    """
+    if len(data) < _HEADER.size:
+        raise BadFrame(f"a frame of {len(data)} bytes is shorter than its header of {_HEADER.size}")
+    magic, number, channel, size, offset = _HEADER.unpack_from(data)
+    if magic != _MAGIC:
+        raise BadFrame(f"a frame begins with {magic!r}; expected {_MAGIC!r}")
+    try:
+        kind = Kind(number)
+    except ValueError:
+        raise BadFrame(f"there is no frame of kind {number}") from None
+    frame = Frame(kind, channel, size, offset, memoryview(data)[_HEADER.size :])
+    _refuse_misfit(frame)
+    return frame
+
+
+def _refuse_misfit(frame: Frame) -> None:
+    long = len(frame.payload)
+    match frame.kind:
+        case Kind.DATA:
+            if long > LONGEST_PART or frame.offset + long > frame.size or (long == 0) != (frame.size == 0):
+                raise BadFrame(f"{long} bytes at {frame.offset} are no part of a message of {frame.size}")
+        case Kind.HELLO:
+            if not TOKEN_BYTES < long <= _LONGEST_HELLO or frame.size or frame.offset:
+                raise BadFrame(f"{long} bytes are no name of a node")
+        case _:
+            if long or frame.offset:
+                raise BadFrame(f"a frame of kind {frame.kind.name.lower()} carries {long} bytes; expected none")
+
+
+def hello(token: bytes, node: str, channel: int = NO_CHANNEL) -> bytes:
+    """The first frame on a stream."""
+    return _HEADER.pack(_MAGIC, Kind.HELLO, channel, 0, 0) + token + node.encode()
+
+
+def introduced(frame: Frame) -> tuple[bytes, str]:
+    """The token and the node's name that a hello gives.
+
+    Raises:
+        BadFrame: it is no hello.
+    """
+    if frame.kind is not Kind.HELLO:
+        raise BadFrame(f"a stream begins with a frame of kind {frame.kind.name.lower()}; expected hello")
+    token, name = bytes(frame.payload[:TOKEN_BYTES]), bytes(frame.payload[TOKEN_BYTES:])
+    try:
+        return token, name.decode()
+    except UnicodeDecodeError:
+        raise BadFrame("the name of a node is not written in UTF-8") from None
+
+
+def welcome() -> bytes:
+    """All are there."""
+    return _HEADER.pack(_MAGIC, Kind.WELCOME, NO_CHANNEL, 0, 0)
+
+
+def farewell() -> bytes:
+    """A worker leaves."""
+    return _HEADER.pack(_MAGIC, Kind.FAREWELL, NO_CHANNEL, 0, 0)
+
+
+def grant(channel: int, size: int) -> bytes:
+    """There is room for a message."""
+    return _HEADER.pack(_MAGIC, Kind.GRANT, channel, size, 0)
+
+
+def parts(channel: int, message: memoryview) -> Iterator[bytes]:
+    """A message as data frames."""
+    size = len(message)
+    long = min(LONGEST_PART, max(_SHORTEST_PART, size // _PARTS))
+    for offset in range(0, max(size, 1), long):
+        part = message[offset : offset + long]
+        yield b"".join((_HEADER.pack(_MAGIC, Kind.DATA, channel, size, offset), part))
