@@ -64,7 +64,8 @@ class Setup:
     """All that a worker is told when it starts.
 
     ``shapes`` are those of one sample: of the input, then of each layer's output. There is a program
-    for each part of the phase (see ``parts``), None for those in which the node has no part.
+    for each part of the phase (see ``parts``), None for those in which the node has no part. A node that ``keeps`` can
+    go back to the iteration before, should another be lost.
     """
 
     node: str
@@ -78,6 +79,7 @@ class Setup:
     sync: Sync = "step"
     cpu_limit: float = 1.0
     device: str = "cpu"
+    keeps: bool = False
     optimizer: bytes = field(default=b"", repr=False)
 
 
@@ -126,7 +128,7 @@ class Worker:
                 seconds = rehearsed(self._executors[command.program].program, self._setup)
                 self._control.send(Rehearsed(command.program, seconds))
             case GiveState():
-                weights, optimizer = self._role.state(command.layers)
+                weights, optimizer = self._role.state(command.layers, command.after)
                 self._control.send(State(to_bytes(unshared(weights)), to_bytes(unshared(optimizer))))
 
     def _go(self, number: int, first: int) -> None:
