@@ -227,7 +227,7 @@ class ProcessCrew:
                 if isinstance(event, Failed):
                     del others[name]
                     node, failed = (node, failed) if event.lost else (name, event)
-        if failed.peer is None:
+        if failed.peer not in self._lines:
             raise RunError(f"node {node}: {failed.reason}")
         frozen = time.monotonic() - self._heard_s.get(failed.peer, 0.0) > _ABSENCE_S
         link = None if frozen else (node, failed.peer)
