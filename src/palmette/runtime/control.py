@@ -28,12 +28,9 @@ class SetPace:
 
 @dataclass(frozen=True)
 class GiveState:
-    """Send the weights of these layers, and what the optimizer keeps for them: as they are, or were ``after`` an
-    iteration that all have done.
-    """
+    """Send the weights of these layers, and what the optimizer keeps for them."""
 
     layers: tuple[int, ...]
-    after: int | None = None
 
 
 @dataclass(frozen=True)
@@ -89,14 +86,10 @@ class Rehearsed:
 
 @dataclass(frozen=True)
 class Failed:
-    """The worker cannot go on; ``lost`` if only because it lost another one, which may know more.
-
-    ``peer`` is the worker that it lost, or that it has not heard from.
-    """
+    """The worker cannot go on; ``lost`` if only because it lost another one."""
 
     reason: str
     lost: bool = False
-    peer: str | None = None
 
 
 Event = Ready | Alive | Done | State | Rehearsed | Failed

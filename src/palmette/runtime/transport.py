@@ -39,15 +39,7 @@ class Transport(Protocol):
 
 
 class Lost(RunError):
-    """The connection to another worker, ``peer``, broke."""
-
-    def __init__(self, message: str, peer: str) -> None:
-        super().__init__(message)
-        self.peer = peer
-
-
-class Silent(Lost):
-    """Nothing has been heard of another worker for long, though the connection did not break."""
+    """The connection to another worker broke."""
 
 
 class Closed(Exception):
