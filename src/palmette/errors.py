@@ -4,6 +4,7 @@
     ├── InputError           exit 2: a file, a name or an option is wrong; carries every fault found
     ├── Infeasible           exit 3: nothing can meet the goal; names the constraint and the closest value
     └── RunError             exit 1: a run stopped before its end
+        └── NodeLost         a node died, froze or was cut off; the others are well
 
 Only these reach the command line, which prints ``str(error)`` and exits with ``exit_code``.
 """
@@ -55,6 +56,14 @@ class Infeasible(PalmetteError):
 
 class RunError(PalmetteError):
     """A run that stopped before its end; the message says why and what to do next."""
+
+
+class NodeLost(RunError):
+    """A node that is gone, or a link between two that are well; ``link`` is None where it is the ``node``."""
+
+    def __init__(self, message: str, node: str, link: tuple[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.node, self.link = node, link
 
 
 def shown(value: Any, limit: int = 60) -> str:

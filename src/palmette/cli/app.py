@@ -230,7 +230,7 @@ def compare(
     Example: palmette compare --profile profile.json --cluster cluster.yaml --goal energy
     """
     import palmette as pt
-    from palmette.cli.comparing import comparison_json, none_applies, show_comparison
+    from palmette.cli.comparing import comparison_json, show_comparison
     from palmette.cli.planning import tables
     from palmette.cost.memory import known_optimizer
 
@@ -245,7 +245,7 @@ def compare(
     )
     if not found.plans:
         with opt.naming(cluster, "nodes"):
-            none_applies(found.skipped)
+            found.refuse()
     if json_:
         _print_json(comparison_json(found))
     else:

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 from rich.table import Table
 
-from palmette.cli.show import console, energy, joule_seconds, time
-from palmette.errors import Infeasible, InputError, PalmetteError
+from palmette.cli.show import console
 from palmette.plan.comparison import Comparison
 from palmette.spec.plan import Plan
-
-
-def none_applies(skipped: Mapping[str, PalmetteError]) -> NoReturn:
-    """Refuse a comparison of nothing: a goal that none can meet, else what is wrong with the input."""
-    told = {name: error for name, error in skipped.items() if not _lacks_a_table(error)}
-    if any(isinstance(error, Infeasible) for error in told.values()):
-        raise Infeasible("\n".join(f"{name}: {error}" for name, error in told.items()))
-    faults = [fault for error in told.values() if isinstance(error, InputError) for fault in error.faults]
-    raise InputError({str(fault): fault for fault in faults}.values())
-
-
-def _lacks_a_table(error: PalmetteError) -> bool:
-    """Whether a strategy was left out for want of a file of its own, which says nothing about the others."""
-    return isinstance(error, InputError) and all(fault.value == "missing" for fault in error.faults)
+from palmette.spec.reading import energy, joule_seconds, time
 
 
 def comparison_json(found: Comparison) -> dict[str, Any]:

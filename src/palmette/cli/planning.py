@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from typer.core import TyperGroup
@@ -84,11 +84,13 @@ def _command(kind: Any) -> Callable[..., None]:
 
 
 def _own_options(kind: Any) -> dict[str, tuple[Any, Any]]:
+    from palmette.plan.making import document_kind
+
     hints = get_type_hints(kind)
     own = {}
     for option in fields(kind):
         default = inspect.Parameter.empty if option.default is MISSING else option.default
-        hint = Path if _document(hints[option.name]) else hints[option.name]
+        hint = Path if document_kind(hints[option.name]) else hints[option.name]
         words = option.name.replace("_", "-")
         flag = f"--{words}/--no-{words}" if default is True else f"--{words}"
         told = typer.Option(flag, help=option.metadata.get("help", ""))
@@ -97,25 +99,18 @@ def _own_options(kind: Any) -> dict[str, tuple[Any, Any]]:
     return own
 
 
-def _document(hint: Any) -> Any:
-    """The kind of document that an option's type names, if it does: such an option is a file."""
-    from palmette.spec.document import Document
-
-    kinds = [kind for kind in (get_args(hint) or (hint,)) if isinstance(kind, type) and issubclass(kind, Document)]
-    return kinds[0] if kinds else None
-
-
 def loaded(kind: Any, own: dict[str, Any]) -> dict[str, Any]:
     """A strategy's own options, with documents in the place of the files that hold them.
 
     Raises:
         InputError: a file cannot be read; holds every fault.
     """
+    from palmette.plan.making import document_kind
     from palmette.spec.files import load
 
     hints = get_type_hints(kind)
     return {
-        name: load(_document(hints[name]), value) if isinstance(value, Path) and _document(hints[name]) else value
+        name: load(held, value) if isinstance(value, Path) and (held := document_kind(hints[name])) else value
         for name, value in own.items()
     }
 
@@ -128,12 +123,13 @@ def tables(**files: Path | None) -> dict[str, Any]:
     """
     from palmette.errors import Fault
     from palmette.plan import strategies
+    from palmette.plan.making import document_kind
 
     found: dict[str, Any] = {}
     for name, file in files.items():
         if file is None:
             continue
-        kind = next((kind for kind in strategies().values() if _document(get_type_hints(kind).get(name))), None)
+        kind = next((kind for kind in strategies().values() if document_kind(get_type_hints(kind).get(name))), None)
         if kind is None:
             raise InputError(Fault(f"--{name}", str(file), "no strategy takes it"))
         found |= loaded(kind, {name: file})

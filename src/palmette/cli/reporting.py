@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from palmette.api import load_cluster, load_profile
-from palmette.cli.show import size
 from palmette.report.entry import read_entries
 from palmette.report.making import report
 from palmette.spec.files import write_text
+from palmette.spec.reading import size
 
 
 def make_report(

@@ -9,6 +9,9 @@ from rich.tree import Tree
 
 from palmette.spec.estimate import Estimate
 from palmette.spec.plan import Phase, Plan
+from palmette.spec.reading import energy, size, time
+
+__all__ = ["console", "energy", "show_estimate", "show_plan", "show_timeline", "size", "time"]
 
 
 def console() -> Console:
@@ -20,38 +23,6 @@ def console() -> Console:
     return made if made.is_terminal else Console(width=120, markup=False, emoji=False)
 
 
-def time(seconds: float | None) -> str:
-    """A duration as people read it."""
-    if seconds is None:
-        return "–"
-    for unit, size in (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3)):
-        if seconds >= size * (1 if unit in ("s", "ms") else 2):
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds * 1e6:.3g} µs"
-
-
-def energy(joules: float | None) -> str:
-    """An energy as people read it."""
-    if joules is None:
-        return "–"
-    return (
-        f"{joules / 1000:.3g} kJ" if joules >= 1000 else f"{joules:.3g} J" if joules >= 1 else f"{joules * 1000:.3g} mJ"
-    )
-
-
-def joule_seconds(product: float | None) -> str:
-    """Energy times time as people read it."""
-    return "–" if product is None else f"{product:.3g} J·s"
-
-
-def size(many_bytes: float) -> str:
-    """A size as people read it."""
-    for unit, factor in (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10)):
-        if many_bytes >= factor:
-            return f"{many_bytes / factor:.3g} {unit}"
-    return f"{many_bytes:.0f} B"
-
-
 def show_plan(plan: Plan) -> None:
     """Print a plan: its tree and what it costs."""
     out = console()
@@ -61,6 +32,8 @@ def show_plan(plan: Plan) -> None:
         out.print(_tree(phase, f"{label} ({phase.sync})"))
     if plan.estimate is not None:
         show_estimate(plan.estimate)
+    if isinstance(plan.decision.get("why"), str):
+        out.print(Text(plan.decision["why"]))
 
 
 def _tree(phase: Phase, label: str) -> Tree:

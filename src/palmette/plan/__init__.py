@@ -14,6 +14,7 @@
     cluster_choice  Gu et al.: which devices should train, by measurements of each; cluster_search finds them
     pact      PACT, its optimum, StaticLearn, OneSwitch: schedules of models and nodes; pact_search finds them
     hybrid    any tree that the event clock finds best; hybrid_search looks for it
+    auto      the best of all of them; auto_search says why, and what would change the answer
 
 A file of this folder that has ``STRATEGIES`` adds strategies; ``find`` and ``names`` look there.
 """

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
-from palmette.errors import Infeasible, PalmetteError
+from palmette.errors import Infeasible, InputError, PalmetteError, RunError
 from palmette.plan import find, strategies
 from palmette.plan.choice import score
 from palmette.plan.making import configured, make_plan
@@ -24,6 +24,21 @@ class Comparison:
 
     plans: list[Plan]
     skipped: dict[str, PalmetteError]
+
+    def refuse(self) -> NoReturn:
+        """Say why there is no plan at all: a goal that none can meet, else what is wrong with the input."""
+        told = {name: error for name, error in self.skipped.items() if not _lacks_a_table(error)}
+        if any(isinstance(error, Infeasible) for error in told.values()):
+            raise Infeasible("\n".join(f"{name}: {error}" for name, error in told.items()))
+        faults = [fault for error in told.values() if isinstance(error, InputError) for fault in error.faults]
+        if not faults:
+            raise RunError("\n".join(f"{name}: {error}" for name, error in self.skipped.items()))
+        raise InputError({str(fault): fault for fault in faults}.values())
+
+
+def _lacks_a_table(error: PalmetteError) -> bool:
+    """Whether a strategy was left out for want of a file of its own, which says nothing about the others."""
+    return isinstance(error, InputError) and all(fault.value == "missing" for fault in error.faults)
 
 
 def compare(task: Task, options: Mapping[str, Any] | None = None, names: Iterable[str] | None = None) -> Comparison:

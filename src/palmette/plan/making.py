@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import time
 from dataclasses import MISSING, fields
-from typing import Any, cast
+from typing import Any, cast, get_args, get_type_hints
 
 from palmette.cost.check import check
 from palmette.cost.estimate import summary
+from palmette.cost.memory import known_optimizer
 from palmette.errors import Fault, InputError, expected_name
 from palmette.plan import find
 from palmette.plan.strategy import Ask, Strategy, Task
-from palmette.spec.plan import Inputs, Plan
+from palmette.spec.cluster import Cluster
+from palmette.spec.document import Document
+from palmette.spec.files import validated
+from palmette.spec.goal import Goal, parse_weights
+from palmette.spec.plan import Asked, Inputs, Plan
 
 
 def configured(name: str, options: dict[str, Any]) -> Strategy:
@@ -51,6 +56,7 @@ def make_plan(strategy: Strategy, ask: Ask) -> Plan:
         decision=decision.variables,
         phases=decision.phases,
         plan_s=plan_s,
+        asked=_asked(strategy, ask),
         inputs=Inputs(cluster=ask.cluster, profile=ask.profile),
     )
     if prices is None or not plan.phases:
@@ -58,6 +64,60 @@ def make_plan(strategy: Strategy, ask: Ask) -> Plan:
     wrong = check(plan, prices)
     assert not wrong, f"{strategy.name} made a plan that cannot be carried out: {wrong[0]}"
     return plan.model_copy(update={"estimate": summary(plan, prices)})
+
+
+def make_again(plan: Plan, cluster: Cluster) -> Plan:
+    """The plan that the same strategy makes for another cluster, asked the same.
+
+    Raises:
+        InputError: the plan does not say what was asked, or the cluster lacks something that the strategy needs.
+        Infeasible: no plan can meet the goal on this cluster.
+    """
+    asked, profile = plan.asked, plan.inputs.profile if plan.inputs else None
+    if asked is None or profile is None:
+        raise InputError(Fault("asked", "missing", f"the plan does not say what {plan.strategy} was asked"))
+    goal = Goal(
+        weights=parse_weights(asked.goal),
+        deadline_s=asked.deadline_s,
+        iteration_deadline_s=asked.iteration_deadline_s,
+        loss=asked.loss,
+    )
+    hints = get_type_hints(find(plan.strategy))
+    options = {
+        name: validated(kind, value) if (kind := document_kind(hints.get(name))) and value is not None else value
+        for name, value in asked.options.items()
+    }
+    task = Task(
+        profile=profile,
+        cluster=cluster,
+        batch=plan.batch,
+        goal=goal,
+        optimizer=known_optimizer(asked.optimizer),
+        seed=asked.seed,
+    )
+    return make_plan(configured(plan.strategy, options), task)
+
+
+def _asked(strategy: Strategy, ask: Ask) -> Asked:
+    options = {own.name: getattr(strategy, own.name) for own in fields(strategy)}  # type: ignore[arg-type]
+    return Asked(
+        goal=str(ask.goal),
+        deadline_s=ask.goal.deadline_s,
+        iteration_deadline_s=ask.goal.iteration_deadline_s,
+        loss=ask.goal.loss,
+        optimizer=ask.optimizer,
+        seed=ask.seed,
+        options={
+            name: value.model_dump(mode="json") if isinstance(value, Document) else value
+            for name, value in options.items()
+        },
+    )
+
+
+def document_kind(hint: Any) -> type[Document] | None:
+    """The kind of document that an option's type names, if it does: such an option is a file."""
+    kinds = [kind for kind in (get_args(hint) or (hint,)) if isinstance(kind, type) and issubclass(kind, Document)]
+    return kinds[0] if kinds else None
 
 
 def _task(strategy: Strategy, ask: Ask) -> Task:

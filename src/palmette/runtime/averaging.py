@@ -22,7 +22,7 @@ from palmette.runtime.compute import Compute
 from palmette.runtime.execute import Actions, Values
 from palmette.runtime.packing import load_into, pack, packed_bytes, state_of, unpack
 from palmette.runtime.program import Operation, Program, numbers_of
-from palmette.runtime.role import Stock, given_state, optimizer_of, wire_of
+from palmette.runtime.role import Given, Stock, given_state, optimizer_of, wire_of
 
 if TYPE_CHECKING:
     from palmette.runtime.worker import Setup
@@ -81,7 +81,7 @@ class EpochRole:
         self._replicas[instance.id] = Replica(compute)
         return self._replicas[instance.id]
 
-    def state(self, layers: Sequence[int]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    def state(self, layers: Sequence[int], after: int | None = None) -> Given:
         """Of each layer, the first replica's."""
         weights: dict[str, Tensor] = {}
         optimizer: dict[str, Tensor] = {}

@@ -9,7 +9,7 @@ own, and that of the first instance in the plan counts, for the same reason.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
@@ -60,6 +60,7 @@ class Compute:
         self._kept: dict[int, Passing] = {}
         self._gradients: dict[tuple[int, int], list[Tensor]] = {}
         self._optimizers = {k: self._optimizer(k) for k in self._own}
+        self.begin: Callable[[int], None] = lambda _: None
 
     def _prepared(self, number: int, module: nn.Module) -> nn.Module:
         module = replace_dropout(module.to(self.device, self.dtype).train(), str(number))
@@ -95,7 +96,8 @@ class Compute:
         return [n for n in range(first, last + 1) if not any(a <= n <= b for a, b in before)]
 
     def forward(self, k: int, inputs: Sequence[Tensor], labels: Sequence[Tensor], iteration: int) -> Tensor:
-        """The output of an instance; what backward needs is kept."""
+        """The output of an instance; what backward needs is kept. ``begin`` is told of the iteration before."""
+        self.begin(iteration)
         instance = self._phase.instances[k]
         whole = (inputs[0] if len(inputs) == 1 else torch.cat(list(inputs))).to(self.device)
         if whole.is_floating_point():

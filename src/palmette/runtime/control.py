@@ -28,9 +28,12 @@ class SetPace:
 
 @dataclass(frozen=True)
 class GiveState:
-    """Send the weights of these layers, and what the optimizer keeps for them."""
+    """Send the weights of these layers, and what the optimizer keeps for them: as they are, or were ``after`` an
+    iteration that all have done.
+    """
 
     layers: tuple[int, ...]
+    after: int | None = None
 
 
 @dataclass(frozen=True)
@@ -86,10 +89,14 @@ class Rehearsed:
 
 @dataclass(frozen=True)
 class Failed:
-    """The worker cannot go on; ``lost`` if only because it lost another one."""
+    """The worker cannot go on; ``lost`` if only because it lost another one, which may know more.
+
+    ``peer`` is the worker that it lost, or that it has not heard from.
+    """
 
     reason: str
     lost: bool = False
+    peer: str | None = None
 
 
 Event = Ready | Alive | Done | State | Rehearsed | Failed

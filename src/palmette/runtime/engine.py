@@ -17,7 +17,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 
 import torch
 
-from palmette.errors import RunError, one_line
+from palmette.errors import NodeLost, RunError, one_line
 from palmette.runtime.control import Alive, Command, Event, Failed, Ready, Stop
 from palmette.runtime.failure import failure
 from palmette.runtime.forking import forking
@@ -44,8 +44,13 @@ class Crew(Protocol):
         """The next event of any worker; None when patience ends.
 
         Raises:
-            RunError: a worker died, is frozen or cannot go on; names the node.
+            NodeLost: a worker died, is frozen or cut off; names it.
+            RunError: a worker cannot go on; names it.
         """
+        ...
+
+    def ask(self, commands: Mapping[str, Command], kind: type[E], patience_s: float) -> dict[str, E]:
+        """What those workers answer that still can, whatever happened to the others."""
         ...
 
     def close(self) -> None:
@@ -173,6 +178,30 @@ class ProcessCrew:
                     return heard
         return None
 
+    def ask(self, commands: Mapping[str, Command], kind: type[E], patience_s: float) -> dict[str, E]:
+        """What those workers answer that still can, whatever happened to the others."""
+        lines = {}
+        for node, command in commands.items():
+            try:
+                self._lines[node].send_bytes(pickle.dumps(command))
+                lines[node] = self._lines[node]
+            except OSError:
+                continue  # it is gone
+        found: dict[str, E] = {}
+        until = time.monotonic() + patience_s
+        while lines and (left := until - time.monotonic()) > 0:
+            for line in wait(list(lines.values()), left):
+                node = self._named[id(line)]
+                try:
+                    event = pickle.loads(lines[node].recv_bytes())  # noqa: S301  (a pipe of our own)
+                except (EOFError, OSError):
+                    del lines[node]
+                    continue
+                if isinstance(event, kind):
+                    found[node] = event
+                    del lines[node]
+        return found
+
     def _hear(self, node: str) -> tuple[str, Event] | None:
         event = self._next(node)
         self._heard_s[node] = time.monotonic()
@@ -198,7 +227,11 @@ class ProcessCrew:
                 if isinstance(event, Failed):
                     del others[name]
                     node, failed = (node, failed) if event.lost else (name, event)
-        raise RunError(f"node {node}: {failed.reason}")
+        if failed.peer not in self._lines:
+            raise RunError(f"node {node}: {failed.reason}")
+        frozen = time.monotonic() - self._heard_s.get(failed.peer, 0.0) > _ABSENCE_S
+        link = None if frozen else (node, failed.peer)
+        raise NodeLost(f"node {node}: {failed.reason}", failed.peer, link)
 
     def _refuse_dead(self, node: str) -> NoReturn:
         process = self._processes[node]
@@ -208,7 +241,7 @@ class ProcessCrew:
         if code is not None and code < 0:
             name = signal.Signals(-code).name
             hint = " (out of memory, or ended by hand)" if -code == signal.SIGKILL else ""
-            raise RunError(f"node {node}: its worker was ended by {name}{hint}")
+            raise NodeLost(f"node {node}: its worker was ended by {name}{hint}", node)
         raise RunError(f"node {node}: its worker ended with exit code {code}")
 
     def _refuse_last_words(self, node: str) -> None:
@@ -230,8 +263,8 @@ class ProcessCrew:
         for node, heard_s in self._heard_s.items():  # a worker that has not spoken yet is still starting
             if now - heard_s > SILENCE_S:
                 self._processes[node].kill()
-                raise RunError(
-                    f"node {node}: its worker has been silent for {now - heard_s:.1f} s; it is frozen or cut off"
+                raise NodeLost(
+                    f"node {node}: its worker has been silent for {now - heard_s:.1f} s; it is frozen or cut off", node
                 )
 
     def close(self) -> None:

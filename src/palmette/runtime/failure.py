@@ -7,7 +7,7 @@ import traceback
 
 from palmette.errors import PalmetteError
 from palmette.runtime.control import Failed
-from palmette.runtime.transport import Lost
+from palmette.runtime.transport import Lost, Silent
 
 _OUT_OF_MEMORY = ("not enough memory", "can't allocate memory", "Cannot allocate memory", "out of memory")
 
@@ -16,7 +16,8 @@ def failure(error: BaseException) -> Failed:
     """What a worker tells of an error; with PALMETTE_DEBUG set, where it happened goes to stderr."""
     if os.environ.get("PALMETTE_DEBUG"):
         traceback.print_exception(error)
-    return Failed(_reason(error), isinstance(error, Lost))
+    peer = error.peer if isinstance(error, Lost) else None
+    return Failed(_reason(error), isinstance(error, Lost) and not isinstance(error, Silent), peer)
 
 
 def _reason(error: BaseException) -> str:

@@ -95,4 +95,4 @@ def _naming(peer: str) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        raise Lost(f"lost the connection to node {peer}: {one_line(str(error))}") from None
+        raise Lost(f"lost the connection to node {peer}: {one_line(str(error))}", peer) from None

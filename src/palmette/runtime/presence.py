@@ -24,9 +24,8 @@ from typing import Any
 
 from torch import Tensor
 
-from palmette.errors import RunError
 from palmette.runtime.program import Channel
-from palmette.runtime.transport import Transport
+from palmette.runtime.transport import Silent, Transport
 from palmette.runtime.worker import Place
 
 EVERY_S = 0.25
@@ -119,7 +118,7 @@ class WatchedTransport:
         """Send the bytes.
 
         Raises:
-            RunError: a peer has gone silent.
+            Silent: a peer has gone silent.
         """
         self._lane(channel).carry(lambda: self._inner.send(channel, message))
 
@@ -127,7 +126,7 @@ class WatchedTransport:
         """Wait for the bytes.
 
         Raises:
-            RunError: a peer has gone silent.
+            Silent: a peer has gone silent.
         """
         message: Tensor = self._lane(channel).carry(lambda: self._inner.receive(channel, size_bytes))
         return message
@@ -178,8 +177,8 @@ class _Lane:
                 self.results.put(error)
 
 
-def _silent(peer: str) -> RunError:
-    return RunError(f"node {peer} has not been heard from for {SILENCE_S:g} s (its link may be cut)")
+def _silent(peer: str) -> Silent:
+    return Silent(f"node {peer} has not been heard from for {SILENCE_S:g} s (its link may be cut)", peer)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ from palmette.runtime.program import Program
 if TYPE_CHECKING:
     from palmette.runtime.worker import Setup
 
+Given = tuple[dict[str, Tensor], dict[str, Tensor]]
+
 
 class Role(Protocol):
     """One kind of agreement, as a node takes part in it."""
@@ -26,8 +28,11 @@ class Role(Protocol):
         """What the operations of a program do."""
         ...
 
-    def state(self, layers: Sequence[int]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """Weights and buffers of these layers, and what the optimizer keeps for them, by the weights' names."""
+    def state(self, layers: Sequence[int], after: int | None = None) -> Given:
+        """Weights and buffers of these layers, and what the optimizer keeps for them, by the weights' names.
+
+        Under ``step``, ``after`` asks for them as they were after an iteration that all have done.
+        """
         ...
 
 
@@ -58,7 +63,7 @@ def optimizer_of(setup: Setup) -> dict[str, Tensor]:
     return from_bytes(setup.optimizer) if setup.optimizer else {}
 
 
-def given_state(compute: Compute, layers: Iterable[int]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+def given_state(compute: Compute, layers: Iterable[int]) -> Given:
     """The state of some layers as ``Role.state`` gives it."""
     weights: dict[str, Tensor] = {}
     for number in layers:

@@ -23,7 +23,7 @@ from palmette.runtime.execute import Actions, Values
 from palmette.runtime.options import Options
 from palmette.runtime.packing import buffers_of, load_into, pack, packed_bytes, state_of, unpack, weights_of
 from palmette.runtime.program import Operation, Program, numbers_of
-from palmette.runtime.role import Stock, given_state, optimizer_of, wire_of
+from palmette.runtime.role import Given, Stock, given_state, optimizer_of, wire_of
 from palmette.spec.plan import Phase
 from palmette.spec.tree import Feed, Instance
 
@@ -62,7 +62,7 @@ class ParameterServer:
             for number, values in buffers.items():
                 load_into(buffers_of(self.compute.layers[number]), values)
 
-    def state(self, layers: Sequence[int]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    def state(self, layers: Sequence[int], after: int | None = None) -> Given:
         """Weights and the optimizer's state, as of one moment."""
         with self._lock:
             return given_state(self.compute, layers)
@@ -225,7 +225,7 @@ class AsyncRole:
         options = replace(setup.options, seed=setup.options.seed + tree)
         return kind(program.phase, setup.node, layers, options, setup.device, own=[k])
 
-    def state(self, layers: Sequence[int]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    def state(self, layers: Sequence[int], after: int | None = None) -> Given:
         """The server's."""
         assert self._server is not None, "only the server is asked"
         return self._server.state(layers)

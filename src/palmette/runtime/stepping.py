@@ -16,9 +16,10 @@ from palmette.cost.operations import Kind
 from palmette.runtime.actions import Agreement, TrainingActions
 from palmette.runtime.compute import Compute, trained, trained_layers
 from palmette.runtime.execute import Actions, Values
+from palmette.runtime.keepsake import Keepsake
 from palmette.runtime.packing import pack
 from palmette.runtime.program import Operation, Program
-from palmette.runtime.role import given_state, optimizer_of, wire_of
+from palmette.runtime.role import Given, given_state, optimizer_of, wire_of
 
 if TYPE_CHECKING:
     from palmette.runtime.worker import Setup
@@ -30,19 +31,30 @@ class StepRole:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._compute: Compute
+        self._keepsake: Keepsake | None = None
 
     def actions(self, number: int, program: Program) -> Actions:
         """Train, and average gradients with the others."""
         setup = self._setup
         self._compute = Compute(program.phase, setup.node, setup.layers, setup.options, setup.device)
         self._compute.load_optimizer_state(optimizer_of(setup))
+        if setup.keeps:
+            self._keepsake = Keepsake(lambda: given_state(self._compute, setup.layers))
+            self._compute.begin = self._keepsake.begin
         computes = dict.fromkeys(program.own, self._compute)
         averaging = GradientAveraging(program, self._compute)
         return TrainingActions(program, computes, setup.source.samples(program), wire_of(setup), averaging)
 
-    def state(self, layers: Sequence[int]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """The node's only weights."""
-        return given_state(self._compute, layers)
+    def state(self, layers: Sequence[int], after: int | None = None) -> Given:
+        """The node's only weights, as they are or were."""
+        if after is None or self._keepsake is None:
+            return given_state(self._compute, layers)
+        weights, optimizer = self._keepsake.after(after)
+        own = {name for number in layers for name in self._compute.layers[number].state_dict()}
+        return (
+            {name: value for name, value in weights.items() if name in own},
+            {key: value for key, value in optimizer.items() if key.rpartition("/")[0] in own},
+        )
 
 
 class GradientAveraging(Agreement):

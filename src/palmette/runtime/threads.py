@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import queue
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from palmette.errors import RunError
 from palmette.runtime.control import Command, Event, Failed, Stop
@@ -15,6 +17,8 @@ from palmette.runtime.transport import MemoryTransport
 from palmette.runtime.worker import Setup, Worker
 
 _LAST_WORDS_S = 2.0
+
+E = TypeVar("E")
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,21 @@ class ThreadCrew:
         if isinstance(event, Failed):
             raise RunError(f"node {node}: {event.reason}")
         return node, event
+
+    def ask(self, commands: Mapping[str, Command], kind: type[E], patience_s: float) -> dict[str, E]:
+        """What those workers answer that still can."""
+        for node, command in commands.items():
+            self.send(node, command)
+        found: dict[str, E] = {}
+        until = time.monotonic() + patience_s
+        while len(found) < len(commands) and (left := until - time.monotonic()) > 0:
+            try:
+                node, event = self._events.get(timeout=left)
+            except queue.Empty:
+                break
+            if isinstance(event, kind):
+                found[node] = event
+        return found
 
     def close(self) -> None:
         """Tell all workers to end, and wait until they have."""

@@ -39,7 +39,15 @@ class Transport(Protocol):
 
 
 class Lost(RunError):
-    """The connection to another worker broke."""
+    """The connection to another worker, ``peer``, broke."""
+
+    def __init__(self, message: str, peer: str) -> None:
+        super().__init__(message)
+        self.peer = peer
+
+
+class Silent(Lost):
+    """Nothing has been heard of another worker for long, though the connection did not break."""
 
 
 class Closed(Exception):

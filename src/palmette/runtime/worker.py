@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Protocol
 
 import torch
 from safetensors.torch import save as to_bytes
@@ -36,7 +36,6 @@ from palmette.runtime.failure import failure
 from palmette.runtime.options import Options
 from palmette.runtime.program import Program, numbers_of
 from palmette.runtime.rehearsal import rehearsed
-from palmette.runtime.relay import RelayRole
 from palmette.runtime.role import Role
 from palmette.runtime.server import AsyncRole
 from palmette.runtime.stepping import StepRole
@@ -64,9 +63,9 @@ class Source(Protocol):
 class Setup:
     """All that a worker is told when it starts.
 
-    ``sync`` is how the node trains, or that it only hands layers over.
     ``shapes`` are those of one sample: of the input, then of each layer's output. There is a program
-    for each part of the phase (see ``parts``), None for those in which the node has no part.
+    for each part of the phase (see ``parts``), None for those in which the node has no part. A node that ``keeps`` can
+    go back to the iteration before, should another be lost.
     """
 
     node: str
@@ -77,18 +76,14 @@ class Setup:
     input_dtype: torch.dtype
     options: Options
     source: Source
-    sync: Sync | Literal["relay"] = "step"
+    sync: Sync = "step"
     cpu_limit: float = 1.0
     device: str = "cpu"
+    keeps: bool = False
     optimizer: bytes = field(default=b"", repr=False)
 
 
-ROLES: dict[str, Callable[[Setup], Role]] = {
-    "step": StepRole,
-    "epoch": EpochRole,
-    "async": AsyncRole,
-    "relay": RelayRole,
-}
+ROLES: dict[Sync, Callable[[Setup], Role]] = {"step": StepRole, "epoch": EpochRole, "async": AsyncRole}
 
 
 class Worker:
@@ -133,7 +128,7 @@ class Worker:
                 seconds = rehearsed(self._executors[command.program].program, self._setup)
                 self._control.send(Rehearsed(command.program, seconds))
             case GiveState():
-                weights, optimizer = self._role.state(command.layers)
+                weights, optimizer = self._role.state(command.layers, command.after)
                 self._control.send(State(to_bytes(unshared(weights)), to_bytes(unshared(optimizer))))
 
     def _go(self, number: int, first: int) -> None:

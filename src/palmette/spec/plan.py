@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from palmette.errors import Fault, InputError, expected_name
 from palmette.spec.cluster import Cluster
-from palmette.spec.document import Count, Name, Number, OpenDocument, Plain, Wrong, entries, part, refuse
+from palmette.spec.document import Count, Name, Number, OpenDocument, Plain, Positive, Wrong, entries, part, refuse
 from palmette.spec.estimate import Estimate
 from palmette.spec.profile import Profile
 from palmette.spec.tree import Feed, Instance, wrong_tree
@@ -85,6 +85,18 @@ class Inputs(OpenDocument):
         return None if value == {} else value
 
 
+class Asked(OpenDocument):
+    """What a strategy was asked, beside its inputs: enough to ask it again when the cluster has changed."""
+
+    goal: Name = "time"
+    deadline_s: Positive | None = None
+    iteration_deadline_s: Positive | None = None
+    loss: Positive | None = None
+    optimizer: Name = "sgd"
+    seed: Annotated[int, Field(strict=True)] = 0
+    options: Plain = {}
+
+
 class Plan(OpenDocument):
     """What a strategy decided, ready to be priced and run; a decision on tables alone has no phases."""
 
@@ -96,6 +108,7 @@ class Plan(OpenDocument):
     phases: tuple[Phase, ...]
     estimate: Estimate | None = None
     plan_s: Number | None = None
+    asked: Asked | None = None
     inputs: Inputs | None = None
 
     @model_validator(mode="after")

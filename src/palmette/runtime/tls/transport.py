@@ -152,14 +152,14 @@ class _State:
         if self.broken is not None:
             return self.broken
         if ended is None:
-            return Lost(f"lost the connection to the hub on node {self.hub}")
+            return Lost(f"lost the connection to the hub on node {self.hub}", self.hub)
         details = one_line(" ".join(str(ended.details()).split()))
         match ended.code():
             case grpc.StatusCode.ABORTED:
-                return Lost(f"lost the connection to node {details}")
+                return Lost(f"lost the connection to node {details}", details)
             case code if code in _PERMISSION:
                 return RunError(f"the hub on node {self.hub} refuses: {details}")
-        return Lost(f"lost the connection to the hub on node {self.hub}: {details}")
+        return Lost(f"lost the connection to the hub on node {self.hub}: {details}", self.hub)
 
 
 class _Stream:
