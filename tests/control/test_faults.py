@@ -187,7 +187,7 @@ def test_a_full_disk_is_one_line(
         case "checkpoints":
             monkeypatch.setattr("palmette.runtime.checkpoint.save_file", refuse)
         case "model.safetensors":
-            monkeypatch.setattr("palmette.control.run.save_file", refuse)
+            monkeypatch.setattr("palmette.control.weights.save_file", refuse)
         case "run.json":
             monkeypatch.setattr("pathlib.Path.write_text", refuse)
         case _:

@@ -31,10 +31,12 @@ def test_an_estimate_has_time_energy_and_each_nodes_part() -> None:
 def test_phases_with_known_epochs_add_up_to_a_whole() -> None:
     on_a = phase(source("a", 1, "I"), instance("I", 1, 2, "a"), epochs=3)
     found = estimate(plan(phase(*SPLIT, epochs=2), on_a), TWO, PAIR)
-    alone_s = 2 * 3.5
+    alone_s, moved_s = 2 * 3.5, TWO.layers[1].parameter_bytes  # a byte a second: the second layer goes from b to a
     assert found.epochs == 5
-    assert found.total_s == 10 * (2 * 14.5 + 3 * alone_s)
-    assert found.total_j == 10 * (2 * (2 * 14.5 + 4 * 7) + 3 * 5 * alone_s)
+    assert found.changes_s == moved_s
+    assert found.changes_j == 2 * moved_s
+    assert found.total_s == 10 * (2 * 14.5 + 3 * alone_s) + moved_s
+    assert found.total_j == 10 * (2 * (2 * 14.5 + 4 * 7) + 3 * 5 * alone_s) + 2 * moved_s
 
 
 def test_energy_of_unknown_origin_is_not_claimed() -> None:

@@ -24,7 +24,7 @@ def names(folder: Path) -> list[str]:
 def test_what_was_saved_is_found(tmp_path: Path) -> None:
     checkpoint.save(at(7, 0.5), tmp_path, best=False)
     found = checkpoint.last(tmp_path)
-    assert found.progress == Progress(7, best_accuracy=0.5, tree_steps=[])
+    assert found.progress == Progress(7, best_accuracy=0.5)
     assert torch.equal(found.weights["w"], torch.full((2,), 7.0))
     assert torch.equal(found.optimizer["w/step"], torch.full((2,), 7.0))
 

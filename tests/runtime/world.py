@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from palmette.compress.networks import prune_network
+from palmette.compress.pruning import prune
 from palmette.runtime.batches import Batches
 from palmette.runtime.dropout import Draw, drawing, replace_dropout
 from palmette.runtime.engine import ProcessCrew
@@ -19,7 +21,7 @@ from palmette.runtime.options import Options
 from palmette.spec.plan import Phase
 from palmette.zoo.capture import state
 from palmette.zoo.data import load_data
-from palmette.zoo.models import load_network
+from palmette.zoo.models import Network, load_network
 from tests.runtime.rig import optimizer_of
 
 NODES = ("phone", "server", "cloud")
@@ -44,26 +46,16 @@ class Runs:
         self.cluster = folder / "cluster.yaml"
         self.cluster.write_text(CLUSTER)
 
-    def profile(self, model: str, second: float = 2e-5) -> Path:
-        """A profile with the network's real sizes, and the same time for every layer."""
+    def profile(self, model: str, second: float = 2e-5, pruned: Sequence[float] = ()) -> Path:
+        """A profile with the network's real sizes, and the same time for every layer, also of smaller networks."""
         network = load_network(model, seed=0)
-        many = len(network.layers)
         size = torch.empty((), dtype=network.dtype).element_size()
-        listed = [
-            {
-                "name": layer.name,
-                "parameter_bytes": sum(w.numel() * w.element_size() for w in layer.module.parameters()),
-                "output_bytes": torch.Size(layer.output_shape).numel() * size,
-            }
-            for layer in network.layers
-        ]
-        times = {"forward_s": [second] * many, "backward_s": [2 * second] * many, "update_s": [second] * many}
         fields = {
             "format": "palmette.profile/1",
             "model": model,
             "input_bytes": torch.Size(network.input_shape).numel() * size,
-            "layers": listed,
-            "nodes": dict.fromkeys(NODES, times),
+            **_table(network, second),
+            "variants": {str(each): _table(prune_network(network, each)[0], second) for each in pruned},
         }
         return self._write(f"profile-{''.join(c for c in model if c.isalnum())}.json", fields)
 
@@ -78,13 +70,28 @@ class Runs:
 
     def arguments(self, model: str, *phases: Phase) -> list[str]:
         """``run PLAN --profile … --cluster … --testbed none``."""
-        files = ["--profile", str(self.profile(model)), "--cluster", str(self.cluster)]
+        pruned = sorted({phase.pruning for phase in phases} - {0.0})
+        files = ["--profile", str(self.profile(model, pruned=pruned)), "--cluster", str(self.cluster)]
         return ["run", str(self.plan(model, *phases)), *files, "--testbed", "none"]
 
     def _write(self, name: str, fields: dict[str, Any]) -> Path:
         path = self.folder / name
         path.write_text(json.dumps(fields))
         return path
+
+
+def _table(network: Network, second: float) -> dict[str, Any]:
+    many, size = len(network.layers), torch.empty((), dtype=network.dtype).element_size()
+    listed = [
+        {
+            "name": layer.name,
+            "parameter_bytes": sum(w.numel() * w.element_size() for w in layer.module.parameters()),
+            "output_bytes": torch.Size(layer.output_shape).numel() * size,
+        }
+        for layer in network.layers
+    ]
+    times = {"forward_s": [second] * many, "backward_s": [2 * second] * many, "update_s": [second] * many}
+    return {"layers": listed, "nodes": dict.fromkeys(NODES, times)}
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -100,17 +107,21 @@ def weights(folder: Path) -> dict[str, Tensor]:
     return load_file(folder / "model.safetensors")
 
 
-def alone(model: str, batch: int, iterations: int, options: Options) -> tuple[list[float], dict[str, Tensor]]:
-    """One process with the whole network on the whole batches of the digits."""
-    network = load_network(model, seed=options.seed)
+def alone(
+    model: str, batch: int, iterations: int, options: Options, pruned: Mapping[int, float] | None = None
+) -> tuple[list[float], dict[str, Tensor]]:
+    """One process with the whole network on the whole batches of the digits; ``pruned`` before some iterations."""
+    network, pruned = load_network(model, seed=options.seed), pruned or {}
     dtype: torch.dtype = getattr(torch, options.dtype)
     layers = [replace_dropout(layer.module.to(dtype), str(n)) for n, layer in enumerate(network.layers, 1)]
     whole = nn.Sequential(*layers).train()
     optimizer = optimizer_of(options, list(whole.parameters()))
     part = load_data("digits", network.input_shape).train
-    batches, found = Batches(len(part), batch, options.seed), []
+    batches, found, origin = Batches(len(part), batch, options.seed), [], None
     for number in range(iterations):
         inputs, labels = part.batch(batches.indices(number))
+        if number in pruned:
+            origin = prune(whole, inputs[:2].to(dtype), pruned[number], origin=origin, optimizer=optimizer).origin
         with drawing(Draw(options.seed, number, range(batch))):
             loss = nn.functional.cross_entropy(whole(inputs.to(dtype)), labels)
         optimizer.zero_grad()

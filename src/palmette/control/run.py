@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 
+from palmette.compress.channels import Origin
+from palmette.compress.networks import network_origin
+from palmette.control.weights import initial, load, save_network, shrunk
 from palmette.cost.check import check
 from palmette.cost.estimate import evaluator
 from palmette.cost.evaluate import Evaluator
-from palmette.errors import Fault, InputError, RunError, expected_name, one_line
+from palmette.errors import Fault, InputError, RunError, expected_name
 from palmette.runtime import checkpoint
 from palmette.runtime.engine import ProcessCrew
 from palmette.runtime.freezing import frozen
@@ -27,14 +28,12 @@ from palmette.runtime.meeting import GlooMeeting, Meeting
 from palmette.runtime.options import Options
 from palmette.runtime.shares import own_data, shares_of
 from palmette.runtime.training import Training, refuse_unfit
-from palmette.runtime.worker import unshared
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import read, validated, write_text
-from palmette.spec.plan import Inputs, Plan, inputs_of
+from palmette.spec.plan import Inputs, Phase, Plan, inputs_of
 from palmette.spec.profile import Profile
 from palmette.testbed.namespaces import namespace_ground
 from palmette.testbed.paced import PacedGround
-from palmette.zoo.capture import load_state, state
 from palmette.zoo.data import DataSet, load_data
 from palmette.zoo.models import Network, load_network
 
@@ -89,7 +88,13 @@ def resume(folder: Path) -> Running:
     plan = validated(Plan, written.get("plan"), str(folder / "run.json"))
     request = _request(written.get("request"), str(folder / "run.json"))
     found = checkpoint.last(folder / "checkpoints")
+    if found.progress.phases:  # its course took a turn
+        plan = plan.model_copy(update={"phases": _phases(found.progress.phases, str(folder / "checkpoints"))})
     return Running(plan, request, folder, found, finished=written.get("ended") == "done")
+
+
+def _phases(written: Sequence[Any], file: str) -> tuple[Phase, ...]:
+    return tuple(validated(Phase, each, file) for each in written)
 
 
 def _request(data: Any, file: str) -> Request:
@@ -121,14 +126,20 @@ class Running:
         refuse_unrunnable(plan, self.evaluator)
         ground = _ground(request, plan, self.evaluator)
         self.network = _network(plan.model, request, profile)
+        origin = network_origin(self.network) if any(phase.pruning for phase in plan.phases) else None
+        refuse_unprunable(plan, origin)
         data = load_data(request.data, self.network.input_shape)
         refuse_unfit(self.network, data)
         others = _own_data(plan, cluster, request.data, self.network)
         refuse_few(plan, cluster, [data, *others.values()])
+        start = plan.phases[0].pruning
         if resumed is not None:
-            _load(self.network, resumed.weights, str(folder))
+            self.network = shrunk(self.network, resumed.progress.pruning, origin)
+            load(self.network, resumed.weights, str(folder))
         elif request.init is not None:
-            _load(self.network, _weights(request.init), request.init)
+            self.network = initial(self.network, request.init, start, origin)
+        else:
+            self.network = shrunk(self.network, start, origin)
         _make(folder)
         self._job = Job(
             plan=plan,
@@ -143,6 +154,8 @@ class Running:
             iterations=request.iterations,
             epochs=request.epochs,
             resumed=resumed,
+            origin=origin,
+            pruning=start,
         )
 
     def run(self, watch: Callable[[Update], None], ready: Callable[[Training], None]) -> Outcome:
@@ -152,29 +165,26 @@ class Running:
             RunError: it stopped before its end; the last checkpoint remains.
         """
         training = Training(self._job, watch)
-        self._write(training.outcome, "running")
+        self._write(training, "running")
         ready(training)
         try:
             outcome = training.run()
         except BaseException as error:
-            self._write(training.outcome, str(error) or type(error).__name__)
+            self._write(training, str(error) or type(error).__name__)
             raise
-        self._save_model()
-        self._write(outcome, outcome.ended)
+        self.network = training.network
+        save_network(self.network, training.pruning, self.folder / "model.safetensors")
+        self._write(training, outcome.ended)
         return outcome
 
     def estimate_s(self, outcome: Outcome) -> float:
         """What the evaluator says of the iteration that was measured."""
         return self.evaluator.price(self.plan.phases[outcome.phase]).iteration_s
 
-    def _save_model(self) -> None:
-        path = self.folder / "model.safetensors"
-        try:
-            save_file(unshared(state(self.network.layers)), path)
-        except (OSError, SafetensorError) as error:
-            raise RunError(f"{path}: cannot be written: {one_line(str(error))}") from None
-
-    def _write(self, outcome: Outcome, ended: str) -> None:
+    def _write(self, training: Training, ended: str) -> None:
+        outcome = training.outcome
+        if training.course.turned:
+            self.plan = self.plan.model_copy(update={"phases": tuple(training.course.phases())})
         written = {
             "format": FORMAT,
             "ended": ended,
@@ -183,6 +193,7 @@ class Running:
             "estimate_s": self.estimate_s(outcome),
             **_epoch_times(outcome),
             "energy_j": outcome.energy_j if outcome.iterations else None,
+            "time_s": outcome.time_s if outcome.iterations else None,
             "energy_source": MODELLED if outcome.energy_j is not None else None,
             "accuracy": outcome.judgement.accuracy if outcome.judgement else None,
             "dilation": outcome.dilation,
@@ -219,9 +230,27 @@ def refuse_unrunnable(plan: Plan, prices: Evaluator) -> None:
         InputError: says everything that stands against it.
     """
     wrong = check(plan, prices)
+    if wrong:
+        raise InputError(wrong)
+
+
+def refuse_unprunable(plan: Plan, origin: Origin | None) -> None:
+    """Refuse phases whose model cannot be made: too small, or larger than the one before.
+
+    Raises:
+        InputError: a line for each.
+    """
+    wrong = []
     for k, phase in enumerate(plan.phases):
-        if phase.pruning > 0:
-            wrong.append(Fault(f"phases[{k}].pruning", phase.pruning, "pruned models cannot be run yet; expected 0"))
+        before = plan.phases[k - 1].pruning if k else 0.0
+        if phase.pruning < before:
+            expected = f"{before:g} is removed before, and what is gone does not come back; expected at least that"
+            wrong.append(Fault(f"phases[{k}].pruning", phase.pruning, expected))
+        try:
+            if origin is not None:
+                origin.cuts(phase.pruning)
+        except InputError as error:
+            wrong += [Fault(f"phases[{k}].pruning", fault.value, fault.expected) for fault in error.faults]
     if wrong:
         raise InputError(wrong)
 
@@ -275,30 +304,6 @@ def _network(model: str, request: Request, profile: Profile) -> Network:
     for layer in network.layers:
         layer.module.to(getattr(torch, request.options.dtype))
     return network
-
-
-def _weights(file: str) -> dict[str, torch.Tensor]:
-    try:
-        return load_file(file)
-    except (OSError, SafetensorError) as error:
-        raise InputError(Fault("--init", file, f"cannot be read: {one_line(str(error))}")) from None
-
-
-def _load(network: Network, weights: Any, file: str) -> None:
-    own = state(network.layers)
-    wrong = [
-        Fault(
-            name,
-            "missing" if name not in weights else tuple(weights[name].shape),
-            f"expected {tuple(own[name].shape)}",
-            file,
-        )
-        for name in own
-        if name not in weights or weights[name].shape != own[name].shape
-    ]
-    if wrong:
-        raise InputError(wrong[:5])
-    load_state(network.layers, weights)
 
 
 def _ground(request: Request, plan: Plan, prices: Evaluator) -> Ground:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from palmette.cost.evaluate import Evaluator
+from palmette.cost.handover import hand_over
 from palmette.cost.operations import replicated_layers
 from palmette.errors import Fault, expected_name
 from palmette.spec.plan import Phase, Plan
@@ -22,7 +24,7 @@ def check(plan: Plan, evaluator: Evaluator) -> list[Fault]:
     for k, phase in enumerate(plan.phases):
         faults = list(missing(phase, evaluator)) or list(forbidden(phase, evaluator))
         found += [Fault(f"phases[{k}].{fault.field}", fault.value, fault.expected) for fault in faults]
-    return found or list(over_energy_limits(plan, evaluator))
+    return found or [*_cut_off_phases(plan, evaluator), *over_energy_limits(plan, evaluator)]
 
 
 def missing(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
@@ -117,6 +119,16 @@ def _cut_off(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
     for field, a, b in dict.fromkeys(talks):
         if evaluator.routes.between(a, b) is None:
             yield Fault(field, f"{a} to {b}", "there is no path between them; expected nodes that links join")
+
+
+def _cut_off_phases(plan: Plan, evaluator: Evaluator) -> Iterator[Fault]:
+    """Phases whose nodes the model cannot reach from those of the phase before."""
+    for k, (before, after) in enumerate(pairwise(plan.phases), 1):
+        found = hand_over(before, after)
+        for move in (*found.gather, *found.deliver):
+            if evaluator.routes.between(move.sender, move.to) is None:
+                expected = "there is no path by which the model could pass; expected nodes that links join"
+                yield Fault(f"phases[{k}].instances", f"{move.sender} to {move.to}", expected)
 
 
 def over_energy_limits(plan: Plan, evaluator: Evaluator) -> Iterator[Fault]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from itertools import pairwise
 
 from palmette.cost.check import check
 from palmette.cost.clock import Played
 from palmette.cost.evaluate import Evaluator, Price
+from palmette.cost.handover import change_price
 from palmette.cost.memory import Optimizer, known_optimizer
 from palmette.cost.operations import Iteration, Kind, Step
 from palmette.errors import InputError
@@ -62,25 +64,36 @@ def summary(plan: Plan, prices: Evaluator, *, timeline: bool = False) -> Estimat
     """The estimate of a plan that ``check`` finds nothing wrong with."""
     priced = [prices.price(phase) for phase in plan.phases]
     first, phase = priced[0], plan.phases[0]
+    changes = [change_price(before, after, prices) for before, after in pairwise(plan.phases)]
     epochs = [phase.epochs for phase in plan.phases if phase.epochs is not None]
     known = len(epochs) == len(priced)
-    joules = [price.epoch_j for price in priced if price.epoch_j is not None]
+    changes_s = [time_s for time_s, _ in changes]
+    joules = _known([*(price.epoch_j for price in priced), *(energy_j for _, energy_j in changes)])
     return Estimate(
         iteration_s=first.iteration_s,
         iteration_j=first.iteration_j,
         epoch_s=first.epoch_s,
         epoch_j=first.epoch_j,
         epochs=sum(epochs) if known else None,
-        total_s=_dot(epochs, [price.epoch_s for price in priced]) if known else None,
-        total_j=_dot(epochs, joules) if known and len(joules) == len(priced) else None,
+        total_s=_total(epochs, [price.epoch_s for price in priced], changes_s) if known else None,
+        total_j=_total(epochs, joules[: len(priced)], joules[len(priced) :]) if known and joules else None,
+        changes_s=sum(changes_s) if changes else None,
+        changes_j=sum(joules[len(priced) :]) if changes and joules else None,
         energy_source=None if first.iteration_j is None else DECLARED,
         nodes=_nodes(phase, prices, first),
         timeline=_timeline(first) if timeline else None,
     )
 
 
-def _dot(many: list[int], each: list[float]) -> float:
-    return sum(a * b for a, b in zip(many, each, strict=True))
+def _total(epochs: list[int], each: list[float], changes: list[float]) -> float:
+    """Epochs of all phases, and the changes between them."""
+    return sum(many * one for many, one in zip(epochs, each, strict=True)) + sum(changes)
+
+
+def _known(values: list[float | None]) -> list[float]:
+    """The values, if all of them are known; else none."""
+    known = [value for value in values if value is not None]
+    return known if len(known) == len(values) else []
 
 
 def _nodes(phase: Phase, prices: Evaluator, price: Price) -> dict[str, NodeEstimate]:

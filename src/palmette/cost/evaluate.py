@@ -265,6 +265,12 @@ class Evaluator:
         """When each operation of a phase that was read off it starts and ends."""
         return self._play(self._prepared(phase, made.steps), phase, made)
 
+    def passing(self, phase: Phase, made: Iteration) -> tuple[float, float | None]:
+        """Seconds and joules of operations between the nodes of a phase, all of which take part from end to end."""
+        played = self.played(phase, made)
+        nodes = self._nodes(phase, phase.nodes(), _happened(made, played))
+        return played.total_s, self._energy_j(nodes, played.total_s)
+
     def _course(self, phase: Phase) -> _Course:
         """The order of work of a phase; that of another with the very same instances serves again."""
         key = (id(phase.instances), phase.pruning, *[(source.node, source.into) for source in phase.sources])
@@ -298,6 +304,8 @@ class Evaluator:
 
     def call_seconds(self, phase: Phase, made: Iteration) -> dict[int, float]:
         """How long each call of an iteration lasts with its share of the CPU, by its number."""
+        if not any(step.to is None and step.kind is not Kind.AVERAGE for step in made.steps):
+            return {}  # nodes that only hand something over need not be in the profile
         places = [(self.seconds(i.node, phase.pruning), *i.layers, i.cpu_share) for i in phase.instances]
         found = {}
         for number, step in enumerate(made.steps):

@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -23,15 +24,25 @@ from palmette.errors import Fault, InputError, RunError
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run has come: iterations done in all, and in the phase that goes on; there, also by tree if known."""
+    """How far a run has come: iterations done in all, and in the phase that goes on; there, also by tree if known.
+
+    ``pruning`` is the fraction that the weights of this moment have lost. ``lengths`` and ``phases`` are the course of
+    a run that took a turn: the phases as they are in a plan's file, and how many iterations each has.
+    """
 
     iteration: int
     phase: int = 0
     phase_iteration: int = 0
     best_accuracy: float | None = None
     wall_s: float = 0.0
+    clock_s: float = 0.0
+    time_s: float = 0.0
     energy_j: float | None = 0.0
     tree_steps: Sequence[int] = ()
+    pruning: float = 0.0
+    losses: Sequence[float] = ()
+    lengths: Sequence[int] = ()
+    phases: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True)
@@ -92,9 +103,11 @@ def last(folder: Path) -> Checkpoint:
         raise InputError(Fault("--resume", str(folder), "there is no checkpoint to go on from"))
     path = found[max(found)]
     try:
-        progress = Progress(**json.loads((path / "progress.json").read_text()))
+        written: dict[str, Any] = json.loads((path / "progress.json").read_text())
+        lists: dict[str, Any] = {name: tuple(each) for name, each in written.items() if isinstance(each, list)}
+        progress = Progress(**{**written, **lists})
         return Checkpoint(progress, load_file(path / "model.safetensors"), load_file(path / "optimizer.safetensors"))
-    except (OSError, SafetensorError, TypeError, ValueError) as error:
+    except (OSError, SafetensorError, TypeError, ValueError, AttributeError) as error:
         raise InputError(Fault("--resume", str(path), f"the checkpoint cannot be read: {_why(error)}")) from None
 
 

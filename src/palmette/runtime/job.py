@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from palmette.compress.channels import Origin
 from palmette.cost.evaluate import Evaluator
 from palmette.runtime.checkpoint import Checkpoint
 from palmette.runtime.engine import Crew
@@ -14,18 +15,38 @@ from palmette.runtime.judge import Judgement
 from palmette.runtime.meeting import Entrance
 from palmette.runtime.options import Options
 from palmette.runtime.worker import Setup
-from palmette.spec.plan import Plan
+from palmette.spec.plan import Phase, Plan
 from palmette.zoo.data import DataSet
 from palmette.zoo.models import Network
 
 CrewMaker = Callable[[Mapping[str, Setup], Mapping[str, Entrance | None]], Crew]
 
 
+@dataclass(frozen=True)
+class Standing:
+    """Where a run stands at the end of an epoch: in which segment, with which losses of all epochs so far.
+
+    Losses are means over the epoch's batches. Time is that in which nodes worked, on the emulated clock.
+    """
+
+    number: int
+    phase: Phase
+    losses: Sequence[float]
+    judgement: Judgement
+    time_s: float
+    energy_j: float | None
+
+
+Director = Callable[[Standing], Sequence[Phase] | None]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Job:
     """What is to be run, with what, for how long, and where to write.
 
-    ``own_data`` are the data sets, by name, of nodes that have data of their own.
+    ``own_data`` are the data sets, by name, of nodes that have data of their own. ``pruning`` is what the network has
+    lost of ``origin``, which only a plan with smaller models needs. ``direct`` is asked at the end of every epoch which
+    phases are to follow; None lets the run go on as it would.
     """
 
     plan: Plan
@@ -40,6 +61,9 @@ class Job:
     iterations: int | None = None
     epochs: int | None = None
     resumed: Checkpoint | None = None
+    origin: Origin | None = None
+    pruning: float = 0.0
+    direct: Director | None = None
 
     @property
     def data_sizes(self) -> dict[str, int]:
@@ -71,11 +95,15 @@ class Measured:
 
 @dataclass
 class Outcome:
-    """What a run came to; seconds are those of the emulated clock. ``measured`` is by the phase's number."""
+    """What a run came to; seconds are those of the emulated clock. ``measured`` is by the phase's number.
+
+    ``time_s`` is how long nodes worked, pauses between their stretches of work left out.
+    """
 
     iterations: int = 0
     measured: dict[int, Measured] = field(default_factory=dict)
     energy_j: float | None = 0.0
+    time_s: float = 0.0
     ended: str = "done"
     dilation: float = 1.0
     node_seconds: dict[str, dict[str, float]] = field(default_factory=dict)

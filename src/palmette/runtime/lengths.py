@@ -14,7 +14,7 @@ from palmette.spec.plan import Phase
 class Position:
     """Where a phase stands in the whole training: what came before it, how long an epoch is, how long all is.
 
-    Iterations and epochs run on from phase to phase.
+    Iterations and epochs run on from phase to phase, and so do this machine's time and that of the emulated clock.
     """
 
     iteration: int
@@ -22,23 +22,11 @@ class Position:
     iterations: int
     epoch_iterations: int
     wall_s: float
+    clock_s: float
 
     def numbers(self, at: int) -> tuple[int, int]:
         """The numbers of iteration and epoch in the whole training, of the phase's iteration ``at``."""
         return self.iteration + at, self.epoch + at // self.epoch_iterations
-
-
-def position(job: Job, number: int, wall_s: float) -> Position:
-    """The position of a phase, when the training has lasted so long."""
-    counts = [(phase_iterations(phase, job), epoch_iterations(phase, job)) for phase in job.plan.phases]
-    before = counts[:number]
-    return Position(
-        iteration=sum(many for many, _ in before),
-        epoch=sum(math.ceil(many / epoch) for many, epoch in before),
-        iterations=sum(many for many, _ in counts),
-        epoch_iterations=counts[number][1],
-        wall_s=wall_s,
-    )
 
 
 def phase_iterations(phase: Phase, job: Job) -> int:

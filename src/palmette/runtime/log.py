@@ -38,17 +38,30 @@ class Log:
         self._job, self._phase, self._channels = job, phase, channels
         self._journal, self._outcome, self._watch = journal, outcome, watch
         self._stretch = Stretch(job.evaluator, channels)
-        self._zero_s = time.monotonic() - position.wall_s
+        self._began_s = time.monotonic()
+        self._losses: list[float] = []
         self.position = position
 
     def wall_s(self) -> float:
         """Seconds of the whole training so far, but for pauses between runs."""
-        return time.monotonic() - self._zero_s
+        return self.position.wall_s + time.monotonic() - self._began_s
+
+    def clock_s(self) -> float:
+        """The same on the emulated clock."""
+        return self.position.clock_s + (time.monotonic() - self._began_s) / self._job.ground.dilation
+
+    def epoch_loss(self) -> float:
+        """The mean loss of the iterations since this was last asked."""
+        found = sum(self._losses) / len(self._losses)
+        self._losses.clear()
+        return found
 
     def happened(self, at: int, phase: Phase, records: Mapping[str, Sequence[Record]]) -> float:
         """Trace what nodes did for a phase or a tree of it; returns how long it took on the emulated clock."""
         number, _ = self.position.numbers(at)
-        lines = operations(number, phase, records, self._zero_s, self._job.ground.dilation)
+        dilation = self._job.ground.dilation
+        zero_s = self._began_s - self.position.clock_s * dilation
+        lines = operations(number, phase, records, zero_s, dilation)
         self._journal.trace(lines)
         self._stretch.add(phase, records)
         if self._stretch.records > _PIECE:
@@ -62,6 +75,7 @@ class Log:
         stretch, dilation, outcome = self._stretch, self._job.ground.dilation, self._outcome
         if not stretch.records:
             return
+        outcome.time_s += stretch.span_s / dilation
         spent = stretch.energy_j(self._phase.nodes(), dilation)
         outcome.energy_j = None if spent is None or outcome.energy_j is None else outcome.energy_j + spent
         for node in self._phase.nodes():
@@ -84,11 +98,12 @@ class Log:
         self._journal.metric(
             iteration=number, epoch=epoch, loss=loss, samples=samples, wall_s=wall_s, iteration_s=took_s, **more
         )
+        self._losses.append(loss)
         self._outcome.iterations += 1
         self._watch(Update(number + 1, self.position.iterations, epoch, loss, samples, wall_s))
 
-    def judged(self, at: int, found: Judgement) -> None:
+    def judged(self, at: int, found: Judgement, **more: Any) -> None:
         """The network was judged after the iteration before ``at``."""
         number, epoch = self.position.numbers(at - 1)
-        self._journal.metric(iteration=number, epoch=epoch, accuracy=found.accuracy, loss=found.loss)
+        self._journal.metric(iteration=number, epoch=epoch, accuracy=found.accuracy, loss=found.loss, **more)
         self._watch(Update(number + 1, self.position.iterations, epoch, found.loss, 0, 0.0, found))

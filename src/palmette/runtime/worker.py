@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 from safetensors.torch import save as to_bytes
@@ -36,6 +36,7 @@ from palmette.runtime.failure import failure
 from palmette.runtime.options import Options
 from palmette.runtime.program import Program, numbers_of
 from palmette.runtime.rehearsal import rehearsed
+from palmette.runtime.relay import RelayRole
 from palmette.runtime.role import Role
 from palmette.runtime.server import AsyncRole
 from palmette.runtime.stepping import StepRole
@@ -63,6 +64,7 @@ class Source(Protocol):
 class Setup:
     """All that a worker is told when it starts.
 
+    ``sync`` is how the node trains, or that it only hands layers over.
     ``shapes`` are those of one sample: of the input, then of each layer's output. There is a program
     for each part of the phase (see ``parts``), None for those in which the node has no part. A node that ``keeps`` can
     go back to the iteration before, should another be lost.
@@ -76,14 +78,19 @@ class Setup:
     input_dtype: torch.dtype
     options: Options
     source: Source
-    sync: Sync = "step"
+    sync: Sync | Literal["relay"] = "step"
     cpu_limit: float = 1.0
     device: str = "cpu"
     keeps: bool = False
     optimizer: bytes = field(default=b"", repr=False)
 
 
-ROLES: dict[Sync, Callable[[Setup], Role]] = {"step": StepRole, "epoch": EpochRole, "async": AsyncRole}
+ROLES: dict[str, Callable[[Setup], Role]] = {
+    "step": StepRole,
+    "epoch": EpochRole,
+    "async": AsyncRole,
+    "relay": RelayRole,
+}
 
 
 class Worker:

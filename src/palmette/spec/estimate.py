@@ -17,7 +17,10 @@ class NodeEstimate(OpenDocument):
 
 
 class Estimate(OpenDocument):
-    """The price of a plan: of its first phase's iteration, and of the whole where the epochs are known."""
+    """The price of a plan: of its first phase's iteration, and of the whole where the epochs are known.
+
+    ``changes_s`` and ``changes_j`` are the parts of the whole that passing the model from phase to phase takes.
+    """
 
     iteration_s: Amount
     iteration_j: Amount | None = None
@@ -26,6 +29,8 @@ class Estimate(OpenDocument):
     epochs: Amount | None = None
     total_s: Amount | None = None
     total_j: Amount | None = None
+    changes_s: Amount | None = None
+    changes_j: Amount | None = None
     energy_source: str | None = None
     nodes: dict[Name, NodeEstimate] | None = None
     timeline: tuple[Operation, ...] | None = None

@@ -1,0 +1,109 @@
+"""Weights in a file: those of a network, whole or smaller, and what it takes to load them again.
+
+The shapes of a smaller network follow from the fraction of its parameters that was removed (``compress.channels``), so
+the file's metadata says that, and whose weights they are: ``{"model": "lenet5", "pruning": "0.5"}``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from palmette.compress.channels import Origin
+from palmette.compress.networks import network_origin, prune_network
+from palmette.errors import Fault, InputError, RunError, one_line
+from palmette.runtime.worker import unshared
+from palmette.zoo.capture import load_state, state
+from palmette.zoo.models import Network
+
+
+def save_network(network: Network, pruning: float, path: Path) -> None:
+    """Write the weights of a network that has lost this fraction of its parameters.
+
+    Raises:
+        RunError: it cannot be written.
+    """
+    about = {"model": network.name, "pruning": f"{pruning!r}"}
+    try:
+        save_file(unshared(state(network.layers)), path, metadata=about)
+    except (OSError, SafetensorError) as error:
+        raise RunError(f"{path}: cannot be written: {one_line(str(error))}") from None
+
+
+def read_weights(file: str, field: str) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The weights in a file, and its metadata.
+
+    Raises:
+        InputError: it cannot be read; ``field`` is where its name stands.
+    """
+    try:
+        with safe_open(file, "pt") as opened:
+            about = opened.metadata() or {}
+        return load_file(file), about
+    except (OSError, SafetensorError) as error:
+        raise InputError(Fault(field, file, f"cannot be read: {one_line(str(error))}")) from None
+
+
+def pruning_of(about: Mapping[str, str], file: str) -> float:
+    """The fraction that a file's metadata says was removed, 0 where it says nothing.
+
+    Raises:
+        InputError: it says something else than a fraction.
+    """
+    said = about.get("pruning", "0")
+    try:
+        fraction = float(said)
+    except ValueError:
+        fraction = -1.0
+    if not 0 <= fraction < 1:
+        raise InputError(Fault("pruning", said, "expected a fraction from 0 to below 1", file))
+    return fraction
+
+
+def shrunk(network: Network, pruning: float, origin: Origin | None) -> Network:
+    """The network with a fraction of its parameters removed; itself where that is 0."""
+    return prune_network(network, pruning, origin=origin)[0] if pruning else network
+
+
+def initial(network: Network, file: str, pruning: float, origin: Origin | None) -> Network:
+    """The network with the weights of a file, and then smaller if a run begins smaller than they are.
+
+    Raises:
+        InputError: the file cannot be read, is of another network, or has lost more than the run begins with.
+    """
+    values, about = read_weights(file, "--init")
+    lost = pruning_of(about, file)
+    if lost > pruning:
+        expected = f"the plan begins with {pruning:g}, and what is gone does not come back"
+        raise InputError(Fault("pruning", lost, expected, file))
+    if lost and origin is None:
+        origin = network_origin(network)
+    network = shrunk(network, lost, origin)
+    load(network, values, file)
+    return prune_network(network, pruning, origin=origin)[0] if pruning > lost else network
+
+
+def load(network: Network, weights: Mapping[str, Tensor], file: str) -> None:
+    """Put weights of a file into a network.
+
+    Raises:
+        InputError: some are missing or have other shapes.
+    """
+    own = state(network.layers)
+    wrong = [
+        Fault(
+            name,
+            "missing" if name not in weights else tuple(weights[name].shape),
+            f"expected {tuple(own[name].shape)}",
+            file,
+        )
+        for name in own
+        if name not in weights or weights[name].shape != own[name].shape
+    ]
+    if wrong:
+        raise InputError(wrong[:5])
+    load_state(network.layers, weights)

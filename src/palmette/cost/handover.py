@@ -1,0 +1,147 @@
+"""How the model passes from one phase to the next: to where it is made smaller, and from there to who trains it then.
+
+    holders of layers ──gather──▶ giver: where the phase before it meets ──deliver──▶ holders in the next phase
+
+What a node has already does not travel, unless the model is made smaller: then everybody but the giver gets it anew.
+Under ``async`` only the server gets it, since workers pull it anyway. With the weights goes what the optimizer keeps
+for them, unless an exchange of weights has just ended that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from palmette.cost.evaluate import Evaluator
+from palmette.cost.memory import STATE_COPIES, Optimizer
+from palmette.cost.operations import Iteration, Kind, Step, exchanges_weights
+from palmette.cost.sizes import Run, Sizes
+from palmette.spec.plan import Phase
+from palmette.spec.tree import Feed, Instance
+
+
+class Move(NamedTuple):
+    """Layers on their way from one node to another."""
+
+    sender: str
+    to: str
+    layers: tuple[Run, ...]
+
+
+class HandOver(NamedTuple):
+    """The two halves of a change of phase, and the node in between."""
+
+    giver: str
+    gather: tuple[Move, ...]
+    deliver: tuple[Move, ...]
+
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes that take part, the giver first."""
+        ends = [end for move in (*self.gather, *self.deliver) for end in (move.sender, move.to)]
+        return list(dict.fromkeys([self.giver, *ends]))
+
+
+def hand_over(before: Phase, after: Phase) -> HandOver:
+    """What travels between two phases."""
+    giver, everything = before.meeting_node, set(range(1, before.depth + 1))
+    had, wanted = _held(before), _wanted(after)
+    if is_smaller(before, after):
+        lacking = {node: layers for node, layers in wanted.items() if node != giver}
+        needed = everything
+    else:
+        lacking = {node: layers - had.get(node, set()) for node, layers in wanted.items()}
+        needed = set().union(*lacking.values())
+    gathered: dict[str, set[int]] = {}
+    for number in sorted(needed - had.get(giver, set())):
+        holder = next(node for node, layers in had.items() if number in layers)
+        gathered.setdefault(holder, set()).add(number)
+    return HandOver(
+        giver,
+        tuple(Move(node, giver, _runs(layers)) for node, layers in gathered.items()),
+        tuple(Move(giver, node, _runs(layers)) for node, layers in lacking.items() if layers and node != giver),
+    )
+
+
+def is_smaller(before: Phase, after: Phase) -> bool:
+    """Whether the model changes between two phases."""
+    return before.pruning != after.pruning
+
+
+def copies(before: Phase, after: Phase, optimizer: Optimizer) -> int:
+    """How many numbers travel for each weight: itself, and what the optimizer keeps for it if that lives on."""
+    ended = before.sync == "epoch" and exchanges_weights(before)
+    anew = is_smaller(before, after) and after.compress == "distill"
+    return 1 if ended or anew else 1 + STATE_COPIES[optimizer]
+
+
+def carrier(like: Phase, giver: str, nodes: Sequence[str]) -> Phase:
+    """The nodes of a hand-over as a phase, with the whole of the model of ``like`` on each, the giver's first."""
+    hosts = list(dict.fromkeys([giver, *nodes]))
+    return Phase(
+        pruning=like.pruning,
+        sync="epoch",
+        server=giver,
+        sources=tuple(Feed(node=node, samples=1, into=node) for node in hosts),
+        instances=tuple(Instance(id=node, layers=(1, like.depth), node=node) for node in hosts),
+    )
+
+
+def passage(moves: Sequence[Move], phase: Phase, sizes: Sizes, times: int, after: Sequence[int] = ()) -> Iteration:
+    """Moves between the nodes of a ``carrier`` as operations; each weight counts so many times."""
+    index = {instance.node: k for k, instance in enumerate(phase.instances)}
+    steps = [Step(Kind.PULL, index[move.to], move.sender, list(after), move.to, layers=move.layers) for move in moves]
+    size_bytes = [times * sizes.weight_bytes(move.layers) for move in moves]
+    return Iteration(steps, [1] * len(phase.instances), size_bytes)
+
+
+def whole_passage(found: HandOver, phase: Phase, sizes: tuple[Sizes, Sizes], times: int) -> Iteration:
+    """Both halves of a hand-over, one after the other; ``sizes`` are those before and after."""
+    first = passage(found.gather, phase, sizes[0], times)
+    second = passage(found.deliver, phase, sizes[1], times, range(len(first.steps)))
+    return Iteration([*first.steps, *second.steps], first.samples, [*first.size_bytes, *second.size_bytes])
+
+
+def change_price(before: Phase, after: Phase, evaluator: Evaluator) -> tuple[float, float | None]:
+    """Seconds and joules of passing the model from one phase to the next; joules are None where a power is unknown."""
+    found = hand_over(before, after)
+    if len(found.nodes) == 1:
+        return 0.0, 0.0
+    phase = carrier(after, found.giver, found.nodes)
+    sizes = evaluator.sizes(before.pruning), evaluator.sizes(after.pruning)
+    return evaluator.passing(phase, whole_passage(found, phase, sizes, copies(before, after, evaluator.optimizer)))
+
+
+def _held(phase: Phase) -> dict[str, set[int]]:
+    """The layers whose weights each node has when a phase is over."""
+    everything = set(range(1, phase.depth + 1))
+    if phase.sync == "async":
+        return {phase.meeting_node: everything}
+    held = _hosted(phase)
+    if phase.sync == "epoch" and exchanges_weights(phase):
+        held[phase.meeting_node] = everything
+    return held
+
+
+def _wanted(phase: Phase) -> dict[str, set[int]]:
+    """The layers whose weights each node needs when a phase begins."""
+    if phase.sync == "async":
+        return {phase.meeting_node: set(range(1, phase.depth + 1))}
+    return _hosted(phase)
+
+
+def _hosted(phase: Phase) -> dict[str, set[int]]:
+    hosted: dict[str, set[int]] = {}
+    for instance in phase.instances:
+        hosted.setdefault(instance.node, set()).update(range(instance.layers[0], instance.layers[1] + 1))
+    return hosted
+
+
+def _runs(layers: Iterable[int]) -> tuple[Run, ...]:
+    runs: list[Run] = []
+    for number in sorted(layers):
+        if runs and runs[-1][1] == number - 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return tuple(runs)

@@ -1,0 +1,120 @@
+"""Workers for a segment of a run or for a hand-over: given their layers, connected, and settled on their ground."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from safetensors.torch import save as to_bytes
+from torch import Tensor
+
+from palmette.runtime.control import Ready, Rehearse, Rehearsed, SetPace
+from palmette.runtime.engine import Crew, one_from_each
+from palmette.runtime.ground import Seconds
+from palmette.runtime.job import Job
+from palmette.runtime.lengths import shares
+from palmette.runtime.parts import Part
+from palmette.runtime.relay import moved_layers
+from palmette.runtime.shares import by_tree
+from palmette.runtime.sources import NamedData, ShardedData
+from palmette.runtime.worker import Setup, Source, held_layers, unshared
+from palmette.spec.plan import Phase, Sync
+from palmette.zoo.capture import state
+from palmette.zoo.models import Network
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What passes from segment to segment: the network with its weights, and the optimizer's state by their names."""
+
+    network: Network
+    optimizer: Mapping[str, Tensor]
+
+    def of_layers(self, numbers: Sequence[int]) -> dict[str, Tensor]:
+        """What the optimizer keeps for some layers."""
+        own = set(state([self.network.layers[n - 1] for n in numbers]))
+        return {key: value for key, value in self.optimizer.items() if key.rpartition("/")[0] in own}
+
+
+@contextmanager
+def hired(
+    job: Job, carried: Carried, phase: Phase, parts: Sequence[Part], sync: Sync | Literal["relay"]
+) -> Iterator[Crew]:
+    """The workers of a phase, ready to go; afterwards they are gone, and so is their ground.
+
+    Raises:
+        RunError: a worker is lost, or does not start.
+    """
+    ground, nodes = job.ground, phase.nodes()
+    ground.open(phase, parts, job.evaluator)
+    try:
+        make = Setups(job, carried, phase, parts, sync)
+        setups = {node: make.of(node) for node in nodes}
+        crew = job.hire(setups, {node: ground.entrance(node) for node in nodes})
+        try:
+            one_from_each(crew, setups, Ready)
+            if ground.emulates:
+                _settle(job, crew, parts)
+            yield crew
+        finally:
+            crew.close()
+    finally:
+        ground.close()
+
+
+@dataclass(frozen=True)
+class Setups:
+    """What the workers of a phase are told when they start."""
+
+    job: Job
+    carried: Carried
+    phase: Phase
+    parts: Sequence[Part]
+    sync: Sync | Literal["relay"]
+
+    def of(self, name: str) -> Setup:
+        """What the worker of a node is told."""
+        node, network = self.job.evaluator.cluster.nodes[name], self.carried.network
+        programs = [part.programs.get(name) for part in self.parts]
+        needed = moved_layers if self.sync == "relay" else held_layers
+        held = sorted({n for program in programs if program is not None for n in needed(program)})
+        kept = self.carried.of_layers(held)
+        return Setup(
+            node=name,
+            place=self.job.ground.place(name),
+            programs=programs,
+            layers={n: network.layers[n - 1].module for n in held},
+            shapes=(network.input_shape, *(layer.output_shape for layer in network.layers)),
+            input_dtype=network.dtype,
+            options=self.job.options,
+            source=self._source(),
+            sync=self.sync,
+            cpu_limit=node.limits.cpu_share,
+            device=node.device,
+            optimizer=to_bytes(unshared(kept)) if kept else b"",
+        )
+
+    def _source(self) -> Source:
+        job = self.job
+        if self.phase.sync == "step" or self.sync == "relay":
+            return NamedData(job.data.name, job.network.input_shape, job.options.seed)
+        owned = by_tree(self.phase, shares(self.phase, job))
+        roots = [part.root for part in self.parts]
+        return ShardedData(dict(zip(roots, owned, strict=False)), job.network.input_shape, job.options.seed)
+
+
+def _settle(job: Job, crew: Crew, parts: Sequence[Part]) -> None:
+    asked = [(node, number) for number, part in enumerate(parts) for node in part.programs]
+    for node, number in asked:
+        crew.send(node, Rehearse(number))
+    rehearsed: dict[str, dict[int, Seconds]] = {}
+    for _ in asked:
+        heard = crew.receive()
+        assert heard is not None
+        assert isinstance(heard[1], Rehearsed)
+        rehearsed.setdefault(heard[0], {})[heard[1].program] = heard[1].seconds
+    for node, paces in job.ground.settle(rehearsed).items():
+        for program, pace in paces.items():
+            crew.send(node, SetPace(program, pace))
