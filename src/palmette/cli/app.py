@@ -310,7 +310,12 @@ def reproduce_hiertrain(
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder for figures and numbers.")] = Path(
         "hiertrain"
     ),
-    batch: Annotated[int, typer.Option("--batch", min=1, help="Samples of one iteration.")] = 128,
+    measured: Annotated[
+        bool, typer.Option("--measured", help="Measure layers here, run a dozen points, simulate the others.")
+    ] = False,
+    batch: Annotated[
+        int | None, typer.Option("--batch", min=1, help="Samples of one iteration: 128, or 8 with --measured.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not say what is being worked on.")] = False,
 ) -> None:
     """HierTrain's Figs. 7 to 11 and Table II, on its machines as the catalogue knows them.
@@ -319,7 +324,7 @@ def reproduce_hiertrain(
     """
     from palmette.cli.reproducing import reproduce_hiertrain as carry_out
 
-    carry_out(output, batch, quiet)
+    carry_out(output, batch, measured, quiet)
 
 
 @app.command()

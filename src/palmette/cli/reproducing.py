@@ -10,20 +10,23 @@ from typing import Any
 import typer
 
 
-def reproduce_hiertrain(folder: Path, batch: int, quiet: bool) -> None:
+def reproduce_hiertrain(folder: Path, batch: int | None, measured: bool, quiet: bool) -> None:
     """Work out all figures, write JSON and pictures, print the claims."""
-    from palmette.report.lines import line_chart
-    from palmette.reproduce.hiertrain import reproduce
+    from palmette.reproduce.hiertrain import BATCH, Catalogue, Ground, reproduce
     from palmette.spec.files import write_text
 
-    made = reproduce(batch, (lambda _: None) if quiet else _on_stderr)
+    told = (lambda _: None) if quiet else _on_stderr
+    ground: Ground = Catalogue(batch or BATCH)
+    if measured:
+        from palmette.reproduce.hiertrain_measured import BATCH as FEWER
+        from palmette.reproduce.hiertrain_measured import Measured
+
+        ground = Measured(batch or FEWER, told=told)
+    made = reproduce(ground, told)
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / "hiertrain.json", json.dumps(made, indent=1, ensure_ascii=False) + "\n")
     for number, figure in made["figures"].items():
-        series = {name: [point["iteration_s"] for point in points] for name, points in figure["series"].items()}
-        title = f"HierTrain, Fig. {number}: {figure['title']}"
-        drawn = line_chart(title, figure["x"], series, figure["x_label"], "seconds of an iteration")
-        write_text(folder / f"figure-{number}.svg", drawn)
+        write_text(folder / f"figure-{number}.svg", _drawn(number, figure))
     _show(made)
     typer.echo(f"written to {folder}")
 
@@ -32,21 +35,62 @@ def _on_stderr(what: str) -> None:
     print(what, file=sys.stderr)
 
 
+def _drawn(number: str, figure: dict[str, Any]) -> str:
+    from palmette.report.lines import line_chart
+
+    def each(what: str) -> dict[str, list[Any]]:
+        return {name: [point[what] for point in points] for name, points in figure["series"].items()}
+
+    run = {name: [how == "measured" for how in points] for name, points in each("how").items()}
+    title = f"HierTrain, Fig. {number}: {figure['title']}"
+    return line_chart(
+        title, figure["x"], each("iteration_s"), figure["x_label"], "seconds of an iteration", measured=run
+    )
+
+
 def _show(made: dict[str, Any]) -> None:
     for number, figure in made["figures"].items():
-        print(f"\nFig. {number}: {figure['title']}, seconds over {figure['x_label']}")
-        wide = max(map(len, figure["series"]))
-        print(" " * wide + "".join(f"{value:>9g}" for value in figure["x"]))
-        for name, points in figure["series"].items():
-            print(f"{name:{wide}}" + "".join(f"{point['iteration_s']:>9.3g}" for point in points))
+        _show_figure(number, figure)
     print("\nTable II: seconds of a planning")
     for name, row in made["table_2"].items():
         told = f"{row['layers']:>3} layers   Algorithm 1 {row['algorithm_1_s']:.3g}   exact {row['exact_s']:.3g}"
         print(f"{name:10} {told}")
     print("\nThe paper's claims")
     for row in made["claims"]:
-        where = row["figure"] if row["figure"].startswith("Table") else f"Fig. {row['figure']}"
+        where = f"Fig. {row['figure']}" if row["figure"].isdigit() else row["figure"]
         verdict = "as in the paper" if row["agrees"] else "differs"
         print(f"- {where}: {row['claim']}: paper {row['paper']}, ours {row['ours']}: {verdict}")
         if not row["agrees"]:
             print(f"  {row['why']}")
+    _show_causes(made["causes"])
+
+
+def _show_figure(number: str, figure: dict[str, Any]) -> None:
+    """A row a strategy; points that were run stand with a star, and beside them what the clock had foretold."""
+    print(f"\nFig. {number}: {figure['title']}, seconds over {figure['x_label']}")
+    wide = max(map(len, figure["series"]))
+    print(" " * wide + "".join(f"{value:>9g} " for value in figure["x"]))
+    run = []
+    for name, points in figure["series"].items():
+        marks = ["*" if point["how"] == "measured" else " " for point in points]
+        cells = [f"{point['iteration_s']:>9.3g}{mark}" for point, mark in zip(points, marks, strict=True)]
+        print(f"{name:{wide}}" + "".join(cells))
+        run += [
+            f"{name} at {mbps:g}: {point['iteration_s']:.4g} (clock {point['clock_s']:.4g})"
+            for mbps, point in zip(figure["x"], points, strict=True)
+            if point["how"] == "measured"
+        ]
+    if run:
+        print("* measured on the testbed, the others simulated; " + "; ".join(run))
+
+
+def _show_causes(causes: list[dict[str, Any]]) -> None:
+    print("\nWhat decides: HierTrain's largest speed-ups over all-edge and all-cloud, and where JALAD is ahead,")
+    print("with one assumption changed at a time (no figure uses these)")
+    for row in causes:
+        print(f"- {row['changed']}")
+        for network, each in row.items():
+            if network != "changed":
+                mbps = ", ".join(f"{value:g}" for value in each["jalad_ahead_at_mbps"]) or "no"
+                told = f"{each['over_all_edge']:.2f} and {each['over_all_cloud']:.2f} times; JALAD at {mbps} Mbit/s"
+                print(f"  {network:8} {told}")

@@ -15,9 +15,15 @@ DASHES = ("", "6 3", "2 3", "8 3 2 3")
 
 
 def line_chart(
-    title: str, x: Sequence[float], series: Mapping[str, Sequence[float]], x_label: str, y_label: str
+    title: str,
+    x: Sequence[float],
+    series: Mapping[str, Sequence[float]],
+    x_label: str,
+    y_label: str,
+    *,
+    measured: Mapping[str, Sequence[bool]] | None = None,
 ) -> str:
-    """The chart as the text of an SVG file; y starts at 0."""
+    """The chart as the text of an SVG file; y starts at 0. Points that are ``measured`` are squares, others circles."""
     top = _ceiling(max(max(values) for values in series.values()))
     low, high = min(x), max(x)
 
@@ -47,7 +53,11 @@ def line_chart(
     parts.append(f'<text transform="{upright}" text-anchor="middle">{escape(y_label)}</text>')
     for k, (name, values) in enumerate(series.items()):
         points = [(at_x(a), at_y(b)) for a, b in zip(x, values, strict=True)]
+        squares = (measured or {}).get(name, [False] * len(points))
         parts += _line(name, points, COLOURS[k % len(COLOURS)], DASHES[k % len(DASHES)], TOP + 12 + 20 * k)
+        parts += [_point(at, square, COLOURS[k % len(COLOURS)]) for at, square in zip(points, squares, strict=True)]
+    if any(any(squares) for squares in (measured or {}).values()):
+        parts.append(f'<text x="{WIDTH - RIGHT + 16}" y="{HEIGHT - 12}">■ measured  ● simulated</text>')
     return "\n".join([*parts, "</svg>\n"])
 
 
@@ -57,10 +67,16 @@ def _line(name: str, points: list[tuple[float, float]], colour: str, dash: str, 
     style = f'stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}" fill="none"'
     return [
         f'<polyline points="{drawn}" {style}/>',
-        *(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in points),
         f'<line x1="{start}" x2="{start + 26}" y1="{legend_y}" y2="{legend_y}" {style}/>',
         f'<text x="{start + 32}" y="{legend_y + 4}">{escape(name)}</text>',
     ]
+
+
+def _point(at: tuple[float, float], square: bool, colour: str) -> str:
+    x, y = at
+    if square:
+        return f'<rect x="{x - 4.5:.1f}" y="{y - 4.5:.1f}" width="9" height="9" fill="{colour}"/>'
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>'
 
 
 def _ceiling(value: float) -> float:

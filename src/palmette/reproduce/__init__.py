@@ -1,5 +1,8 @@
 """The papers' figures, from the parts below.
 
-hiertrain         Figs. 7 to 11 and Table II of HierTrain
-hiertrain_claims  what that paper claims, beside what came out here
+hiertrain           Figs. 7 to 11 and Table II of HierTrain
+hiertrain_paper     its machines, links, networks and bandwidths
+hiertrain_measured  the same with layer times of this machine, and a dozen points run on the testbed
+hiertrain_claims    what that paper claims, beside what came out here
+hiertrain_causes    what decides over the differences: one assumption changed at a time
 """
