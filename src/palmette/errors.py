@@ -47,6 +47,9 @@ class InputError(PalmetteError, ValueError):
         self.faults = [faults] if isinstance(faults, Fault) else list(faults)
         super().__init__("\n".join(map(str, self.faults)))
 
+    def __reduce__(self) -> tuple[type[InputError], tuple[list[Fault]]]:
+        return type(self), (self.faults,)  # the faults come along to another process
+
 
 class Infeasible(PalmetteError):
     """A goal that cannot be met; the message names the constraint and the closest value."""

@@ -10,6 +10,7 @@
     reporting   palmette report
     checking    palmette check
     keys        palmette keys
+    learning    palmette curves and palmette predict; predicting does their work
 
 ``main`` turns every error into one line a fault on stderr and an exit code; nobody sees a traceback unless
 PALMETTE_DEBUG is set.

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from palmette.cli import learning
 from palmette.cli import options as opt
 from palmette.cli.keys import keys as _keys
 from palmette.cli.planning import Strategies, parsed_goal
@@ -34,6 +35,8 @@ app.add_typer(
 _reproduce = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="A paper's figures, beside what it claims.")
 app.add_typer(_reproduce, name="reproduce")
 app.add_typer(_keys, name="keys")
+app.add_typer(learning.curves, name="curves")
+app.add_typer(learning.predict, name="predict")
 
 
 def _version(wanted: bool) -> None:
@@ -328,7 +331,7 @@ def reproduce_hiertrain(
 
 
 @app.command()
-def check(files: Annotated[list[Path], typer.Argument(help="Clusters, profiles, plans.")]) -> None:
+def check(files: Annotated[list[Path], typer.Argument(help="Clusters, profiles, plans, curves.")]) -> None:
     """Validate files of any kind.
 
     Example: palmette check cluster.yaml profile.json plan.json

@@ -10,6 +10,7 @@ from palmette.api import load_cluster
 from palmette.cost.check import check
 from palmette.cost.estimate import evaluator
 from palmette.errors import Fault, InputError, expected_name
+from palmette.spec.curves import load_curves
 from palmette.spec.document import Document
 from palmette.spec.files import read, validated
 from palmette.spec.measurements import Measurements
@@ -33,6 +34,9 @@ def checked(path: Path) -> str:
     Raises:
         InputError: it cannot be read, is of no known kind, or has faults; holds all of them.
     """
+    if path.suffix == ".jsonl":
+        curves = load_curves(path)
+        return f"{_many(curves.curves, 'learning curve')} of {curves.model} on {curves.data}"
     data = read(path)
     if "format" not in data:
         cluster = load_cluster(path)

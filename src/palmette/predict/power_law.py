@@ -1,7 +1,7 @@
 """A plain power law through the losses of a setting: loss after k − 1 epochs = floor + scale · k^(−exponent).
 
 Least squares with floor and scale at least 0. For a given exponent that is a line in k^(−exponent), solved in closed
-form; the exponent is found by a scan and a golden-section search. The quantiles are those of normal noise about the
+form; the exponent is found by scanning, finer and finer. The quantiles are those of normal noise about the
 curve, as large as the curve's misfit. Fewer than ``ENOUGH`` losses say nothing about noise: then each change is
 uncertain by half of itself, and fewer than three fix the exponent at ``USUAL_EXPONENT``.
 
@@ -23,9 +23,8 @@ from palmette.predict.forecast import QUANTILES, Forecast, Past, Setting
 
 USUAL_EXPONENT = 0.5
 ENOUGH = 5
-_EXPONENTS = np.geomspace(0.02, 5.0, 60)
-_REFINEMENTS = 40
-_GOLDEN = (5**0.5 - 1) / 2
+LEAST_EXPONENT, MOST_EXPONENT = 0.02, 5.0
+_POINTS, _SCANS = 40, 5
 _WIDTH = NormalDist().inv_cdf(QUANTILES[1])
 
 Numbers = NDArray[np.float64]
@@ -58,34 +57,36 @@ def fit(losses: tuple[float, ...]) -> PowerLaw:
         wrong = next(each for each in losses if not 0 <= each < float("inf"))
         raise InputError(Fault("losses", wrong, "expected a finite number of 0 or more"))
     exponent = USUAL_EXPONENT if y.size < 3 else _best_exponent(y)
-    floor, scale, misfit = _line(y, exponent)
+    floor, scale, misfit = (float(each[0]) for each in _lines(y, np.array([exponent])))
     deviation = (misfit / (y.size - 3)) ** 0.5 if y.size >= ENOUGH else 0.0
     return PowerLaw(floor, scale, exponent, deviation)
 
 
 def _best_exponent(y: Numbers) -> float:
-    misfits = [_line(y, exponent)[2] for exponent in _EXPONENTS]
-    at = int(np.argmin(misfits))
-    low, high = _EXPONENTS[max(at - 1, 0)], _EXPONENTS[min(at + 1, len(_EXPONENTS) - 1)]
-    for _ in range(_REFINEMENTS):
-        left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-        if _line(y, left)[2] <= _line(y, right)[2]:
-            high = right
-        else:
-            low = left
-    return float((low + high) / 2)
+    """Scan the exponents, then again between the neighbours of the best, finer and finer."""
+    tried = np.geomspace(LEAST_EXPONENT, MOST_EXPONENT, _POINTS)
+    for _ in range(_SCANS):
+        at = int(np.argmin(_lines(y, tried)[2]))
+        best = tried[at]
+        tried = np.geomspace(tried[max(at - 1, 0)], tried[min(at + 1, _POINTS - 1)], _POINTS)
+    return float(best)
 
 
-def _line(y: Numbers, exponent: float) -> tuple[float, float, float]:
-    """Floor and scale, at least 0, and the sum of squares that they leave."""
-    z = np.arange(1, y.size + 1) ** -exponent
-    spread = z - z.mean()
-    steepness = float(spread @ spread)
-    scale = float(spread @ y) / steepness if steepness > 0 else 0.0
-    both = (float(y.mean() - scale * z.mean()), scale)
-    edges = [(0.0, float(z @ y / (z @ z))), (float(y.mean()), 0.0)]
-    tried = [both] if min(both) >= 0 and steepness > 0 else edges
-    return min(((a, b, float(((y - a - b * z) ** 2).sum())) for a, b in tried), key=lambda found: found[2])
+def _lines(y: Numbers, exponents: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """Floor and scale, at least 0, and the sum of squares that they leave, for each exponent."""
+    z = np.arange(1, y.size + 1) ** -exponents[:, None]
+    spread = z - z.mean(axis=1, keepdims=True)
+    steepness = (spread**2).sum(axis=1)
+    slope = np.divide(spread @ y, steepness, out=np.zeros_like(steepness), where=steepness > 0)
+    # The line, and where that would go below 0, the best on either edge.
+    free = np.stack([y.mean() - slope * z.mean(axis=1), slope])
+    no_floor = np.stack([np.zeros_like(slope), z @ y / (z**2).sum(axis=1)])
+    no_scale = np.stack([np.full_like(slope, y.mean()), np.zeros_like(slope)])
+    tried = np.stack([free, no_floor, no_scale])
+    left = ((y - tried[:, 0, :, None] - tried[:, 1, :, None] * z) ** 2).sum(axis=2)
+    left[0, (free < 0).any(axis=0)] = np.inf
+    best, each = left.argmin(axis=0), np.arange(exponents.size)
+    return tried[best, 0, each], tried[best, 1, each], left[best, each]
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,15 @@ def read_text(path: str | os.PathLike[str]) -> str:
         raise InputError(Fault("", "the file", f"cannot be read: {reason}", str(path))) from None
 
 
+def parsed_json(text: str, file: str) -> Any:
+    """What a JSON text says; ``file`` is where it stands.
+
+    Raises:
+        InputError: it cannot be parsed.
+    """
+    return _parse(_from_json, text, file)
+
+
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a file whole or not at all: no reader ever sees half of it.
 

@@ -1,0 +1,92 @@
+"""Bounds that the robust estimate may not be more optimistic than (end of Section IV of PACT).
+
+What a network has learnt may promise more than theory allows. A bound says the least (most favourable) change of the
+loss that is to be believed: of each of the next epochs, or of a change of setting. Where the robust estimate is below
+it, the bound takes its place. A bound is any function of the past; two that PACT cites are here:
+
+    FedAvgBound        of λ_run: Li et al., On the convergence of FedAvg on non-IID data, Theorem 1
+    OutputShiftBound   of λ_change: how far the outputs of the pruned network can be from those of the whole, which
+                       data-free pruning such as RED++ knows beforehand
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from palmette.predict.forecast import Forecast, Past, Predictor, Setting
+
+RunBound = Callable[[Past, int], Sequence[float]]  # the least change of each of so many epochs
+ChangeBound = Callable[[Past, Setting], float]
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """A predictor whose robust estimates are never below the bounds."""
+
+    predictor: Predictor
+    run_bound: RunBound | None = None
+    change_bound: ChangeBound | None = None
+
+    def run(self, past: Past, epochs: int) -> Forecast:
+        """The predictor's, the robust changes no lower than the bound's."""
+        told = self.predictor.run(past, epochs)
+        return told if self.run_bound is None else _raised(told, self.run_bound(past, epochs))
+
+    def change(self, past: Past, to: Setting) -> Forecast:
+        """The predictor's, the robust change no lower than the bound's."""
+        told = self.predictor.change(past, to)
+        return told if self.change_bound is None else _raised(told, [self.change_bound(past, to)])
+
+
+def _raised(told: Forecast, least: Sequence[float]) -> Forecast:
+    return replace(told, robust=tuple(max(pair) for pair in zip(told.robust, least, strict=True)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedAvgBound:
+    """By how much an epoch can be trusted to lower the loss, by Theorem 1 of Li et al. (ICLR 2020).
+
+    For losses that are ``smoothness``-smooth and ``convexity``-strongly convex (L and μ), after T steps
+
+        loss − least loss ≤ κ / (γ + T − 1) · (2 B / μ + μ γ / 2 · distance),    κ = L / μ,  γ = max(8 κ, E)
+
+    with B (``noise``) from the gradients' variances and the data's heterogeneity, the squared ``distance`` of the first
+    weights from the best, and E (``local_steps``) steps between two averages. An epoch has ``epoch_steps`` steps, and
+    is trusted to lower the loss by as much as it lowers this bound.
+    """
+
+    smoothness: float
+    convexity: float
+    noise: float
+    distance: float
+    epoch_steps: int
+    local_steps: int = 1
+
+    def __call__(self, past: Past, epochs: int) -> list[float]:
+        """The least change of each of the next epochs."""
+        done = len(past.losses) - 1
+        heights = [self.height(1 + self.epoch_steps * (done + ahead)) for ahead in range(epochs + 1)]
+        return [after - before for before, after in pairwise(heights)]
+
+    def height(self, steps: int) -> float:
+        """How far above its least value the loss can be after so many steps, from 1."""
+        ratio = self.smoothness / self.convexity
+        offset = max(8 * ratio, self.local_steps)
+        start = 2 * self.noise / self.convexity + self.convexity * offset / 2 * self.distance
+        return ratio / (offset + steps - 1) * start
+
+
+@dataclass(frozen=True)
+class OutputShiftBound:
+    """By how much a change may raise the loss where the outputs move by ``shift`` at most (their Euclidean norm).
+
+    The cross entropy of a sample changes by at most √2 for each unit that its outputs move.
+    """
+
+    shift: float
+
+    def __call__(self, past: Past, to: Setting) -> float:
+        """The rise that has to be reckoned with."""
+        return 2**0.5 * self.shift

@@ -1,0 +1,144 @@
+"""Collected curves: the grid, who owns which data, and that broken-off collections go on as if nothing had been."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from palmette.errors import InputError
+from palmette.measure.curves.collect import collect
+from palmette.measure.curves.grid import Grid
+from palmette.measure.curves.learner import Recipe, fresh
+from palmette.measure.curves.sets import labels_of, shards
+from palmette.measure.curves.training import Trunk, train_branch, train_trunk
+from palmette.spec.curves import load_curves
+from palmette.zoo.data import load_data
+
+RECIPE = Recipe(model="lenet5", data="digits")
+SMALL = Grid(seeds=1, k1=(1, 2), k2=(1,), f1=(0.5,), f2=(0.5,), last=2)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def trunk() -> Trunk:
+    return train_trunk(RECIPE, 0, SMALL.k1)
+
+
+def test_a_grid_has_every_combination_once() -> None:
+    keys = [key for branch in Grid(seeds=2).branches() for key in branch.every_key()]
+
+    assert len(keys) == len(set(keys)) == 2 * 3 * 2 * 2 * (1 + 2 * 2)
+    assert (1, ("gold", 0.0, 15), ("bronze", 0.75, 5), ("silver", 0.8125, 20)) in keys
+    assert (0, ("gold", 0.0, 30), ("silver", 0.5, 20)) in keys
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"seeds": 0}, {"k1": (0,)}, {"k2": (-1,)}, {"f1": (1.0,)}, {"f2": (-0.1,)}, {"last": 0}, {"k1": ()}]
+)
+def test_a_grid_of_nonsense_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(InputError, match="expected"):
+        Grid(**wrong)  # type: ignore[arg-type]
+
+
+def test_sets_share_no_sample_and_have_more_classes_the_fewer_samples_they_have() -> None:
+    data = load_data("digits", (3, 32, 32))
+    found = shards(data, labels_of(data.train), seed=4)
+
+    assert [found[name].classes for name in ("gold", "silver", "bronze")] == [7, 9, 10]
+    assert [len(set(shard.labels.tolist())) for shard in found.values()] == [7, 9, 10]
+    sizes = [len(found[name].labels) for name in ("gold", "silver", "bronze")]
+    assert sizes == sorted(sizes, reverse=True)
+    rows = torch.cat([shard.inputs.flatten(1) for shard in found.values()])
+    assert len(torch.unique(rows, dim=0)) == sum(sizes)
+
+
+def test_too_little_data_cannot_be_shared_out() -> None:
+    data = load_data("digits", (3, 32, 32))
+    with pytest.raises(InputError, match="too few"):
+        shards(data, labels_of(data.train)[:30], seed=0)
+
+
+def test_a_trunk_learns_and_keeps_itself_after_each_k1(trunk: Trunk) -> None:
+    losses = (trunk.stretch.start_loss, *trunk.stretch.losses)
+
+    assert sorted(trunk.saved) == [1, 2]
+    assert losses[0] == pytest.approx(2.3, abs=0.1)
+    assert losses[2] < losses[1] < losses[0]
+
+
+def test_a_branch_prunes_hands_over_and_goes_on(trunk: Trunk) -> None:
+    branch = next(branch for branch in SMALL.branches() if (branch.k1, branch.nodes) == (2, "silver"))
+    once, twice = train_branch(RECIPE, trunk, branch, frozenset(branch.every_key()))
+
+    assert [curve.key() for curve in (once, twice)] == branch.every_key()
+    assert once.phases[0].losses == trunk.stretch.losses
+    assert twice.phases[1].losses == once.phases[1].losses[:1]
+    assert [phase.nodes for phase in twice.phases] == ["gold", "silver", "bronze"]
+    assert [phase.pruning for phase in twice.phases] == [0.0, 0.5, 0.75]
+    for phase in twice.phases:
+        assert phase.removed == pytest.approx(phase.pruning, abs=0.03)
+
+
+def test_a_curve_does_not_depend_on_which_others_are_trained(trunk: Trunk) -> None:
+    branch = next(SMALL.branches())
+    together = train_branch(RECIPE, trunk, branch, frozenset(branch.every_key()))
+    alone = train_branch(RECIPE, trunk, branch, frozenset(branch.every_key()[1:]))
+
+    assert alone == together[1:]
+
+
+def test_a_learner_goes_on_from_what_another_saved() -> None:
+    data = load_data("digits", (3, 32, 32))
+    shard = shards(data, labels_of(data.train), seed=0)["bronze"]
+    first, second = fresh(RECIPE, 0), fresh(RECIPE, 1)
+    first.train(shard, 1, seed=5)
+    second.load(first.saved())
+
+    assert first.train(shard, 1, seed=6).losses == second.train(shard, 1, seed=6).losses
+
+
+@pytest.mark.parametrize(
+    ("recipe", "told"),
+    [
+        (Recipe(model="lenet6"), "did you mean lenet5"),
+        (Recipe(model="lenet5", data="digit"), "did you mean digits"),
+        (Recipe(model="lenet5?classes=4"), "has 10 classes; the network tells 4 apart"),
+    ],
+)
+def test_what_cannot_be_trained_is_told_before_a_file_is_begun(tmp_path: Path, recipe: Recipe, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        collect(tmp_path / "curves.jsonl", recipe, SMALL, jobs=1)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_network_that_cannot_be_pruned_that_far_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be pruned further than"):
+        collect(tmp_path / "curves.jsonl", RECIPE, Grid(f1=(0.99999,)), jobs=1)
+
+
+@pytest.mark.slow
+def test_a_collection_that_was_broken_off_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
+    whole, broken = tmp_path / "whole.jsonl", tmp_path / "broken.jsonl"
+    seen: list[tuple[int, int]] = []
+    assert collect(whole, RECIPE, SMALL, jobs=2, watch=lambda *done: seen.append(done)) == (8, 8)
+    lines = whole.read_text().splitlines(keepends=True)
+    broken.write_text("".join(lines[:4]) + lines[4][:30])
+
+    assert collect(broken, RECIPE, SMALL, jobs=1) == (5, 8)
+    assert sorted(broken.read_text().splitlines()) == sorted(whole.read_text().splitlines())
+    assert collect(broken, RECIPE, SMALL, jobs=1) == (0, 8)
+    assert len(load_curves(broken).curves) == 8
+    assert seen[0] == (0, 8)
+    assert seen[-1] == (8, 8)
+    with pytest.raises(InputError, match=r"lr: 0.005: the curves there are others; expected 0.1"):
+        collect(broken, Recipe(model="lenet5", lr=0.1), SMALL, jobs=1)

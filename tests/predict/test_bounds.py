@@ -1,0 +1,57 @@
+"""The robust estimate is never more optimistic than a bound."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from palmette.predict.bounds import Bounded, FedAvgBound, OutputShiftBound
+from palmette.predict.forecast import Past, Setting
+from palmette.predict.power_law import PowerLawPredictor
+
+NOW = Past(setting=Setting(samples=10, classes=2), losses=(2.0, 1.2, 0.9, 0.75, 0.66, 0.6))
+HALF = Setting(pruning=0.5, samples=10, classes=2)
+
+
+def test_robust_changes_rise_to_the_bound_and_no_others_change() -> None:
+    plain = PowerLawPredictor().run(NOW, 4)
+    held = Bounded(PowerLawPredictor(), run_bound=lambda _, epochs: [-1.0, 0.0, -1.0, 0.5][:epochs]).run(NOW, 4)
+
+    assert held.robust == (plain.robust[0], max(plain.robust[1], 0.0), plain.robust[2], 0.5)
+    assert (held.expected, held.low) == (plain.expected, plain.low)
+
+
+def test_without_bounds_nothing_changes() -> None:
+    held = Bounded(PowerLawPredictor())
+
+    assert held.run(NOW, 3) == PowerLawPredictor().run(NOW, 3)
+    assert held.change(NOW, HALF) == PowerLawPredictor().change(NOW, HALF)
+
+
+def test_a_change_is_held_to_its_own_bound() -> None:
+    held = Bounded(PowerLawPredictor(), change_bound=OutputShiftBound(10.0))
+
+    assert held.change(NOW, HALF).robust == (pytest.approx(10 * 2**0.5),)
+    assert held.run(NOW, 2) == PowerLawPredictor().run(NOW, 2)
+
+
+def test_fedavg_is_trusted_with_the_fall_of_its_own_bound() -> None:
+    bound = FedAvgBound(smoothness=4.0, convexity=1.0, noise=3.0, distance=2.0, epoch_steps=10, local_steps=5)
+    by_hand = [4 / (32 + steps - 1) * (2 * 3.0 / 1.0 + 1.0 * 32 / 2 * 2.0) for steps in (51, 61, 71)]
+
+    assert bound(NOW, 2) == pytest.approx([by_hand[1] - by_hand[0], by_hand[2] - by_hand[1]])
+    assert all(change < 0 for change in bound(NOW, 50))
+
+
+def test_cross_entropy_moves_by_at_most_root_two_times_the_shift_of_the_outputs() -> None:
+    torch.manual_seed(0)
+    outputs, labels = torch.randn(500, 7) * 5, torch.randint(0, 7, (500,))
+    shift = torch.randn(500, 7)
+    entropy = torch.nn.functional.cross_entropy
+    moved = entropy(outputs + shift, labels, reduction="none") - entropy(outputs, labels, reduction="none")
+
+    bounds = [OutputShiftBound(float(each.norm()))(NOW, HALF) for each in shift]
+    assert all(abs(float(rise)) <= bound + 1e-5 for rise, bound in zip(moved, bounds, strict=True))
+    assert math.isclose(OutputShiftBound(1.0)(NOW, HALF), 2**0.5)

@@ -1,0 +1,42 @@
+"""MAE, MIL and ICP by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from palmette.predict.examples import Change, Run
+from palmette.predict.forecast import Forecast, Past, Setting
+from palmette.predict.judging import judged_changes, judged_runs
+
+NOW = Past(setting=Setting(samples=10, classes=2), losses=(1.0,))
+
+
+class Stubborn:
+    """Always says the same."""
+
+    def run(self, past: Past, epochs: int) -> Forecast:
+        return Forecast(expected=(-0.1,) * epochs, low=(-0.2,) * epochs, robust=(0.1,) * epochs)
+
+    def change(self, past: Past, to: Setting) -> Forecast:
+        return self.run(past, 1)
+
+
+def test_error_length_and_coverage_are_over_all_epochs() -> None:
+    found = judged_runs(Stubborn(), [Run(NOW, (-0.1, -0.2, 0.2)), Run(NOW, (-0.4,))])
+
+    assert found.mae == pytest.approx((0 + 0.1 + 0.3 + 0.3) / 4)
+    assert found.mil == pytest.approx(0.3)
+    assert found.icp == 0.5
+    assert found.many == 4
+
+
+def test_changes_count_one_each() -> None:
+    found = judged_changes(Stubborn(), [Change(NOW, NOW.setting, 0.1), Change(NOW, NOW.setting, 0.5)])
+
+    assert (found.mae, found.icp, found.many) == (pytest.approx(0.4), 0.5, 2)
+
+
+def test_of_nothing_nothing_is_known() -> None:
+    assert math.isnan(judged_runs(Stubborn(), []).mae)
