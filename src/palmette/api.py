@@ -193,8 +193,9 @@ def run(
         RunError: it stopped before its end; the last checkpoint remains in the folder.
     """
     from palmette.control.run import Request, start
+    from palmette.control.supervise import Supervisor
     from palmette.spec.plan import inputs_of
 
     known_profile, known_cluster = inputs_of(plan, profile, cluster)
     running = start(plan, known_profile, known_cluster, Request(**request), Path(folder))
-    return running.run(lambda _: None, lambda _: None)
+    return Supervisor(running, lambda _: None).run(lambda _: None, lambda _: None)

@@ -171,6 +171,12 @@ def run(
     dtype: Annotated[str, typer.Option("--dtype", help="float32 or float64.")] = "float32",
     mixed_precision: Annotated[bool, typer.Option("--mixed-precision", help="Compute in bfloat16.")] = False,
     input_shape: Annotated[str | None, typer.Option("--input-shape", help="Such as 3,32,32.")] = None,
+    replan: Annotated[
+        bool, typer.Option("--replan/--no-replan", help="Plan again and go on when a node is lost or joins, or stop.")
+    ] = True,
+    allow_data_loss: Annotated[
+        bool, typer.Option("--allow-data-loss", help="Go on even without a node whose data is lost with it.")
+    ] = False,
     resume: Annotated[Path | None, typer.Option("--resume", help="Go on with the run in this folder.")] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder that the run leaves behind.")] = Path(
         "run"
@@ -207,6 +213,9 @@ def run(
         hub=hub,
         input_shape=parsed_shape(input_shape),
         init=None if init is None else str(init),
+        cluster_file=None if cluster is None else str(cluster.absolute()),
+        replan=replan,
+        allow_data_loss=allow_data_loss,
         options=options(known_optimizer(optimizer), lr, seed, dtype, mixed_precision, tuple(freeze or ())),
     )
     carry_out(start(known, for_profile, for_cluster, request, output), output, quiet)

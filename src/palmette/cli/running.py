@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from palmette.cli.show import console, energy, time
-from palmette.control.run import Running
+from palmette.control.run import Change, Running
+from palmette.control.supervise import Supervisor
 from palmette.cost.memory import Optimizer
 from palmette.errors import Fault, InputError, RunError
 from palmette.runtime.job import Outcome, Update
@@ -66,14 +68,21 @@ def carry_out(running: Running, folder: Path, quiet: bool) -> int:
         return 0
     try:
         with _own_signals(), _watched(quiet) as watch:
-            outcome = running.run(watch, _stop_on_signals)
+            supervisor = Supervisor(running, _tell)
+            outcome = supervisor.run(watch, _stop_on_signals)
     except RunError as error:
         raise RunError(f"{error}; go on with: palmette run --resume {folder}") from None
     if not quiet:
-        show_outcome(outcome, running)
+        show_outcome(outcome, supervisor.running)
     if outcome.ended == "stopped":
         raise RunError(f"stopped after {outcome.iterations} iterations; go on with: palmette run --resume {folder}")
     return 0
+
+
+def _tell(change: Change) -> None:
+    """Say on stderr, quiet or not, that the run goes on otherwise than planned."""
+    nodes = ", ".join(change.nodes)
+    print(f"palmette: {change.reason}; going on after {change.iteration} iterations with {nodes}", file=sys.stderr)
 
 
 @contextmanager

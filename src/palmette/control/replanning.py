@@ -16,17 +16,31 @@ def replanned(plan: Plan, lost: NodeLost, *, allow_data_loss: bool) -> Plan:
     """The same strategy's plan for what is left of the cluster.
 
     Raises:
-        RunError: it cannot be, and why: data went with the node, nobody can ask the strategy again, or nothing fits.
+        RunError: there is none: a person made the plan, data went with the node, or nothing fits.
     """
     cluster = plan.inputs.cluster if plan.inputs else None
-    if cluster is None or plan.strategy not in strategies():
-        raise RunError(f"{lost} (the plan is {plan.strategy}'s, whom nobody can ask again)")
+    if cluster is None or not can_ask_again(plan):
+        raise RunError(str(lost))
     if lost.link is None and cluster.nodes[lost.node].source is not None and not allow_data_loss:
         raise RunError(f"{lost} (its data is gone with it; --allow-data-loss goes on without)")
+    return planned_for(plan, left(cluster, lost), str(lost))
+
+
+def can_ask_again(plan: Plan) -> bool:
+    """Whether a strategy made this plan, and it is known what that was asked."""
+    return plan.asked is not None and plan.strategy in strategies()
+
+
+def planned_for(plan: Plan, cluster: Cluster, reason: str) -> Plan:
+    """The same strategy's plan for a cluster that has changed, for this reason.
+
+    Raises:
+        RunError: there is none.
+    """
     try:
-        return make_again(plan, left(cluster, lost))
+        return make_again(plan, cluster)
     except (InputError, Infeasible) as error:
-        raise RunError(f"{lost} (and no other plan can be made: {str(error).splitlines()[0]})") from None
+        raise RunError(f"{reason} (and no other plan can be made: {str(error).splitlines()[0]})") from None
 
 
 def left(cluster: Cluster, lost: NodeLost) -> Cluster:

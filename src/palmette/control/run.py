@@ -14,6 +14,7 @@ import torch
 
 from palmette.compress.channels import Origin
 from palmette.compress.networks import network_origin
+from palmette.control.replanning import can_ask_again
 from palmette.control.weights import initial, load, save_network, shrunk
 from palmette.cost.check import check
 from palmette.cost.estimate import evaluator
@@ -43,7 +44,11 @@ MODELLED = "modelled: declared power of the nodes on the measured trace"
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What a user asks of a run beside the plan."""
+    """What a user asks of a run beside the plan.
+
+    A run that may ``replan`` goes on without a node that is lost; one that is the source of data only if it may lose
+    data. It looks into ``cluster_file`` for nodes that have joined or left.
+    """
 
     data: str = "digits"
     iterations: int | None = None
@@ -55,6 +60,9 @@ class Request:
     dilation: float | None = None
     input_shape: tuple[int, ...] | None = None
     init: str | None = None
+    cluster_file: str | None = None
+    replan: bool = True
+    allow_data_loss: bool = False
     options: Options = field(default_factory=Options)
 
 
@@ -90,7 +98,8 @@ def resume(folder: Path) -> Running:
     found = checkpoint.last(folder / "checkpoints")
     if found.progress.phases:  # its course took a turn
         plan = plan.model_copy(update={"phases": _phases(found.progress.phases, str(folder / "checkpoints"))})
-    return Running(plan, request, folder, found, finished=written.get("ended") == "done")
+    changes = [Change(**each) for each in written.get("changes", ())]
+    return Running(plan, request, folder, found, finished=written.get("ended") == "done", changes=changes)
 
 
 def _phases(written: Sequence[Any], file: str) -> tuple[Phase, ...]:
@@ -108,6 +117,15 @@ def _request(data: Any, file: str) -> Request:
         raise InputError(Fault("request", data, f"cannot be read: {error}", file)) from None
 
 
+@dataclass(frozen=True)
+class Change:
+    """A change of plan: after how many iterations, why, and which nodes take part now."""
+
+    iteration: int
+    reason: str
+    nodes: tuple[str, ...]
+
+
 class Running:
     """A run that is ready to go, goes, and leaves its files behind; unless it is ``finished`` already."""
 
@@ -119,8 +137,10 @@ class Running:
         resumed: checkpoint.Checkpoint | None,
         *,
         finished: bool = False,
+        changes: Sequence[Change] = (),
     ) -> None:
         self.plan, self.request, self.folder, self.finished = plan, request, folder, finished
+        self.changes = changes
         profile, cluster = inputs_of(plan, None, None)
         self.evaluator = evaluator(profile, cluster, request.options.optimizer)
         refuse_unrunnable(plan, self.evaluator)
@@ -156,6 +176,7 @@ class Running:
             resumed=resumed,
             origin=origin,
             pruning=start,
+            keeps=request.replan and can_ask_again(plan),
         )
 
     def run(self, watch: Callable[[Update], None], ready: Callable[[Training], None]) -> Outcome:
@@ -201,6 +222,7 @@ class Running:
             "transport": self.request.transport,
             "seed": self.request.options.seed,
             "nodes": outcome.node_seconds,
+            "changes": [asdict(change) for change in self.changes],
             "request": asdict(self.request),
             "versions": {
                 "palmette": version("palmette"),

@@ -14,10 +14,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from torch import Tensor
-
 from palmette.runtime.grants import Grants, Step
 from palmette.runtime.job import Measured
+from palmette.runtime.role import Given
 from palmette.runtime.rounds import LISTEN_S, Stage, Stopping, gathered, typical_s
 
 # New steps are given out for so long before all are waited for.
@@ -71,10 +70,14 @@ class AsyncRounds:
         span_s = log.happened(at, part.phase, step.records)
         log.iteration(at, step.loss, part.phase.batch, span_s, tree=part.root)
 
-    def state(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    def state(self) -> Given:
         """The server's."""
         phase = self._stage.phase
         return gathered(self._stage.crew, {phase.meeting_node: range(1, phase.depth + 1)})
+
+    def rescued(self, after: int, gone: str | None) -> Given | None:
+        """Nothing: steps are under way all the time; the last checkpoint remains."""
+        return None
 
     def measured(self) -> Measured:
         """The mean time of an iteration while all trees are busy: 1 / Σ of their rates, each by its median step.

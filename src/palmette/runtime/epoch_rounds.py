@@ -15,12 +15,11 @@ import statistics
 import time
 from collections.abc import Sequence
 
-from torch import Tensor
-
 from palmette.cost.operations import exchanges_weights
 from palmette.runtime.grants import Grants, Step
 from palmette.runtime.job import Measured
 from palmette.runtime.lengths import tree_steps
+from palmette.runtime.role import Given
 from palmette.runtime.rounds import LISTEN_S, Stage, Stopping, gathered, holders, typical_s
 
 
@@ -63,9 +62,13 @@ class EpochRounds:
             stage.log.happened(at, stage.phase, step.records)
         stage.log.pause()
 
-    def state(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    def state(self) -> Given:
         """Each layer from the first that holds it: after an exchange all are alike."""
         return gathered(self._stage.crew, holders(self._stage.phase))
+
+    def rescued(self, after: int, gone: str | None) -> Given | None:
+        """Nothing: between exchanges weights are not the same everywhere; the last epoch's checkpoint remains."""
+        return None
 
     def measured(self) -> Measured:
         """The median step of the slowest tree, and the median epoch beside the price of one with as many steps."""

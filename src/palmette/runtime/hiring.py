@@ -93,6 +93,7 @@ class Setups:
             sync=self.sync,
             cpu_limit=node.limits.cpu_share,
             device=node.device,
+            keeps=self.job.keeps and len(self.phase.nodes()) > 1,
             optimizer=to_bytes(unshared(kept)) if kept else b"",
         )
 

@@ -46,7 +46,8 @@ class Job:
 
     ``own_data`` are the data sets, by name, of nodes that have data of their own. ``pruning`` is what the network has
     lost of ``origin``, which only a plan with smaller models needs. ``direct`` is asked at the end of every epoch which
-    phases are to follow; None lets the run go on as it would.
+    phases are to follow; None lets the run go on as it would. A job that ``keeps`` lets its workers go back to the
+    iteration before when one of them is lost.
     """
 
     plan: Plan
@@ -64,6 +65,7 @@ class Job:
     origin: Origin | None = None
     pruning: float = 0.0
     direct: Director | None = None
+    keeps: bool = False
 
     @property
     def data_sizes(self) -> dict[str, int]:

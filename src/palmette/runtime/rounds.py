@@ -17,10 +17,13 @@ from palmette.runtime.engine import Crew, one_from_each
 from palmette.runtime.job import Job, Measured
 from palmette.runtime.log import Log
 from palmette.runtime.parts import Part
+from palmette.runtime.role import Given
 from palmette.spec.plan import Phase
 
 # A lone worker is given several iterations at a time, as many as fit into this.
 _GRANT_S = 0.25
+# How long the living have to say what they hold when another is lost.
+_RESCUE_S = 5.0
 # How long to listen to the workers before looking whether to stop.
 LISTEN_S = 0.5
 
@@ -54,8 +57,15 @@ class Rounds(Protocol):
         """
         ...
 
-    def state(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    def state(self) -> Given:
         """The weights of the whole network and the optimizer's state."""
+        ...
+
+    def rescued(self, after: int, gone: str | None) -> Given | None:
+        """What the living have, without the node that is ``gone``, as it was after an iteration that all have done.
+
+        None where that cannot be had: nobody else holds a layer, or weights are not the same everywhere.
+        """
         ...
 
     def measured(self) -> Measured:
@@ -94,9 +104,21 @@ class StepRounds:
         loss = sum(event.loss for event in done.values())
         log.iteration(at, loss, phase.batch, took_s)
 
-    def state(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    def state(self) -> Given:
         """Each layer from the first that holds it."""
         return gathered(self._stage.crew, holders(self._stage.phase))
+
+    def rescued(self, after: int, gone: str | None) -> Given | None:
+        """Each layer from the first of the living that holds it, if they keep what they had."""
+        phase = self._stage.phase
+        living = [instance for instance in phase.instances if instance.node != gone]
+        held = {n for instance in living for n in range(instance.layers[0], instance.layers[1] + 1)}
+        if not self._stage.job.keeps or len(held) < phase.depth:
+            return None
+        layers = holders(phase.model_copy(update={"instances": tuple(living)}))
+        asked = {node: GiveState(tuple(numbers), after) for node, numbers in layers.items()}
+        answers = self._stage.crew.ask(asked, State, _RESCUE_S)
+        return joined(answers.values()) if len(answers) == len(asked) else None
 
     def measured(self) -> Measured:
         """The median iteration."""
@@ -117,13 +139,18 @@ def holders(phase: Phase) -> dict[str, list[int]]:
     return found
 
 
-def gathered(crew: Crew, layers: Mapping[str, Iterable[int]]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+def gathered(crew: Crew, layers: Mapping[str, Iterable[int]]) -> Given:
     """Weights and optimizer state of layers, each from its node."""
     for node, numbers in layers.items():
         crew.send(node, GiveState(tuple(numbers)))
+    return joined(one_from_each(crew, layers, State).values())
+
+
+def joined(states: Iterable[State]) -> Given:
+    """What several nodes gave, in one."""
     weights: dict[str, Tensor] = {}
     optimizer: dict[str, Tensor] = {}
-    for each in one_from_each(crew, layers, State).values():
+    for each in states:
         weights |= from_bytes(each.weights)
         optimizer |= from_bytes(each.optimizer)
     return weights, optimizer

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import torch
 
-from palmette.errors import Fault, InputError
+from palmette.errors import Fault, InputError, NodeLost
 from palmette.runtime import checkpoint as checkpoints
 from palmette.runtime.async_rounds import AsyncRounds
 from palmette.runtime.checkpoint import Checkpoint, Progress
@@ -134,6 +134,9 @@ class Training:
             rounds = ROUNDS[phase.sync](Stage(phase, parts, crew, self.job, self._log, self._progress.tree_steps))
             try:
                 self._go_through(rounds, number)
+            except NodeLost as lost:
+                self._rescue(rounds, lost)
+                raise
             finally:
                 self.outcome.measured[number] = rounds.measured()
 
@@ -164,6 +167,14 @@ class Training:
             phase_iteration=0 if over else at,
             tree_steps=rounds.tree_steps,
         )
+
+    def _rescue(self, rounds: Rounds, lost: NodeLost) -> None:
+        """Save what the living still have of the last iteration that all have done; if not all, an old one is left."""
+        found = rounds.rescued(self._progress.iteration - 1, None if lost.link else lost.node)
+        if found is not None:
+            load_state(self.network.layers, found[0])
+            self._carried = Carried(self.network, found[1])
+            self._save()
 
     def _gather(self, rounds: Rounds) -> None:
         weights, optimizer = rounds.state()

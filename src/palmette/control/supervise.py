@@ -1,0 +1,100 @@
+"""Plan, run, observe, plan again: a run that outlives the loss of nodes and links, and takes in what is new.
+
+run ──▶ a node is lost ──▶ the living go back to the last common iteration ──▶ checkpoint ─┐
+ ▲      the cluster changes ──▶ the iteration that goes on is finished ──────▶ checkpoint ─┤
+ └──────────────── the same strategy plans for what is there now ◀──────────────────────────┘
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+from palmette.control.news import ClusterFile
+from palmette.control.replanning import can_ask_again, planned_for, replanned
+from palmette.control.run import Change, Running
+from palmette.errors import NodeLost
+from palmette.runtime import checkpoint
+from palmette.runtime.job import Outcome, Update
+from palmette.runtime.training import Training
+from palmette.spec.cluster import Cluster
+from palmette.spec.plan import Plan
+
+_LOOK_EVERY_S = 0.5
+_CHANGED = "the cluster file has changed"
+
+News = Callable[[], Cluster | None]
+
+
+class Supervisor:
+    """Runs, and when something happens to the cluster, plans again and goes on, if it may.
+
+    ``changed`` is told of every change of plan.
+    """
+
+    def __init__(self, running: Running, changed: Callable[[Change], None]) -> None:
+        self.running, self._changed = running, changed
+        file = running.request.cluster_file
+        may = running.request.replan and can_ask_again(running.plan)
+        self._news: News = ClusterFile(Path(file)) if file is not None and may else lambda: None
+
+    def run(self, watch: Callable[[Update], None], ready: Callable[[Training], None]) -> Outcome:
+        """Run to the end, whatever it takes.
+
+        Raises:
+            RunError: it stopped before its end, and there is no other plan; the last checkpoint remains.
+        """
+        while True:
+            with _Looking(self._news) as looking:
+                try:
+                    outcome = self.running.run(watch, lambda training: _both(ready, looking.start, training))
+                except NodeLost as lost:
+                    self._outlive(lost)
+                    continue
+            if outcome.ended != "stopped" or looking.found is None:
+                return outcome
+            self._go_on(planned_for(self.running.plan, looking.found, _CHANGED), _CHANGED)
+
+    def _outlive(self, lost: NodeLost) -> None:
+        request = self.running.request
+        if not request.replan:
+            raise lost
+        self._go_on(replanned(self.running.plan, lost, allow_data_loss=request.allow_data_loss), str(lost))
+
+    def _go_on(self, plan: Plan, reason: str) -> None:
+        known, found = self.running, checkpoint.last(self.running.folder / "checkpoints")
+        change = Change(found.progress.iteration, reason, tuple(plan.phases[0].nodes()))
+        self._changed(change)
+        self.running = Running(plan, known.request, known.folder, found, changes=(*known.changes, change))
+
+
+class _Looking:
+    """A thread that asks for news of the cluster, and stops the training when there are any."""
+
+    def __init__(self, news: News) -> None:
+        self._news, self._ended = news, threading.Event()
+        self.found: Cluster | None = None
+
+    def start(self, training: Training) -> None:
+        """Begin to look."""
+        threading.Thread(target=self._look, args=(training,), name="news", daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+
+    def _look(self, training: Training) -> None:
+        while not self._ended.wait(_LOOK_EVERY_S):
+            self.found = self._news()
+            if self.found is not None:
+                training.stop()
+                return
+
+
+def _both(one: Callable[[Training], None], other: Callable[[Training], None], training: Training) -> None:
+    one(training)
+    other(training)

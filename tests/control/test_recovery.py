@@ -1,0 +1,152 @@
+"""A run outlives the loss of nodes, and ends with the weights of one that never lost any."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from palmette.cli import run
+from palmette.runtime.options import Options
+from palmette.spec.plan import Phase
+from tests.control.test_processes import trees
+from tests.control.test_resume import when
+from tests.cost.small import instance, phase, source
+from tests.runtime.rig import off
+from tests.runtime.world import TINY, Runs, alive, alone, hired, lines, losses, weights
+
+CLUSTER = """\
+nodes:
+  phone: {tier: device, power: {idle: 2 W, busy: 5 W}, source: {samples: 1500}}
+  server: {tier: edge, power: {idle: 7 W, busy: 22 W}}
+  cloud: {tier: cloud, power: {idle: 90 W, busy: 300 W}}
+links:
+  - {between: [phone, server], bandwidth: 200 Mbit/s}
+  - {between: [server, cloud], bandwidth: 100 Mbit/s}
+"""
+ASKED = {"goal": "time", "options": {"lossless": True}}
+ADAM = Options(optimizer="adam", lr=0.001, seed=3, dtype="float64")
+CHOSEN = ["--optimizer", "adam", "--lr", "0.001", "--seed", "3", "--dtype", "float64"]
+REPLICAS = phase(
+    *(source("phone", 4, at) for at in ("phone", "server", "cloud")),
+    *(instance(at, 1, 5, at) for at in ("phone", "server", "cloud")),
+)
+
+
+class Eventful:
+    """A run by a plan that ``hybrid`` is said to have made, to which something happens after ten iterations."""
+
+    def __init__(self, runs: Runs, tree: Phase, iterations: int = 60) -> None:
+        runs.cluster.write_text(CLUSTER)
+        self.out, self.iterations = runs.folder / "out", iterations
+        self.arguments = [*runs.arguments(TINY, tree), *CHOSEN, "--iterations", str(iterations), "--quiet"]
+        plan = Path(self.arguments[1])
+        plan.write_text(json.dumps({**json.loads(plan.read_text()), "strategy": "hybrid", "asked": ASKED}))
+
+    def run(self, happens: Callable[[dict[str, int]], None], *more: str) -> int:
+        """The exit code; nobody is left behind."""
+        with hired() as crews:
+            watching = when(self.out / "metrics.jsonl", 10, lambda: happens(crews[0].pids))
+            code = run([*self.arguments, *more, "-o", str(self.out)])
+            watching.join()
+        assert not any(alive(pid) for crew in crews for pid in crew.pids.values())
+        return code
+
+    @property
+    def record(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.out / "run.json").read_text())
+        return found
+
+    def assert_nothing_is_missing(self) -> None:
+        """The weights are those of one process, and every iteration is written down once."""
+        expected_losses, expected = alone(TINY, 12, self.iterations, ADAM)
+        assert off(weights(self.out), expected) <= 1e-10
+        assert losses(self.out) == pytest.approx(expected_losses, rel=1e-9)
+        metrics = [line["iteration"] for line in lines(self.out / "metrics.jsonl") if "accuracy" not in line]
+        assert metrics == list(range(self.iterations))
+        assert self.record["ended"] == "done"
+
+
+def end(node: str, number: int = signal.SIGKILL) -> Callable[[dict[str, int]], None]:
+    return lambda pids: os.kill(pids[node], number)
+
+
+@pytest.mark.parametrize("node", ["cloud", "server"])
+def test_after_a_kill_the_living_go_on_from_the_iteration_before(runs: Runs, node: str) -> None:
+    eventful = Eventful(runs, REPLICAS)
+    assert eventful.run(end(node)) == 0
+    eventful.assert_nothing_is_missing()
+    (change,) = eventful.record["changes"]
+    assert node not in change["nodes"]
+    assert f"node {node}" in change["reason"]
+    assert change["iteration"] >= 10  # not from the checkpoint of the beginning
+
+
+def test_a_frozen_node_is_left_behind(runs: Runs) -> None:
+    eventful = Eventful(runs, REPLICAS)
+    assert eventful.run(end("cloud", signal.SIGSTOP)) == 0
+    eventful.assert_nothing_is_missing()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("node", ["server", "cloud"])
+def test_the_only_copy_of_a_layer_comes_from_the_checkpoint(runs: Runs, node: str) -> None:
+    eventful = Eventful(runs, trees(5)["cut in three"])
+    assert eventful.run(end(node)) == 0
+    eventful.assert_nothing_is_missing()
+    assert eventful.record["changes"][0]["iteration"] == 0
+
+
+@pytest.mark.slow
+def test_one_after_the_other(runs: Runs) -> None:
+    eventful = Eventful(runs, REPLICAS, iterations=300)
+
+    def two(pids: dict[str, int]) -> None:
+        os.kill(pids["cloud"], signal.SIGKILL)
+        os.kill(pids["server"], signal.SIGKILL)
+
+    assert eventful.run(two) == 0
+    eventful.assert_nothing_is_missing()
+    assert eventful.record["changes"][-1]["nodes"] == ["phone"]
+
+
+def test_lost_data_ends_the_run_with_a_checkpoint(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    eventful = Eventful(runs, REPLICAS)
+    assert eventful.run(end("phone")) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("palmette: node phone: its worker was ended by SIGKILL")
+    assert "--allow-data-loss" in said
+    assert "go on with: palmette run --resume" in said
+    assert run(["run", "--resume", str(eventful.out), "--quiet"]) == 0
+    eventful.assert_nothing_is_missing()
+
+
+def test_whoever_does_not_want_another_plan_is_stopped(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    eventful = Eventful(runs, REPLICAS)
+    assert eventful.run(end("cloud"), "--no-replan") == 1
+    assert capsys.readouterr().err.count("\n") == 1
+    assert run(["run", "--resume", str(eventful.out), "--quiet"]) == 0
+    eventful.assert_nothing_is_missing()
+
+
+@pytest.mark.slow
+def test_a_node_that_joins_takes_part(runs: Runs) -> None:
+    """At first the phone is alone; then somebody adds the others to the cluster file."""
+    eventful = Eventful(runs, trees(5)["alone"], iterations=1200)
+    runs.cluster.write_text("\n".join(CLUSTER.splitlines()[:2]) + "\n")
+
+    def join(_: dict[str, int]) -> None:
+        time.sleep(0.01)
+        runs.cluster.write_text(CLUSTER)
+
+    assert eventful.run(join) == 0
+    assert eventful.record["ended"] == "done"
+    assert [change["reason"] for change in eventful.record["changes"]] == ["the cluster file has changed"]
+    assert set(eventful.record["plan"]["inputs"]["cluster"]["nodes"]) == {"phone", "server", "cloud"}
+    assert len(losses(eventful.out)) == 1200
