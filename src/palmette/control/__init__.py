@@ -1,4 +1,8 @@
-"""Plan, run, observe.
+"""Plan, run, observe, plan again.
 
-run    from a plan file and options to a run, and what it leaves behind
+run         from a plan file and options to a run, and what it leaves behind
+weights     the weights that a run begins with, and the file it ends with
+replanning  the same strategy's plan for what is left of a cluster
+news        whether the cluster has changed
+supervise   goes on with another plan when it has
 """
