@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,9 @@ from typing import Any
 import pytest
 
 from palmette.report.entry import read_entries
+from palmette.report.following import Follower
 from palmette.report.making import report
+from palmette.report.serving import LiveServer
 from tests.report.browsing import Opened, browser, opened
 from tests.report.folders import plan_file, run_folder, tree
 from tests.report.test_page import NASTY
@@ -189,3 +193,31 @@ def test_plans_without_inputs_or_trees_have_a_page_too(chromium: Any, tmp_path: 
         page.page.click("#entry-1")
         assert "tables alone" in page.page.inner_text("#tree")
         assert page.complaints == []
+
+
+def test_a_live_page_follows_the_run_to_its_end(chromium: Any, tmp_path: Path) -> None:
+    whole = run_folder(tmp_path / "whole", tree(), iterations=6)
+    folder = run_folder(tmp_path / "run", tree(), iterations=0, ended="running", iteration_s=None, accuracy=None)
+    texts = {name: (whole / name).read_text().splitlines(keepends=True) for name in ("trace.jsonl", "metrics.jsonl")}
+    halves = {"trace.jsonl": len(texts["trace.jsonl"]) // 3, "metrics.jsonl": 2}
+    for name, text in texts.items():
+        (folder / name).write_text("".join(text[: halves[name]]))
+    with LiveServer(Follower(folder)) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            with opened(chromium, server.address) as page:
+                page.page.wait_for_selector("#live-state:has-text('2 iterations')")
+                assert page.many("#now [data-node]") == 3
+                assert page.page.get_attribute("#chart-loss-time .line", "data-points") == "2"
+                for name, text in texts.items():
+                    with (folder / name).open("a") as file:
+                        file.writelines(text[halves[name] :])
+                shutil.copy(whole / "run.json", folder / "run.json")
+                page.page.wait_for_selector("#live-state:has-text('has ended: done')")
+                assert page.page.get_attribute("#chart-loss-time .line", "data-points") == "6"
+                assert page.complaints == []
+                assert {address.rpartition("/")[0] + "/" for address in page.requests} == {server.address}
+        finally:
+            server.shutdown()
+            thread.join()

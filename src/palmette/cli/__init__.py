@@ -8,6 +8,7 @@
     scheduling  a schedule of models and nodes for people
     comparing   palmette compare
     reporting   palmette report
+    watching    palmette watch
     checking    palmette check
     keys        palmette keys
     learning    palmette curves and palmette predict; predicting does their work

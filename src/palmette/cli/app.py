@@ -284,6 +284,27 @@ def report(
 
 
 @app.command()
+def watch(
+    run: Annotated[Path, typer.Argument(help="The folder of a run.", metavar="RUN")],
+    terminal: Annotated[bool, typer.Option("--terminal", help="Show it here instead of serving a page.")] = False,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Of the page; 0 takes any that is free.")] = 0,
+    browser: Annotated[bool, typer.Option("--browser", help="Open the page.")] = False,
+) -> None:
+    """Watch a run while it goes on: its loss, and what each node is doing now.
+
+    Prints the address of a page that this machine alone can reach.
+
+    Example: palmette watch run
+    """
+    from palmette.cli.watching import serve, show_in_terminal
+
+    if terminal:
+        show_in_terminal(run)
+    else:
+        serve(run, port, browser)
+
+
+@app.command()
 def strategies(json_: opt.Json = False) -> None:
     """List the strategies, one line each.
 

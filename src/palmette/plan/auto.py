@@ -10,18 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from palmette.plan.auto_search.links import Turn, links_to_ask, turns
-from palmette.plan.auto_search.nodes import Without, nodes_to_ask, without
-from palmette.plan.auto_search.words import paragraph
-from palmette.plan.auto_search.worth import Worth, worth
-from palmette.plan.comparison import compare
-from palmette.plan.parallel import side_by_side
 from palmette.plan.strategy import Decision, Task
 from palmette.spec.measurements import Measurements
 from palmette.spec.plan import Plan
 from palmette.spec.problem import Problem
+
+if TYPE_CHECKING:
+    from palmette.plan.auto_search.links import Turn
+    from palmette.plan.auto_search.nodes import Without
+    from palmette.plan.auto_search.worth import Worth
 
 _EQUAL = 1 + 1e-9
 
@@ -40,8 +39,14 @@ class Auto:
     measurements: Measurements | None = field(default=None, metadata={"help": "A table for cluster."})
     problem: Problem | None = field(default=None, metadata={"help": "A table for PACT."})
 
+    def __post_init__(self) -> None:
+        from palmette.plan.auto_search import words  # noqa: F401 -- imports are no part of plan_s
+
     def decide(self, task: Task) -> Decision:
         """Take the best, and find out why."""
+        from palmette.plan.auto_search.worth import worth
+        from palmette.plan.comparison import compare
+
         options = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) is not None}
         found = compare(task, options)
         if not found.plans:
@@ -70,6 +75,10 @@ def simplest_best(plans: Sequence[Plan], goal: Worth) -> Plan:
 
 def _asked(chosen: Plan, goal: Worth) -> tuple[list[Turn], list[Without]]:
     """Where the answer turns with each link, and the best plan without each node; all asked in parallel."""
+    from palmette.plan.auto_search.links import links_to_ask, turns
+    from palmette.plan.auto_search.nodes import nodes_to_ask, without
+    from palmette.plan.parallel import side_by_side
+
     strategies = list(dict.fromkeys(["hybrid", chosen.strategy]))
     links: list[Callable[[], Any]] = [partial(turns, chosen, link, goal) for link in links_to_ask(chosen, goal.task)]
     nodes: list[Callable[[], Any]] = [partial(without, node, strategies, goal) for node in nodes_to_ask(chosen)]
@@ -81,6 +90,8 @@ def _asked(chosen: Plan, goal: Worth) -> tuple[list[Turn], list[Without]]:
 def _variables(
     chosen: Plan, others: Sequence[Plan], goal: Worth, turned: Sequence[Turn], spared: Sequence[Without]
 ) -> dict[str, Any]:
+    from palmette.plan.auto_search.words import paragraph
+
     return {
         "strategy": chosen.strategy,
         "goal": str(goal.task.goal),

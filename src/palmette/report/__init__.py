@@ -7,5 +7,7 @@ priced    a plan as its page shows it
 measured  a run as its page shows it
 front     time and energy of all strategies
 page      one HTML page that stands alone; its style and script are in assets
+following a run while it goes on
+serving   its page, alive, on loopback
 making    from plans and runs to a page
 """

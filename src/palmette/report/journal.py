@@ -20,7 +20,6 @@ class Metric(NamedTuple):
     loss: float | None
     accuracy: float | None
     wall_s: float | None
-    iteration_s: float | None
 
 
 class Done(NamedTuple):
@@ -42,13 +41,7 @@ def metrics(path: Path) -> Iterator[Metric]:
         InputError: a line cannot be read.
     """
     for where, line in _lines(path):
-        yield Metric(
-            _count(line, "iteration", where),
-            _number(line, "loss", where, needed=False),
-            _number(line, "accuracy", where, needed=False),
-            _number(line, "wall_s", where, needed=False),
-            _number(line, "iteration_s", where, needed=False),
-        )
+        yield metric(line, where)
 
 
 def trace(path: Path) -> Iterator[Done]:
@@ -58,27 +51,51 @@ def trace(path: Path) -> Iterator[Done]:
         InputError: a line cannot be read.
     """
     for where, line in _lines(path):
-        op = line.get("op")
-        if op not in OPS:
-            raise InputError(Fault("op", op, f"expected one of {', '.join(sorted(OPS))}", where))
-        start_s, end_s = _number(line, "start_s", where), _number(line, "end_s", where)
-        assert start_s is not None
-        assert end_s is not None
-        if end_s < start_s:
-            raise InputError(Fault("end_s", end_s, f"expected at least start_s, {start_s}", where))
-        size = _number(line, "bytes", where, needed=False) or 0.0
-        node, instance = _text(line, "node", where), _text(line, "instance", where)
-        yield Done(_count(line, "iteration", where), node, instance, op, start_s, end_s, size)
+        yield done(line, where)
 
 
-def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def metric(text: str, where: str = "") -> Metric:
+    """A line of the metrics.
+
+    Raises:
+        InputError: it cannot be read; names the place.
+    """
+    line = _mapping(text, where)
+    return Metric(
+        _count(line, "iteration", where),
+        _number(line, "loss", where, needed=False),
+        _number(line, "accuracy", where, needed=False),
+        _number(line, "wall_s", where, needed=False),
+    )
+
+
+def done(text: str, where: str = "") -> Done:
+    """A line of the trace.
+
+    Raises:
+        InputError: it cannot be read; names the place.
+    """
+    line = _mapping(text, where)
+    op = line.get("op")
+    if op not in OPS:
+        raise InputError(Fault("op", op, f"expected one of {', '.join(sorted(OPS))}", where))
+    start_s, end_s = _number(line, "start_s", where), _number(line, "end_s", where)
+    assert start_s is not None
+    assert end_s is not None
+    if end_s < start_s:
+        raise InputError(Fault("end_s", end_s, f"expected at least start_s, {start_s}", where))
+    size = _number(line, "bytes", where, needed=False) or 0.0
+    node, instance = _text(line, "node", where), _text(line, "instance", where)
+    return Done(_count(line, "iteration", where), node, instance, op, start_s, end_s, size)
+
+
+def _lines(path: Path) -> Iterator[tuple[str, str]]:
     """Whole lines with their place; the last one may still be in the making, and waits for its end."""
     try:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, 1):
                 if line.endswith("\n") and not line.isspace():
-                    where = f"{path}: line {number}"
-                    yield where, _mapping(line, where)
+                    yield f"{path}: line {number}", line
     except FileNotFoundError:
         return
     except (OSError, UnicodeDecodeError) as error:

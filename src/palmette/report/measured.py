@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from palmette.cost.energy import load
@@ -22,25 +21,33 @@ def run_view(entry: Entry) -> Record:
     Raises:
         InputError: a line of its files cannot be read.
     """
-    run, folder = entry.run, entry.folder
-    assert run is not None
+    folder = entry.folder
     assert folder is not None
     spent = Spending(entry, prices_of(entry))
     for done in trace(folder / "trace.jsonl"):
         spent.add(done)
     spent.close()
-    lines = list(metrics(folder / "metrics.jsonl"))
     shown = spent.median()
+    operations = [done for done in trace(folder / "trace.jsonl") if done.iteration == shown]
+    return view_of(entry, spent, list(metrics(folder / "metrics.jsonl")), shown, operations)
+
+
+def view_of(
+    entry: Entry, spent: Spending, lines: Sequence[Metric], shown: int | None, operations: Sequence[Done]
+) -> Record:
+    """A run as far as it has come: its trace added up, its metrics, and the operations of one iteration to show."""
+    run = entry.run
+    assert run is not None
     return {
         "ended": run.ended,
-        "iterations": max(run.iterations, sum(line.accuracy is None for line in lines)),
+        "iterations": sum(line.accuracy is None for line in lines) or run.iterations,
         "iteration_s": run.iteration_s if run.iteration_s is not None else spent.median_s(),
         "energy_j": run.energy_j,
         "energy_source": run.energy_source,
         "accuracy": run.accuracy,
         "emulated": run.testbed != "none",
         "shown": shown,
-        "timeline": _timeline(folder / "trace.jsonl", shown),
+        "timeline": timeline_of(operations),
         "energy": spent.energy(),
         **_curves(lines, spent, run.energy_j, run.dilation),
     }
@@ -121,10 +128,9 @@ class Spending:
         return None if number is None else self.spans[number][1] - self.spans[number][0]
 
 
-def _timeline(path: Path, shown: int | None) -> list[list[Any]]:
-    """The operations of one iteration, from its first start."""
-    found = [done for done in trace(path) if done.iteration == shown] if shown is not None else []
-    found.sort(key=lambda done: done.start_s)
+def timeline_of(operations: Iterable[Done]) -> list[list[Any]]:
+    """Operations of an iteration as the page draws them, from its first start."""
+    found = sorted(operations, key=lambda done: done.start_s)
     zero_s = found[0].start_s if found else 0.0
     return [
         [done.node, done.instance, done.op, done.start_s - zero_s, done.end_s - zero_s, done.size_bytes]
