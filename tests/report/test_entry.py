@@ -46,3 +46,10 @@ def test_all_faults_at_once(tmp_path: Path) -> None:
     assert "palmette.profile/1: expected palmette.plan/1 or palmette.run/1" in lines[2]
     assert "torn.json: the file: cannot be parsed" in lines[3]
     assert "energy_j: much" in lines[4]
+
+
+def test_a_run_may_say_more_than_is_known(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path / "run", tree(), time_s=None, iterations_s=3, seeds=[1])
+    (entry,) = read_entries([folder])
+    assert entry.run is not None
+    assert (entry.run.model_extra or {})["seeds"] == [1]
