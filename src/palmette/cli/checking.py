@@ -13,6 +13,7 @@ from palmette.errors import Fault, InputError, expected_name
 from palmette.spec.curves import load_curves
 from palmette.spec.document import Document
 from palmette.spec.files import read, validated
+from palmette.spec.learning import Learning
 from palmette.spec.measurements import Measurements
 from palmette.spec.plan import Plan
 from palmette.spec.problem import Problem
@@ -20,6 +21,7 @@ from palmette.spec.profile import Profile
 from palmette.spec.run import RunRecord
 
 FORMATS: dict[str, type[Document]] = {
+    "palmette.learning/1": Learning,
     "palmette.measurements/1": Measurements,
     "palmette.pact/1": Problem,
     "palmette.plan/1": Plan,
@@ -58,6 +60,8 @@ def _described(document: Document, file: str) -> str:
     if isinstance(document, Measurements):
         of = f" of {document.model}" if document.model else ""
         return f"measurements{of}: {_many(document.devices, 'device')}"
+    if isinstance(document, Learning):
+        return f"a learning curve that falls to {document.floor:g}"
     if isinstance(document, Problem):
         pairs = _many(document.run, "pair")
         return f"a PACT problem: {pairs} of model and nodes, {_many(document.change, 'change')} between them"

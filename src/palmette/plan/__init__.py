@@ -13,6 +13,7 @@
     hiertrain HierTrain: three workers share the first layers; hiertrain_search finds the optimum
     cluster_choice  Gu et al.: which devices should train, by measurements of each; cluster_search finds them
     pact      PACT, its optimum, StaticLearn, OneSwitch: schedules of models and nodes; pact_search finds them
+    righttrain  RightTrain, its optimum and split learning: the least energy; righttrain_search finds it
     hybrid    any tree that the event clock finds best; hybrid_search looks for it
     auto      the best of all of them; auto_search says why, and what would change the answer
 

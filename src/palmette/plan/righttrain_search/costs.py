@@ -1,0 +1,96 @@
+"""What a layer of a group costs on each node, and what its samples cost on the way, at a price of time.
+
+With a price of λ watts for a second on its paths, a layer with work w costs min over ρ of λ w/ρ + D w ρ^(γ−1): nothing
+couples one layer to the next but the nodes that they are on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from palmette.plan.righttrain_search.ground import Floats, Ground
+
+
+class Layered(NamedTuple):
+    """Of a layer on each node: joules with time at its price, seconds of the shares that this is for."""
+
+    cost_j: Floats
+    time_s: Floats
+
+
+@dataclass
+class Costs:
+    """The costs of layers and ways among some nodes; each is worked out once."""
+
+    ground: Ground
+    nodes: list[int]
+    watts_when_busy: bool = False
+    """Whether a node that owns no source costs its idle power while it computes: where no set of nodes is settled."""
+    _layers: dict[tuple[int, int, float], Layered] = field(default_factory=dict)
+    _ways: dict[tuple[int, int], tuple[Floats, Floats]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        ground, nodes = self.ground, self.nodes
+        self._both_s = ground.forward_s[nodes] + ground.backward_s[nodes]
+        self._call_s, self._update_s = ground.call_s[nodes], ground.update_s[nodes]
+        self.limit, self._exponent = ground.limit[nodes], np.maximum(ground.exponent[nodes], 1.0)
+        self._busy_w = ground.busy_w[nodes] * self.limit ** np.minimum(ground.exponent[nodes] - 1, 0.0)
+        square = np.ix_(nodes, nodes)
+        self._byte_s, self._latency_s, self._byte_j = (
+            ground.byte_s[square],
+            ground.latency_s[square],
+            ground.byte_j[square],
+        )
+        own = {ground.feed_nodes[k] for k in range(len(ground.feed_nodes))}
+        extra = [0.0 if node in own or not self.watts_when_busy else ground.idle_w[node] for node in nodes]
+        self._extra_w = np.array(extra)
+
+    def layer(self, layer: int, samples: int, price_w: float) -> Layered:
+        """A layer with so many samples, at a price of time."""
+        key = (layer, samples, price_w)
+        if key not in self._layers:
+            self._layers[key] = self._layer(layer, samples, price_w)
+        return self._layers[key]
+
+    def _layer(self, layer: int, samples: int, price_w: float) -> Layered:
+        path_s = self.work_s(layer, samples)
+        effort_j = self._busy_w * (path_s + self._update_s[:, layer])
+        watts = price_w + self._extra_w
+        with np.errstate(divide="ignore", invalid="ignore"):
+            best = (watts * path_s / ((self._exponent - 1) * effort_j)) ** (1 / self._exponent)
+        full = (self._exponent <= 1) | ~np.isfinite(best)
+        share = np.where(full, self.limit, np.clip(best, 1e-6, self.limit))
+        time_s = path_s / share
+        with np.errstate(invalid="ignore"):
+            cost_j = watts * time_s + effort_j * share ** (self._exponent - 1)
+        impossible = ~np.isfinite(path_s)
+        return Layered(np.where(impossible, np.inf, cost_j), np.where(impossible, np.inf, time_s))
+
+    def work_s(self, layer: int, samples: int) -> Floats:
+        """Seconds of a layer's forward and backward call on each node, with the whole CPU."""
+        return self._call_s[:, layer] + samples * self._both_s[:, layer]
+
+    def fixed_j(self, layer: int, samples: int) -> Floats:
+        """What computing a layer costs above idling whatever the shares: all of it where the exponent is 1."""
+        effort_j = self._busy_w * (self.work_s(layer, samples) + self._update_s[:, layer])
+        return np.where(self._exponent <= 1, effort_j, 0.0)
+
+    def way(self, layer: int, samples: int) -> tuple[Floats, Floats]:
+        """Seconds and joules of a layer's output and its gradient between any two of the nodes."""
+        key = (layer, samples)
+        if key not in self._ways:
+            size = samples * self.ground.output_bytes[layer + 1]
+            self._ways[key] = 2 * (self._latency_s + size * self._byte_s), 2 * size * self._byte_j
+        return self._ways[key]
+
+    def data(self, feed: int, samples: int) -> tuple[Floats, Floats]:
+        """Seconds and joules of a feed's data to each node; infinite where it may not go."""
+        ground, node = self.ground, self.ground.feed_nodes[feed]
+        size = samples * ground.output_bytes[0]
+        time_s = ground.latency_s[node, self.nodes] + size * ground.byte_s[node, self.nodes]
+        if ground.private[feed]:
+            time_s = np.where(np.array(self.nodes) == node, time_s, np.inf)
+        return time_s, size * ground.byte_j[node, self.nodes]

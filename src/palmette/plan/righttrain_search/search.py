@@ -1,0 +1,144 @@
+"""RightTrain's search: trees by their bounds, each mapped by Algorithm 1, with the best shares, then downhill."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from palmette.plan.righttrain_search.allocate import Allocator, Candidate, Found
+from palmette.plan.righttrain_search.bound import Bound, Bounds, Prices, Table
+from palmette.plan.righttrain_search.ground import Ground
+from palmette.plan.righttrain_search.layout import Mapping, parts_of
+from palmette.plan.righttrain_search.quickest import Quickest
+from palmette.plan.righttrain_search.restricted import label_setting, lorenz_raz
+from palmette.plan.righttrain_search.steiner import Search as PathSearch
+from palmette.plan.righttrain_search.steiner import Steiner
+from palmette.plan.righttrain_search.trees import Ranked, ranked_trees
+
+_SETS = 4
+"""Of each tree so many sets of nodes are mapped, those with the lowest bounds."""
+
+_WORTH_A_DESCENT = 1.25
+
+
+@dataclass
+class Outcome:
+    """The best plan found, if any, and a lower bound of all plans."""
+
+    found: Found | None
+    bound_j: float
+
+
+@dataclass
+class Search:
+    """One search; ``epsilon`` is that of restricted paths, None for exact ones."""
+
+    ground: Ground
+    epsilon: float | None
+    allocator: Allocator = field(init=False)
+    bounds: Bounds = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.allocator, self.bounds = Allocator(self.ground), Bounds(self.ground)
+
+    def first(self) -> Outcome:
+        """The paper's: trees by their processing, the first that is feasible."""
+        for ranked in ranked_trees(self.ground):
+            found = self._best(self._algorithm_1(ranked, None))
+            if found is not None:
+                return Outcome(found, 0.0)
+        return Outcome(None, math.inf)
+
+    def best(self) -> Outcome:
+        """Trees by their lower bounds, while one can still beat the best plan."""
+        trees = ranked_trees(self.ground)
+        listed = [(bounds, ranked) for ranked in trees if (bounds := self.bounds.of(ranked))]
+        listed.sort(key=lambda pair: pair[0][0].joules)
+        best = self._in_time(trees)
+        for bounds, ranked in listed:
+            if best is not None and bounds[0].joules >= best.total_j:
+                break
+            found = self._best(self._candidates(ranked, bounds, best))
+            if found is not None and (best is None or found.total_j < best.total_j * _WORTH_A_DESCENT):
+                found = self._downhill(found)
+            if found is not None and (best is None or found.total_j < best.total_j):
+                best = found
+        return Outcome(best, listed[0][0][0].joules if listed else math.inf)
+
+    def _in_time(self, trees: list[Ranked]) -> Found | None:
+        """A plan that meets the deadline, if there is a deadline."""
+        if math.isinf(self.ground.deadline_s) and self.ground.task.goal.iteration_deadline_s is None:
+            return None
+        quick = self.quickest().search(trees, until_in_time=True)
+        found = None if quick is None else self.allocator.found(quick.candidate)
+        return None if found is None else self._downhill(found)
+
+    def quickest(self) -> Quickest:
+        """The search for the least time."""
+        return Quickest(self.ground, self.allocator, self.bounds, self.rooted, self._neighbours)
+
+    def _best(self, candidates: Iterator[Candidate]) -> Found | None:
+        best: Found | None = None
+        for candidate in dict.fromkeys(candidates):
+            if best is not None and self.allocator.bound_j(candidate) >= best.total_j:
+                continue
+            found = self.allocator.found(candidate)
+            if found is not None and (best is None or found.total_j < best.total_j):
+                best = found
+        return best
+
+    def _candidates(self, ranked: Ranked, bounds: list[Bound], best: Found | None) -> Iterator[Candidate]:
+        for bound in bounds[:_SETS]:
+            if best is None or bound.joules < best.total_j:
+                yield from self._algorithm_1(ranked, bound)
+                yield from self.rooted(ranked, bound.mapping)
+
+    def _algorithm_1(self, ranked: Ranked, bound: Bound | None) -> Iterator[Candidate]:
+        """The delay-aware Steiner tree: with full CPUs and all nodes as in the paper, or at the prices of a bound."""
+        tree, most_s = ranked.tree, self.ground.most_s(ranked.schedule)
+        nodes = tuple(self.ground.computing) if bound is None else bound.nodes
+        watts = self.bounds.idle_w(tree, nodes)
+        prices = Prices(watts, dict.fromkeys(tree.feeds, 1 / len(tree.feeds))) if bound is None else bound.prices
+        table = Table(tree, self.bounds.costs(nodes), prices)
+        mapping = Steiner(table, most_s, self._paths()).mapping()
+        if mapping is not None:
+            yield from self.rooted(ranked, mapping)
+
+    def _paths(self) -> PathSearch:
+        epsilon = self.epsilon
+        return label_setting if epsilon is None else lambda stages, most: lorenz_raz(stages, most, epsilon)
+
+    def rooted(self, ranked: Ranked, mapping: Mapping) -> Iterator[Candidate]:
+        """A mapped tree with each of its roots first that is on another node."""
+        homes = {node: home for home, node in reversed(list(enumerate(mapping[-1])))}
+        for home in sorted(homes.values()):
+            yield Candidate(ranked.tree, mapping, ranked.schedule, home)
+
+    def _downhill(self, found: Found) -> Found:
+        """Other nodes for an instance or for one layer of it, as long as that is better."""
+        improved = True
+        while improved:
+            improved = False
+            for candidate in self._neighbours(found.candidate):
+                if self.allocator.bound_j(candidate) >= found.total_j:
+                    continue
+                other = self.allocator.found(candidate)
+                if other is not None and other.total_j < found.total_j * (1 - 1e-9):
+                    found, improved = other, True
+                    break
+        return found
+
+    def _neighbours(self, candidate: Candidate) -> Iterator[Candidate]:
+        tree, mapping = candidate.tree, candidate.mapping
+        places = [(layer, k) for layer, nodes in enumerate(mapping) for k in range(len(nodes))]
+        blocks = [
+            [(layer, tree.groupings[layer].index(part.group)) for layer in range(part.first, part.last + 1)]
+            for part in parts_of(tree, mapping, candidate.home)
+        ]
+        for block in [*blocks, *([place] for place in places)]:
+            for node in self.ground.computing:
+                changed = [list(nodes) for nodes in mapping]
+                for layer, k in block:
+                    changed[layer][k] = node
+                yield replace(candidate, mapping=tuple(map(tuple, changed)))

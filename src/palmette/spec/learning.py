@@ -1,0 +1,65 @@
+"""The learning curve: the loss after so many epochs, with so much of the data, in so many replicas.
+
+    loss = floor + scale · φ^(−data_exponent) · g^(replica_exponent) · k^(−epoch_exponent)
+
+k epochs, φ the fraction of all data in use, g the number of instances of the first layer. Everything is worked out in
+logarithms, so that no exponent is too large for a float.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from palmette.spec.document import Number, OpenDocument, Positive
+
+Exponent = Annotated[float, Field(strict=True, ge=0, le=1000)]
+SignedExponent = Annotated[float, Field(strict=True, ge=-1000, le=1000)]
+
+
+class Learning(OpenDocument):
+    """How the loss falls with epochs and data; ``floor`` is never reached."""
+
+    format: Literal["palmette.learning/1"] = "palmette.learning/1"
+    floor: Number
+    scale: Positive
+    epoch_exponent: Exponent
+    data_exponent: Exponent
+    replica_exponent: SignedExponent
+
+    def loss(self, epochs: float, fraction: float, replicas: int) -> float:
+        """The loss after so many epochs over a fraction of the data, in so many replicas."""
+        power = self.replica_exponent * math.log(replicas)
+        power -= self.data_exponent * math.log(fraction) + self.epoch_exponent * math.log(epochs)
+        return self.floor + self.scale * _exp(power)
+
+    def least_fraction(self, loss: float, epochs: float, replicas: int) -> float:
+        """The least fraction of the data that reaches a loss, above 1 where all of it does not; 0 if any does."""
+        missing = self._missing(loss, replicas) - self.epoch_exponent * math.log(epochs)
+        if self.data_exponent == 0:
+            return 0.0 if missing <= 0 else math.inf
+        return _exp(missing / self.data_exponent)
+
+    def least_epochs(self, loss: float, fraction: float, replicas: int) -> float:
+        """The least epochs, not rounded, that reach a loss with a fraction of the data; infinite if none do."""
+        missing = self._missing(loss, replicas) - self.data_exponent * math.log(fraction)
+        if self.epoch_exponent == 0:
+            return 1.0 if missing <= 0 else math.inf
+        return max(1.0, _exp(missing / self.epoch_exponent))
+
+    def _missing(self, loss: float, replicas: int) -> float:
+        """The logarithm of what epochs and data have to make up for."""
+        if loss <= self.floor:
+            return math.inf
+        return self.replica_exponent * math.log(replicas) - math.log((loss - self.floor) / self.scale)
+
+    def to_json(self) -> str:
+        """The curve as the text of a file."""
+        return json.dumps(self.model_dump(mode="json"), indent=1) + "\n"
+
+
+def _exp(power: float) -> float:
+    return math.exp(power) if power < 700 else math.inf
