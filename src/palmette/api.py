@@ -165,18 +165,27 @@ def estimate(
 
 
 def profile(
-    model: str, *, cluster: Cluster, on: Sequence[str] = (), input_shape: tuple[int, ...] | None = None
+    model: str,
+    *,
+    cluster: Cluster,
+    on: Sequence[str] = (),
+    input_shape: tuple[int, ...] | None = None,
+    engine: str = "local",
 ) -> Profile:
     """What a network's layers cost on each node: measured here for the nodes in ``on`` and those with ``host: local``,
-    predicted for those with ``hardware``.
+    predicted for those with ``hardware``; with ``engine="ray"``, measured on every node that is a host of the cluster.
 
     Raises:
         InputError: the network cannot be had, or a node can neither be measured nor predicted.
     """
+    from palmette.control.engines import refuse_unknown
+    from palmette.measure.hosts import times_on_hosts
     from palmette.measure.profiling import profile_network
     from palmette.zoo.models import load_network
 
-    return profile_network(load_network(model, input_shape), cluster, on)
+    refuse_unknown("--engine", engine)
+    elsewhere = times_on_hosts(model, cluster, on, input_shape) if engine == "ray" else {}
+    return profile_network(load_network(model, input_shape), cluster, on, elsewhere=elsewhere)
 
 
 def run(

@@ -20,9 +20,9 @@ from palmette.cost.evaluate import Evaluator
 from palmette.errors import PalmetteError
 from palmette.runtime.forking import forking
 from palmette.runtime.ground import Ground
-from palmette.runtime.meeting import Entrance
 from palmette.runtime.parts import channels_of, parts_of
 from palmette.runtime.program import Channel
+from palmette.runtime.service import Entrance
 from palmette.runtime.transport import Transport
 from palmette.runtime.worker import Place
 from palmette.spec.cluster import Cluster

@@ -12,6 +12,7 @@
     checking    palmette check
     keys        palmette keys
     learning    palmette curves and palmette predict; predicting does their work
+    hosts       palmette cluster
 
 ``main`` turns every error into one line a fault on stderr and an exit code; nobody sees a traceback unless
 PALMETTE_DEBUG is set.

@@ -10,6 +10,7 @@ import typer
 
 from palmette.cli import learning
 from palmette.cli import options as opt
+from palmette.cli.hosts import cluster as _cluster
 from palmette.cli.keys import keys as _keys
 from palmette.cli.planning import Strategies, parsed_goal
 from palmette.errors import InputError
@@ -37,6 +38,7 @@ app.add_typer(_reproduce, name="reproduce")
 app.add_typer(_keys, name="keys")
 app.add_typer(learning.curves, name="curves")
 app.add_typer(learning.predict, name="predict")
+app.add_typer(_cluster, name="cluster")
 
 
 def _version(wanted: bool) -> None:
@@ -62,11 +64,12 @@ def profile(
     cluster: opt.ClusterFile,
     on: Annotated[list[str] | None, typer.Option("--on", help="A node that this machine stands for.")] = None,
     input_shape: Annotated[str | None, typer.Option("--input-shape", help="Such as 3,32,32.")] = None,
+    engine: opt.EngineName = "local",
     output: opt.Output = None,
     json_: opt.Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
 ) -> None:
-    """Measure a network's layers here, and predict them for the hardware of the other nodes.
+    """Measure a network's layers here, or on every host of a Ray cluster, and predict them for hardware of other nodes.
 
     Example: palmette profile lenet5 --cluster cluster.yaml --on phone -o profile.json
     """
@@ -74,7 +77,7 @@ def profile(
     from palmette.cli.profiling import measured, parsed_shape, show_profile
     from palmette.spec.files import write_text
 
-    made = measured(model, pt.load_cluster(cluster), on or [], parsed_shape(input_shape), quiet or json_)
+    made = measured(model, pt.load_cluster(cluster), on or [], parsed_shape(input_shape), engine, quiet or json_)
     if output is not None:
         write_text(output, made.to_json())
     if json_:
@@ -149,9 +152,14 @@ def run(
     optimizer: opt.OptimizerName = "sgd",
     lr: Annotated[float | None, typer.Option("--lr", help="The learning rate; each optimizer has its default.")] = None,
     seed: opt.Seed = 0,
+    engine: opt.EngineName = "local",
     testbed: Annotated[
-        str, typer.Option("--testbed", help="paced or namespaces emulate the cluster; none is as fast as it gets.")
-    ] = "paced",
+        str,
+        typer.Option(
+            "--testbed",
+            help="paced (default) or namespaces emulate the cluster; none, the only one on ray, does not.",
+        ),
+    ] = "",
     dilation: Annotated[
         float | None, typer.Option("--dilation", min=1, help="Stretch emulated time; chosen if not given.")
     ] = None,
@@ -206,6 +214,7 @@ def run(
         data=data,
         iterations=iterations,
         epochs=epochs,
+        engine=engine,
         testbed=testbed,
         dilation=dilation,
         transport=transport,

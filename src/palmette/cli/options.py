@@ -47,6 +47,7 @@ Deadline = Annotated[str | None, typer.Option("--deadline", help="Of the whole t
 IterationDeadline = Annotated[str | None, typer.Option("--iteration-deadline", help="Of one iteration, such as 5s.")]
 Loss = Annotated[float | None, typer.Option("--loss", help="The loss to reach.")]
 OptimizerName = Annotated[str, typer.Option("--optimizer", help="sgd, momentum or adam: what memory has to hold.")]
+EngineName = Annotated[str, typer.Option("--engine", help="local: this machine; ray: the hosts of a Ray cluster.")]
 Seed = Annotated[int, typer.Option("--seed", help="Of everything random.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="Write the result to this file.")]

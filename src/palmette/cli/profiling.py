@@ -27,19 +27,23 @@ REFRESH_S = 0.1
 
 
 def measured(
-    model: str, cluster: Cluster, on: Sequence[str], input_shape: tuple[int, ...] | None, quiet: bool
+    model: str, cluster: Cluster, on: Sequence[str], input_shape: tuple[int, ...] | None, engine: str, quiet: bool
 ) -> Profile:
-    """The profile of a model on a cluster; this machine is measured for the nodes in ``on``.
+    """The profile of a model on a cluster; this machine is measured for the nodes in ``on``, others where they are.
 
     Raises:
         InputError: the model or a node cannot be used; says why.
     """
+    from palmette.control.engines import refuse_unknown
+    from palmette.measure.hosts import times_on_hosts
     from palmette.measure.profiling import profile_network
     from palmette.zoo.models import load_network
 
+    refuse_unknown("--engine", engine)
     network = load_network(model, input_shape, seed=0)
+    elsewhere = times_on_hosts(model, cluster, on, input_shape) if engine == "ray" else {}
     with progress_bar(quiet) as progress:
-        return profile_network(network, cluster, on, progress)
+        return profile_network(network, cluster, on, progress, elsewhere)
 
 
 @contextmanager

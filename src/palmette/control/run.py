@@ -14,18 +14,16 @@ import torch
 
 from palmette.compress.channels import Origin
 from palmette.compress.networks import network_origin
+from palmette.control.engines import engine_of
 from palmette.control.replanning import can_ask_again
 from palmette.control.weights import initial, load, save_network, shrunk
 from palmette.cost.check import check
 from palmette.cost.estimate import evaluator
 from palmette.cost.evaluate import Evaluator
-from palmette.errors import Fault, InputError, RunError, expected_name
+from palmette.errors import Fault, InputError, RunError
 from palmette.runtime import checkpoint
-from palmette.runtime.engine import ProcessCrew
 from palmette.runtime.freezing import frozen
-from palmette.runtime.ground import BareGround, Ground
 from palmette.runtime.job import Job, Outcome, Update
-from palmette.runtime.meeting import GlooMeeting, Meeting
 from palmette.runtime.options import Options
 from palmette.runtime.shares import own_data, shares_of
 from palmette.runtime.training import Training, refuse_unfit
@@ -33,8 +31,6 @@ from palmette.spec.cluster import Cluster
 from palmette.spec.files import read, validated, write_text
 from palmette.spec.plan import Inputs, Phase, Plan, inputs_of
 from palmette.spec.profile import Profile
-from palmette.testbed.namespaces import namespace_ground
-from palmette.testbed.paced import PacedGround
 from palmette.zoo.data import DataSet, load_data
 from palmette.zoo.models import Network, load_network
 
@@ -44,7 +40,7 @@ MODELLED = "modelled: declared power of the nodes on the measured trace"
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What a user asks of a run beside the plan.
+    """What a user asks of a run beside the plan; the testbed is ``paced``, and ``none`` where the hosts are real.
 
     A run that may ``replan`` goes on without a node that is lost; one that is the source of data only if it may lose
     data. It looks into ``cluster_file`` for nodes that have joined or left.
@@ -53,7 +49,8 @@ class Request:
     data: str = "digits"
     iterations: int | None = None
     epochs: int | None = None
-    testbed: str = "paced"
+    engine: str = "local"
+    testbed: str = ""
     transport: str = "gloo"
     keys: str | None = None
     hub: str | None = None
@@ -65,13 +62,9 @@ class Request:
     allow_data_loss: bool = False
     options: Options = field(default_factory=Options)
 
-
-GROUNDS: dict[str, Callable[[float | None, Meeting, Plan, Evaluator], Ground]] = {
-    "paced": lambda dilation, meeting, *_: PacedGround(dilation, meeting),
-    "namespaces": namespace_ground,
-    "none": lambda _, meeting, *__: BareGround(meeting),
-}
-TRANSPORTS = ("gloo", "tls")
+    def __post_init__(self) -> None:
+        if not self.testbed:
+            object.__setattr__(self, "testbed", "none" if self.engine == "ray" else "paced")
 
 
 def start(plan: Plan, profile: Profile, cluster: Cluster, request: Request, folder: Path) -> Running:
@@ -144,7 +137,7 @@ class Running:
         profile, cluster = inputs_of(plan, None, None)
         self.evaluator = evaluator(profile, cluster, request.options.optimizer)
         refuse_unrunnable(plan, self.evaluator)
-        ground = _ground(request, plan, self.evaluator)
+        ground, hire = engine_of(request, plan, self.evaluator)
         self.network = _network(plan.model, request, profile)
         origin = network_origin(self.network) if any(phase.pruning for phase in plan.phases) else None
         refuse_unprunable(plan, origin)
@@ -170,7 +163,7 @@ class Running:
             options=replace(request.options, freeze=frozen(self.network.layers, request.options.freeze)),
             folder=folder,
             ground=ground,
-            hire=ProcessCrew,
+            hire=hire,
             iterations=request.iterations,
             epochs=request.epochs,
             resumed=resumed,
@@ -218,6 +211,7 @@ class Running:
             "energy_source": MODELLED if outcome.energy_j is not None else None,
             "accuracy": outcome.judgement.accuracy if outcome.judgement else None,
             "dilation": outcome.dilation,
+            "engine": self.request.engine,
             "testbed": self.request.testbed,
             "transport": self.request.transport,
             "seed": self.request.options.seed,
@@ -326,33 +320,6 @@ def _network(model: str, request: Request, profile: Profile) -> Network:
     for layer in network.layers:
         layer.module.to(getattr(torch, request.options.dtype))
     return network
-
-
-def _ground(request: Request, plan: Plan, prices: Evaluator) -> Ground:
-    if request.testbed not in GROUNDS:
-        known = list(GROUNDS)
-        raise InputError(Fault("--testbed", request.testbed, expected_name(request.testbed, "testbed", known)))
-    return GROUNDS[request.testbed](request.dilation, _meeting(request, plan, prices.cluster), plan, prices)
-
-
-def _meeting(request: Request, plan: Plan, cluster: Cluster) -> Meeting:
-    wanted = request.transport
-    if wanted not in TRANSPORTS:
-        raise InputError(Fault("--transport", wanted, expected_name(wanted, "transport", TRANSPORTS)))
-    if wanted == "gloo":
-        for option, value in (("--keys", request.keys), ("--hub", request.hub)):
-            if value is not None:
-                raise InputError(Fault(option, value, "gloo uses none; expected --transport tls with it"))
-        return GlooMeeting()
-    from palmette.runtime.tls.meeting import TlsMeeting, refuse_unknown
-
-    nodes = list(dict.fromkeys(node for phase in plan.phases for node in phase.nodes()))
-    if request.hub is not None and request.hub not in nodes:
-        raise InputError(Fault("--hub", request.hub, expected_name(request.hub, "node of the plan", nodes)))
-    keys = None if request.keys is None else Path(request.keys)
-    if keys is not None:
-        refuse_unknown(keys, nodes)
-    return TlsMeeting(cluster, keys, request.hub)
 
 
 def _make(folder: Path) -> None:

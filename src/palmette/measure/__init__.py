@@ -1,5 +1,6 @@
 """The only folder that probes: what a network's layers cost, measured here or predicted for other machines.
 
+hosts        times on the hosts of a Ray cluster
 profiling    ``profile_network``: a network on all nodes of a cluster, the way through all of this
 layers       sizes and FLOPs of each layer
 times        seconds of each layer on this machine

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
 from palmette.errors import Fault, InputError, expected_name
 from palmette.measure.conditions import Progress, silent
@@ -12,34 +13,49 @@ from palmette.measure.times import measured_times
 from palmette.spec.cluster import Cluster
 from palmette.spec.profile import Profile, Times
 from palmette.zoo.hardware import hardware
-from palmette.zoo.models import Network
+from palmette.zoo.models import Network, load_network
 
 
 def profile_network(
-    network: Network, cluster: Cluster, measured_on: Sequence[str] = (), progress: Progress = silent
+    network: Network,
+    cluster: Cluster,
+    measured_on: Sequence[str] = (),
+    progress: Progress = silent,
+    elsewhere: Mapping[str, Times] = MappingProxyType({}),
 ) -> Profile:
     """What each layer costs on each node, in bytes, FLOPs and seconds.
 
     This machine is measured, once, for the nodes in ``measured_on`` and those with ``host: local``; the others are
     predicted from the hardware that they name. ``progress`` is told the layer at hand and the share that is done.
+    ``elsewhere`` are times that were measured on the nodes themselves.
 
     Raises:
         InputError: a node is unknown, or neither measured nor of known hardware, or the network fails in training.
     """
-    here = nodes_here(cluster, measured_on)
+    here = [name for name in nodes_here(cluster, measured_on) if name not in elsewhere]
     machines = {
         name: hardware(node.hardware)
         for name, node in cluster.nodes.items()
-        if name not in here and node.hardware is not None
+        if name not in here and name not in elsewhere and node.hardware is not None
     }
-    require_times(cluster, {*here, *machines})
+    require_times(cluster, {*here, *machines, *elsewhere})
     layers, taken = layer_sizes(network, progress), input_bytes(network)
-    nodes: dict[str, Times] = {}
+    nodes = dict(elsewhere)
     if here:
-        nodes = dict.fromkeys(here, measured_times(network, layers, progress))
+        nodes |= dict.fromkeys(here, measured_times(network, layers, progress))
     nodes |= {name: modelled_times(machine, layers, taken) for name, machine in machines.items()}
     ordered = {name: nodes[name] for name in cluster.nodes}
     return Profile(model=network.name, input_bytes=taken, layers=layers, nodes=ordered)
+
+
+def times_here(model: str, input_shape: tuple[int, ...] | None) -> Times:
+    """The times of a network's layers on this machine.
+
+    Raises:
+        InputError: the network cannot be had, or fails in training.
+    """
+    network = load_network(model, input_shape, seed=0)
+    return measured_times(network, layer_sizes(network, silent), silent)
 
 
 def nodes_here(cluster: Cluster, measured_on: Sequence[str]) -> list[str]:

@@ -21,14 +21,14 @@ from palmette.errors import NodeLost, RunError, one_line
 from palmette.runtime.control import Alive, Command, Event, Failed, Ready, Stop
 from palmette.runtime.failure import failure
 from palmette.runtime.forking import forking
-from palmette.runtime.meeting import Entrance
+from palmette.runtime.service import Entrance
 from palmette.runtime.worker import Setup, Worker
 
 START_PATIENCE_S = 120.0
 ALIVE_EVERY_S = 0.5
 SILENCE_S = 3.5
-_LAST_WORDS_S = 2.0
-_ABSENCE_S = 1.5
+LAST_WORDS_S = 2.0
+ABSENCE_S = 1.5
 
 E = TypeVar("E")
 
@@ -146,7 +146,7 @@ class ProcessCrew:
         self._named = {id(line): node for node, line in self._lines.items()}
         try:
             for node, setup in setups.items():
-                self._tell(node, _packed(node, setup))
+                self._tell(node, packed(node, setup))
         except BaseException:
             self.close()
             raise
@@ -218,7 +218,7 @@ class ProcessCrew:
 
     def _refuse_failed(self, node: str, failed: Failed) -> NoReturn:
         """Name the node that failed; where it only lost another one, the other one if it has something to say."""
-        until = time.monotonic() + _LAST_WORDS_S
+        until = time.monotonic() + LAST_WORDS_S
         others = {name: line for name, line in self._lines.items() if name != node}
         while failed.lost and others and (left := until - time.monotonic()) > 0:
             for line in wait(list(others.values()), left):
@@ -229,13 +229,13 @@ class ProcessCrew:
                     node, failed = (node, failed) if event.lost else (name, event)
         if failed.peer not in self._lines:
             raise RunError(f"node {node}: {failed.reason}")
-        frozen = time.monotonic() - self._heard_s.get(failed.peer, 0.0) > _ABSENCE_S
+        frozen = time.monotonic() - self._heard_s.get(failed.peer, 0.0) > ABSENCE_S
         link = None if frozen else (node, failed.peer)
         raise NodeLost(f"node {node}: {failed.reason}", failed.peer, link)
 
     def _refuse_dead(self, node: str) -> NoReturn:
         process = self._processes[node]
-        process.join(_LAST_WORDS_S)
+        process.join(LAST_WORDS_S)
         self._refuse_last_words(node)
         code = process.exitcode
         if code is not None and code < 0:
@@ -258,7 +258,7 @@ class ProcessCrew:
         """Name a worker that has been silent for long, unless it was us who stood still, as after Ctrl-Z."""
         now, looked_s = time.monotonic(), self._looked_s
         self._looked_s = now
-        if now - looked_s > _ABSENCE_S:
+        if now - looked_s > ABSENCE_S:
             self._heard_s = dict.fromkeys(self._heard_s, now)
         for node, heard_s in self._heard_s.items():  # a worker that has not spoken yet is still starting
             if now - heard_s > SILENCE_S:
@@ -274,7 +274,7 @@ class ProcessCrew:
                 line.send_bytes(pickle.dumps(Stop()))
             except OSError:
                 continue  # it has ended already
-        until = time.monotonic() + _LAST_WORDS_S
+        until = time.monotonic() + LAST_WORDS_S
         for process in self._processes.values():
             process.join(max(0.0, until - time.monotonic()))
             if process.is_alive():
@@ -284,7 +284,12 @@ class ProcessCrew:
             line.close()
 
 
-def _packed(node: str, setup: Setup) -> bytes:
+def packed(node: str, setup: Setup) -> bytes:
+    """A setup as it is sent to a worker.
+
+    Raises:
+        RunError: a layer cannot be written.
+    """
     try:
         return pickle.dumps(setup)
     except (pickle.PicklingError, AttributeError, TypeError) as error:

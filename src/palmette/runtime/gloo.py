@@ -1,7 +1,8 @@
 """The transport on a network that you trust: torch.distributed with gloo.
 
-Workers find each other through a file that all can reach. Receives are posted as soon as a channel's thread waits for
-its next message, so before the sender sends: a late receive would make both directions of a connection take turns.
+Workers find each other through a file, or a store on the network, that all can reach. Receives are posted as soon as a
+channel's thread waits for its next message, so before the sender sends: a late receive would make both directions of a
+connection take turns.
 On one connection messages stand in line; channels with a connection of their own share the network as transfers do on
 the event clock.
 """
@@ -18,7 +19,7 @@ from typing import Any
 import torch
 import torch.distributed
 from torch import Tensor
-from torch._C._distributed_c10d import FileStore, ProcessGroupGloo
+from torch._C._distributed_c10d import FileStore, ProcessGroupGloo, Store, TCPStore
 
 from palmette.errors import one_line
 from palmette.runtime.program import Channel
@@ -43,26 +44,44 @@ class GlooPlace:
     def join(self, node: str) -> GlooTransport:
         """Connect this process, as ``node``, with all others; returns when all are there."""
         device = ProcessGroupGloo.create_device(hostname=self.address)
-        shared = _Group(self.store, self.nodes, node, device)
+        shared = _Group(FileStore(str(self.store), len(self.nodes)), self.nodes, node, device)
         # All nodes go through them in the same order, so that nobody waits for one who waits for another.
         own = {
-            channel.number: _Group(self.store.with_name(f"channel-{channel.number}"), channel[1:], node, device)
+            channel.number: _Group(self._store(channel), channel[1:], node, device)
             for channel in sorted(self.channels)
             if node in channel[1:]
         }
         return GlooTransport(shared, own)
 
+    def _store(self, channel: Channel) -> Store:
+        return FileStore(str(self.store.with_name(f"channel-{channel.number}")), 2)
+
+
+@dataclass(frozen=True)
+class StorePlace:
+    """Where workers meet that share no files: a store on the network, and the address by which a node is reached."""
+
+    host: str
+    port: int
+    nodes: Sequence[str]
+    address: str
+
+    def join(self, node: str) -> GlooTransport:
+        """Connect this process, as ``node``, with all others; returns when all are there."""
+        device = ProcessGroupGloo.create_device(hostname=self.address)
+        store = TCPStore(self.host, self.port, is_master=False)
+        return GlooTransport(_Group(store, self.nodes, node, device), {})
+
 
 class _Group:
     """Nodes that are connected, each with each."""
 
-    def __init__(self, store: Path, nodes: Sequence[str], node: str, device: Any) -> None:
+    def __init__(self, store: Store, nodes: Sequence[str], node: str, device: Any) -> None:
         options = ProcessGroupGloo._Options()  # type: ignore[attr-defined]  # noqa: SLF001  (to choose the address)
         options._devices, options._timeout = [device], _PATIENCE  # noqa: SLF001
         options._threads = 1  # noqa: SLF001  (only collectives use them)
         self.ranks = {name: rank for rank, name in enumerate(nodes)}
-        meeting = FileStore(str(store), len(nodes))
-        self.group: Any = ProcessGroupGloo(meeting, self.ranks[node], len(nodes), options)
+        self.group: Any = ProcessGroupGloo(store, self.ranks[node], len(nodes), options)
 
 
 class GlooTransport:

@@ -9,8 +9,9 @@ from typing import Protocol
 
 from palmette.cost.evaluate import Evaluator
 from palmette.runtime.execute import Pace
-from palmette.runtime.meeting import Entrance, GlooMeeting, Meeting, Site
+from palmette.runtime.meeting import GlooMeeting, Meeting, Site
 from palmette.runtime.parts import Part
+from palmette.runtime.service import Entrance, Served, Service, ServiceProcess
 from palmette.runtime.worker import Place
 from palmette.spec.plan import Phase
 
@@ -84,5 +85,9 @@ class BareGround:
 def on_loopback(folder: Path, phase: Phase, parts: Sequence[Part]) -> Site:
     """A site on this machine alone."""
     nodes = phase.nodes()
-    addresses, entrances = dict.fromkeys(nodes, "127.0.0.1"), dict.fromkeys(nodes)
-    return Site(folder=folder, nodes=nodes, parts=parts, addresses=addresses, entrances=entrances)
+    addresses = dict.fromkeys(nodes, "127.0.0.1")
+    return Site(folder=folder, nodes=nodes, parts=parts, addresses=addresses, serve=_served_here)
+
+
+def _served_here(_node: str, service: Service) -> Served:
+    return ServiceProcess(service, None)

@@ -12,8 +12,8 @@ from palmette.runtime.checkpoint import Checkpoint
 from palmette.runtime.engine import Crew
 from palmette.runtime.ground import Ground
 from palmette.runtime.judge import Judgement
-from palmette.runtime.meeting import Entrance
 from palmette.runtime.options import Options
+from palmette.runtime.service import Entrance
 from palmette.runtime.worker import Setup
 from palmette.spec.plan import Phase, Plan
 from palmette.zoo.data import DataSet

@@ -7,26 +7,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from palmette.runtime.gloo import GlooPlace
+from torch._C._distributed_c10d import TCPStore
+
+from palmette.runtime.gloo import GlooPlace, StorePlace
 from palmette.runtime.parts import Part, channels_of
 from palmette.runtime.program import Channel
+from palmette.runtime.service import Served, Service
 from palmette.runtime.worker import Place
-
-Entrance = Callable[[], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """What a ground offers to those who meet on it: a folder, an address for each node, and how a process gets there.
+    """What a ground offers to those who meet on it: an address for each node, how to get a service there, and a folder
+    where all nodes share one.
 
     ``apart``: every channel gets a connection of its own, where a transport can.
     """
 
-    folder: Path
     nodes: Sequence[str]
     parts: Sequence[Part]
     addresses: Mapping[str, str]
-    entrances: Mapping[str, Entrance | None]
+    serve: Callable[[str, Service], Served]
+    folder: Path | None = None
     apart: bool = False
 
     @property
@@ -61,8 +63,31 @@ class GlooMeeting:
     def place(self, node: str) -> Place:
         """The file, and the node's address."""
         site = self._site
+        assert site.folder is not None, "a file needs a folder"
         own = tuple(channel for channel in site.channels if node in channel[1:]) if site.apart else ()
         return GlooPlace(site.folder / "store", tuple(site.nodes), site.addresses[node], own)
 
     def close(self) -> None:
         """The folder is the ground's."""
+
+
+class StoreMeeting:
+    """Over gloo, where hosts share no files: they find one another through a store at an address of this machine."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._store: TCPStore | None = None
+
+    def open(self, site: Site) -> None:
+        """Start the store."""
+        self._site = site
+        self._store = TCPStore(self._address, 0, is_master=True, wait_for_workers=False)
+
+    def place(self, node: str) -> Place:
+        """The store, and the node's address."""
+        assert self._store is not None, "open() comes first"
+        return StorePlace(self._address, self._store.port, tuple(self._site.nodes), self._site.addresses[node])
+
+    def close(self) -> None:
+        """End the store."""
+        self._store = None

@@ -21,10 +21,11 @@ from palmette.errors import Fault, InputError
 from palmette.runtime.cpu import last_until
 from palmette.runtime.execute import Pace
 from palmette.runtime.ground import Seconds
-from palmette.runtime.meeting import Entrance, GlooMeeting, Meeting, Site
+from palmette.runtime.meeting import GlooMeeting, Meeting, Site
 from palmette.runtime.parts import Part, channels_of
 from palmette.runtime.presence import WatchedPlace
 from palmette.runtime.program import Channel
+from palmette.runtime.service import Entrance, ServiceProcess
 from palmette.runtime.transport import Transport
 from palmette.runtime.worker import Place
 from palmette.spec.plan import Phase, Plan
@@ -123,7 +124,7 @@ class NamespaceGround:
                 nodes=self._hosts,
                 parts=self._parts,
                 addresses={node: wiring.address(node) for node in self._hosts},
-                entrances={node: iproute.Enter(name) for node, name in self._names.items()},
+                serve=lambda node, service: ServiceProcess(service, self.entrance(node)),
                 apart=True,
             )
         )

@@ -15,9 +15,10 @@ from palmette.cost.evaluate import Evaluator
 from palmette.errors import RunError
 from palmette.runtime.execute import Pace
 from palmette.runtime.ground import Seconds, on_loopback
-from palmette.runtime.meeting import Entrance, GlooMeeting, Meeting
+from palmette.runtime.meeting import GlooMeeting, Meeting
 from palmette.runtime.parts import Part
 from palmette.runtime.program import Channel
+from palmette.runtime.service import Entrance
 from palmette.runtime.transport import Transport
 from palmette.runtime.worker import Place
 from palmette.spec.plan import Phase

@@ -24,9 +24,9 @@ from palmette.runtime.keys.certificates import dns_name, new_key, node_certifica
 from palmette.runtime.keys.folder import Credentials, Keys
 from palmette.runtime.keys.pem import key_text, read_certificate, read_key, text_of
 from palmette.runtime.program import Channel
+from palmette.runtime.service import ServiceProcess
 from palmette.runtime.tls.frames import MOST_BYTES, TOKEN_BYTES, BadFrame, grant, hello, parts, welcome
-from palmette.runtime.tls.hub import SERVICE
-from palmette.runtime.tls.service import HubProcess, HubSetup
+from palmette.runtime.tls.hub import SERVICE, HubSetup
 from palmette.runtime.tls.transport import TlsPlace, TlsTransport, _State, _Stream
 from palmette.runtime.transport import Closed, Lost
 
@@ -49,15 +49,15 @@ class Meeting:
         self.stolen = self.keys.credentials("thief")
         self.keys.revoke("thief")
         known = (*CHANNELS, SPARE)
-        self.hub = HubProcess(HubSetup("server", self.keys.folder, TOKEN, NODES, known, "127.0.0.1"), None)
-        self.place = TlsPlace(self.hub.address, self.keys.folder, TOKEN, CHANNELS)
+        self.hub = ServiceProcess(HubSetup("server", self.keys.folder, TOKEN, NODES, known, "127.0.0.1"), None)
+        self.place = TlsPlace(self.hub.said, self.keys.folder, TOKEN, CHANNELS)
         with ThreadPoolExecutor() as pool:
             joined = pool.map(self.place.join, NODES)
         self.workers: dict[str, TlsTransport] = dict(zip(NODES, joined, strict=True))
 
     @property
     def port(self) -> int:
-        return int(self.hub.address.address.rpartition(":")[2])
+        return int(self.hub.said.address.rpartition(":")[2])
 
     def carried(self, channel: Channel, message: torch.Tensor) -> torch.Tensor:
         """What arrives of a message."""
@@ -91,7 +91,7 @@ def dialled(meeting: Meeting, own: Credentials, **more: Any) -> Iterator[Any]:
     known = {"authority": own.authority, "key": own.key, "certificate": own.certificate} | more
     doors = grpc.ssl_channel_credentials(known["authority"], known["key"], known["certificate"])
     options = [("grpc.ssl_target_name_override", dns_name("server")), ("grpc.use_local_subchannel_pool", 1)]
-    with grpc.secure_channel(meeting.hub.address.address, doors, options=options) as line:
+    with grpc.secure_channel(meeting.hub.said.address, doors, options=options) as line:
         yield line
 
 
@@ -240,7 +240,7 @@ def test_a_corrupt_frame_ends_its_stream_alone(meeting: Meeting, frame: bytes, w
 )
 def test_what_the_receiver_did_not_make_room_for_is_refused(meeting: Meeting, frame: bytes) -> None:
     own = meeting.keys.credentials("phone")
-    place = TlsPlace(meeting.hub.address, meeting.keys.folder, TOKEN, (SPARE,))
+    place = TlsPlace(meeting.hub.said, meeting.keys.folder, TOKEN, (SPARE,))
     state = _State("server")
     with dialled(meeting, meeting.keys.credentials("cloud")) as line, dialled(meeting, own) as sender:
         receiver = TlsTransport.__new__(TlsTransport)
@@ -258,7 +258,7 @@ def test_a_stranger_with_garbage_disturbs_nobody(meeting: Meeting) -> None:
     for words in garbage:
         with socket.create_connection(("127.0.0.1", meeting.port)) as line:
             line.sendall(words)
-    with grpc.insecure_channel(meeting.hub.address.address) as plain:
+    with grpc.insecure_channel(meeting.hub.said.address) as plain:
         call = plain.stream_stream(f"/{SERVICE}/Attend")(iter([hello(TOKEN, "phone")]), timeout=PATIENCE_S)
         with pytest.raises(grpc.RpcError):
             next(call)
@@ -291,8 +291,8 @@ def test_a_worker_that_is_gone_without_a_word_is_named_to_all(tmp_path: Path) ->
     keys.init()
     for node in NODES:
         keys.issue(node)
-    hub = HubProcess(HubSetup("server", keys.folder, TOKEN, NODES, CHANNELS, "127.0.0.1"), None)
-    place = TlsPlace(hub.address, keys.folder, TOKEN, CHANNELS)
+    hub = ServiceProcess(HubSetup("server", keys.folder, TOKEN, NODES, CHANNELS, "127.0.0.1"), None)
+    place = TlsPlace(hub.said, keys.folder, TOKEN, CHANNELS)
     process = forking().Process(target=_attend, args=(place,), daemon=True)
     process.start()
     with ThreadPoolExecutor() as pool:
@@ -318,15 +318,15 @@ def test_a_hub_that_is_gone_is_named(meeting: Meeting) -> None:
 
 def test_a_false_hub_is_not_believed_even_with_a_certificate_of_the_authority(meeting: Meeting) -> None:
     """Somebody who stole the server's old key, since replaced, waits where the hub was."""
-    false = HubProcess(HubSetup("server", meeting.keys.folder, TOKEN, NODES, CHANNELS, "127.0.0.1"), None)
+    false = ServiceProcess(HubSetup("server", meeting.keys.folder, TOKEN, NODES, CHANNELS, "127.0.0.1"), None)
     meeting.keys.revoke("server")
     meeting.keys.issue("server")
     true = meeting.keys.credentials("server").certificate
-    address = type(meeting.hub.address)("server", false.address.address, true)
+    address = type(meeting.hub.said)("server", false.said.address, true)
     with pytest.raises(RunError, match="lost the connection to the hub on node server"):
         TlsPlace(address, meeting.keys.folder, TOKEN, CHANNELS).join("phone")
     with pytest.raises(RunError, match="the certificate of the hub on node server does not count: it was revoked"):
-        TlsPlace(false.address, meeting.keys.folder, TOKEN, CHANNELS).join("phone")
+        TlsPlace(false.said, meeting.keys.folder, TOKEN, CHANNELS).join("phone")
     false.close()
 
 

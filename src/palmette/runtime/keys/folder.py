@@ -103,8 +103,8 @@ class Keys:
         certificate = node_certificate(node, key, authority, days=days, now=_now(), addresses=addresses)
         with writing(self.folder):
             (self.folder / "nodes").mkdir(mode=0o700, exist_ok=True)
-            write(self._file(node, "key"), key_text(key), 0o600)
-            write(self._file(node, "crt"), text_of(certificate), 0o644)
+            write(self.file(node, "key"), key_text(key), 0o600)
+            write(self.file(node, "crt"), text_of(certificate), 0o644)
         return certificate
 
     def refuse_issued(self, node: str) -> None:
@@ -113,7 +113,7 @@ class Keys:
         Raises:
             InputError: says until when.
         """
-        file = self._file(node, "crt")
+        file = self.file(node, "crt")
         if not file.exists():
             return
         certificate = read_certificate(file)
@@ -129,7 +129,7 @@ class Keys:
             InputError: there is none, it is revoked already, or the folder cannot be written.
         """
         authority, revoked = self._authority(), self.revoked()
-        file = self._file(node, "crt")
+        file = self.file(node, "crt")
         if not file.exists():
             raise InputError(Fault("NODE", node, f"no certificate was issued to it: there is no {file}"))
         certificate = read_certificate(file)
@@ -146,7 +146,7 @@ class Keys:
         Raises:
             InputError: something is missing, readable by others, or does not count.
         """
-        file = self._file(node, "crt")
+        file = self.file(node, "crt")
         if not file.exists():
             make = f"make one with: palmette keys issue {node} --keys {self.folder}"
             raise InputError(Fault("--keys", file.name, f"node {node} has no certificate; {make}", str(file)))
@@ -155,11 +155,9 @@ class Keys:
         if wrong is not None:
             renew = f"make a new one with: palmette keys issue {node} --keys {self.folder}"
             raise InputError(Fault("certificate", node, f"{wrong}; {renew}", str(file)))
-        key = read_key(self._file(node, "key"))
+        key = read_key(self.file(node, "key"))
         if key.public_key() != certificate.public_key():
-            raise InputError(
-                Fault("key", node, f"it does not fit the certificate {file}", str(self._file(node, "key")))
-            )
+            raise InputError(Fault("key", node, f"it does not fit the certificate {file}", str(self.file(node, "key"))))
         return Credentials(node, key_text(key), text_of(certificate), text_of(authority), text_of(revoked))
 
     def authority(self) -> x509.Certificate:
@@ -197,7 +195,8 @@ class Keys:
             raise InputError(Fault("key", "another's", "expected that of authority.crt", str(self.folder)))
         return key, certificate
 
-    def _file(self, node: str, suffix: str) -> Path:
+    def file(self, node: str, suffix: str) -> Path:
+        """Where a node's key or certificate is kept."""
         _refuse_name(node)
         plain = quote(node, safe=" ")
         return self.folder / "nodes" / f"{plain if len(plain) < _LONGEST_NAME else dns_name(node)}.{suffix}"

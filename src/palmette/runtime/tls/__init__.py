@@ -9,7 +9,6 @@ through it. All are known by their certificates.
 
 frames      what travels on a stream: a header and raw bytes
 hub         joins the streams of two workers, and lets nobody else in
-service     the hub as a process
 transport   a worker's end
 meeting     where the workers of a phase meet
 """

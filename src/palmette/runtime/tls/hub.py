@@ -11,14 +11,15 @@ once. When a worker is gone without a word, all others are told.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NoReturn
 
 import grpc
 import grpc.aio
 
-from palmette.runtime.keys.folder import Credentials
+from palmette.runtime.keys.folder import Credentials, Keys
 from palmette.runtime.program import Channel
 from palmette.runtime.tls.frames import MOST_BYTES, NO_CHANNEL, BadFrame, Kind, decoded, introduced, welcome
 
@@ -46,6 +47,33 @@ class HubAddress:
     node: str
     address: str
     certificate: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class HubSetup:
+    """All that a hub is told when it starts; ``address`` is where it listens, ``keys`` where it finds its node's."""
+
+    node: str
+    keys: Path
+    token: bytes = field(repr=False)
+    nodes: Sequence[str]
+    channels: Sequence[Channel]
+    address: str
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+        return f"the hub on node {self.node}"
+
+    def serve(self, ready: Callable[[HubAddress], None]) -> None:
+        """Be the hub for ever; ``ready`` is told where."""
+        asyncio.run(self._serve(ready))
+
+    async def _serve(self, ready: Callable[[HubAddress], None]) -> None:
+        own = Keys(self.keys).credentials(self.node)
+        server, port = await Hub(own, self.token, self.nodes, self.channels).serve(self.address)
+        ready(HubAddress(self.node, f"{self.address}:{port}", own.certificate))
+        await server.wait_for_termination()
 
 
 class _Ends:

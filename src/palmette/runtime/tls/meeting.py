@@ -11,8 +11,9 @@ from palmette.errors import Fault, InputError
 from palmette.runtime.keys.folder import Keys
 from palmette.runtime.meeting import Site
 from palmette.runtime.parts import Part
+from palmette.runtime.service import Served
 from palmette.runtime.tls.frames import TOKEN_BYTES
-from palmette.runtime.tls.service import HubProcess, HubSetup
+from palmette.runtime.tls.hub import HubSetup
 from palmette.runtime.tls.transport import TlsPlace
 from palmette.runtime.worker import Place
 from palmette.spec.cluster import Cluster
@@ -30,24 +31,21 @@ class TlsMeeting:
     def __init__(self, cluster: Cluster, keys: Path | None = None, hub: str | None = None) -> None:
         self._cluster, self._given, self._wanted = cluster, keys, hub
         self._made: tempfile.TemporaryDirectory[str] | None = None
-        self._hub: HubProcess | None = None
+        self._hub: Served | None = None
 
     def open(self, site: Site) -> None:
-        """Check everybody's keys, or make them, and start the hub.
+        """Make keys if none are given, and start the hub.
 
         Raises:
-            InputError: a key is missing, or does not count.
-            RunError: the hub cannot listen.
+            RunError: the hub cannot listen, or its key does not count.
         """
         node = self._wanted if self._wanted in site.nodes else None
         node = node or hub_of(site.parts, site.nodes, self._cluster)
         keys = Keys(self._given) if self._given is not None else self._ephemeral(site.nodes)
-        for each in site.nodes:
-            keys.credentials(each)
         folder, token, channels = keys.folder.absolute(), secrets.token_bytes(TOKEN_BYTES), tuple(site.channels)
         setup = HubSetup(node, folder, token, tuple(site.nodes), channels, site.addresses[node])
-        self._hub = HubProcess(setup, site.entrances[node])
-        self._place = TlsPlace(self._hub.address, folder, token, channels)
+        self._hub = site.serve(node, setup)
+        self._place = TlsPlace(self._hub.said, folder, token, channels)
 
     def _ephemeral(self, nodes: Sequence[str]) -> Keys:
         self._made = tempfile.TemporaryDirectory(prefix="palmette-keys-")
@@ -71,7 +69,7 @@ class TlsMeeting:
             self._made = None
 
 
-def refuse_unknown(keys: Path, nodes: Iterable[str]) -> None:
+def refuse_lacking(keys: Path, nodes: Iterable[str]) -> None:
     """Refuse a folder of keys that lacks those of some nodes, or in which they do not count.
 
     Raises:

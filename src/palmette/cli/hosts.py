@@ -1,0 +1,38 @@
+"""``palmette cluster``: machines as hosts of a Ray cluster, for ``--engine ray``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+cluster = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="This machine as a host of a Ray cluster, for --engine ray."
+)
+
+
+@cluster.callback()
+def _cluster() -> None:
+    pass
+
+
+@cluster.command()
+def join(
+    address: Annotated[str, typer.Argument(help="Of the cluster's head (ray start --head), such as 10.0.0.1:6379.")],
+    node: Annotated[str, typer.Option("--node", help="The node that this machine stands for.", show_default=False)],
+    token: Annotated[
+        Path | None, typer.Option("--token", help="The file with the cluster's token, if not in the environment.")
+    ] = None,
+    keys: Annotated[
+        Path | None, typer.Option("--keys", help="Keys by palmette keys, with which Ray encrypts its own messages.")
+    ] = None,
+) -> None:
+    """Start Ray on this machine, as the host that stands for a node; ray stop ends it.
+
+    Example: palmette cluster join 10.0.0.1:6379 --node phone
+    """
+    from palmette.runtime.ray.joining import join as carry_out
+
+    carry_out(address, node, token, keys)
+    print(f"this machine is node {node} of the Ray cluster at {address}")

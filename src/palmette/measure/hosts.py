@@ -1,0 +1,29 @@
+"""Times that nodes take themselves: on the hosts of a Ray cluster, all at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from palmette.measure.profiling import times_here
+from palmette.spec.cluster import Cluster
+from palmette.spec.profile import Times
+
+
+def times_on_hosts(
+    model: str, cluster: Cluster, measured_on: Sequence[str], input_shape: tuple[int, ...] | None
+) -> dict[str, Times]:
+    """The times of a network's layers on each host that stands for a node.
+
+    A node whose times can be had otherwise (hardware of the catalogue, ``host: local``, or one in ``measured_on``)
+    needs no host.
+
+    Raises:
+        InputError: Ray or its cluster is missing, a node has no host, or the network cannot be had there.
+        RunError: a host is lost meanwhile.
+    """
+    from palmette.runtime.ray.hosts import Hosts
+
+    others = [name for name in cluster.nodes if name not in measured_on]
+    free = [name for name in others if cluster.nodes[name].hardware or cluster.nodes[name].host == "local"]
+    hosts = Hosts([name for name in others if name not in free], free)
+    return hosts.each(list(hosts.addresses), times_here, model, input_shape)

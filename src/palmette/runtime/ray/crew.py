@@ -1,0 +1,141 @@
+"""Workers on hosts of a Ray cluster.
+
+Every actor is asked all the time what has happened; it answers within half a second, if only that it lives. One whose
+process or host is gone is named by Ray, one that is frozen or cut off by its silence.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, NoReturn, TypeVar
+
+from palmette.errors import NodeLost, RunError
+from palmette.runtime.control import Alive, Command, Event, Failed, Stop
+from palmette.runtime.engine import ABSENCE_S, LAST_WORDS_S, SILENCE_S, packed
+from palmette.runtime.ray.hosts import Hosts
+from palmette.runtime.service import Entrance
+from palmette.runtime.worker import Setup
+
+_LOOK_EVERY_S = 0.5
+
+E = TypeVar("E")
+
+
+class RayCrew:
+    """An actor for each node, on the host that stands for it."""
+
+    def __init__(self, hosts: Hosts, setups: Mapping[str, Setup], entrances: Mapping[str, Entrance | None]) -> None:
+        self._ray = hosts.ray
+        self._events: deque[tuple[str, Event]] = deque()
+        self._actors: dict[str, Any] = {}
+        self._asked: dict[Any, str] = {}
+        self._heard_s: dict[str, float] = {}
+        self._looked_s = time.monotonic()
+        try:
+            for node, setup in setups.items():
+                self._actors[node] = hosts.worker(node)
+                self._call(node, "start", packed(node, setup))
+                self._listen(node)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """The process of each node, on its host."""
+        return {node: self._ray.get(self._call(node, "pid")) for node in self._actors}
+
+    def send(self, node: str, command: Command) -> None:
+        """Tell a worker what to do."""
+        self._call(node, "tell", command)
+
+    def receive(self, patience_s: float | None = None) -> tuple[str, Event] | None:
+        """The next event of any worker but signs of life; None when patience ends."""
+        until = None if patience_s is None else time.monotonic() + patience_s
+        while not self._events and (until is None or time.monotonic() < until):
+            self._refuse_silent()
+            left_s = _LOOK_EVERY_S if until is None else until - time.monotonic()
+            gone = self._look(min(_LOOK_EVERY_S, max(0.0, left_s)))
+            if gone is not None:
+                raise _gone(gone)
+        if not self._events:
+            return None
+        node, event = self._events.popleft()
+        if isinstance(event, Failed):
+            self._refuse_failed(node, event)
+        return node, event
+
+    def ask(self, commands: Mapping[str, Command], kind: type[E], patience_s: float) -> dict[str, E]:
+        """What those workers answer that still can, whatever happened to the others."""
+        for node, command in commands.items():
+            self.send(node, command)
+        found: dict[str, E] = {}
+        left, until = set(commands), time.monotonic() + patience_s
+        while left and self._asked and (seconds := until - time.monotonic()) > 0:
+            left.discard(self._look(seconds) or "")
+            while self._events:
+                node, event = self._events.popleft()
+                if node in left and isinstance(event, kind):
+                    found[node] = event
+                    left.discard(node)
+        return found
+
+    def close(self) -> None:
+        """Ask all workers to end, and end their processes."""
+        told = [self._call(node, "tell", Stop()) for node in self._actors]
+        if told:
+            self._ray.wait(told, num_returns=len(told), timeout=LAST_WORDS_S)
+        for actor in self._actors.values():
+            self._ray.kill(actor)
+        self._actors.clear()
+
+    def _call(self, node: str, method: str, *given: Any, group: str = "tell") -> Any:
+        return getattr(self._actors[node], method).options(concurrency_group=group).remote(*given)
+
+    def _listen(self, node: str) -> None:
+        self._asked[self._call(node, "hear", group="hear")] = node
+
+    def _look(self, patience_s: float) -> str | None:
+        """Take in what somebody has said meanwhile; returns a node whose worker is gone."""
+        ready, _ = self._ray.wait(list(self._asked), num_returns=1, timeout=patience_s)
+        for answer in ready:
+            node = self._asked.pop(answer)
+            try:
+                said: list[Event] = self._ray.get(answer)
+            except self._ray.exceptions.RayError:
+                return node
+            self._heard_s[node] = time.monotonic()
+            self._listen(node)
+            self._events.extend((node, event) for event in said if not isinstance(event, Alive))
+        return None
+
+    def _refuse_silent(self) -> None:
+        """Name a worker that has been silent for long, unless it was us who stood still."""
+        now, looked_s = time.monotonic(), self._looked_s
+        self._looked_s = now
+        if now - looked_s > ABSENCE_S:
+            self._heard_s = dict.fromkeys(self._heard_s, now)
+        for node, heard_s in self._heard_s.items():  # a worker that has not spoken yet is still starting
+            if now - heard_s > SILENCE_S:
+                silent = f"its worker has been silent for {now - heard_s:.1f} s; it is frozen or cut off"
+                raise NodeLost(f"node {node}: {silent}", node)
+
+    def _refuse_failed(self, node: str, failed: Failed) -> NoReturn:
+        """Name the node that failed; where it only lost another one, the other one if it has something to say."""
+        until = time.monotonic() + LAST_WORDS_S
+        while failed.lost and self._asked and (left := until - time.monotonic()) > 0:
+            gone = self._look(left)
+            if gone is not None:
+                raise _gone(gone)
+            own = [(name, event) for name, event in self._events if isinstance(event, Failed) and not event.lost]
+            node, failed = own[0] if own else (node, failed)
+        if failed.peer not in self._actors:
+            raise RunError(f"node {node}: {failed.reason}")
+        frozen = time.monotonic() - self._heard_s.get(failed.peer, 0.0) > ABSENCE_S
+        raise NodeLost(f"node {node}: {failed.reason}", failed.peer, None if frozen else (node, failed.peer))
+
+
+def _gone(node: str) -> NodeLost:
+    return NodeLost(f"node {node}: its worker was ended, or its host is gone", node)

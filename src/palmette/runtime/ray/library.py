@@ -1,0 +1,60 @@
+"""Ray itself: an optional extra, imported when it is needed and quiet on the terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import io
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from palmette.errors import Fault, InputError, one_line
+
+# It would print advice, and what strangers say to its ports, where a run tells its errors.
+_QUIET = {"RAY_DEDUP_LOGS_SKIP_REGEX": ".*", "GRPC_VERBOSITY": "NONE"}
+_WITHOUT_ROCM = Path(__file__).with_name("without_rocm")
+
+
+def ray_library() -> ModuleType:
+    """The module ``ray``.
+
+    Raises:
+        InputError: it is not installed, or does not work here.
+    """
+    if importlib.util.find_spec("ray") is None:
+        raise InputError(Fault("--engine", "ray", "Ray is not installed; pip install palmette[ray]"))
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    if _rocm_is_missing():
+        sys.modules["amdsmi"] = None  # type: ignore[assignment]  # as if it were not installed
+    try:
+        return importlib.import_module("ray")
+    except Exception as error:  # noqa: BLE001  (whatever it raises, it is not ours)
+        why = f"{type(error).__name__}: {one_line(str(error))}"
+        raise InputError(Fault("--engine", "ray", f"Ray cannot be imported: {why}")) from None
+
+
+def environment() -> dict[str, str]:
+    """The environment for Ray's own processes."""
+    if not _rocm_is_missing():
+        return dict(os.environ)
+    before = os.environ.get("PYTHONPATH")
+    path = os.pathsep.join([str(_WITHOUT_ROCM), *([before] if before else [])])
+    return os.environ | {"PYTHONPATH": path}
+
+
+def _rocm_is_missing() -> bool:
+    """Whether AMD's ``amdsmi`` is there without its library, which Ray does not survive; Zeus brings it along."""
+    if sys.modules.get("amdsmi", ...) is None:
+        return True
+    if importlib.util.find_spec("amdsmi") is None:
+        return False
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            importlib.import_module("amdsmi")
+    except Exception:  # noqa: BLE001  (whatever it raises, Ray would not survive it)
+        return True
+    return False
