@@ -31,9 +31,18 @@ class Chooser:
 
     def move(self, state: State) -> int | None:
         """The move with the lowest score; None if no path reaches the target in time."""
-        scores = {move: self._score(state, move) for move in self.grid.moves.out[state.pair]}
-        best = min(scores, key=scores.__getitem__, default=None)
-        return None if best is None or scores[best] == math.inf else best
+        best, lowest = None, math.inf
+        for move in sorted(self.grid.moves.out[state.pair], key=lambda move: self._at_least(state, move)):
+            if not self._factors and self._at_least(state, move) >= lowest:
+                continue
+            score = self._score(state, move)
+            if score < lowest:
+                best, lowest = move, score
+        return best
+
+    def _at_least(self, state: State, move: int) -> float:
+        """A lower bound of the weight of the paths that begin with a move."""
+        return float(self.grid.moves.energy_j[move]) + self._paths.at_least(*self._vertex(state, move))
 
     def fall(self, state: State, move: int) -> float:
         """How far the loss may fall by the deadline if this is the next move; minus infinity if it takes too long."""

@@ -2,7 +2,8 @@
 
 The least cost (joules or seconds) from a loss on is a staircase over the loss. A stair is kept as the loss (above the
 target) up to which it holds. As a move's change of the loss does not depend on the loss, a move shifts the staircase
-of the next epoch, and the best of all moves is the lower envelope of the shifted ones.
+of the next epoch, and the best of all moves is the lower envelope of the shifted ones. Beyond a height that has room
+for some moves that lift the loss, stairs are taken for endless, which keeps them a lower bound.
 """
 
 from __future__ import annotations
@@ -21,17 +22,18 @@ Stairs = tuple[Floats, Floats]
 
 
 class Staircases:
-    """The least cost from every epoch, pair and loss to the target, as if nothing else mattered."""
+    """The least cost from every epoch, pair and loss to the target, as if nothing else mattered; up to ``most``."""
 
-    def __init__(self, moves: Moves, losses: Floats, cost: Floats, highest: float, epochs: int):
-        self._moves, self._losses, self._cost = moves, losses[:epochs], cost
-        self.highest = max(highest, 0.0)
+    def __init__(self, moves: Moves, cost: Floats, *, highest: float, most: float, epochs: int):
+        self._moves, self._losses, self._cost = moves, moves.true[:epochs], cost
+        rise = len(moves.pairs) * max(0.0, min(float(self._losses.max()), highest))
+        self._highest, self._most = max(highest, 0.0) + rise, most + FORGIVEN
         self._layers = self._worked_out(epochs)
 
     def at(self, epochs: int, pair: int, above: float) -> float:
         """The least cost from here; infinite where there is no way."""
         heights, costs = self._layers[min(epochs, len(self._layers) - 1)][pair]
-        stair = bisect_left(heights, min(above, self.highest) - FORGIVEN)
+        stair = bisect_left(heights, min(above, self._highest) - FORGIVEN)
         return costs[stair] if stair < len(costs) else math.inf
 
     def fall(self, pair: int, cost: float) -> float:
@@ -61,14 +63,14 @@ class Staircases:
         heights, costs = [np.zeros(1)], [np.zeros(1)]
         for move in out:
             there = later[self._moves.there[move]]
-            heights.append(there[0] - self._losses[row, move])
+            risen = there[0] - self._losses[row, move]
+            heights.append(np.where(there[0] < self._highest, np.minimum(risen, self._highest), self._highest))
             costs.append(there[1] + self._cost[move])
-        height = np.minimum(np.concatenate(heights), self.highest)
-        cost = np.concatenate(costs)
+        height, cost = np.concatenate(heights), np.concatenate(costs)
         order = np.lexsort((-height, cost))
         height, cost = height[order], cost[order]
         higher = np.maximum.accumulate(height)
-        new = np.concatenate(([True], higher[1:] > higher[:-1])) & (height >= 0)
+        new = np.concatenate(([True], higher[1:] > higher[:-1])) & (height >= 0) & (cost <= self._most)
         return _thinned(height[new], cost[new])
 
 

@@ -159,25 +159,44 @@ class Ahead:
 
     def _worked_out(self) -> list[Floats]:
         last = len(self._steps) - 1
-        layer = self._ends(np.full((len(self.grid.moves.pairs), self._width), np.inf), last)
-        while not np.array_equal(further := self._before(layer, last), layer):
-            layer = further
-        layers = [layer]
+        layers = [self._for_ever(last)]
         for row in range(last - 1, -1, -1):
             layers.append(self._before(layers[-1], row))
         return layers[::-1]
 
+    def _for_ever(self, row: int) -> Floats:
+        """The layer that leads into itself by the moves of a row.
+
+        Moves that lower the loss do so by some steps at least; so many columns at a time are settled by those below
+        them. Only moves that lift the loss take another sweep.
+        """
+        layer = self._ends(np.full((len(self.grid.moves.pairs), self._width), np.inf), row)
+        leads = (self._steps[row][self._arc] + self._down)[:, :, None]
+        falls = -self._steps[row][self._steps[row] < 0]
+        block = np.arange(int(falls.min()) if falls.size else self._width)
+        settled = False
+        while not settled:
+            wide, before = self._widened(layer), layer
+            layer = wide[:, self._down : self._down + self._width]
+            for first in range(0, self._width, len(block)):
+                columns = first + block[: self._width - first]
+                costs = wide[self._there[:, :, None], leads + columns]
+                costs += self._own
+                best = np.minimum(layer[:, columns], costs.min(axis=1))
+                best[self._through] = layer[self._through][:, columns]
+                layer[:, columns] = best
+            layer = self._ends(layer.copy(), row)
+            settled = np.array_equal(layer, before)
+        return layer
+
+    def _widened(self, layer: Floats) -> Floats:
+        """A layer with room on both sides: losses below its lowest count as that, there are no ways above it."""
+        lower = np.broadcast_to(layer[:, :1], (len(layer), self._down))
+        return np.concatenate((lower, layer, np.full((len(layer), self._up), np.inf)), axis=1)
+
     def _before(self, later: Floats, row: int) -> Floats:
         """The layer whose moves of this row lead into a later layer."""
-        wide = np.concatenate(
-            (
-                np.broadcast_to(later[:, :1], (len(later), self._down)),
-                later,
-                np.full((len(later), self._up), np.inf),
-            ),
-            axis=1,
-        )
-        windows = np.lib.stride_tricks.sliding_window_view(wide, self._width, axis=1)
+        windows = np.lib.stride_tricks.sliding_window_view(self._widened(later), self._width, axis=1)
         costs = windows[self._there, self._steps[row][self._arc] + self._down]
         costs += self._own
         return self._ends(costs.min(axis=1), row)

@@ -6,10 +6,14 @@ import math
 
 from palmette.errors import Infeasible
 from palmette.plan.pact_search.exact import Staircases
-from palmette.plan.pact_search.moves import FORGIVEN, Floats, Moves
-from palmette.plan.pact_search.play import MOST_EPOCHS, start_of
-from palmette.plan.pact_search.search import Ways, cheapest
+from palmette.plan.pact_search.moves import FORGIVEN, Moves
+from palmette.plan.pact_search.play import epochs_within, played, start_of
+from palmette.plan.pact_search.rivals import Rivals
+from palmette.plan.pact_search.search import Effort, Least, Ways, best_price, cheapest
 from palmette.spec.problem import Problem
+
+_EVER_S = 1e300
+_MOST_LABELS = 300_000
 
 
 def optimum(problem: Problem, moves: Moves) -> list[int]:
@@ -18,23 +22,15 @@ def optimum(problem: Problem, moves: Moves) -> list[int]:
     Raises:
         Infeasible: there is none; names the least loss by the deadline, and when the target can be met, if ever.
     """
-    start = start_of(problem)
-    above = start.loss - problem.target_loss
-    time = _ahead(problem, moves, moves.time_s, epochs_by_deadline(problem, moves))
-    if time.at(0, start.pair, above) > problem.deadline_s + FORGIVEN:
-        raise out_of_reach(problem, moves, time)
-    energy = _ahead(problem, moves, moves.energy_j, epochs_by_deadline(problem, moves))
-    ways = Ways(
-        loss=moves.true.tolist(),
-        time=moves.time_s.tolist(),
-        energy=moves.energy_j.tolist(),
-        there=moves.there.tolist(),
-        out=moves.out,
-        least_energy=energy.at,
-        least_time=time.at,
-    )
-    found = cheapest(ways, 0, start.pair, above, problem.deadline_s)
-    assert found is not None, "the quickest schedule is in time"
+    known = Rivals(problem, moves).at_most_one_switch()
+    if known is None:
+        refuse_if_out_of_reach(problem, moves)
+        most_j = float(moves.energy_j.max()) * epochs_within(problem.deadline_s, moves)
+    else:
+        most_j = played(problem, moves, known).energy_j
+    found = _cheapest(problem, moves, _Ahead(problem, moves, most_j), _EVER_S)
+    if not played(problem, moves, found).in_time(problem):
+        found = _cheapest(problem, moves, _Ahead(problem, moves, most_j, in_time=True), problem.deadline_s)
     return found
 
 
@@ -44,30 +40,62 @@ def refuse_if_out_of_reach(problem: Problem, moves: Moves) -> None:
     Raises:
         Infeasible: there is none; names the least loss by the deadline, and when the target can be met, if ever.
     """
-    start = start_of(problem)
-    time = _ahead(problem, moves, moves.time_s, epochs_by_deadline(problem, moves))
-    if time.at(0, start.pair, start.loss - problem.target_loss) > problem.deadline_s + FORGIVEN:
-        raise out_of_reach(problem, moves, time)
-
-
-def epochs_by_deadline(problem: Problem, moves: Moves) -> int:
-    """Epochs that fit before the deadline, at most."""
-    shortest_s = float(moves.time_s.min())
-    if shortest_s * MOST_EPOCHS <= problem.deadline_s:
-        return MOST_EPOCHS
-    return max(1, math.floor(problem.deadline_s / shortest_s + FORGIVEN))
-
-
-def out_of_reach(problem: Problem, moves: Moves, time: Staircases) -> Infeasible:
-    """What to say where no schedule meets target and deadline; ``time`` is what is ahead in seconds."""
+    above = problem.start.loss - problem.target_loss
+    time = _time_ahead(problem, moves, problem.deadline_s)
+    if time.at(0, 0, above) <= problem.deadline_s + FORGIVEN:
+        return
     least = problem.start.loss - time.fall(0, problem.deadline_s)
     said = f"target_loss: {problem.target_loss:g}: cannot be reached within {problem.deadline_s:g} s; "
     said += f"the least loss that can be had by then is {least:.6g}"
-    above = problem.start.loss - problem.target_loss
-    later = _ahead(problem, moves, moves.time_s, 4 * epochs_by_deadline(problem, moves) + 100).at(0, 0, above)
-    return Infeasible(said if later == math.inf else f"{said}, and the target can be had after {later:.6g} s")
+    later_s = _time_ahead(problem, moves, 4 * problem.deadline_s).at(0, 0, above)
+    raise Infeasible(said if later_s == math.inf else f"{said}, and the target can be had after {later_s:.6g} s")
 
 
-def _ahead(problem: Problem, moves: Moves, cost: Floats, epochs: int) -> Staircases:
+class _Ahead:
+    """What is ahead in energy; and in time, and in both at the best price of time, if the deadline matters."""
+
+    def __init__(self, problem: Problem, moves: Moves, most_j: float, *, in_time: bool = False) -> None:
+        self._problem, self._moves, self._most_j = problem, moves, most_j
+        self.energy = self._priced(0.0)
+        self.time: Least = lambda *_: 0.0
+        self.price, self.priced = 0.0, self.energy
+        if in_time:
+            above = problem.start.loss - problem.target_loss
+            guess = float(moves.energy_j.max() / moves.time_s.max()) or 1.0
+            self.time = _time_ahead(problem, moves, problem.deadline_s).at
+            self.price = best_price(lambda price: self._priced(price)(0, 0, above) - price * problem.deadline_s, guess)
+            self.priced = self._priced(self.price)
+
+    def _priced(self, price: float) -> Least:
+        moves, deadline_s = self._moves, self._problem.deadline_s
+        return Staircases(
+            moves,
+            moves.energy_j + price * moves.time_s,
+            highest=self._problem.start.loss - self._problem.target_loss,
+            most=self._most_j + price * deadline_s,
+            epochs=epochs_within(deadline_s, moves),
+        ).at
+
+
+def _cheapest(problem: Problem, moves: Moves, ahead: _Ahead, deadline_s: float) -> list[int]:
+    ways = Ways(
+        loss=moves.true.tolist(),
+        time=moves.time_s.tolist(),
+        energy=moves.energy_j.tolist(),
+        there=moves.there.tolist(),
+        out=moves.out,
+        least_energy=ahead.energy,
+        least_time=ahead.time,
+        least_priced=ahead.priced,
+        price=ahead.price,
+    )
+    start = start_of(problem)
+    above = start.loss - problem.target_loss
+    found = cheapest(ways, (0, start.pair, above), deadline_s, Effort(_MOST_LABELS))
+    assert found is not None, "some schedule is in time"
+    return found
+
+
+def _time_ahead(problem: Problem, moves: Moves, most_s: float) -> Staircases:
     highest = problem.start.loss - problem.target_loss
-    return Staircases(moves, moves.true, cost, highest, epochs)
+    return Staircases(moves, moves.time_s, highest=highest, most=most_s, epochs=epochs_within(most_s, moves))

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from palmette.plan.pact_search.grid import Ahead, Grid
-from palmette.plan.pact_search.search import Ways, cheapest
+from palmette.plan.pact_search.search import Effort, Least, Ways, best_price, cheapest
 
 
 class Path(NamedTuple):
@@ -32,6 +32,9 @@ class Paths:
     def __init__(self, grid: Grid, through: Iterable[int] = (), plain: Paths | None = None) -> None:
         self.grid, self._through, self._plain = grid, frozenset(through), plain
         self._known: dict[tuple[int, int, int], Path] = {}
+        self._priced: dict[float, Ahead] = {}
+        self._price: float | None = None
+        self._effort = Effort()
 
     def cheapest(self, epochs: int, pair: int, above: int, left: int) -> Path | None:
         """The cheapest path from a vertex: after so many epochs, steps above the target, steps of time left."""
@@ -42,8 +45,19 @@ class Paths:
             return path
         if self.time.at(epochs, pair, above) > left:
             return None
-        found = cheapest(self._ways, epochs, self._numbered(pair), above, left)
+        if self._price is None:
+            self._price = self._best_price(epochs, pair, above, left)
+        found = cheapest(self._ways, (epochs, self._numbered(pair), above), left, self._effort)
         return None if found is None else self._summed(found, epochs)
+
+    def at_least(self, epochs: int, pair: int, above: int, left: int) -> float:
+        """A lower bound of the joules of a path from a vertex; infinite where there is none."""
+        if left < 0:
+            return math.inf
+        least = self.energy.at(epochs, pair, above)
+        if self._price is None:
+            return least
+        return max(least, self.priced(self._price).at(epochs, pair, above) - self._price * left)
 
     def most_steps(self, epochs: int, pair: int, left: int) -> int:
         """The most steps that the loss can fall within steps of time."""
@@ -55,6 +69,18 @@ class Paths:
         joules = self.grid.moves.energy_j
         cost = joules + 1e-12 * (float(joules.max()) or 1.0)
         return Ahead(self.grid, cost, self._through, self._plain.energy if self._plain else None)
+
+    def priced(self, price: float) -> Ahead:
+        """The least of joules and steps of time ahead, at a price in joules a step."""
+        if price not in self._priced:
+            cost = self.grid.moves.energy_j + price * self.grid.time_steps
+            plain = self._plain.priced(price) if self._plain else None
+            self._priced[price] = Ahead(self.grid, cost, self._through, plain)
+        return self._priced[price]
+
+    def _best_price(self, epochs: int, pair: int, above: int, left: int) -> float:
+        guess = float(self.grid.moves.energy_j.max() / max(1, self.grid.time_steps.max())) or 1.0
+        return best_price(lambda price: self.priced(price).at(epochs, pair, above) - price * left, guess)
 
     @cached_property
     def time(self) -> Ahead:
@@ -124,14 +150,21 @@ class Paths:
     @cached_property
     def _ways(self) -> Ways:
         moves, many, pairs = self.grid.moves, len(self.grid.moves.here), len(self.grid.moves.pairs)
+        price = self._price or 0.0
         after = self._plain or self
+
+        def least(before: Ahead, later: Ahead) -> Least:
+            return lambda k, p, x: (before if p < pairs else later).at(k, p % pairs, int(x))
+
         return Ways(
             loss=[row * 2 for row in self._steps],
             time=self.grid.time_steps.tolist() * 2,
             energy=moves.energy_j.tolist() * 2,
             there=[self._numbered(pair) for pair in self._there] + [pair + pairs for pair in self._there],
             out=[*moves.out, *([move + many for move in out] for out in moves.out)],
-            least_energy=lambda k, p, x: (self if p < pairs else after).energy.at(k, p % pairs, int(x)),
-            least_time=lambda k, p, x: (self if p < pairs else after).time.at(k, p % pairs, int(x)),
+            least_energy=least(self.energy, after.energy),
+            least_time=least(self.time, after.time),
+            least_priced=least(self.priced(price), after.priced(price)),
+            price=price,
             ends=lambda pair: self._plain is None or pair >= pairs,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
@@ -41,6 +42,14 @@ class State:
     def in_time(self, problem: Problem) -> bool:
         """Whether the deadline is kept."""
         return self.time_s <= problem.deadline_s + FORGIVEN
+
+
+def epochs_within(time_s: float, moves: Moves) -> int:
+    """Epochs that fit into so much time, at most."""
+    shortest_s = float(moves.time_s.min())
+    if shortest_s * MOST_EPOCHS <= time_s:
+        return MOST_EPOCHS
+    return max(1, math.floor(time_s / shortest_s + FORGIVEN))
 
 
 def start_of(problem: Problem) -> State:

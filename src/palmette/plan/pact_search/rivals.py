@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from palmette.plan.pact_search.moves import FORGIVEN, Floats, Moves
-from palmette.plan.pact_search.optimum import epochs_by_deadline
-from palmette.plan.pact_search.play import State, start_of
+from palmette.plan.pact_search.play import State, epochs_within, start_of
 from palmette.spec.problem import Problem
 
 Flags = npt.NDArray[np.bool_]
@@ -54,7 +53,7 @@ class Rivals:
 
     def __init__(self, problem: Problem, moves: Moves) -> None:
         self.problem, self.moves = problem, moves
-        self._most = epochs_by_deadline(problem, moves)
+        self._most = epochs_within(problem.deadline_s, moves)
         self._stay = {int(moves.here[a]): a for a in range(len(moves.here)) if moves.here[a] == moves.there[a]}
         self._sums: dict[int, Floats] = {}
         self._models = len({run.model for run in problem.run})
@@ -67,6 +66,15 @@ class Rivals:
             if self.moves.there[change] != 0:
                 self._switched_by(change)
         return self._found
+
+    def at_most_one_switch(self) -> list[int] | None:
+        """The same, or without any change if that is cheaper."""
+        start, stay = start_of(self.problem), self._stay.get(0)
+        if start.meets(self.problem):
+            return []
+        if stay is not None:
+            self._finish([], self._stretch(start, stay))
+        return self.one_switch()
 
     def _switched_by(self, change: int) -> None:
         """Try a change after 0, 1, 2, … epochs without one, as far as the target can be reached at all then."""
