@@ -171,9 +171,11 @@ def profile(
     on: Sequence[str] = (),
     input_shape: tuple[int, ...] | None = None,
     engine: str = "local",
+    variants: Sequence[float] = (),
 ) -> Profile:
     """What a network's layers cost on each node: measured here for the nodes in ``on`` and those with ``host: local``,
     predicted for those with ``hardware``; with ``engine="ray"``, measured on every node that is a host of the cluster.
+    ``variants`` are fractions of its parameters: without these, too.
 
     Raises:
         InputError: the network cannot be had, or a node can neither be measured nor predicted.
@@ -184,8 +186,8 @@ def profile(
     from palmette.zoo.models import load_network
 
     refuse_unknown("--engine", engine)
-    elsewhere = times_on_hosts(model, cluster, on, input_shape) if engine == "ray" else {}
-    return profile_network(load_network(model, input_shape), cluster, on, elsewhere=elsewhere)
+    elsewhere = times_on_hosts(model, cluster, on, input_shape, variants) if engine == "ray" else {}
+    return profile_network(load_network(model, input_shape), cluster, on, elsewhere=elsewhere, variants=variants)
 
 
 def run(

@@ -198,3 +198,23 @@ def test_other_agreements_go_on_with_a_smaller_model(runs: Runs, sync: str) -> N
     assert run([*arguments, "--quiet", "-o", str(out)]) == 0
     assert len(losses(out)) == 8
     assert all(torch.isfinite(value).all() for value in weights(out).values())
+
+
+def test_a_distilled_phase_learns_from_the_model_before(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    phases = [federated(0.0, "phone", "cloud"), federated(0.5, "server", "phone")]
+    out, other = runs.folder / "distilled", runs.folder / "pruned"
+    arguments = [*runs.arguments(TINY, *phases), "--optimizer", "momentum", "--lr", "0.05", "--quiet"]
+    assert run([*arguments, "--compress", "distill", "-o", str(out)]) == 0
+    assert run([*arguments, "-o", str(other)]) == 0
+    found, usual = (
+        next(line["loss"] for line in lines(folder / "metrics.jsonl") if "pruning" in line) for folder in (out, other)
+    )
+    assert found < usual
+    written = json.loads((out / "run.json").read_text())["plan"]["phases"]
+    assert [each["compress"] for each in written] == ["distill", "distill"]
+    text = runs.cluster.read_text()
+    runs.cluster.write_text(text.replace("busy: 22 W}, source: {samples: 100}", "busy: 22 W}"))
+    lacking = [federated(0.0, "phone").model_copy(update={"server": "server"}), federated(0.5, "phone")]
+    refused = said(capsys, *runs.arguments(TINY, *lacking), "--compress", "distill", "-o", str(out))
+    where = "server, where the phase before meets, owns no data to teach with"
+    assert refused == [f"palmette: phases[1].compress: distill: {where}; expected prune, or data there"]

@@ -14,6 +14,7 @@ from palmette.spec.files import validated
 from palmette.spec.profile import Profile, Times
 from palmette.zoo import hardware as catalogue
 from palmette.zoo.hardware import hardware
+from palmette.zoo.models import load_network
 from tests.measure.networks import tiny
 
 
@@ -33,6 +34,31 @@ def measurements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(profiling, "measured_times", quickly)
     return measured
+
+
+def test_smaller_networks_are_profiled_like_the_whole_one(measurements: list[str]) -> None:
+    here, pi = {"host": "local"}, {"hardware": "raspberry-pi-3"}
+    network = load_network("tests.runtime.networks:tiny", seed=0)
+    profile = profile_network(network, cluster(here=here, pi=pi), variants=(0.5, 0.25, 0.5))
+
+    assert measurements == ["once"] * 3
+    assert list(profile.variants) == ["0.25", "0.5"]
+    held = sum(layer.parameter_bytes for layer in profile.layers)
+    for fraction, table in profile.variants.items():
+        assert [layer.name for layer in table.layers] == [layer.name for layer in profile.layers]
+        left = sum(layer.parameter_bytes for layer in table.layers) / held
+        assert left == pytest.approx(1 - float(fraction), abs=0.05)
+        assert {name: times.source for name, times in table.nodes.items()} == {"here": "measured", "pi": "modelled"}
+        assert sum(table.nodes["pi"].forward_s) < sum(profile.nodes["pi"].forward_s)
+
+
+def test_variants_that_cannot_be_are_all_refused(measurements: list[str]) -> None:
+    network = load_network("tests.runtime.networks:tiny", seed=0)
+    with pytest.raises(InputError) as caught:
+        profile_network(network, cluster(here={"host": "local"}), variants=(0.0, 0.5, 1.0, 0.9999))
+    assert [fault.value for fault in caught.value.faults] == [0.0, 0.9999, 1.0]
+    assert {fault.field for fault in caught.value.faults} == {"--variants"}
+    assert measurements == []
 
 
 def test_modelled_times_are_the_catalogues(measurements: list[str]) -> None:

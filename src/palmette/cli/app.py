@@ -65,6 +65,9 @@ def profile(
     on: Annotated[list[str] | None, typer.Option("--on", help="A node that this machine stands for.")] = None,
     input_shape: Annotated[str | None, typer.Option("--input-shape", help="Such as 3,32,32.")] = None,
     engine: opt.EngineName = "local",
+    variants: Annotated[
+        str | None, typer.Option("--variants", help="Also without these fractions of its parameters: 0.25,0.5,0.75.")
+    ] = None,
     output: opt.Output = None,
     json_: opt.Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
@@ -74,10 +77,11 @@ def profile(
     Example: palmette profile lenet5 --cluster cluster.yaml --on phone -o profile.json
     """
     import palmette as pt
-    from palmette.cli.profiling import measured, parsed_shape, show_profile
+    from palmette.cli.profiling import measured, parsed_fractions, parsed_shape, show_profile
     from palmette.spec.files import write_text
 
-    made = measured(model, pt.load_cluster(cluster), on or [], parsed_shape(input_shape), engine, quiet or json_)
+    fractions, shape = parsed_fractions(variants), parsed_shape(input_shape)
+    made = measured(model, pt.load_cluster(cluster), on or [], shape, engine, quiet or json_, variants=fractions)
     if output is not None:
         write_text(output, made.to_json())
     if json_:
@@ -173,6 +177,9 @@ def run(
         str | None, typer.Option("--hub", help="The node that all others reach over tls; chosen if not given.")
     ] = None,
     init: Annotated[Path | None, typer.Option("--init", help="Start from these weights (safetensors).")] = None,
+    compress: Annotated[
+        str | None, typer.Option("--compress", help="How models are made smaller: prune or distill; else by the plan.")
+    ] = None,
     freeze: Annotated[
         list[str] | None, typer.Option("--freeze", help="Weights that stay as they are, such as 'conv1.*'.")
     ] = None,
@@ -197,7 +204,7 @@ def run(
     """
     import palmette as pt
     from palmette.cli.profiling import parsed_shape
-    from palmette.cli.running import carry_out, options, plan_given
+    from palmette.cli.running import carry_out, known_way, options, plan_given
     from palmette.control.run import Request, start
     from palmette.control.run import resume as resumed
     from palmette.cost.memory import known_optimizer
@@ -225,9 +232,54 @@ def run(
         cluster_file=None if cluster is None else str(cluster.absolute()),
         replan=replan,
         allow_data_loss=allow_data_loss,
+        compress=known_way(compress),
         options=options(known_optimizer(optimizer), lr, seed, dtype, mixed_precision, tuple(freeze or ())),
     )
     carry_out(start(known, for_profile, for_cluster, request, output), output, quiet)
+
+
+@app.command()
+def prune(
+    source: Annotated[str, typer.Argument(metavar="MODEL|WEIGHTS", help="A network's name, or a file of weights.")],
+    ratio: Annotated[
+        float, typer.Option("--ratio", help="The fraction of the original parameters to be gone.", show_default=False)
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The file to write (safetensors).")] = Path(
+        "pruned.safetensors"
+    ),
+    compress: Annotated[
+        str, typer.Option("--compress", help="prune, or distill: then the larger network teaches the smaller one.")
+    ] = "prune",
+    data: Annotated[str, typer.Option("--data", help="What distill teaches with.")] = "digits",
+    model: Annotated[str | None, typer.Option("--model", help="Whose weights a file has that does not say.")] = None,
+    input_shape: Annotated[str | None, typer.Option("--input-shape", help="Such as 3,32,32.")] = None,
+    seed: opt.Seed = 0,
+    json_: opt.Json = False,
+) -> None:
+    """Make a network smaller: whole channels go, those with the smallest weights.
+
+    Example: palmette prune run/model.safetensors --ratio 0.5 -o pruned.safetensors
+    """
+    from dataclasses import asdict
+
+    from palmette.cli.profiling import parsed_shape
+    from palmette.cli.running import known_way
+    from palmette.control.pruning import Wish, prune_to_file
+
+    wish = Wish(
+        ratio=ratio,
+        compress=known_way(compress) or "prune",
+        data=data,
+        model=model,
+        input_shape=parsed_shape(input_shape),
+        seed=seed,
+    )
+    made = prune_to_file(source, wish, output)
+    if json_:
+        _print_json(asdict(made))
+    else:
+        before, after = made.original_parameters, made.parameters
+        print(f"{made.model}: {before:,} parameters, {after:,} left ({made.removed:.2%} removed): {output}")
 
 
 @app.command()

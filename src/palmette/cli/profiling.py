@@ -27,9 +27,18 @@ REFRESH_S = 0.1
 
 
 def measured(
-    model: str, cluster: Cluster, on: Sequence[str], input_shape: tuple[int, ...] | None, engine: str, quiet: bool
+    model: str,
+    cluster: Cluster,
+    on: Sequence[str],
+    input_shape: tuple[int, ...] | None,
+    engine: str,
+    quiet: bool,
+    *,
+    variants: Sequence[float] = (),
 ) -> Profile:
     """The profile of a model on a cluster; this machine is measured for the nodes in ``on``, others where they are.
+
+    ``variants`` are the fractions of its parameters without which it is profiled, too.
 
     Raises:
         InputError: the model or a node cannot be used; says why.
@@ -41,9 +50,9 @@ def measured(
 
     refuse_unknown("--engine", engine)
     network = load_network(model, input_shape, seed=0)
-    elsewhere = times_on_hosts(model, cluster, on, input_shape) if engine == "ray" else {}
+    elsewhere = times_on_hosts(model, cluster, on, input_shape, variants) if engine == "ray" else {}
     with progress_bar(quiet) as progress:
-        return profile_network(network, cluster, on, progress, elsewhere)
+        return profile_network(network, cluster, on, progress, elsewhere, variants=variants)
 
 
 @contextmanager
@@ -69,6 +78,21 @@ def progress_bar(quiet: bool) -> Iterator[Progress]:
                 drawn = monotonic()
 
         yield progress
+
+
+def parsed_fractions(text: str | None) -> tuple[float, ...]:
+    """Fractions of the parameters, none where no text is given.
+
+    Raises:
+        InputError: it is not fractions with commas between them.
+    """
+    if text is None:
+        return ()
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        expected = "expected fractions from 0 to below 1 with commas between them, such as 0.25,0.5"
+        raise InputError(Fault("--variants", text, expected)) from None
 
 
 def parsed_shape(text: str | None) -> tuple[int, ...] | None:
@@ -107,6 +131,10 @@ def show_profile(profile: Profile) -> None:
     out.print(table)
     for names, times_ in groups:
         out.print(f"{', '.join(names)}: {origin(times_)}", highlight=False, soft_wrap=True)
+    for fraction, table_ in profile.variants.items():
+        weights = size(sum(layer.parameter_bytes for layer in table_.layers))
+        flops = count(sum(layer.flops for layer in table_.layers))
+        out.print(f"with {fraction} of its parameters removed: {weights}, {flops}FLOP", highlight=False)
 
 
 def _totals(profile: Profile) -> tuple[str, str, str, str]:

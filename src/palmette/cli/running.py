@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import cast
+from typing import Literal, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -33,6 +33,17 @@ def plan_given(path: Path | None) -> Path:
     if path is None:
         raise InputError(Fault("PLAN", "missing", "expected a plan file, or --resume DIR"))
     return path
+
+
+def known_way(name: str | None) -> Literal["prune", "distill"] | None:
+    """A way to make a model smaller, None where none is asked for.
+
+    Raises:
+        InputError: there is no such way.
+    """
+    if name is not None and name not in ("prune", "distill"):
+        raise InputError(Fault("--compress", name, "expected prune or distill"))
+    return cast("Literal['prune', 'distill'] | None", name)
 
 
 def options(

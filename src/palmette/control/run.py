@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -60,6 +60,7 @@ class Request:
     cluster_file: str | None = None
     replan: bool = True
     allow_data_loss: bool = False
+    compress: Literal["prune", "distill"] | None = None
     options: Options = field(default_factory=Options)
 
     def __post_init__(self) -> None:
@@ -75,8 +76,16 @@ def start(plan: Plan, profile: Profile, cluster: Cluster, request: Request, fold
     """
     if request.iterations is not None and request.epochs is not None:
         raise InputError(Fault("--epochs", request.epochs, "expected either --epochs or --iterations, not both"))
+    plan = _compressed(plan, request.compress)
     whole = plan.model_copy(update={"inputs": Inputs(cluster=cluster, profile=profile)})
     return Running(whole, request, folder, None)
+
+
+def _compressed(plan: Plan, way: Literal["prune", "distill"] | None) -> Plan:
+    """The plan with smaller models made this way, where one is asked for."""
+    if way is None:
+        return plan
+    return plan.model_copy(update={"phases": tuple(p.model_copy(update={"compress": way}) for p in plan.phases)})
 
 
 def resume(folder: Path) -> Running:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from palmette.cost.evaluate import Evaluator
-from palmette.cost.handover import hand_over
+from palmette.cost.handover import hand_over, is_smaller
 from palmette.cost.operations import replicated_layers
 from palmette.errors import Fault, expected_name
 from palmette.spec.plan import Phase, Plan
@@ -125,10 +125,25 @@ def _cut_off_phases(plan: Plan, evaluator: Evaluator) -> Iterator[Fault]:
     """Phases whose nodes the model cannot reach from those of the phase before."""
     for k, (before, after) in enumerate(pairwise(plan.phases), 1):
         found = hand_over(before, after)
+        yield from _untaught(k, before, after, evaluator)
         for move in (*found.gather, *found.deliver):
             if evaluator.routes.between(move.sender, move.to) is None:
                 expected = "there is no path by which the model could pass; expected nodes that links join"
                 yield Fault(f"phases[{k}].instances", f"{move.sender} to {move.to}", expected)
+
+
+def _untaught(k: int, before: Phase, after: Phase, evaluator: Evaluator) -> Iterator[Fault]:
+    """A distillation on a node that owns no data, or whose times nobody knows."""
+    giver = before.meeting_node
+    if after.compress != "distill" or not is_smaller(before, after):
+        return
+    if evaluator.cluster.nodes[giver].source is None:
+        expected = f"{giver}, where the phase before meets, owns no data to teach with; expected prune, or data there"
+        yield Fault(f"phases[{k}].compress", "distill", expected)
+    for pruning in (before.pruning, after.pruning):
+        table = evaluator.profile.variant(pruning)
+        if table is not None and giver not in table.nodes:
+            yield Fault(f"phases[{k}].compress", "distill", f"the profile has no times for {giver}, which has to teach")
 
 
 def over_energy_limits(plan: Plan, evaluator: Evaluator) -> Iterator[Fault]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from palmette.cost.energy import node_energy_j
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.memory import STATE_COPIES, Optimizer
 from palmette.cost.operations import Iteration, Kind, Step, exchanges_weights
@@ -105,11 +106,39 @@ def whole_passage(found: HandOver, phase: Phase, sizes: tuple[Sizes, Sizes], tim
 def change_price(before: Phase, after: Phase, evaluator: Evaluator) -> tuple[float, float | None]:
     """Seconds and joules of passing the model from one phase to the next; joules are None where a power is unknown."""
     found = hand_over(before, after)
+    taught_s, taught_j = _distilling(before, after, evaluator)
     if len(found.nodes) == 1:
-        return 0.0, 0.0
+        return taught_s, taught_j
     phase = carrier(after, found.giver, found.nodes)
     sizes = evaluator.sizes(before.pruning), evaluator.sizes(after.pruning)
-    return evaluator.passing(phase, whole_passage(found, phase, sizes, copies(before, after, evaluator.optimizer)))
+    made = whole_passage(found, phase, sizes, copies(before, after, evaluator.optimizer))
+    time_s, energy_j = evaluator.passing(phase, made)
+    return time_s + taught_s, None if energy_j is None or taught_j is None else energy_j + taught_j
+
+
+def distilling_s(before: Phase, after: Phase, evaluator: Evaluator) -> float:
+    """Seconds of a distillation on the giver: one pass of both models over its own samples, the smaller one's training.
+
+    0 where the model is pruned or stays as it is.
+    """
+    if not is_smaller(before, after) or after.compress != "distill":
+        return 0.0
+    giver, depth = before.meeting_node, before.depth
+    owned = evaluator.cluster.nodes[giver].source
+    many = max(1, (owned.samples if owned else 0) // before.batch)
+    teacher, student = evaluator.seconds(giver, before.pruning), evaluator.seconds(giver, after.pruning)
+    step_s = teacher.forward_s(1, depth, before.batch) + student.forward_s(1, depth, before.batch)
+    step_s += student.backward_s(1, depth, before.batch) + student.update_s(1, depth)
+    return many * step_s / evaluator.cluster.nodes[giver].limits.cpu_share
+
+
+def _distilling(before: Phase, after: Phase, evaluator: Evaluator) -> tuple[float, float | None]:
+    """Seconds and joules of a distillation."""
+    time_s, node = distilling_s(before, after, evaluator), evaluator.cluster.nodes[before.meeting_node]
+    if node.power is None:
+        return time_s, None if time_s else 0.0
+    share = node.limits.cpu_share
+    return time_s, node_energy_j(node.power, time_s, time_s * share**node.power.exponent)
 
 
 def _held(phase: Phase) -> dict[str, set[int]]:

@@ -10,9 +10,13 @@ from palmette.spec.profile import Times
 
 
 def times_on_hosts(
-    model: str, cluster: Cluster, measured_on: Sequence[str], input_shape: tuple[int, ...] | None
-) -> dict[str, Times]:
-    """The times of a network's layers on each host that stands for a node.
+    model: str,
+    cluster: Cluster,
+    measured_on: Sequence[str],
+    input_shape: tuple[int, ...] | None,
+    variants: Sequence[float] = (),
+) -> dict[str, dict[float, Times]]:
+    """The times of a network's layers on each host that stands for a node, by the fraction of parameters removed.
 
     A node whose times can be had otherwise (hardware of the catalogue, ``host: local``, or one in ``measured_on``)
     needs no host.
@@ -26,4 +30,4 @@ def times_on_hosts(
     others = [name for name in cluster.nodes if name not in measured_on]
     free = [name for name in others if cluster.nodes[name].hardware or cluster.nodes[name].host == "local"]
     hosts = Hosts([name for name in others if name not in free], free)
-    return hosts.each(list(hosts.addresses), times_here, model, input_shape)
+    return hosts.each(list(hosts.addresses), times_here, model, input_shape, tuple(variants))

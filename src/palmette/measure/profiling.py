@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
+from palmette.compress.networks import network_origin, prune_network
 from palmette.errors import Fault, InputError, expected_name
 from palmette.measure.conditions import Progress, silent
 from palmette.measure.layers import input_bytes, layer_sizes
 from palmette.measure.modelled import modelled_times
 from palmette.measure.times import measured_times
 from palmette.spec.cluster import Cluster
-from palmette.spec.profile import Profile, Times
-from palmette.zoo.hardware import hardware
+from palmette.spec.profile import Profile, Table, Times
+from palmette.zoo.hardware import Hardware, hardware
 from palmette.zoo.models import Network, load_network
+
+Elsewhere = Mapping[str, Mapping[float, Times]]
+"""Times that were measured on nodes themselves, by the fraction of the parameters removed."""
 
 
 def profile_network(
@@ -21,16 +25,20 @@ def profile_network(
     cluster: Cluster,
     measured_on: Sequence[str] = (),
     progress: Progress = silent,
-    elsewhere: Mapping[str, Times] = MappingProxyType({}),
+    elsewhere: Elsewhere = MappingProxyType({}),
+    *,
+    variants: Sequence[float] = (),
 ) -> Profile:
     """What each layer costs on each node, in bytes, FLOPs and seconds.
 
     This machine is measured, once, for the nodes in ``measured_on`` and those with ``host: local``; the others are
     predicted from the hardware that they name. ``progress`` is told the layer at hand and the share that is done.
     ``elsewhere`` are times that were measured on the nodes themselves.
+    ``variants`` are fractions of the parameters: the networks without these are profiled the same way.
 
     Raises:
-        InputError: a node is unknown, or neither measured nor of known hardware, or the network fails in training.
+        InputError: a node is unknown, or neither measured nor of known hardware, or the network fails in training, or
+            cannot be pruned that far.
     """
     here = [name for name in nodes_here(cluster, measured_on) if name not in elsewhere]
     machines = {
@@ -39,23 +47,70 @@ def profile_network(
         if name not in here and name not in elsewhere and node.hardware is not None
     }
     require_times(cluster, {*here, *machines, *elsewhere})
+    smaller = pruned_networks(network, variants)
+
+    def table(each: Network, fraction: float) -> Table:
+        known = {name: times[fraction] for name, times in elsewhere.items()}
+        found = _table(each, here, machines, known, progress)
+        return Table(layers=found.layers, nodes={name: found.nodes[name] for name in cluster.nodes})
+
+    whole = table(network, 0.0)
+    return Profile(
+        model=network.name,
+        input_bytes=input_bytes(network),
+        layers=whole.layers,
+        nodes=whole.nodes,
+        variants={str(fraction): table(each, fraction) for fraction, each in smaller.items()},
+    )
+
+
+def pruned_networks(network: Network, fractions: Sequence[float]) -> dict[float, Network]:
+    """The network without fractions of its parameters, each once, in order.
+
+    Raises:
+        InputError: one is 0 or no fraction, or the network cannot be pruned that far.
+    """
+    if not fractions:
+        return {}
+    origin = network_origin(network)
+    wrong, found = [], dict[float, Network]()
+    for fraction in sorted(set(fractions)):
+        try:
+            if fraction == 0:
+                raise InputError(Fault("", fraction, "expected more than 0: that is the network itself"))
+            found[fraction] = prune_network(network, fraction, origin=origin)[0]
+        except InputError as error:
+            wrong += [Fault("--variants", fraction, fault.expected) for fault in error.faults]
+    if wrong:
+        raise InputError(wrong)
+    return found
+
+
+def _table(
+    network: Network,
+    here: Sequence[str],
+    machines: Mapping[str, Hardware],
+    known: Mapping[str, Times],
+    progress: Progress,
+) -> Table:
+    """The layers of one network, and their times on nodes that are measured here, predicted, or known already."""
     layers, taken = layer_sizes(network, progress), input_bytes(network)
-    nodes = dict(elsewhere)
+    nodes = dict(known)
     if here:
         nodes |= dict.fromkeys(here, measured_times(network, layers, progress))
     nodes |= {name: modelled_times(machine, layers, taken) for name, machine in machines.items()}
-    ordered = {name: nodes[name] for name in cluster.nodes}
-    return Profile(model=network.name, input_bytes=taken, layers=layers, nodes=ordered)
+    return Table(layers=layers, nodes=nodes)
 
 
-def times_here(model: str, input_shape: tuple[int, ...] | None) -> Times:
-    """The times of a network's layers on this machine.
+def times_here(model: str, input_shape: tuple[int, ...] | None, variants: Sequence[float] = ()) -> dict[float, Times]:
+    """The times of a network's layers on this machine, and of those without fractions of its parameters, by these.
 
     Raises:
-        InputError: the network cannot be had, or fails in training.
+        InputError: the network cannot be had, cannot be pruned that far, or fails in training.
     """
     network = load_network(model, input_shape, seed=0)
-    return measured_times(network, layer_sizes(network, silent), silent)
+    networks = {0.0: network, **pruned_networks(network, variants)}
+    return {lost: measured_times(each, layer_sizes(each, silent), silent) for lost, each in networks.items()}
 
 
 def nodes_here(cluster: Cluster, measured_on: Sequence[str]) -> list[str]:

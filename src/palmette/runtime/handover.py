@@ -13,10 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from safetensors.torch import load as from_bytes
 from torch import Tensor
 
+from palmette.compress.distillation import Distillation, distill
 from palmette.compress.networks import prune_network
 from palmette.compress.places import carried as carried_over
-from palmette.cost.handover import HandOver, Move, carrier, copies, hand_over, is_smaller, passage
+from palmette.cost.handover import HandOver, Move, carrier, copies, distilling_s, hand_over, is_smaller, passage
+from palmette.runtime.batches import shards
 from palmette.runtime.control import Done, GiveState, Go, State
+from palmette.runtime.cpu import last_until
 from palmette.runtime.engine import one_from_each
 from palmette.runtime.execute import Record
 from palmette.runtime.hiring import Carried, hired
@@ -26,6 +29,7 @@ from palmette.runtime.parts import Part
 from palmette.runtime.program import compiled, numbers_of
 from palmette.spec.plan import Phase
 from palmette.zoo.capture import load_state
+from palmette.zoo.models import Network
 
 Logs = Callable[[Phase, Sequence[Part]], Log]
 
@@ -54,12 +58,33 @@ class Change:
         began_s = time.monotonic()
         network, pruned = prune_network(state.network, self._after.pruning, origin=job.origin)
         kept = carried_over(state.optimizer, pruned.places)
+        if self._after.compress == "distill":
+            kept = {}
+            self._taught(network, state.network)
+            last_until(began_s + distilling_s(self._before, self._after, job.evaluator) * self._stretched)
         phase = carrier(self._after, giver, [giver])
         done = Record(0, "update", 0, None, began_s, time.monotonic(), 0)
         log = self._logs(phase, ())
         log.happened(0, phase, {giver: [done]})
         log.pause()
         return Carried(network, kept)
+
+    @property
+    def _stretched(self) -> float:
+        """By how much a second of the giver is longer here; 0 where nothing is emulated."""
+        return self._job.ground.dilation if self._job.ground.emulates else 0.0
+
+    def _taught(self, student: Network, teacher: Network) -> None:
+        """Let the smaller network learn from the larger one, on the giver's own samples."""
+        job, nodes = self._job, self._job.evaluator.cluster.nodes
+        owned = {name: node.source for name, node in nodes.items() if node.source is not None}
+        named = {name: source.data or job.data.name for name, source in owned.items()}
+        alike = [name for name in owned if named[name] == named[self._found.giver]]
+        data = job.own_data.get(named[self._found.giver], job.data)
+        parts = shards(len(data.train), [owned[name].samples for name in alike], job.options.seed)
+        indices = parts[alike.index(self._found.giver)]
+        how = Distillation(batch=self._before.batch, seed=job.options.seed)
+        distill(student, teacher, data.train, indices, how)
 
     def _moved(self, state: Carried, like: Phase, moves: Sequence[Move]) -> Carried:
         """What is left of a state when layers have gone from node to node: the same, if all went well."""
