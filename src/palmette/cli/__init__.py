@@ -6,6 +6,7 @@
     show        tables for people
     choosing    a choice of devices for people
     scheduling  a schedule of models and nodes for people
+    starting    palmette init
     comparing   palmette compare
     reporting   palmette report
     watching    palmette watch

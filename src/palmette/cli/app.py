@@ -59,6 +59,44 @@ def _palmette(
 
 
 @app.command()
+def init(
+    file: Annotated[Path, typer.Argument(help="The cluster file to write.")] = Path("cluster.yaml"),
+    devices: Annotated[int | None, typer.Option("--devices", help="How many devices.")] = None,
+    edges: Annotated[int | None, typer.Option("--edges", help="How many edge servers.")] = None,
+    clouds: Annotated[int | None, typer.Option("--clouds", help="How many cloud servers.")] = None,
+    device_hardware: Annotated[str | None, typer.Option("--device-hardware", help="Of the catalogue.")] = None,
+    edge_hardware: Annotated[str | None, typer.Option("--edge-hardware", help="Of the catalogue.")] = None,
+    cloud_hardware: Annotated[str | None, typer.Option("--cloud-hardware", help="Of the catalogue.")] = None,
+    bandwidth: Annotated[str | None, typer.Option("--bandwidth", help="Near the devices, such as '20 Mbit/s'.")] = None,
+    cloud_bandwidth: Annotated[str | None, typer.Option("--cloud-bandwidth", help="To the cloud.")] = None,
+    samples: Annotated[int | None, typer.Option("--samples", help="That each device owns.")] = None,
+    private: Annotated[bool | None, typer.Option("--private/--public", help="Whether raw data may travel.")] = None,
+    local: Annotated[str | None, typer.Option("--local", help="The node that this machine stands for.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing; take the usual.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+) -> None:
+    """Ask a few questions and write a cluster file, with comments.
+
+    Example: palmette init cluster.yaml --devices 2 --bandwidth '40 Mbit/s' --yes
+    """
+    from palmette.cli.starting import start
+
+    given = {
+        "devices": devices,
+        "edges": edges,
+        "clouds": clouds,
+        "device_hardware": device_hardware,
+        "edge_hardware": edge_hardware,
+        "cloud_hardware": cloud_hardware,
+        "bandwidth": bandwidth,
+        "cloud_bandwidth": cloud_bandwidth,
+        "samples": samples,
+        "private": private,
+    }
+    start(file, given, local, ask=not yes, force=force)
+
+
+@app.command()
 def profile(
     model: Annotated[str, typer.Argument(help="A network of the zoo, or package.module:callable.")],
     cluster: opt.ClusterFile,

@@ -1,15 +1,15 @@
-"""``palmette report``: one page of plans and runs."""
+"""``palmette report``: one page of plans and runs, and in the terminal how right the predictions were."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from palmette.api import load_cluster, load_profile
-from palmette.report.entry import read_entries
+from palmette.report.entry import Entry, read_entries
 from palmette.report.making import report
 from palmette.spec.files import write_text
-from palmette.spec.reading import size
+from palmette.spec.reading import size, time
 
 
 def make_report(
@@ -23,4 +23,31 @@ def make_report(
     )
     text = report(entries, with_rivals=with_rivals)
     write_text(output, text)
+    for line in [*errors(entries), *speed_up(entries)]:
+        print(line)
     print(f"{output}: {size(len(text.encode()))}, open it in any browser")
+
+
+def errors(entries: Sequence[Entry]) -> Iterator[str]:
+    """A line for each run on a testbed: what an iteration took, and by how much the prediction was off."""
+    for entry in entries:
+        run = entry.run
+        if run is not None and run.iteration_s and run.estimate_s and run.testbed != "none":
+            off = run.iteration_s / run.estimate_s - 1
+            yield f"{entry.name}: measured {time(run.iteration_s)}, predicted {time(run.estimate_s)} ({off:+.1%})"
+
+
+def speed_up(entries: Sequence[Entry]) -> Iterator[str]:
+    """How much faster the fastest run is than the others with the same network and batch."""
+    took = {
+        entry.name: entry.run.iteration_s
+        for entry in entries
+        if entry.run is not None and entry.run.iteration_s and _same(entry, entries[0])
+    }
+    best = min(took, key=lambda name: took[name], default="")
+    for name in (name for name in took if name != best):
+        yield f"{best} is {took[name] / took[best]:.2f} times as fast as {name}, measured"
+
+
+def _same(a: Entry, b: Entry) -> bool:
+    return (a.plan.model, a.plan.batch) == (b.plan.model, b.plan.batch)

@@ -58,7 +58,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     text = read_text(path)
     yaml_file = Path(path).suffix.lower() in (".yaml", ".yml")
-    data = _parse(_from_yaml if yaml_file else _from_json, text, str(path))
+    data = _parse(from_yaml if yaml_file else _from_json, text, str(path))
     if not isinstance(data, dict):
         found = "nothing" if data is None else data
         raise InputError(Fault("", found, f"expected a {'YAML' if yaml_file else 'JSON'} mapping", str(path)))
@@ -182,5 +182,6 @@ def _written_out(node: yaml.Node, sizes: dict[int, float]) -> float:
     return sizes[id(node)]
 
 
-def _from_yaml(text: str) -> Any:
+def from_yaml(text: str) -> Any:
+    """What a YAML text holds."""
     return yaml.load(text, Loader=_Loader)  # noqa: S506  (a SafeLoader)

@@ -49,7 +49,7 @@ function summary(entry) {
   const { estimate, run } = entry, facts = [];
   if (estimate) facts.push(fact("predicted iteration", seconds(estimate.iteration_s), estimate.iteration_j === null ? "energy not known" : joules(estimate.iteration_j)));
   if (run && run.iteration_s !== null) {
-    const off = estimate && estimate.iteration_s && run.emulated ? `${percent(run.iteration_s / estimate.iteration_s - 1)} of the prediction` : "median of the run";
+    const off = estimate && estimate.iteration_s && run.emulated ? `${percent(run.iteration_s / estimate.iteration_s - 1)} against the prediction` : "median of the run";
     facts.push(fact("measured iteration", seconds(run.iteration_s), off));
   }
   if (estimate && estimate.total_s !== null) facts.push(fact("whole training, predicted", seconds(estimate.total_s), `${plural(estimate.epochs, "epoch")}, ${joules(estimate.total_j)}`));
@@ -61,7 +61,7 @@ function summary(entry) {
   }
   const first = data.entries.length > 1 ? speedUps() : [];
   return section("summary", entry.name, `${entry.strategy} for ${entry.model}, batch ${entry.batch}`, ...(facts.length ? [el("div", { class: "facts" }, facts)] : []),
-    ...(entry.why ? [el("p", {}, entry.why)] : []), ...first);
+    ...(entry.why ? [el("p", { id: "why" }, entry.why)] : []), ...first);
 }
 
 // One line that says which of the given entries is fastest, by what was measured where all were.

@@ -99,6 +99,7 @@ function drawNode(drawn, entry, phase, name, x, mid, wide, high) {
   const idle = !phase.instances.some((i) => i.node === name) && !phase.sources.some((s) => s.node === name) && phase.server !== name;
   const lines = () => [`${name}: ${tier}`, ...(known ? nodeFacts(known) : []), ...(idle ? ["takes no part in this plan"] : [])];
   const box = svg("rect", { x, y: mid - high / 2, width: wide, height: high, rx: 9, fill: tierFill(tier), stroke: tierColour(tier), "stroke-width": 1.5, class: "node" });
+  drawn.append(svg("rect", { x, y: mid - high / 2, width: wide, height: high, rx: 9, fill: "var(--card)" }));
   const group = svg("g", { opacity: idle ? 0.55 : 1 }, mark(box, lines),
     svg("text", { class: "bold", x: x + wide / 2, y: mid - 2, "text-anchor": "middle", "pointer-events": "none" }, fit(name, wide - 12)),
     svg("text", { class: "small", x: x + wide / 2, y: mid + 14, "text-anchor": "middle", "pointer-events": "none" }, tier));

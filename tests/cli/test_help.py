@@ -1,0 +1,68 @@
+"""Help for every command, with an example; completion for the shell."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+
+from palmette.cli import run
+from palmette.cli.app import app
+from palmette.plan import strategies
+
+
+def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every command that does something, as it is typed."""
+    names = command.list_commands(None) if hasattr(command, "list_commands") else ()
+    for name in names:
+        yield from commands(command.get_command(None, name), (*path, name))
+    if not names:
+        yield path
+
+
+ALL = list(commands(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_every_command_has_help_with_an_example(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*path, "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"Example: palmette {' '.join(path)}" in text
+
+
+def test_no_command_is_left_out() -> None:
+    assert {("compare",), ("report",), ("watch",), ("init",), ("run",), ("plan", "auto")} <= set(ALL)
+    assert {("plan", name) for name in strategies()} <= set(ALL)
+
+
+def completed(line: str) -> list[str]:
+    words = {"_PALMETTE_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
+    script = "from palmette.cli import main; main([])"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, **words},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [("palmette comp", "compare"), ("palmette plan hi", "hiertrain"), ("palmette run --opti", "--optimizer")],
+)
+def test_the_shell_completes(line: str, word: str) -> None:
+    assert word in completed(line)
+
+
+def test_completion_can_be_installed() -> None:
+    script = "from palmette.cli import main; main(['--show-completion', 'bash'])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert "_PALMETTE_COMPLETE" in done.stdout

@@ -1,0 +1,57 @@
+"""palmette init on the command line."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+import palmette as pt
+from tests.cli.world import World
+
+
+def test_flags_are_enough(world: World) -> None:
+    file = world.folder / "new.yaml"
+    done = world.palmette("init", file, "--devices", 2, "--bandwidth", "40 Mbit/s", "--private", "--yes")
+    assert (done.code, done.err) == (0, "")
+    cluster = pt.load_cluster(file)
+    assert list(cluster.nodes) == ["device1", "device2", "edge", "cloud"]
+    assert world.palmette("check", file).code == 0
+
+
+def test_questions_are_asked_and_an_empty_line_is_the_usual(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = world.folder / "new.yaml"
+    monkeypatch.setattr("sys.stdin", io.StringIO("3\n\n0\n\n\n5 Mbit/s\n100\ny\n"))
+    done = world.palmette("init", file)
+    assert done.code == 0
+    assert "How many devices" in done.err
+    assert "cloud server?" not in done.err.partition("How many cloud")[2].partition("links near")[0]
+    cluster = pt.load_cluster(file)
+    assert list(cluster.nodes) == ["device1", "device2", "device3", "edge"]
+    assert {link.bandwidth_bps for link in cluster.links} == {5e6}
+    source = cluster.nodes["device1"].source
+    assert source is not None
+    assert (source.samples, source.private) == (100, True)
+
+
+def test_a_file_that_is_there_stays(world: World) -> None:
+    before = world.cluster.read_text()
+    (line,) = world.refused("init", world.cluster, "--yes")
+    assert "is there already" in line
+    assert world.cluster.read_text() == before
+    assert world.palmette("init", world.cluster, "--yes", "--force").code == 0
+    assert world.cluster.read_text() != before
+
+
+@pytest.mark.parametrize(("typed", "told"), [("", "its end"), ("two\n", "expected a whole number")])
+def test_an_answer_that_cannot_be_used(world: World, monkeypatch: pytest.MonkeyPatch, typed: str, told: str) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+    done = world.palmette("init", world.folder / "new.yaml")
+    assert (done.code, done.out) == (2, "")
+    assert told in done.err
+    assert not (world.folder / "new.yaml").exists()
+
+
+def test_wrong_flags_are_told_all_at_once(world: World) -> None:
+    lines = world.refused("init", world.folder / "n.yaml", "--devices", -1, "--edge-hardware", "abacus", "--yes")
+    assert [line.partition(":")[0] for line in lines] == ["--devices", "--edge-hardware"]
