@@ -13,6 +13,8 @@ from palmette.cli import options as opt
 from palmette.cli.hosts import cluster as _cluster
 from palmette.cli.keys import keys as _keys
 from palmette.cli.planning import Strategies, parsed_goal
+from palmette.cli.powering import app as power_app
+from palmette.cli.pretraining import pretrain
 from palmette.errors import InputError
 
 app = typer.Typer(
@@ -39,6 +41,8 @@ app.add_typer(_keys, name="keys")
 app.add_typer(learning.curves, name="curves")
 app.add_typer(learning.predict, name="predict")
 app.add_typer(_cluster, name="cluster")
+app.add_typer(power_app, name="power")
+app.command()(pretrain)
 
 
 def _version(wanted: bool) -> None:
@@ -242,7 +246,7 @@ def run(
     """
     import palmette as pt
     from palmette.cli.profiling import parsed_shape
-    from palmette.cli.running import carry_out, known_way, options, plan_given
+    from palmette.cli.running import carry_out, going_on, known_way, options, plan_given
     from palmette.control.run import Request, start
     from palmette.control.run import resume as resumed
     from palmette.cost.memory import known_optimizer
@@ -256,9 +260,8 @@ def run(
         known, pt.load_profile(profile) if profile else None, pt.load_cluster(cluster) if cluster else None
     )
     request = Request(
+        **going_on(known, init, iterations, epochs),
         data=data,
-        iterations=iterations,
-        epochs=epochs,
         engine=engine,
         testbed=testbed,
         dilation=dilation,
@@ -266,7 +269,6 @@ def run(
         keys=None if keys is None else str(keys),
         hub=hub,
         input_shape=parsed_shape(input_shape),
-        init=None if init is None else str(init),
         cluster_file=None if cluster is None else str(cluster.absolute()),
         replan=replan,
         allow_data_loss=allow_data_loss,

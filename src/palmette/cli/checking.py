@@ -16,6 +16,7 @@ from palmette.spec.files import read, validated
 from palmette.spec.learning import Learning
 from palmette.spec.measurements import Measurements
 from palmette.spec.plan import Plan
+from palmette.spec.power import PowerModel
 from palmette.spec.problem import Problem
 from palmette.spec.profile import Profile
 from palmette.spec.run import RunRecord
@@ -25,6 +26,7 @@ FORMATS: dict[str, type[Document]] = {
     "palmette.measurements/1": Measurements,
     "palmette.pact/1": Problem,
     "palmette.plan/1": Plan,
+    "palmette.power/1": PowerModel,
     "palmette.profile/1": Profile,
     "palmette.run/1": RunRecord,
 }
@@ -68,6 +70,8 @@ def _described(document: Document, file: str) -> str:
     if isinstance(document, RunRecord):
         went = f"a run of {_many(range(document.iterations), 'iteration')}: {document.ended}"
         return f"{went}; {_described(document.plan, file)}"
+    if isinstance(document, PowerModel):
+        return f"a power model on {', '.join(document.coefficients) or 'no counter'}"
     assert isinstance(document, Plan)
     given = document.inputs
     if given is not None and given.cluster is not None and given.profile is not None:

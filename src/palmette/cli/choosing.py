@@ -17,6 +17,8 @@ def show_choice(decision: dict[str, Any]) -> None:
     out = console()
     out.print(f"devices: {_devices(decision)}; parameter server on {decision['parameter_server']}")
     out.print(_judged(decision))
+    if "init" in decision:
+        out.print(f"{decision['steps']} steps are left; they go on from {decision['init']}")
     _show_rows(out, "the best clusters", decision["ranking"])
     if "pareto" in decision:
         among = "all clusters" if decision["pareto_exact"] else "those looked at"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -22,6 +22,7 @@ from palmette.errors import Fault, InputError, RunError
 from palmette.runtime.job import Outcome, Update
 from palmette.runtime.options import LEARNING_RATES, Dtype, Options
 from palmette.runtime.training import Training
+from palmette.spec.plan import Plan
 
 
 def plan_given(path: Path | None) -> Path:
@@ -44,6 +45,15 @@ def known_way(name: str | None) -> Literal["prune", "distill"] | None:
     if name is not None and name not in ("prune", "distill"):
         raise InputError(Fault("--compress", name, "expected prune or distill"))
     return cast("Literal['prune', 'distill'] | None", name)
+
+
+def going_on(plan: Plan, init: Path | None, iterations: int | None, epochs: int | None) -> dict[str, Any]:
+    """Where a run starts and how long it is: as asked for, else as a plan says that goes on after a pre-training."""
+    told = plan.decision if isinstance(plan.decision.get("init"), str) else {}
+    start = str(init) if init is not None else told.get("init")
+    if iterations is None and epochs is None:
+        iterations = told.get("steps")
+    return {"init": start, "iterations": iterations, "epochs": epochs}
 
 
 def options(

@@ -6,4 +6,6 @@ weights     the weights that a run begins with, and the file it ends with
 replanning  the same strategy's plan for what is left of a cluster
 news        whether the cluster has changed
 supervise   goes on with another plan when it has
+pretrain    every device of a cluster trains alone for a short while, and is measured
+stopwatch   when its warm-up is over, and what its steps took
 """

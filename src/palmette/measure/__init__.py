@@ -10,4 +10,11 @@ clocks       whose seconds count
 conditions   what has to hold while it is timed
 fit          pure: seconds of some batches into a call's fixed part and seconds a sample
 modelled     seconds of each layer on hardware of the catalogue
+building     how long it takes until a device can train
+bandwidth    bits a second between two nodes, by a transfer of our own
+factors      pure: what the exchange of weights costs a member of a cluster
+meters       joules, metered or modelled, behind one seam
+counters     what this machine says of its load
+sampling     counters and watts side by side
+power_fit    pure: watts as a linear function of counters
 """

@@ -90,6 +90,7 @@ class ClusterChoice:
             raise Infeasible(f"--deadline: {limit}: cannot be met; the least that can be had is {found:.6g} s")
         rows = possible([(choice, shown(choice, table)) for choice in found.ranking], faults)
         variables = rows[0][1] | {"goal": str(goal), "lead": lead([choice for choice, _ in rows])}
+        variables |= going_on(table, variables["parameter_server"])
         variables |= {"ranking": [row for _, row in rows], "exact": found.gap is None}
         if found.gap is not None:
             variables["gap"] = found.gap
@@ -123,6 +124,12 @@ def lead(ranking: list[Choice]) -> float | None:
     return ranking[1].worth / ranking[0].worth - 1
 
 
+def going_on(table: Measurements, server: str) -> dict[str, Any]:
+    """Where training goes on after a pre-training: the weights of the parameter server's device, and the steps left."""
+    weights = (table.devices[server].model_extra or {}).get("weights")
+    return {"init": weights, "steps": table.steps} if isinstance(weights, str) else {}
+
+
 def able(measurements: Measurements, task: Task, batch: int) -> Measurements:
     """The devices that could train alone on the task's cluster: with data, times and memory.
 
@@ -134,6 +141,8 @@ def able(measurements: Measurements, task: Task, batch: int) -> Measurements:
     if unknown:
         nodes = list(task.cluster.nodes)
         raise InputError(Fault(f"measurements.devices.{n}", n, expected_name(n, "node", nodes)) for n in unknown)
+    if not task.cluster.sources():
+        raise InputError(Fault("nodes", "no source", "expected at least one node with a source of training data"))
     phases = {name: forest([name], name, task, batch) for name in measurements.devices}
     lacking = {name: list(missing(phase, task.evaluator)) for name, phase in phases.items()}
     if all(lacking.values()):

@@ -75,7 +75,10 @@ class Job:
 
 @dataclass(frozen=True)
 class Update:
-    """News of a run, for whoever watches: an iteration is done, or the network was judged."""
+    """News of a run, for whoever watches: an iteration is done, or the network was judged.
+
+    ``iteration_s`` is how long the iteration took on the emulated clock.
+    """
 
     iteration: int
     iterations: int
@@ -84,6 +87,7 @@ class Update:
     samples: int
     wall_s: float
     judgement: Judgement | None = None
+    iteration_s: float = 0.0
 
 
 @dataclass(frozen=True)

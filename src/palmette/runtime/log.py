@@ -100,7 +100,8 @@ class Log:
         )
         self._losses.append(loss)
         self._outcome.iterations += 1
-        self._watch(Update(number + 1, self.position.iterations, epoch, loss, samples, wall_s))
+        news = Update(number + 1, self.position.iterations, epoch, loss, samples, wall_s, iteration_s=took_s)
+        self._watch(news)
 
     def judged(self, at: int, found: Judgement, **more: Any) -> None:
         """The network was judged after the iteration before ``at``."""

@@ -1,0 +1,155 @@
+"""The bandwidth between two nodes by a transfer of our own: bytes go there and come back over the run's own transport.
+
+    device  ▐── bytes ──▶▐                the clock runs on the device
+    other                ▐── bytes ──▶▐   from the first byte out to the last one back
+
+A few bytes give the latency; then ever more are sent until a round takes long enough, and the time above the
+latency's gives the bandwidth. The ground (this machine's loopback, paced or namespaced links) is that of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from time import monotonic
+from typing import Any, NamedTuple
+
+import torch
+
+from palmette.cost.estimate import evaluator
+from palmette.cost.evaluate import Evaluator
+from palmette.errors import RunError
+from palmette.runtime.forking import forking
+from palmette.runtime.ground import Ground
+from palmette.runtime.meeting import Entrance
+from palmette.runtime.parts import parts_of
+from palmette.runtime.program import Channel
+from palmette.runtime.worker import Place
+from palmette.spec.cluster import Cluster, Source
+from palmette.spec.plan import Phase, Plan
+from palmette.spec.profile import Layer, Profile, Times
+from palmette.spec.tree import Feed, Instance
+
+FIRST_BYTES, MORE, MOST_BYTES = 1 << 16, 16, 1 << 26
+LONG_ENOUGH_S = 0.2
+FEW_BYTES = 64
+ROUNDS = 3
+_PATIENCE_S, _LAST_WORDS_S = 120.0, 2.0
+
+GroundFor = Callable[[Plan, Evaluator], Ground]
+
+
+class Measured(NamedTuple):
+    """Bits a second between two nodes, and the seconds that a message takes however short it is."""
+
+    bandwidth_bps: float
+    latency_s: float
+
+
+def measured_bandwidth(device: str, other: str, cluster: Cluster, ground_for: GroundFor) -> Measured:
+    """Measure the way between two nodes that links join.
+
+    Raises:
+        RunError: nothing came through.
+    """
+    short_s = _round_s(device, other, FEW_BYTES, cluster, ground_for)
+    size = FIRST_BYTES
+    long_s = _round_s(device, other, size, cluster, ground_for)
+    while long_s < LONG_ENOUGH_S and size < MOST_BYTES:
+        size *= MORE
+        long_s = _round_s(device, other, size, cluster, ground_for)
+    gained_s = max(long_s - short_s, 1e-9)
+    return Measured(2 * 8 * (size - FEW_BYTES) / gained_s, short_s / 2)
+
+
+def _round_s(device: str, other: str, size: int, cluster: Cluster, ground_for: GroundFor) -> float:
+    """The best of a few rounds of ``size`` bytes there and back: a busy machine only ever adds to it."""
+    phase, prices = _exchange(device, other, size, cluster)
+    plan = Plan(model="probe", batch=1, phases=(phase,))
+    ground = ground_for(plan, prices)
+    parts = parts_of(phase, prices)
+    channels = {channel.sender: channel for part in parts for channel in part.programs[device].channels}
+    ground.open(phase, parts, prices)
+    try:
+        return _carried(device, other, size, (channels[device], channels[other]), ground)
+    finally:
+        ground.close()
+
+
+def _exchange(device: str, other: str, size: int, cluster: Cluster) -> tuple[Phase, Evaluator]:
+    """A network of one layer with so many bytes of weights, of which ``other`` has the parameter server."""
+    none = Times(forward_s=(0.0,), backward_s=(0.0,), update_s=(0.0,))
+    layer = Layer(name="probe", parameter_bytes=float(size), output_bytes=4.0)
+    profile = Profile(model="probe", input_bytes=4.0, layers=(layer,), nodes={device: none, other: none})
+    owner = cluster.nodes[device].model_copy(update={"source": Source(samples=1)})
+    owned = cluster.model_copy(update={"nodes": {**cluster.nodes, device: owner}})
+    phase = Phase(
+        sync="async",
+        server=other,
+        sources=(Feed(node=device, samples=1, into="probe"),),
+        instances=(Instance(id="probe", layers=(1, 1), node=device),),
+    )
+    return phase, evaluator(profile, owned)
+
+
+def _carried(device: str, other: str, size: int, channels: tuple[Channel, Channel], ground: Ground) -> float:
+    context = forking()
+    ours, theirs = context.Pipe()
+    workers: list[Any] = []
+    for node, line in ((device, theirs), (other, None)):
+        end = _End(node, ground.entrance(node), ground.place(node), channels, size)
+        arguments = (end, line)
+        workers.append(context.Process(target=_carry, args=arguments, daemon=True))
+        workers[-1].start()
+    theirs.close()
+    try:
+        if not ours.poll(_PATIENCE_S):
+            raise RunError(f"no answer from {other} to {device} within {_PATIENCE_S:g} s")
+        found: float = ours.recv()
+        return found
+    except EOFError:
+        raise RunError(f"the transfer between {device} and {other} failed") from None
+    finally:
+        ours.close()
+        for worker in workers:
+            worker.join(_LAST_WORDS_S)
+            worker.kill()
+            worker.join()
+
+
+@dataclass(frozen=True)
+class _End:
+    """One end of a transfer: how it gets to its place, the channels there and back, and the bytes."""
+
+    node: str
+    entrance: Entrance | None
+    place: Place
+    channels: tuple[Channel, Channel]
+    size: int
+
+
+def _carry(end: _End, line: Connection[Any, Any] | None) -> None:
+    """The life of one end: the device has the line, sends first and tells the best round."""
+    if end.entrance is not None:
+        end.entrance()
+    torch.set_num_threads(1)
+    transport = end.place.join(end.node)
+    there, back = end.channels
+    message = torch.zeros(end.size, dtype=torch.uint8)
+    rounds_s = []
+    for _ in range(ROUNDS):
+        began_s = monotonic()
+        if line is not None:
+            transport.send(there, message)
+            transport.receive(back, end.size)
+        else:
+            transport.receive(there, end.size)
+            transport.send(back, message)
+        rounds_s.append(monotonic() - began_s)
+    if line is not None:
+        line.send(min(rounds_s))
+        line.close()
+    with suppress(RunError):
+        transport.close()

@@ -1,0 +1,106 @@
+"""The power model: exact on a linear machine, within the paper's errors on traces like its own."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from palmette.errors import InputError
+from palmette.measure.power_fit import Samples, fit, load_samples
+from palmette.spec.power import COUNTERS, PowerModel
+
+
+def machine(rng: random.Random, kind: str, many: int = 400) -> tuple[dict[str, list[float]], list[float]]:
+    """A trace like the paper's: what training does to a machine's counters, and its watts with a meter's noise.
+
+    Idle watts, and what CPU, GPU and memory add at full clock; a GPU's power grows faster than its clock.
+    """
+    idle, cpu, gpu, memory, noise, has_cp = {
+        "desktop": (45.0, 30.0, 65.0, 5.0, 0.022, False),
+        "jtx1": (2.5, 2.0, 5.0, 1.0, 0.015, False),
+        "jtx2": (2.5, 3.0, 7.0, 1.5, 0.010, True),
+    }[kind]
+    columns: dict[str, list[float]] = {name: [] for name in COUNTERS if has_cp or name not in ("f_cp", "u_cp")}
+    watts = []
+    for _ in range(many):
+        f_cpu, f_gpu = rng.choice([0.8e9, 1.4e9, 2.0e9]), rng.choice([0.6e9, 0.8e9, 1.0e9])
+        u_cpu, u_gpu = rng.uniform(0.2, 0.9), rng.uniform(0.6, 1.0)
+        row = {"f_cpu": f_cpu, "f_gpu": f_gpu, "f_emc": rng.choice([0.8e9, 1.6e9]), "u_cpu": u_cpu, "u_gpu": u_gpu}
+        row |= {"u_mem": rng.uniform(0.2, 0.6), "m_gpu": rng.uniform(0.2e9, 1.5e9), "m_swap": rng.choice([0.0, 1e8])}
+        row |= {"c_cp": float(rng.choice([2, 4, 6])), "f_cp": rng.choice([1e9, 2e9]), "u_cp": rng.uniform(0.0, 0.5)}
+        for name, values in columns.items():
+            values.append(row[name])
+        true = idle + cpu * u_cpu * f_cpu / 2e9 * 0.5 + cpu * 0.25 + gpu * (0.5 + 0.5 * u_gpu * (f_gpu / 1e9) ** 1.2)
+        true += memory * row["f_emc"] / 1.6e9 + (1.0 * row["u_cp"] if has_cp else 0.0)
+        watts.append(true * rng.gauss(1.0, noise))
+    return columns, watts
+
+
+def test_a_linear_machine_is_found_exactly() -> None:
+    rng = random.Random(0)
+    columns = {"f_cpu": [rng.uniform(1e9, 3e9) for _ in range(50)], "u_cpu": [rng.random() for _ in range(50)]}
+    watts = [5 + 2e-9 * f + 7 * u for f, u in zip(*columns.values(), strict=True)]
+    model = fit(Samples(columns, watts, "test"))
+    assert model.intercept_w == pytest.approx(5)
+    assert model.coefficients == pytest.approx({"f_cpu": 2e-9, "u_cpu": 7})
+    assert model.mean_error < 1e-9
+    assert model.watts({"f_cpu": 1e9, "u_cpu": 0.5}) == pytest.approx(10.5)
+
+
+@pytest.mark.parametrize("kind", ["desktop", "jtx1", "jtx2"])
+def test_traces_like_the_papers_stay_within_its_worst_error(kind: str) -> None:
+    columns, watts = machine(random.Random(kind), kind)
+    model = fit(Samples(columns, watts, kind))
+    assert 0.001 < model.mean_error <= 0.022
+
+
+def test_the_error_is_that_of_samples_not_seen() -> None:
+    rng = random.Random(1)
+    columns = {name: [rng.random() for _ in range(24)] for name in COUNTERS}
+    model = fit(Samples(columns, [rng.uniform(5, 15) for _ in range(24)], "noise"))
+    assert model.mean_error > 0.2  # a fit judged on its own samples would look far better
+
+
+def test_counters_that_are_missing_or_never_move_are_named() -> None:
+    columns = {"u_cpu": [0.1 * k for k in range(20)], "f_cpu": [2e9] * 20}
+    model = fit(Samples(columns, [10.0 + k for k in range(20)], "test"))
+    assert list(model.coefficients) == ["u_cpu"]
+    assert set(model.left_out) == set(COUNTERS) - {"u_cpu"}
+
+
+def test_a_model_never_predicts_less_than_nothing() -> None:
+    model = PowerModel(intercept_w=-5.0, coefficients={}, mean_error=0.0, samples=5)
+    assert model.watts({}) == 0.0
+
+
+class TestFiles:
+    def write(self, folder: Path, text: str) -> str:
+        file = folder / "samples.csv"
+        file.write_text(text)
+        return str(file)
+
+    def test_columns_with_gaps_count_as_missing(self, tmp_path: Path) -> None:
+        rows = "".join(f"{k / 20},{'' if k == 3 else 5},{10 + k}\n" for k in range(20))
+        model = fit(load_samples(self.write(tmp_path, "u_cpu,u_gpu,power_w\n" + rows)))
+        assert list(model.coefficients) == ["u_cpu"]
+        assert model.meter == "unknown"
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("", "header: nothing: expected a column power_w"),
+            ("u_cpu\n1\n", "header: u_cpu: expected a column power_w"),
+            ("noise,power_w\n1,2\n", "header: noise,power_w: expected one of f_cpu"),
+            ("u_cpu,power_w\n1,-2\n", "line 2, power_w: -2: expected more than 0 W"),
+            ("u_cpu,power_w\nnan,2\n", "line 2, u_cpu: nan: expected a number of 0 or more"),
+            ("u_cpu,power_w\n1,2\n", "1 samples: expected at least 5, for 0 counters"),
+        ],
+    )
+    def test_what_cannot_be_fitted(self, tmp_path: Path, text: str, expected: str) -> None:
+        file = self.write(tmp_path, text)
+        with pytest.raises(InputError) as caught:
+            fit(load_samples(file), file)
+        (fault,) = caught.value.faults
+        assert str(fault).startswith(f"{file}: {expected}")
