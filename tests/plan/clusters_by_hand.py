@@ -20,11 +20,13 @@ VALUES = {
 Figures = tuple[float, float]
 
 
-def figures(devices: list[dict[str, float]], steps: int) -> Figures:
+def figures(devices: list[dict[str, Any]], steps: int) -> Figures:
     """Seconds and watts of a cluster, by the letter of the format."""
     if len(devices) == 1:
         (one,) = devices
         return one["build_s"] + steps * one["step_s"], one["power_w"]
+    server = min(devices, key=lambda each: each["step_s"])
+    devices = [each | each.get("with_server", {}) if each is server else each for each in devices]
     builds = [each["build_s"] for each in devices]
     pace = [each["step_s"] * each.get("time_alpha", 1) * each.get("time_beta", 1) for each in devices]
     watts = sum(each["power_w"] * each.get("power_alpha", 1) * each.get("power_beta", 1) for each in devices)
@@ -57,10 +59,10 @@ def worth(goal: str, everyone: list[Figures]) -> list[float]:
     return total
 
 
-def random_table(rng: random.Random, many: int) -> dict[str, Any]:
-    """Devices of all kinds: with and without build times, factors (also below 1) and watts."""
+def random_table(rng: random.Random, many: int, *, servers: bool = False) -> dict[str, Any]:
+    """Devices of all kinds: with and without build times, factors (also below 1), watts, and ``with_server``."""
     kind = rng.randrange(4)
-    devices: dict[str, dict[str, float]] = {}
+    devices: dict[str, dict[str, Any]] = {}
     for k in range(many):
         devices[f"d{k}"] = {
             "step_s": 10 ** rng.uniform(-2, 1),
@@ -69,6 +71,8 @@ def random_table(rng: random.Random, many: int) -> dict[str, Any]:
         }
         if kind != 1:
             devices[f"d{k}"] |= {name: rng.choice([1.0, rng.uniform(0.5, 3)]) for name in FACTORS}
+        if servers and rng.random() < 0.7:
+            devices[f"d{k}"]["with_server"] = {name: rng.choice([1.0, rng.uniform(0.5, 3)]) for name in FACTORS}
     return {
         "format": "palmette.measurements/1",
         "steps": rng.choice([1, 3, 50, 1000]),

@@ -461,6 +461,24 @@ def reproduce_hiertrain(
     carry_out(output, batch, measured, quiet)
 
 
+@_reproduce.command("cluster")
+def reproduce_cluster(
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for numbers.")] = Path("cluster"),
+    measured: Annotated[
+        bool, typer.Option("--measured", help="Pre-train and train a few cases for real, simulate the others.")
+    ] = False,
+    json_: opt.Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not say what is being worked on.")] = False,
+) -> None:
+    """Gu et al.'s Figs. 5 to 7: how often the best cluster is chosen, what it gains, what asking costs.
+
+    Example: palmette reproduce cluster -o figures
+    """
+    from palmette.cli.reproducing import reproduce_cluster as carry_out
+
+    carry_out(output, measured, json_, quiet)
+
+
 @app.command()
 def check(files: Annotated[list[Path], typer.Argument(help="Clusters, profiles, plans, curves.")]) -> None:
     """Validate files of any kind.

@@ -31,6 +31,49 @@ def reproduce_hiertrain(folder: Path, batch: int | None, measured: bool, quiet: 
     typer.echo(f"written to {folder}")
 
 
+def reproduce_cluster(folder: Path, measured: bool, json_: bool, quiet: bool) -> None:
+    """Work out all cases, write JSON, print figures and claims."""
+    from palmette.reproduce.cluster import reproduce
+    from palmette.spec.files import write_text
+
+    told = (lambda _: None) if quiet else _on_stderr
+    made = reproduce(told)
+    if measured:
+        from palmette.reproduce.cluster_measured import measured_cases
+
+        made |= {"measured": measured_cases(told)}
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
+    write_text(folder / "cluster.json", text)
+    if json_:
+        print(text, end="")
+        return
+    _show_choices(made)
+    _show_claims(made["claims"])
+    typer.echo(f"written to {folder}")
+
+
+def _show_choices(made: dict[str, Any]) -> None:
+    print(f"{made['how']}")
+    print("\nFig. 5: the best cluster was chosen, one of the best two")
+    for name, row in {"all": made["accuracy"], **made["accuracy_by_model"], **made["accuracy_by_goal"]}.items():
+        print(f"{name:10} {row['best']:>8.2%} {row['best_two']:>8.2%}   of {row['cases']}")
+    print("\nFig. 6: the best against the second best")
+    for name, gain in made["gain_by_goal"].items():
+        print(f"{name:10} {gain:>8.2%}")
+    print("\nIII-C: error of the estimated time; Fig. 7: what the pre-training adds")
+    for name, error in made["time_error_by_model"].items():
+        print(f"{name:10} {error:>8.2%} {made['overhead_by_model'][name]:>8.2%}")
+    for row in made.get("measured", {}).get("cases", ()):
+        print(f"\n{row['model']} at {row['mbps']:g} Mbit/s, {row['how']}")
+        for goal, each in row["goals"].items():
+            print(
+                f"{goal:10} chosen {', '.join(each['chosen'])}; place {each['place']}, best {', '.join(each['best'])}"
+            )
+        for members, error in row["time_error"].items():
+            print(f"{members:20} estimated {row['estimate'][members]['time_s']:.4g} s, off by {error:.2%}")
+
+
 def _on_stderr(what: str) -> None:
     print(what, file=sys.stderr)
 
@@ -55,14 +98,18 @@ def _show(made: dict[str, Any]) -> None:
     for name, row in made["table_2"].items():
         told = f"{row['layers']:>3} layers   Algorithm 1 {row['algorithm_1_s']:.3g}   exact {row['exact_s']:.3g}"
         print(f"{name:10} {told}")
+    _show_claims(made["claims"])
+    _show_causes(made["causes"])
+
+
+def _show_claims(claims: list[dict[str, Any]]) -> None:
     print("\nThe paper's claims")
-    for row in made["claims"]:
+    for row in claims:
         where = f"Fig. {row['figure']}" if row["figure"].isdigit() else row["figure"]
         verdict = "as in the paper" if row["agrees"] else "differs"
         print(f"- {where}: {row['claim']}: paper {row['paper']}, ours {row['ours']}: {verdict}")
         if not row["agrees"]:
             print(f"  {row['why']}")
-    _show_causes(made["causes"])
 
 
 def _show_figure(number: str, figure: dict[str, Any]) -> None:

@@ -228,6 +228,7 @@ class Pretrainer:
             "step_s": step_s,
             "build_s": built.build_s if here else built.build_s * step_s / built.pass_s,
             "power_w": alone.power_w,
+            "with_server": {},
             **{field: getattr(factors, field) for field in factors._fields if field != "origin"},
             "origin": {
                 "steps": "measured on this machine" if here else f"emulated: {node.hardware}, {self.wish.testbed}",

@@ -23,9 +23,9 @@ from palmette.cost.evaluate import Evaluator
 from palmette.errors import RunError
 from palmette.runtime.forking import forking
 from palmette.runtime.ground import Ground
-from palmette.runtime.meeting import Entrance
 from palmette.runtime.parts import parts_of
 from palmette.runtime.program import Channel
+from palmette.runtime.service import Entrance
 from palmette.runtime.worker import Place
 from palmette.spec.cluster import Cluster, Source
 from palmette.spec.plan import Phase, Plan

@@ -5,4 +5,8 @@ hiertrain_paper     its machines, links, networks and bandwidths
 hiertrain_measured  the same with layer times of this machine, and a dozen points run on the testbed
 hiertrain_claims    what that paper claims, beside what came out here
 hiertrain_causes    what decides over the differences: one assumption changed at a time
+cluster             Figs. 5 to 7 of Gu et al.
+cluster_truth       what a cluster needs by the event clock, with all its devices at once
+cluster_measured    a few cases for real on the testbed
+cluster_claims      what that paper reports, beside what came out here
 """

@@ -23,20 +23,36 @@ Divisor = Annotated[Positive, AfterValidator(_not_tiny)]
 Watts = Annotated[Number, AfterValidator(_not_tiny)]
 
 
-class MeasuredDevice(OpenDocument):
+class Factors(OpenDocument):
+    """What multiplies a step's seconds and watts: alpha for the exchange of weights, beta for the bandwidth."""
+
+    time_alpha: Divisor = 1.0
+    time_beta: Divisor = 1.0
+    power_alpha: Divisor = 1.0
+    power_beta: Divisor = 1.0
+
+    @property
+    def time(self) -> float:
+        """What multiplies seconds."""
+        return self.time_alpha * self.time_beta
+
+    @property
+    def power(self) -> float:
+        """What multiplies watts."""
+        return self.power_alpha * self.power_beta
+
+
+class MeasuredDevice(Factors):
     """A device alone: seconds of a step and of building the model, watts while it trains.
 
-    The factors multiply ``step_s`` and ``power_w`` in clusters of two or more devices: alpha for the exchange of
-    weights, beta for the bandwidth.
+    The factors hold in clusters of two or more devices; ``with_server``, if given, are those of the device while it has
+    the parameter server itself.
     """
 
     step_s: Divisor
     build_s: Number
     power_w: Watts
-    time_alpha: Divisor = 1.0
-    time_beta: Divisor = 1.0
-    power_alpha: Divisor = 1.0
-    power_beta: Divisor = 1.0
+    with_server: Factors | None = None
 
 
 class Measurements(OpenDocument):

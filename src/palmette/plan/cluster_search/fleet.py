@@ -49,7 +49,10 @@ def point(time_s: float, power_w: float) -> Figures:
 
 @dataclass(frozen=True, eq=False)
 class Fleet:
-    """All devices, in the order of the file: alone, and with their factors as members of a cluster."""
+    """All devices, in the order of the file: alone, and with their factors as members of a cluster.
+
+    ``server_…`` are those of a member that has the parameter server; only ``subsets`` tells such members apart.
+    """
 
     names: tuple[str, ...]
     steps: float
@@ -58,6 +61,8 @@ class Fleet:
     lone_power_w: Floats
     rate: Floats
     power_w: Floats
+    server_rate: Floats
+    server_power_w: Floats
 
     def __len__(self) -> int:
         return len(self.names)
@@ -66,6 +71,11 @@ class Fleet:
     def by_build(self) -> Indices:
         """The devices by the time that they need to build the model; ties in the order of the file."""
         return np.argsort(self.build_s, kind="stable")
+
+    @cached_property
+    def by_step(self) -> Indices:
+        """The devices by their time of a step, the fastest first: of a cluster, the first one has the server."""
+        return np.argsort(self.lone_step_s, kind="stable")
 
     @cached_property
     def alone(self) -> Figures:
@@ -139,6 +149,8 @@ def fleet(measurements: Measurements) -> Fleet:
         build_s=column([device.build_s for device in devices]),
         lone_step_s=column([device.step_s for device in devices]),
         lone_power_w=column([device.power_w for device in devices]),
-        rate=1 / column([device.step_s * device.time_alpha * device.time_beta for device in devices]),
-        power_w=column([device.power_w * device.power_alpha * device.power_beta for device in devices]),
+        rate=1 / column([device.step_s * device.time for device in devices]),
+        power_w=column([device.power_w * device.power for device in devices]),
+        server_rate=1 / column([d.step_s * (d.with_server or d).time for d in devices]),
+        server_power_w=column([d.power_w * (d.with_server or d).power for d in devices]),
     )

@@ -21,12 +21,14 @@ def figures(fleet: Fleet, members: Mask) -> Figures:
     """Time and power of every cluster: the least over the first k devices by build time (see ``fleet``)."""
     rates, lost = np.zeros(len(members)), np.full(len(members), fleet.steps)
     time_s = np.full(len(members), np.inf)
+    serving = members & (np.cumsum(members[:, fleet.by_step], axis=1) == 1)[:, np.argsort(fleet.by_step)]
     for device in fleet.by_build:
         within = members[:, device]
-        rates[within] += fleet.rate[device]
-        lost[within] += fleet.rate[device] * fleet.build_s[device]
+        rate = np.where(serving[within, device], fleet.server_rate[device], fleet.rate[device])
+        rates[within] += rate
+        lost[within] += rate * fleet.build_s[device]
         time_s[within] = np.minimum(time_s[within], lost[within] / rates[within])
-    power_w = members @ fleet.power_w
+    power_w = members @ fleet.power_w + serving @ (fleet.server_power_w - fleet.power_w)
     many = members.shape[1]
     time_s[:many], power_w[:many] = fleet.alone  # those with one device are the first
     return Figures(time_s, power_w)
