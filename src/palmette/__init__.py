@@ -26,7 +26,7 @@ Importing palmette and planning do not import torch.
 """
 
 import palmette.plan  # noqa: F401  (first, so that the function of the same name below keeps its place)
-from palmette.api import compare, estimate, load_cluster, load_plan, load_profile, plan, profile, run
+from palmette.api import compare, estimate, load_cluster, load_measurements, load_plan, load_profile, plan, profile, run
 from palmette.errors import Infeasible, InputError, PalmetteError, RunError
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "compare",
     "estimate",
     "load_cluster",
+    "load_measurements",
     "load_plan",
     "load_profile",
     "plan",

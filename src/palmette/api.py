@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from palmette.spec.cluster import Cluster
     from palmette.spec.estimate import Estimate
     from palmette.spec.goal import Goal
+    from palmette.spec.measurements import Measurements
     from palmette.spec.plan import Plan
     from palmette.spec.profile import Profile
 
@@ -46,6 +47,18 @@ def load_profile(path: File) -> Profile:
     from palmette.spec.profile import Profile
 
     return load(Profile, path)
+
+
+def load_measurements(path: File) -> Measurements:
+    """Read a table of measurements, which ``palmette pretrain`` writes and the strategy ``cluster`` decides on.
+
+    Raises:
+        InputError: the file cannot be read or holds no measurements; holds every fault.
+    """
+    from palmette.spec.files import load
+    from palmette.spec.measurements import Measurements
+
+    return load(Measurements, path)
 
 
 def load_plan(path: File) -> Plan:

@@ -18,7 +18,7 @@ from palmette.spec.measurements import Measurements
 from palmette.spec.plan import Plan
 from tests.plan.clusters_by_hand import VALUES, clusters, document, figures, random_table, worth
 from tests.plan.worlds import link, node, profile
-from tests.spec.faulty import plain
+from tests.spec.faulty import DATA, plain
 
 SINGLE = ("time", "power", "energy", "edp")
 SUMS = ("0.3*time+0.7*energy", "time+2*power+energy+0.1*edp")
@@ -51,6 +51,11 @@ def test_the_fields_of_the_format() -> None:
     assert decision["power_w"] == pytest.approx(power_w, rel=1e-12)
     assert decision["energy_j"] == pytest.approx(power_w * time_s, rel=1e-12)
     assert decision["edp_js"] == pytest.approx(power_w * time_s**2, rel=1e-12)
+
+
+def test_a_file_is_loaded_and_decided_on() -> None:
+    made = pt.plan("cluster", measurements=pt.load_measurements(DATA / "measurements.json"), goal="power")
+    assert made.decision["devices"] == ["jtx1"]
 
 
 def test_a_plan_on_tables_alone_takes_model_and_batch_from_them() -> None:

@@ -20,7 +20,7 @@ from palmette.plan.cluster_search.fleet import Fleet, Mask, point
 from palmette.plan.cluster_search.optima import least_time, mask
 from palmette.plan.cluster_search.worth import Worth
 
-HALVINGS = 250
+HALVINGS = 200
 CLOSE = 1e-6
 KEPT = 4
 _ROUNDING = 1e-12
@@ -34,7 +34,7 @@ class Cover(NamedTuple):
 
 
 class Relaxed(NamedTuple):
-    """A lower bound, and the best clusters met on the way with what they are worth, best first."""
+    """A lower bound, and the best clusters met on the way with what they are worth at most, best first."""
 
     bound: float
     starts: list[tuple[float, Mask]]
@@ -52,7 +52,8 @@ def relaxed(fleet: Fleet, worth: Worth) -> Relaxed:
 
     def bound(from_s: float, to_s: float) -> float:
         found = cover(fleet, to_s)
-        starts[found.members.tobytes()] = (value_of(fleet, worth, found.members), found.members)
+        enough = float(worth.of(point(to_s, fleet.power_w[found.members].sum())))  # it is done by then, or before
+        starts[found.members.tobytes()] = (enough, found.members)
         return float(worth.of(point(from_s, max(found.power_w, least_w))))
 
     def best() -> float:
@@ -74,7 +75,7 @@ def cover(fleet: Fleet, time_s: float) -> Cover:
     """The devices with the least power for the steps that they take by ``time_s``, until all steps are taken."""
     work = np.maximum(0.0, time_s - fleet.build_s) * fleet.rate
     able = np.flatnonzero(work > 0)
-    order = able[np.argsort(fleet.power_w[able] / work[able], kind="stable")]
+    order = able[np.argsort(fleet.power_w[able] / work[able])]
     done = np.cumsum(work[order])
     last = min(int(np.searchsorted(done, fleet.steps * (1 - _ROUNDING))), len(order) - 1)
     left = fleet.steps - (done[last - 1] if last else 0.0)
