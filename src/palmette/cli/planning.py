@@ -56,9 +56,14 @@ class Strategies(TyperGroup):
 
 
 def _app(kind: Any) -> typer.Typer:
+    from palmette.plan.making import document_kind
+
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     files = ["--profile profile.json", "--cluster cluster.yaml"] if kind.needs_profile else []
-    files += [f"--{option.name} {option.name}.json" for option in fields(kind) if option.default is MISSING]
+    hints = get_type_hints(kind)
+    needed = [option.name for option in fields(kind) if option.default is MISSING]
+    tables = [option.name for option in fields(kind) if document_kind(hints[option.name])]
+    files += [f"--{name} {name}.json" for name in needed or (tables if not kind.needs_profile else [])]
     example = f"palmette plan {kind.name} {' '.join(files)} -o plan.json"
     app.command(
         kind.name, short_help=kind.summary, help=f"{kind.summary[0].upper()}{kind.summary[1:]}.\n\nExample: {example}"

@@ -2,49 +2,89 @@
 
 Malandrino et al., "Matching DNN Compression and Cooperative Training with Resources and Data Availability", INFOCOM
 2023. A problem (``spec/problem``) lists what an epoch of each model on each set of nodes costs and should teach, and
-what it takes to change. PACT decides epoch after epoch with estimates and sees what really came of it; the optimum,
-StaticLearn and OneSwitch know what will happen (Section VI-B). ``pact_search`` has the parts.
+what it takes to change; where there is none, it is made from the variants of a profile, the sets of a cluster and a
+predictor, and the plan gets phases that can be run. PACT decides epoch after epoch with estimates and sees what really
+came of it; the optimum, StaticLearn and OneSwitch know what will happen (Section VI-B). ``pact_search`` has the parts.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from palmette.errors import Fault, Infeasible, InputError
-from palmette.plan.pact_search.moves import Moves, moves_of
-from palmette.plan.pact_search.online import decided
-from palmette.plan.pact_search.optimum import optimum, refuse_if_out_of_reach
-from palmette.plan.pact_search.play import played, schedule
-from palmette.plan.pact_search.rivals import Rivals
-from palmette.plan.strategy import Ask, Decision
+from palmette.plan.strategy import Ask, Decision, Task
 from palmette.spec.problem import Problem
+
+if TYPE_CHECKING:
+    from palmette.plan.pact_search.moves import Moves
 
 _MARGINS = (0.1, 0.15, 0.2, 0.3, 0.5, 0.9)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _OnProblem(ABC):
+    name: ClassVar[str]
     default_goal: ClassVar[str] = "energy"
     plans_epochs: ClassVar[bool] = True
     needs_profile: ClassVar[bool] = False
 
-    problem: Problem = field(metadata={"help": "Models, nodes, costs and losses (JSON, palmette.pact/1)."})
+    problem: Problem | None = field(
+        default=None,
+        metadata={"help": "Models, nodes, costs and losses (JSON, palmette.pact/1); without it, --profile's variants."},
+    )
+    predictor: str = field(
+        default="shipped",
+        metadata={"help": "Who foretells the loss where there is no problem: shipped, power-law or a file."},
+    )
+    classes: int = field(
+        default=10, metadata={"help": "Classes of the data; a fresh network's loss is their logarithm."}
+    )
+
+    def __post_init__(self) -> None:
+        import palmette.plan.pact_search.forecasting
+        import palmette.plan.pact_search.online
+        import palmette.plan.pact_search.rivals  # noqa: F401 -- imports are no part of plan_s
+
+        if not 2 <= self.classes <= 10**9:
+            raise InputError(Fault("--classes", self.classes, "expected at least 2"))
 
     def decide(self, task: Ask) -> Decision:
         """Decide the schedule, and play it with the losses that really happen."""
-        problem = _asked(self.problem, task)
+        from palmette.plan.pact_search.moves import moves_of
+        from palmette.plan.pact_search.play import played, schedule
+        from palmette.plan.pact_search.stages import phases_of
+
+        _expect_energy(task)
+        problem = self._problem(task)
         moves = moves_of(problem)
         chosen = self._moves(problem, moves)
         end = played(problem, moves, chosen)
-        variables = {
-            "schedule": schedule(moves, chosen),
-            "energy_j": end.energy_j,
-            "time_s": end.time_s,
-            "loss": end.loss,
-        }
-        return Decision((), variables, model=problem.start.model)
+        stretches = schedule(moves, chosen)
+        variables = {"schedule": stretches, "energy_j": end.energy_j, "time_s": end.time_s, "loss": end.loss}
+        if not isinstance(task, Task):
+            return Decision((), variables, model=problem.start.model)
+        return Decision(phases_of(task, stretches), variables)
+
+    def _problem(self, task: Ask) -> Problem:
+        """The problem that is given, with the goal's deadline and loss; else one made from profile and cluster.
+
+        Raises:
+            InputError: there is neither, or it lacks something.
+        """
+        if self.problem is not None:
+            wishes = {"deadline_s": task.goal.deadline_s, "target_loss": task.goal.loss}
+            asked = {field: value for field, value in wishes.items() if value is not None}
+            return self.problem.model_copy(update=asked)
+        if not isinstance(task, Task):
+            expected = f"{self.name} needs it, or --profile and --cluster; expected a file"
+            raise InputError(Fault("--problem", "missing", expected))
+        from palmette.plan.pact_search.forecasting import Training, predictor_of, problem_of
+
+        training = Training(task, predictor_of(self.predictor), self.classes)
+        return problem_of(training, (math.log(self.classes),))
 
     @abstractmethod
     def _moves(self, problem: Problem, moves: Moves) -> list[int]:
@@ -65,6 +105,10 @@ class Pact(_OnProblem):
     risk: bool = field(default=True, metadata={"help": "Weigh risk and opportunity when choosing the next move."})
 
     def _moves(self, problem: Problem, moves: Moves) -> list[int]:
+        from palmette.plan.pact_search.online import decided
+        from palmette.plan.pact_search.optimum import refuse_if_out_of_reach
+        from palmette.plan.pact_search.play import played
+
         chosen = decided(problem, moves, factors=self.risk)
         end = played(problem, moves, chosen)
         if not end.meets(problem):
@@ -83,6 +127,8 @@ class PactOptimum(_OnProblem):
     summary: ClassVar[str] = "the cheapest schedule of models and nodes, knowing how the loss will fall"
 
     def _moves(self, problem: Problem, moves: Moves) -> list[int]:
+        from palmette.plan.pact_search.optimum import optimum
+
         return optimum(problem, moves)
 
 
@@ -96,10 +142,14 @@ class StaticLearn(_OnProblem):
     margin: float = field(default=0.05, metadata={"help": "How far each fall may be from their mean, as a fraction."})
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 <= self.margin < 1:
             raise InputError(Fault("--margin", self.margin, "expected at least 0 and below 1"))
 
     def _moves(self, problem: Problem, moves: Moves) -> list[int]:
+        from palmette.plan.pact_search.optimum import refuse_if_out_of_reach
+        from palmette.plan.pact_search.rivals import Rivals
+
         chosen = Rivals(problem, moves).static_learn(self.margin)
         if chosen is None:
             refuse_if_out_of_reach(problem, moves)
@@ -119,6 +169,9 @@ class OneSwitch(_OnProblem):
     summary: ClassVar[str] = "the cheapest schedule with exactly one change, knowing how the loss will fall"
 
     def _moves(self, problem: Problem, moves: Moves) -> list[int]:
+        from palmette.plan.pact_search.optimum import refuse_if_out_of_reach
+        from palmette.plan.pact_search.rivals import Rivals
+
         chosen = Rivals(problem, moves).one_switch()
         if chosen is None:
             refuse_if_out_of_reach(problem, moves)
@@ -132,15 +185,7 @@ class OneSwitch(_OnProblem):
 STRATEGIES = (Pact, PactOptimum, StaticLearn, OneSwitch)
 
 
-def _asked(problem: Problem, task: Ask) -> Problem:
-    """The problem with the deadline and the loss that were asked for, where they were.
-
-    Raises:
-        InputError: the goal is something else than energy.
-    """
+def _expect_energy(task: Ask) -> None:
     if task.goal.single != "energy":
-        raise InputError(
-            Fault("--goal", str(task.goal), "expected energy: that is what a schedule of models minimises")
-        )
-    wishes = {"deadline_s": task.goal.deadline_s, "target_loss": task.goal.loss}
-    return problem.model_copy(update={field: value for field, value in wishes.items() if value is not None})
+        expected = "expected energy: that is what a schedule of models minimises"
+        raise InputError(Fault("--goal", str(task.goal), expected))

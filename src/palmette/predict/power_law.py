@@ -3,7 +3,7 @@
 Least squares with floor and scale at least 0. For a given exponent that is a line in k^(−exponent), solved in closed
 form; the exponent is found by scanning, finer and finer. The quantiles are those of normal noise about the
 curve, as large as the curve's misfit. Fewer than ``ENOUGH`` losses say nothing about noise: then each change is
-uncertain by half of itself, and fewer than three fix the exponent at ``USUAL_EXPONENT``.
+uncertain by half of itself, fewer than three fix the exponent at ``USUAL_EXPONENT``, and a single one the floor at 0.
 
 A power law knows nothing about smaller models. Its λ_change is a rule of thumb: a model that loses a fraction of its
 parameters is expected to lose this fraction of what was learnt so far, and at worst all of it.
@@ -56,6 +56,8 @@ def fit(losses: tuple[float, ...]) -> PowerLaw:
     if not (np.isfinite(y).all() and (y >= 0).all()):
         wrong = next(each for each in losses if not 0 <= each < float("inf"))
         raise InputError(Fault("losses", wrong, "expected a finite number of 0 or more"))
+    if y.size == 1:
+        return PowerLaw(0.0, float(y[0]), USUAL_EXPONENT)
     exponent = USUAL_EXPONENT if y.size < 3 else _best_exponent(y)
     floor, scale, misfit = (float(each[0]) for each in _lines(y, np.array([exponent])))
     deviation = (misfit / (y.size - 3)) ** 0.5 if y.size >= ENOUGH else 0.0

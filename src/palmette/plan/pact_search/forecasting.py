@@ -1,0 +1,153 @@
+"""A problem made from a profile, a cluster and a predictor: what epochs and changes cost, and how the loss should fall.
+
+Times and energies are the evaluator's: an epoch of federated averaging, and the passage of the model from one phase to
+the next. Losses are the predictor's, asked once: for epochs of each pair as if it trained from now on, and for a
+change as if it came when the loss is halfway to the target, as a problem knows one figure for it. A model cannot be
+made larger again, so changes lead to models as small or smaller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate
+
+from palmette.cost.handover import change_price, hand_over
+from palmette.errors import Fault, InputError
+from palmette.plan.pact_search.play import MOST_EPOCHS
+from palmette.plan.pact_search.stages import samples, stages
+from palmette.plan.strategy import Task
+from palmette.predict.forecast import Forecast, Past, Predictor, Setting
+from palmette.predict.power_law import PowerLawPredictor
+from palmette.spec.plan import Phase
+from palmette.spec.problem import Change, Pair, Problem, Run, Start
+
+MOST_FORESEEN = 200
+"""Epochs that are asked for; the last change of the loss repeats beyond."""
+_STEPS = 200
+_TIMES_A_STEP = 10
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training that is to be planned: the task, who foretells its loss, and its classes."""
+
+    task: Task
+    predictor: Predictor
+    classes: int
+
+    def setting(self, phase: Phase) -> Setting:
+        """What a phase trains, for the predictor."""
+        return Setting(pruning=phase.pruning, samples=samples(self.task, phase), classes=self.classes)
+
+
+def problem_of(training: Training, losses: tuple[float, ...], pair: Pair | None = None) -> Problem:
+    """The problem from here on: after these losses (the start's first) in a pair, by default the first there is.
+
+    Raises:
+        InputError: the goal has no loss or deadline, or a figure is missing that a price needs.
+        Infeasible: nothing that is there may be trained.
+    """
+    goal = training.task.goal
+    wishes = {"--loss": goal.loss, "--deadline": goal.deadline_s}
+    if goal.loss is None or goal.deadline_s is None:
+        raise InputError(
+            Fault(option, "missing", "a schedule leads to a loss by a deadline; expected both")
+            for option, value in wishes.items()
+            if value is None
+        )
+    found = stages(training.task)
+    here = pair or next(iter(found))
+    past = Past(setting=training.setting(found[here]), losses=losses)
+    prices = {pair: _price(training.task, phase) for pair, phase in found.items()}
+    shortest_s = min(time_s for time_s, _ in prices.values())
+    epochs = max(1, min(MOST_FORESEEN, int(goal.deadline_s / shortest_s))) if shortest_s else MOST_FORESEEN
+    middle = _halfway(past, training.predictor.run(past, epochs), goal.loss)
+    return Problem(
+        models=tuple(dict.fromkeys(model for model, _ in found)),
+        node_sets=tuple(dict.fromkeys(nodes for _, nodes in found)),
+        start=Start(model=here[0], nodes=here[1], loss=past.loss),
+        target_loss=goal.loss,
+        deadline_s=goal.deadline_s,
+        loss_step=max(1e-6, abs(past.loss - goal.loss) / _STEPS),
+        time_step_s=max(shortest_s / _TIMES_A_STEP, goal.deadline_s / MOST_EPOCHS),
+        run=tuple(_run(pair, prices[pair], _foreseen(training, phase, past, epochs)) for pair, phase in found.items()),
+        change=tuple(
+            _change(training, (a, found[a]), (b, found[b]), middle)
+            for a in found
+            for b in found
+            if a != b and found[b].pruning >= found[a].pruning and _can_pass(training.task, found[a], found[b])
+        ),
+    )
+
+
+def _price(task: Task, phase: Phase) -> tuple[float, float]:
+    price = task.evaluator.price(phase)
+    return price.epoch_s, _known(task, phase, price.epoch_j)
+
+
+def _known(task: Task, phase: Phase, energy_j: float | None) -> float:
+    if energy_j is not None:
+        return energy_j
+    unknown = next(name for name in phase.nodes() if task.cluster.nodes[name].power is None)
+    raise InputError(Fault(f"nodes.{unknown}.power", "missing", "the energy of a schedule needs it"))
+
+
+def _can_pass(task: Task, before: Phase, after: Phase) -> bool:
+    found = hand_over(before, after)
+    moves = (*found.gather, *found.deliver)
+    return all(task.evaluator.routes.between(move.sender, move.to) is not None for move in moves)
+
+
+def _run(pair: Pair, price: tuple[float, float], foreseen: Forecast) -> Run:
+    return Run(
+        model=pair[0],
+        nodes=pair[1],
+        time_s=price[0],
+        energy_j=price[1],
+        loss_expected=foreseen.expected,
+        loss_robust=foreseen.robust,
+    )
+
+
+def _foreseen(training: Training, phase: Phase, past: Past, epochs: int) -> Forecast:
+    """The changes of the loss if a phase trained from now on."""
+    setting = training.setting(phase)
+    from_now = past if setting == past.setting else past.changed(setting, past.loss)
+    return training.predictor.run(from_now, epochs)
+
+
+def _change(training: Training, here: tuple[Pair, Phase], there: tuple[Pair, Phase], middle: Past) -> Change:
+    time_s, energy_j = change_price(here[1], there[1], training.task.evaluator)
+    past = Past(setting=training.setting(here[1]), losses=middle.losses, before=middle.before)
+    foreseen = training.predictor.change(past, training.setting(there[1]))
+    return Change.model_validate(
+        {
+            "from": here[0],
+            "to": there[0],
+            "time_s": time_s,
+            "energy_j": _known(training.task, there[1], energy_j),
+            "loss_expected": foreseen.expected[0],
+            "loss_robust": foreseen.robust[0],
+        }
+    )
+
+
+def _halfway(past: Past, foreseen: Forecast, target: float) -> Past:
+    """The training when its loss should be halfway from now to the target, or as near as it comes."""
+    losses = list(accumulate(foreseen.expected, initial=past.loss))[1:]
+    middle = (past.loss + target) / 2
+    epochs = next((k for k, loss in enumerate(losses, 1) if loss <= middle), len(losses))
+    return past.trained(*losses[:epochs])
+
+
+def predictor_of(name: str) -> Predictor:
+    """The predictor of a name: the one that ships, a power law, or one in a file.
+
+    Raises:
+        InputError: there is no such file, or it holds no predictor.
+    """
+    if name == "power-law":
+        return PowerLawPredictor()
+    from palmette.predict.learned import load, shipped
+
+    return shipped() if name == "shipped" else load(name)
