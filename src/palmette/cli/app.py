@@ -35,7 +35,11 @@ app.add_typer(
     name="plan",
 )
 
-_reproduce = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="A paper's figures, beside what it claims.")
+_reproduce = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="A paper's figures, beside what it claims.\n\nExample: palmette reproduce all -o reproduction",
+)
 app.add_typer(_reproduce, name="reproduce")
 app.add_typer(_keys, name="keys")
 app.add_typer(learning.curves, name="curves")
@@ -437,6 +441,21 @@ def hardware(json_: opt.Json = False) -> None:
         _print_json({"hardware": [asdict(entry(name)) for name in names()]})
     else:
         show_hardware([entry(name) for name in names()])
+
+
+@_reproduce.command("all")
+def reproduce_all(
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for the page.")] = Path("reproduction"),
+    json_: opt.Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not say what is being worked on.")] = False,
+) -> None:
+    """Every claim of the four papers beside ours: reproduced, better, or not reached.
+
+    Example: palmette reproduce all -o reproduction
+    """
+    from palmette.cli.reproducing import reproduce_all as carry_out
+
+    carry_out(output, json_, quiet)
 
 
 @_reproduce.command("hiertrain")

@@ -74,6 +74,30 @@ def _show_choices(made: dict[str, Any]) -> None:
             print(f"{members:20} estimated {row['estimate'][members]['time_s']:.4g} s, off by {error:.2%}")
 
 
+def reproduce_all(folder: Path, json_: bool, quiet: bool) -> None:
+    """Work out every claim of the papers, write the page and the numbers, print a line a claim."""
+    from palmette.report.claims import claims_page
+    from palmette.reproduce.everything import everything
+    from palmette.spec.files import write_text
+
+    made = everything((lambda _: None) if quiet else _on_stderr)
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
+    write_text(folder / "claims.json", text)
+    write_text(folder / "claims.html", claims_page(made))
+    if json_:
+        print(text, end="")
+        return
+    for paper in made["papers"]:
+        print(f"\n{paper['title']}\n{paper['command']}")
+        if paper["failed"]:
+            print(f"- {paper['failed']}")
+        for row in paper["claims"]:
+            print(f"- {row['figure']}: {row['claim']}: paper {row['paper']}, ours {row['ours']}: {row['verdict']}")
+    print("\n" + ", ".join(f"{many} {verdict}" for verdict, many in made["counts"].items()))
+    print(f"written to {folder / 'claims.html'}")
+
+
 def _on_stderr(what: str) -> None:
     print(what, file=sys.stderr)
 

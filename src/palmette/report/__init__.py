@@ -9,5 +9,6 @@ front     time and energy of all strategies
 page      one HTML page that stands alone; its style and script are in assets
 following a run while it goes on
 serving   its page, alive, on loopback
+claims    what papers claim beside ours, as a page
 making    from plans and runs to a page
 """

@@ -30,6 +30,20 @@ def page(title: str, lead: str, view: Record, *, live: bool = False) -> str:
     return re.sub(r"@(\w+)@", lambda match: parts[match[1]], _asset("page.html"))
 
 
+def plain_page(title: str, lead: str, body: str) -> str:
+    """A page without script, in the same style; ``body`` is HTML, the rest is text."""
+    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    style = f"{_asset('page.css')}\nsection td {{ vertical-align: top; white-space: normal; min-width: 6rem; }}"
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<link rel="icon" href="data:,">\n'
+        f"<title>{escape(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        f'<header><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p></header>\n<main>{body}</main>\n'
+        "</body>\n</html>\n"
+    )
+
+
 def embedded(data: Any) -> str:
     """Data as JSON that may stand inside a script element: no ``<`` can end it."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

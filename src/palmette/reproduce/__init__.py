@@ -9,4 +9,5 @@ cluster             Figs. 5 to 7 of Gu et al.
 cluster_truth       what a cluster needs by the event clock, with all its devices at once
 cluster_measured    a few cases for real on the testbed
 cluster_claims      what that paper reports, beside what came out here
+everything          every claim of the four papers beside ours
 """

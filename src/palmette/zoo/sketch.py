@@ -30,8 +30,8 @@ class Sketch:
 
     def nodes(self) -> dict[str, list[str]]:
         """The names of the nodes of each tier that has some."""
-        found = {
-            tier: [tier] if self.many[tier] == 1 else [f"{tier}{k + 1}" for k in range(self.many[tier])]
+        found: dict[str, list[str]] = {
+            tier: [str(tier)] if self.many[tier] == 1 else [f"{tier}{k + 1}" for k in range(self.many[tier])]
             for tier in TIERS
         }
         return {tier: members for tier, members in found.items() if members}

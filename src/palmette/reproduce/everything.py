@@ -1,0 +1,65 @@
+"""Every claim of the four papers beside ours: reproduced, better, or not reached, with the command that shows it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+from palmette.errors import PalmetteError
+
+Record = dict[str, Any]
+Told = Callable[[str], None]
+
+PAPERS = {
+    "hiertrain": "HierTrain: Fast Hierarchical Edge AI Learning with Hybrid Parallelism in Mobile-Edge-Cloud Computing",
+    "righttrain": "Energy-efficient Training of Distributed DNNs in the Mobile-edge-cloud Continuum (RightTrain)",
+    "cluster": "A Framework for Distributed Deep Neural Network Training with Heterogeneous Computing Platforms",
+    "pact": "Matching DNN Compression and Cooperative Training with Resources and Data Availability (PACT)",
+}
+VERDICTS = ("better", "reproduced", "not reached")
+
+
+def everything(told: Told = lambda _: None) -> Record:
+    """All claims, paper by paper; ``told`` hears what is being worked on."""
+    papers = [_paper(name, title, told) for name, title in PAPERS.items()]
+    rows = [row for paper in papers for row in paper["claims"]]
+    counts = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in VERDICTS}
+    return {"format": "palmette.reproduction/1", "paper": "all", "counts": counts, "papers": papers}
+
+
+def _paper(name: str, title: str, told: Told) -> Record:
+    command = f"palmette reproduce {name}"
+    paper: Record = {"name": name, "title": title, "command": command, "claims": [], "failed": None}
+    if importlib.util.find_spec(f"{__package__}.{name}") is None:
+        return paper | {"failed": "nothing reproduces it yet"}
+    try:
+        made = _reproduced(name, lambda what: told(f"{name}: {what}"))
+    except PalmetteError as error:
+        return paper | {"failed": str(error)}
+    return paper | {"claims": [claim(row, command) for row in made["claims"]]}
+
+
+def _reproduced(name: str, told: Told) -> Record:
+    if name == "hiertrain":
+        from palmette.reproduce.hiertrain import BATCH, Catalogue, reproduce
+
+        return reproduce(Catalogue(BATCH), told)
+    found: Record = importlib.import_module(f"{__package__}.{name}").reproduce(told=told)
+    return found
+
+
+def claim(row: Record, command: str) -> Record:
+    """A claim with its verdict and its command; ``better`` in a row says that ours is ahead of the paper's."""
+    verdict = "better" if row.get("better") else "reproduced" if row["agrees"] else "not reached"
+    figure = str(row["figure"])
+    return {
+        "figure": f"Fig. {figure}" if figure.isdigit() else figure,
+        "claim": row["claim"],
+        "paper": row["paper"],
+        "ours": row["ours"],
+        "verdict": verdict,
+        "why": None if verdict != "not reached" else row.get("why"),
+        "command": command,
+    }
