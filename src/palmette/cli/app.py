@@ -235,6 +235,9 @@ def run(
     replan: Annotated[
         bool, typer.Option("--replan/--no-replan", help="Plan again and go on when a node is lost or joins, or stop.")
     ] = True,
+    drift: Annotated[
+        float, typer.Option("--drift", min=0.05, help="Plan again when a link's speed is off by this fraction.")
+    ] = 0.5,
     allow_data_loss: Annotated[
         bool, typer.Option("--allow-data-loss", help="Go on even without a node whose data is lost with it.")
     ] = False,
@@ -277,6 +280,7 @@ def run(
         replan=replan,
         allow_data_loss=allow_data_loss,
         compress=known_way(compress),
+        drift=drift,
         options=options(known_optimizer(optimizer), lr, seed, dtype, mixed_precision, tuple(freeze or ())),
     )
     carry_out(start(known, for_profile, for_cluster, request, output), output, quiet)

@@ -43,7 +43,8 @@ class Request:
     """What a user asks of a run beside the plan; the testbed is ``paced``, and ``none`` where the hosts are real.
 
     A run that may ``replan`` goes on without a node that is lost; one that is the source of data only if it may lose
-    data. It looks into ``cluster_file`` for nodes that have joined or left.
+    data. It looks into ``cluster_file`` for nodes that have joined or left, and plans again when a link's speed is off
+    by more than the fraction ``drift``.
     """
 
     data: str = "digits"
@@ -61,6 +62,7 @@ class Request:
     replan: bool = True
     allow_data_loss: bool = False
     compress: Literal["prune", "distill"] | None = None
+    drift: float = 0.5
     options: Options = field(default_factory=Options)
 
     def __post_init__(self) -> None:

@@ -8,10 +8,11 @@ run ──▶ a node is lost ──▶ the living go back to the last common ite
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
+from palmette.control.drift import LinkSpeeds
 from palmette.control.news import ClusterFile
 from palmette.control.replanning import can_ask_again, planned_for, replanned
 from palmette.control.run import Change, Running
@@ -23,7 +24,6 @@ from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Plan
 
 _LOOK_EVERY_S = 0.5
-_CHANGED = "the cluster file has changed"
 
 News = Callable[[], Cluster | None]
 
@@ -37,8 +37,7 @@ class Supervisor:
     def __init__(self, running: Running, changed: Callable[[Change], None]) -> None:
         self.running, self._changed = running, changed
         file = running.request.cluster_file
-        may = running.request.replan and can_ask_again(running.plan)
-        self._news: News = ClusterFile(Path(file)) if file is not None and may else lambda: None
+        self._file = ClusterFile(Path(file)) if file is not None else None
 
     def run(self, watch: Callable[[Update], None], ready: Callable[[Training], None]) -> Outcome:
         """Run to the end, whatever it takes.
@@ -47,7 +46,7 @@ class Supervisor:
             RunError: it stopped before its end, and there is no other plan; the last checkpoint remains.
         """
         while True:
-            with _Looking(self._news) as looking:
+            with _Looking(self._news()) as looking:
                 try:
                     outcome = self.running.run(watch, lambda training: _both(ready, looking.start, training))
                 except NodeLost as lost:
@@ -55,7 +54,22 @@ class Supervisor:
                     continue
             if outcome.ended != "stopped" or looking.found is None:
                 return outcome
-            self._go_on(planned_for(self.running.plan, looking.found, _CHANGED), _CHANGED)
+            reason, cluster = looking.found
+            self._go_on(planned_for(self.running.plan, cluster, reason), reason)
+
+    def _news(self) -> dict[str, News]:
+        """Whom to ask for news of the cluster, by what they tell of."""
+        running, request = self.running, self.running.request
+        if not (request.replan and can_ask_again(running.plan)):
+            return {}
+        found: dict[str, News] = {}
+        if self._file is not None:
+            found["the cluster file has changed"] = self._file
+        phase = running.plan.phases[0]
+        if request.testbed != "none" and len(running.plan.phases) == 1 and phase.sync == "step":
+            trace = running.folder / "trace.jsonl"
+            found["a link is not what it was"] = LinkSpeeds(trace, phase, running.evaluator, request.drift)
+        return found
 
     def _outlive(self, lost: NodeLost) -> None:
         request = self.running.request
@@ -73,9 +87,9 @@ class Supervisor:
 class _Looking:
     """A thread that asks for news of the cluster, and stops the training when there are any."""
 
-    def __init__(self, news: News) -> None:
+    def __init__(self, news: Mapping[str, News]) -> None:
         self._news, self._ended = news, threading.Event()
-        self.found: Cluster | None = None
+        self.found: tuple[str, Cluster] | None = None
 
     def start(self, training: Training) -> None:
         """Begin to look."""
@@ -89,10 +103,12 @@ class _Looking:
 
     def _look(self, training: Training) -> None:
         while not self._ended.wait(_LOOK_EVERY_S):
-            self.found = self._news()
-            if self.found is not None:
-                training.stop()
-                return
+            for reason, news in self._news.items():
+                cluster = news()
+                if cluster is not None:
+                    self.found = reason, cluster
+                    training.stop()
+                    return
 
 
 def _both(one: Callable[[Training], None], other: Callable[[Training], None], training: Training) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import NamedTuple
 
 from palmette.cost.check import check
 from palmette.cost.clock import Played
@@ -110,13 +111,35 @@ def _nodes(phase: Phase, prices: Evaluator, price: Price) -> dict[str, NodeEstim
     }
 
 
+class Transfer(NamedTuple):
+    """A message of an iteration, from a node to an instance on another."""
+
+    sender: str
+    receiver: str
+    instance: str
+    start_s: float
+    end_s: float
+
+
+def transfers(price: Price) -> list[Transfer]:
+    """The messages of the first tree that was played, by their start."""
+    phase, made, played = price.played[0]
+    into = _takers(phase)
+    found = []
+    for step, start_s, end_s in zip(made.steps, played.start_s, played.end_s, strict=True):
+        if step.to is not None:
+            (sender, _, _), (receiver, instance, _) = _sides(step, phase.instances[step.instance].id, into)
+            found.append(Transfer(sender, receiver, instance, start_s, end_s))
+    return sorted(found, key=lambda transfer: transfer.start_s)
+
+
 def _timeline(price: Price) -> tuple[Operation, ...]:
     made = [operation for k, played in enumerate(price.played) for operation in _operations(k, *played)]
     return tuple(sorted(made, key=lambda operation: (operation.iteration, operation.start_s)))
 
 
 def _operations(number: int, phase: Phase, made: Iteration, played: Played) -> Iterator[Operation]:
-    into = {instance.id: instance.into or instance.id for instance in phase.instances}
+    into = _takers(phase)
     for step, size, start, end in zip(made.steps, made.size_bytes, played.start_s, played.end_s, strict=True):
         for node, instance, op in _sides(step, phase.instances[step.instance].id, into):
             yield Operation(
@@ -128,6 +151,11 @@ def _operations(number: int, phase: Phase, made: Iteration, played: Played) -> I
                 end_s=end,
                 bytes=size,
             )
+
+
+def _takers(phase: Phase) -> dict[str, str]:
+    """The instance that takes each one's output; a root is its own."""
+    return {instance.id: instance.into or instance.id for instance in phase.instances}
 
 
 def _sides(step: Step, own: str, into: dict[str, str]) -> list[tuple[str, str, Op]]:

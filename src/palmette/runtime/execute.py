@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
+from palmette.cost.operations import Kind
 from palmette.runtime.cpu import Cpu, last_until
 from palmette.runtime.program import Operation, Program
 from palmette.runtime.transport import Closed, Transport
@@ -89,6 +90,8 @@ class Executor:
         self.program, self._actions, self._transport, self._cpu = program, actions, transport, cpu
         self._finished = finished
         self.pace = Pace()
+        numbers = {instance.id: k for k, instance in enumerate(program.phase.instances)}
+        self._takers = [numbers.get(instance.into or "", k) for k, instance in enumerate(program.phase.instances)]
         self._done = {operation.number: threading.Event() for operation in program.operations}
         self._values: dict[int, Any] = {}
         self._records: list[Record] = []
@@ -201,11 +204,17 @@ class Executor:
 
     def _note(self, operation: Operation, value: Any, start: float, end: float, size: int = 0) -> None:
         channel = None if operation.channel is None else operation.channel.number
-        record = Record(operation.number, operation.op, operation.instance, channel, start, end, size)
+        record = Record(operation.number, operation.op, self._whose(operation), channel, start, end, size)
         with self._lock:
             self._values.setdefault(operation.number, value)
             self._records.append(record)
         self._done[operation.number].set()
+
+    def _whose(self, operation: Operation) -> int:
+        """The instance at this end of an operation, as on the event clock: outputs arrive at the one they go into."""
+        taken = operation.what is Kind.OUTPUT and operation.op == "receive"
+        given_back = operation.what is Kind.GRADIENT and operation.op == "send"
+        return self._takers[operation.instance] if taken or given_back else operation.instance
 
     def _lane_done(self) -> None:
         with self._lock:
