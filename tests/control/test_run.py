@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+import palmette as pt
 from palmette.cli import run
 from palmette.runtime.options import Options
 from palmette.spec.files import validated
+from palmette.spec.plan import Plan
 from palmette.spec.trace import Operation
 from palmette.zoo.models import load_network
 from tests.cost.small import instance, phase, source
@@ -55,6 +58,11 @@ def test_a_run_leaves_what_others_rely_on(runs: Runs, capsys: pytest.CaptureFixt
     assert {o.iteration for o in operations} == set(range(2 * EPOCH))
     assert all(o.start_s <= o.end_s for o in operations)
     assert len(operations) == 2 * EPOCH * 10
+    made = validated(Plan, json.loads((out / "run.json").read_text())["plan"])
+    foretold = pt.estimate(made, timeline=True).timeline or ()
+    assert Counter((o.node, o.instance, o.op) for o in operations if o.iteration == 7) == Counter(
+        (o.node, o.instance, o.op) for o in foretold
+    )
     sent = [o for o in operations if o.op == "send" and o.iteration == 7]
     assert sorted(o.bytes for o in sent) == [50 * 48 * 4, 50 * 48 * 4 + 50 * 8]  # the gradient; the output with labels
 
