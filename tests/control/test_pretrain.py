@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 import palmette as pt
 from palmette.cli import run as palmette
 from palmette.control import pretrain
-from palmette.control.pretrain import Pretrainer, Pretraining, mean_watts
+from palmette.control.pretrain import Pretrainer, Pretraining, folder_name, mean_watts
 from palmette.control.stopwatch import Lengths
 from palmette.errors import RunError
 from palmette.measure.bandwidth import Measured
@@ -123,6 +123,18 @@ def test_power_must_be_known(tmp_path: Path) -> None:
     bare = Cluster.model_validate({"nodes": {"a": {"tier": "edge", "host": "local"}}})
     with pytest.raises(pt.InputError, match=r"nodes\.a\.power: missing: expected idle and busy watts"):
         Pretrainer(bare, Pretraining(model="lenet5"), tmp_path, lambda _: None, lambda _: None)
+
+
+def test_power_is_taken_while_counters_are_read(tmp_path: Path) -> None:
+    model = PowerModel(intercept_w=1.0, coefficients={}, mean_error=0.0, samples=5)
+    wish = Pretraining(model="lenet5", power=model, lengths=Lengths(counted=0))
+    with pytest.raises(pt.InputError, match="--counted: 0: power is taken during these steps"):
+        Pretrainer(cluster(), wish, tmp_path, lambda _: None, lambda _: None)
+
+
+def test_any_name_makes_a_folder() -> None:
+    assert folder_name("jetson tx1") == "jetson tx1"
+    assert folder_name("../a/b") == "%2E%2E%2Fa%2Fb"
 
 
 def test_a_power_model_needs_its_counters() -> None:

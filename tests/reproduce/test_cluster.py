@@ -56,6 +56,14 @@ def test_accuracy_counts_places() -> None:
     found = paper.summary([case])
     assert found["accuracy"] == {"cases": 4, "best": 0.5, "best_two": 0.75}
     assert found["accuracy_by_goal"]["edp"]["best_two"] == 0.0
+    assert found["accuracy_noisy"] is None
+
+
+def test_noise_costs_some_of_the_accuracy_at_most(cases: list[paper.Record]) -> None:
+    found = paper.summary(cases)
+    assert found["accuracy_noisy"]["cases"] == paper.REPETITIONS * found["accuracy"]["cases"]
+    assert found["accuracy_noisy"]["best"] <= found["accuracy"]["best"] == 1.0
+    assert found["accuracy_noisy"]["best_two"] > 0.5
 
 
 def test_every_claim_that_differs_says_why() -> None:

@@ -79,13 +79,18 @@ def pretrain(
         options=options(known_optimizer(optimizer), lr, seed, "float32", False, ()),
     )
     with opt.naming(cluster, "nodes"):
-        pretrainer = Pretrainer(known, wish, output.with_suffix(""), _silent if quiet or json_ else _say, _warn)
+        pretrainer = Pretrainer(known, wish, _folder(output), _silent if quiet or json_ else _say, _warn)
         made = pretrainer.run()
     write_text(output, made.to_json())
     if json_:
         print(made.to_json(), end="")
     else:
         _show(made, output)
+
+
+def _folder(output: Path) -> Path:
+    """Where weights and profile stay: beside the output, named like it without its ending."""
+    return output.with_suffix("") if output.suffix else output.with_name(f"{output.name}.d")
 
 
 def _bandwidth(text: str) -> float:

@@ -58,6 +58,8 @@ def _show_choices(made: dict[str, Any]) -> None:
     print("\nFig. 5: the best cluster was chosen, one of the best two")
     for name, row in {"all": made["accuracy"], **made["accuracy_by_model"], **made["accuracy_by_goal"]}.items():
         print(f"{name:10} {row['best']:>8.2%} {row['best_two']:>8.2%}   of {row['cases']}")
+    noisy = made["accuracy_noisy"]
+    print(f"with noise {noisy['best']:>8.2%} {noisy['best_two']:>8.2%}   of {noisy['cases']} (steps 2%, power 2.2%)")
     print("\nFig. 6: the best against the second best")
     for name, gain in made["gain_by_goal"].items():
         print(f"{name:10} {gain:>8.2%}")

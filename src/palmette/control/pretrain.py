@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from palmette.control.engines import engine_of, refuse_unknown
 from palmette.control.run import Request, Running
@@ -159,7 +160,7 @@ class Pretrainer:
                 begun[0].stop()
 
         request = self._request(watch.lengths.most, "none" if here else self.wish.testbed)
-        running = Running(self._plan(name, name, self.cluster), request, self.folder / name, None)
+        running = Running(self._plan(name, name, self.cluster), request, self.folder / folder_name(name), None)
         outcome = running.run(heard, begun.append)
         power_w, source = self._watts(name, outcome, meter, counted)
         return _Alone(watch, power_w, source, running.folder / "model.safetensors", mean_of(counted))
@@ -213,7 +214,7 @@ class Pretrainer:
         joined = self.cluster.model_copy(update={"links": (link,), "sets": {}})
         steps_s: list[float] = []
         request = self._request(TRIED_STEPS, self.wish.testbed)
-        running = Running(self._plan(name, server, joined), request, self.folder / "tried", None)
+        running = Running(self._plan(name, server, joined), request, self.folder / ".tried", None)
         running.run(
             lambda update: steps_s.append(update.iteration_s) if update.judgement is None else None, lambda _: None
         )
@@ -267,6 +268,11 @@ class Pretrainer:
         return Plan(model=self.profile.model, batch=self.wish.batch, phases=(phase,), inputs=inputs)
 
 
+def folder_name(device: str) -> str:
+    """A device's name as the name of a folder, whatever characters it has."""
+    return quote(device, safe=" ").replace(".", "%2E")
+
+
 def with_data(cluster: Cluster, samples: int) -> Cluster:
     """The cluster in which every node has data of its own: each device is to train alone."""
     nodes = {
@@ -283,6 +289,8 @@ def refuse_unpowered(cluster: Cluster, wish: Pretraining) -> None:
         InputError: names each.
     """
     told = wish.meter is not None or wish.power is not None
+    if told and not wish.lengths.counted:
+        raise InputError(Fault("--counted", 0, "power is taken during these steps; expected at least 1"))
     wrong = [
         Fault(f"nodes.{name}.power", "missing", "expected idle and busy watts, or hardware: … of the catalogue")
         for name, node in cluster.nodes.items()

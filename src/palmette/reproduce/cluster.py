@@ -3,7 +3,8 @@
 A desktop with a GTX 1050, a Jetson TX2 and a Jetson TX1 of the catalogue, joined two by two; five networks on 32×32
 images in batches of 32, 100,000 steps; 1 Gbit/s, 100 and 10 Mbit/s. The table that the choice is made on holds each
 device alone and predicted factors, as ``palmette pretrain`` writes them. The truth is the event clock's, with all
-devices of a cluster at once (``cluster_truth``): ``simulated``.
+devices of a cluster at once (``cluster_truth``): ``simulated``. The choice is also made four times on tables as noisy
+as short measurements are: ``accuracy_noisy``.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import combinations
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from palmette.cost.estimate import evaluator
 from palmette.cost.evaluate import Evaluator
@@ -32,6 +35,8 @@ from palmette.zoo.equip import equipped
 from palmette.zoo.models import load_network
 
 BATCH, STEPS, PRETRAINED = 32, 100_000, 500
+# The paper repeats each case four times; windows of steps agree within 2%, its regression is off by up to 2.2%.
+REPETITIONS, STEP_NOISE, POWER_NOISE = 4, 0.02, 0.022
 MACHINES = {"desktop": "i7-2600-gtx-1050", "jtx2": "jetson-tx2", "jtx1": "jetson-tx1"}
 MODELS = {
     "AlexNet": "alexnet?classes=10&size=32",
@@ -94,9 +99,11 @@ def cases_of(name: str, model: str, told: Told) -> Iterator[Record]:
         prices = evaluator(profile, machines(mbps))
         steps_s = {device: prices.price(forest((device,), profile)).iteration_s for device in MACHINES}
         builds_s = {device: built.build_s * step_s / built.pass_s for device, step_s in steps_s.items()}
-        table = pretrained(prices, steps_s, builds_s)
         truth = {members: true_figures(members, prices, steps_s, builds_s) for members in clusters()}
-        yield case(name, mbps, table, truth)
+        exact = case(name, mbps, pretrained(prices, steps_s, builds_s), truth)
+        rng = np.random.default_rng([list(MODELS).index(name), int(mbps)])
+        tables = [pretrained(prices, disturbed(steps_s, rng), builds_s, rng) for _ in range(REPETITIONS)]
+        yield exact | {"repeated": [case(name, mbps, table, truth)["goals"] for table in tables]}
 
 
 def clusters() -> list[Devices]:
@@ -115,8 +122,15 @@ def forest(members: Devices, profile: Profile) -> Phase:
     )
 
 
-def pretrained(prices: Evaluator, steps_s: dict[str, float], builds_s: dict[str, float]) -> Measurements:
-    """The table that a pre-training without any noise would write."""
+def disturbed(steps_s: dict[str, float], rng: np.random.Generator) -> dict[str, float]:
+    """Times of a step as a short measurement finds them."""
+    return {name: step_s * float(rng.normal(1.0, STEP_NOISE)) for name, step_s in steps_s.items()}
+
+
+def pretrained(
+    prices: Evaluator, steps_s: dict[str, float], builds_s: dict[str, float], rng: np.random.Generator | None = None
+) -> Measurements:
+    """The table that a pre-training would write; with ``rng``, as far off in power as the paper's regression."""
     weights = sum(layer.parameter_bytes for layer in prices.profile.layers)
     server = min(steps_s, key=steps_s.__getitem__)
     devices = {}
@@ -124,11 +138,12 @@ def pretrained(prices: Evaluator, steps_s: dict[str, float], builds_s: dict[str,
         power = prices.cluster.nodes[name].power
         assert power is not None
         route = prices.route(name, server)
-        alone = Alone(step_s, power.busy_w, power.idle_w)
+        power_w = power.busy_w * (1.0 if rng is None else float(rng.normal(1.0, POWER_NOISE)))
+        alone = Alone(step_s, power_w, power.idle_w)
         factors = Factors()
         if name != server:
             factors = predicted(alone, weights, route.bandwidth_bps, route.latency_s)
-        devices[name] = {"step_s": step_s, "build_s": builds_s[name], "power_w": power.busy_w, "with_server": {}} | {
+        devices[name] = {"step_s": step_s, "build_s": builds_s[name], "power_w": power_w, "with_server": {}} | {
             field: getattr(factors, field) for field in factors._fields if field != "origin"
         }
     content = {"model": prices.profile.model, "batch": BATCH, "steps": STEPS, "devices": devices}
@@ -201,10 +216,12 @@ def summary(cases: list[Record]) -> Record:
         }
 
     every = [(each["model"], goal, row) for each in cases for goal, row in each["goals"].items()]
+    noisy = [row for each in cases for goals in each.get("repeated", ()) for row in goals.values()]
     models = dict.fromkeys(each["model"] for each in cases)
     errors = {m: [e for each in cases if each["model"] == m for e in each["time_error"].values()] for m in models}
     return {
         "accuracy": accuracy([row for _, _, row in every]),
+        "accuracy_noisy": accuracy(noisy) if noisy else None,
         "accuracy_by_model": {m: accuracy([row for model, _, row in every if model == m]) for m in models},
         "accuracy_by_goal": {g: accuracy([row for _, goal, row in every if goal == g]) for g in GOALS},
         "gain_by_goal": {g: _mean([row["gain"] for _, goal, row in every if goal == g]) for g in GOALS},
