@@ -15,6 +15,7 @@ import torch
 from palmette.compress.channels import Origin
 from palmette.compress.networks import network_origin
 from palmette.control.engines import engine_of
+from palmette.control.online import director
 from palmette.control.replanning import can_ask_again
 from palmette.control.weights import initial, load, save_network, shrunk
 from palmette.cost.check import check
@@ -181,6 +182,7 @@ class Running:
             origin=origin,
             pruning=start,
             keeps=request.replan and can_ask_again(plan),
+            direct=director(plan, self.evaluator) if request.iterations is None and request.epochs is None else None,
         )
 
     def run(self, watch: Callable[[Update], None], ready: Callable[[Training], None]) -> Outcome:

@@ -1,0 +1,110 @@
+"""PACT in a real training: after every epoch it plans again with the loss and the time that were really seen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from palmette.cost.evaluate import Evaluator
+from palmette.errors import Infeasible
+from palmette.plan.pact_search.forecasting import Training, predictor_of, problem_of
+from palmette.plan.pact_search.moves import moves_of
+from palmette.plan.pact_search.online import Planner
+from palmette.plan.pact_search.play import State
+from palmette.plan.pact_search.stages import stages
+from palmette.plan.strategy import Task
+from palmette.runtime.job import Director, Standing
+from palmette.spec.files import validated
+from palmette.spec.goal import Goal, parse_weights
+from palmette.spec.plan import Phase, Plan
+from palmette.spec.problem import Pair, Problem
+
+Ahead = Callable[[Standing, Pair], tuple[Problem, int]]
+"""The problem as it stands, and how many of its epochs are behind."""
+
+
+@dataclass(frozen=True)
+class Online:
+    """Decides, after every epoch, which model is trained on which nodes in the next, or that it is over."""
+
+    phases: Mapping[Pair, Phase]
+    target: float
+    deadline_s: float
+    ahead: Ahead
+    risk: bool = True
+
+    def __call__(self, standing: Standing) -> Sequence[Phase] | None:
+        """The phase of the next epoch; none where the loss is reached, time is up, or nothing more is learnt.
+
+        Where PACT knows no way to the target, training goes on as it is for as long as the loss still falls.
+        """
+        here = self._pair(standing.phase)
+        if here is None:
+            return None
+        if standing.losses[-1] <= self.target or standing.time_s >= self.deadline_s:
+            return []
+        there = self._next(standing, here)
+        if there is None:
+            falls = standing.losses[-1] < min(standing.losses[:-1], default=math.inf)
+            return [standing.phase.model_copy(update={"epochs": 1})] if falls else []
+        return [self.phases[there].model_copy(update={"epochs": 1, "compress": standing.phase.compress})]
+
+    def _next(self, standing: Standing, here: Pair) -> Pair | None:
+        try:
+            problem, epochs = self.ahead(standing, here)
+            moves = moves_of(problem)
+            state = State(epochs, moves.pairs.index(here), standing.losses[-1], standing.time_s if epochs else 0.0)
+            move = Planner(problem, moves, factors=self.risk).move(state)
+        except Infeasible:
+            return None
+        return None if move is None else moves.pairs[int(moves.there[move])]
+
+    def _pair(self, phase: Phase) -> Pair | None:
+        alike = ("pruning", "sync", "sources", "instances")
+        for pair, own in self.phases.items():
+            if all(getattr(own, field) == getattr(phase, field) for field in alike):
+                return pair
+        return None
+
+
+def director(plan: Plan, evaluator: Evaluator) -> Director | None:
+    """Who is asked at the end of every epoch: PACT for a plan that it made for a real network, else nobody."""
+    asked = plan.asked
+    if plan.strategy != "pact" or asked is None or not evaluator.cluster.sets:
+        return None
+    task = Task(profile=evaluator.profile, cluster=evaluator.cluster, batch=plan.batch, optimizer=evaluator.optimizer)
+    options: Mapping[str, Any] = asked.options
+    phases, risk = stages(task), bool(options.get("risk", True))
+    if options.get("problem") is not None:
+        table = validated(Problem, options["problem"])
+        target, deadline_s = asked.loss or table.target_loss, asked.deadline_s or table.deadline_s
+        table = table.model_copy(update={"target_loss": target, "deadline_s": deadline_s})
+        return Online(phases, target, deadline_s, lambda standing, _: (table, len(standing.losses)), risk)
+    if asked.loss is None or asked.deadline_s is None:
+        return None
+    ahead = _Foreseen(task, asked.loss, asked.deadline_s, options)
+    return Online(phases, asked.loss, asked.deadline_s, ahead, risk)
+
+
+class _Foreseen:
+    """Problems made anew from what was seen, by the predictor that the plan was made with."""
+
+    def __init__(self, task: Task, target: float, deadline_s: float, options: Mapping[str, Any]) -> None:
+        self._task, self._target, self._deadline_s = task, target, deadline_s
+        self._predictor = predictor_of(str(options.get("predictor", "shipped")))
+        self._classes = int(options.get("classes", 10))
+
+    def __call__(self, standing: Standing, here: Pair) -> tuple[Problem, int]:
+        left_s = self._deadline_s - standing.time_s
+        goal = Goal(weights=parse_weights("energy"), loss=self._target, deadline_s=left_s)
+        task = Task(
+            profile=self._task.profile,
+            cluster=self._task.cluster,
+            batch=self._task.batch,
+            optimizer=self._task.optimizer,
+            goal=goal,
+        )
+        seen = (math.log(self._classes), *standing.losses)
+        return problem_of(Training(task, self._predictor, self._classes), seen, here), 0

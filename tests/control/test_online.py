@@ -1,0 +1,117 @@
+"""PACT in a real run: decided anew after every epoch with the loss that was really seen."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from palmette.cli import run
+from palmette.control.online import director
+from palmette.plan.pact_search.stages import stages
+from palmette.runtime.job import Standing
+from palmette.runtime.judge import Judgement
+from palmette.spec.plan import Asked, Plan
+from tests.plan.test_pact_real import task
+from tests.runtime.world import TINY, Runs, lines, losses
+
+TASK = task()
+PHASES = stages(TASK)
+GOLD = PHASES["0", "gold"]
+
+
+def online(**options: Any) -> Any:
+    asked = Asked(goal="energy", loss=0.5, deadline_s=1e5, options={"predictor": "power-law", **options})
+    plan = Plan(strategy="pact", model="m", batch=TASK.batch, phases=(GOLD,), asked=asked)
+    found = director(plan, TASK.evaluator)
+    assert found is not None
+    return found
+
+
+def standing(*seen: float, time_s: float = 1.0) -> Standing:
+    return Standing(0, GOLD, seen, Judgement(0.5, seen[-1]), time_s, 1.0)
+
+
+def test_it_ends_when_the_loss_is_reached_or_time_is_up() -> None:
+    assert online()(standing(2.0, 0.5)) == []
+    assert online()(standing(2.0, 1.0, time_s=1e5)) == []
+
+
+def test_otherwise_the_next_epoch_is_one_of_the_pairs() -> None:
+    (phase,) = online()(standing(2.0, 1.5, 1.2))
+    assert phase.epochs == 1
+    assert phase.model_copy(update={"epochs": None}) in PHASES.values()
+    other = GOLD.model_copy(update={"sync": "async"})
+    assert online()(replace(standing(2.0, 1.0), phase=other)) is None
+
+
+def test_a_table_is_looked_up_where_the_training_stands() -> None:
+    """Two epochs on gold are worth it, then silver is cheaper; the third epoch is decided after two real ones."""
+    run = [
+        {"model": "0", "nodes": "gold", "time_s": 1.0, "energy_j": 10.0, "loss_expected": [-1.0, -0.5, -0.01]},
+        {"model": "0.5", "nodes": "silver", "time_s": 1.0, "energy_j": 4.0, "loss_expected": [0.0, 0.0, -0.3]},
+    ]
+    table = {
+        "models": ["0", "0.5"],
+        "node_sets": ["gold", "silver"],
+        "start": {"model": "0", "nodes": "gold", "loss": 2.3},
+        "target_loss": 0.5,
+        "deadline_s": 100.0,
+        "loss_step": 0.01,
+        "time_step_s": 1.0,
+        "run": [{**row, "loss_robust": row["loss_expected"]} for row in run],
+        "change": [
+            {"from": ["0", "gold"], "to": ["0.5", "silver"], "time_s": 0.0, "energy_j": 0.0}
+            | {"loss_expected": 0.0, "loss_robust": 0.0}
+        ],
+    }
+    found = online(problem=table)
+    assert found(standing(1.3))[0].pruning == 0.0
+    assert found(standing(1.3, 0.8))[0].pruning == 0.5
+
+
+def test_only_pact_is_asked_again() -> None:
+    plan = Plan(strategy="pact-optimum", model="m", batch=1, phases=(GOLD,), asked=Asked(loss=0.5, deadline_s=1.0))
+    assert director(plan, TASK.evaluator) is None
+    assert director(plan.model_copy(update={"strategy": "pact", "asked": None}), TASK.evaluator) is None
+
+
+@pytest.mark.parametrize("resumed", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_run_of_pact_switches_by_itself_and_ends_at_the_loss(runs: Runs, resumed: bool) -> None:
+    text = runs.cluster.read_text().replace("samples: 100}", "samples: 1500, data: digits}")
+    runs.cluster.write_text(text + "sets: {gold: [cloud], silver: [server], bronze: [phone]}\n")
+    made = str(runs.profile(TINY, pruned=[0.25, 0.5]))
+    plan, out = runs.folder / "pact.json", runs.folder / "out"
+    files = ["--profile", made, "--cluster", str(runs.cluster)]
+    wishes = ["--predictor", "power-law", "--loss", "1.2", "--deadline", "600 s", "--batch", "50"]
+    assert run(["plan", "pact", *files, *wishes, "-o", str(plan)]) == 0
+    train = ["--testbed", "none", "--optimizer", "momentum", "--lr", "0.05", "--quiet"]
+    if resumed:
+        from palmette.runtime import training
+
+        usual, saves = training.Training._save, []
+
+        def save(self: training.Training, *, best: bool = False) -> None:
+            usual(self, best=best)
+            saves.append(best)
+            if len(saves) == 3:
+                self.stop()
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(training.Training, "_save", save)
+            assert run(["run", str(plan), *train, "-o", str(out)]) == 1
+        assert run(["run", "--resume", str(out), "--quiet"]) == 0
+    else:
+        assert run(["run", str(plan), *train, "-o", str(out)]) == 0
+
+    written = json.loads((out / "run.json").read_text())
+    metrics = [line for line in lines(out / "metrics.jsonl") if "accuracy" not in line]
+    last = [line["loss"] for line in metrics if line["epoch"] == metrics[-1]["epoch"]]
+    assert sum(last) / len(last) <= 1.2
+    assert written["ended"] == "done"
+    assert sum(phase["epochs"] for phase in written["plan"]["phases"]) == metrics[-1]["epoch"] + 1
+    assert len(losses(out)) == written["iterations"]
+    prunings = [phase["pruning"] for phase in written["plan"]["phases"]]
+    assert prunings == sorted(prunings)
