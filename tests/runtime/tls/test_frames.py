@@ -28,11 +28,12 @@ HEADER = struct.Struct("<4sBIQQ")
 SIZES = [0, 1, 16 * 1024 - 1, 16 * 1024, 16 * 1024 + 1, 512 * 1024, 9_000_001]
 
 
+@pytest.mark.parametrize("relayed", [False, True])
 @pytest.mark.parametrize("size", SIZES)
-def test_the_parts_of_a_message_are_all_of_it(size: int) -> None:
+def test_the_parts_of_a_message_are_all_of_it(size: int, relayed: bool) -> None:
     message = bytes(k * 7 % 251 for k in range(1000)) * (size // 1000 + 1)
     message = message[:size]
-    frames = list(parts(5, memoryview(message)))
+    frames = list(parts(5, memoryview(message), relayed=relayed))
     found = [decoded(frame) for frame in frames]
     assert all(len(frame) <= MOST_BYTES for frame in frames)
     assert {(f.kind, f.channel, f.size) for f in found} == {(Kind.DATA, 5, size)}

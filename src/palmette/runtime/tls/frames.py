@@ -26,10 +26,10 @@ _HEADER = struct.Struct("<4sBIQQ")
 _MAGIC = b"plm1"
 TOKEN_BYTES = 16
 _LONGEST_HELLO = TOKEN_BYTES + 4 * 200
-# Long messages are cut into few parts; a relay passes a part on when it has all of it, so parts are short beside their
-# message, or it would arrive late.
-_PARTS = 32
-_SHORTEST_PART = 16 * 1024
+# A frame costs much the same whatever its length, so messages are cut into few parts. But a hub passes a part on when
+# it has all of it: where it goes on over another network, parts have to be short beside their message.
+_PARTS, _SHORTEST_PART = 4, 64 * 1024
+_RELAYED_PARTS, _SHORTEST_RELAYED_PART = 32, 16 * 1024
 LONGEST_PART = 256 * 1024
 MOST_BYTES = _HEADER.size + LONGEST_PART
 NO_CHANNEL = 2**32 - 1
@@ -128,10 +128,11 @@ def grant(channel: int, size: int) -> bytes:
     return _HEADER.pack(_MAGIC, Kind.GRANT, channel, size, 0)
 
 
-def parts(channel: int, message: memoryview) -> Iterator[bytes]:
-    """A message as data frames."""
+def parts(channel: int, message: memoryview, *, relayed: bool = False) -> Iterator[bytes]:
+    """A message as data frames; ``relayed``: the hub is on neither end's machine."""
     size = len(message)
-    long = min(LONGEST_PART, max(_SHORTEST_PART, size // _PARTS))
+    many, shortest = (_RELAYED_PARTS, _SHORTEST_RELAYED_PART) if relayed else (_PARTS, _SHORTEST_PART)
+    long = min(LONGEST_PART, max(shortest, size // many))
     for offset in range(0, max(size, 1), long):
         part = message[offset : offset + long]
         yield b"".join((_HEADER.pack(_MAGIC, Kind.DATA, channel, size, offset), part))

@@ -93,7 +93,7 @@ class TlsTransport:
         room = stream.next()
         if room.kind is not Kind.GRANT or room.size != len(bytes_):
             raise BadFrame(f"node {channel.receiver} expects {room.size} bytes; there are {len(bytes_)} to send")
-        for part in parts(channel.number, bytes_):
+        for part in parts(channel.number, bytes_, relayed=self._hub not in channel[1:]):
             stream.put(part)
         stream.flush()
 
