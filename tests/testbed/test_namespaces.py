@@ -6,7 +6,9 @@ import multiprocessing
 import os
 import re
 import signal
+import socket
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -217,3 +219,53 @@ def test_a_killed_run_leaves_no_namespace_and_no_process(files):
     run.send_signal(signal.SIGKILL)
     run.communicate(timeout=20)
     assert eventually(lambda: not namespaces(run.pid) and not workers(made.folder), 10)
+
+
+def test_weights_over_tls_are_those_of_a_run_without_a_network(files):
+    made = files("100 Mbit/s")
+    assert palmette([*made.arguments("namespaces", "namespaces", 6), "--transport", "tls"]) == 0
+    assert palmette(made.arguments("none", "none", 6)) == 0
+    one, other = (load_file(made.folder / testbed / "model.safetensors") for testbed in ("namespaces", "none"))
+    assert all(weights.equal(other[name]) for name, weights in one.items())
+
+
+GARBAGE = """
+import os, socket, sys
+for port in map(int, sys.argv[2:]):
+    for words in (b"", b"GET / HTTP/1.1\\r\\n\\r\\n", os.urandom(1_000), b"\\x80\\x05pickle" * 100):
+        for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+            with socket.socket(socket.AF_INET, kind) as line:
+                try:
+                    line.connect((sys.argv[1], port))
+                    line.send(words)
+                except OSError:
+                    pass
+"""
+
+
+def test_garbage_for_every_open_port_of_every_node_changes_nothing_over_tls(files):
+    """Spoken from a node of the network itself."""
+    made = files("20 Mbit/s")
+    spoken: list[str] = []
+
+    def disturb():
+        assert eventually(lambda: begun(made.folder / "disturbed"), 60)
+        inside = [["ip", "netns", "exec", name] for name in namespaces(os.getpid())]
+        for enter in inside:
+            table = subprocess.run(
+                [*enter, "cat", "/proc/net/tcp", "/proc/net/udp"], check=True, capture_output=True, text=True
+            ).stdout
+            ends = [line.split() for line in table.splitlines() if line.split()[3] in ("0A", "07")]
+            for address, port in {tuple(end[1].split(":")) for end in ends}:
+                host = socket.inet_ntoa(bytes.fromhex(address)[::-1])
+                subprocess.run([*inside[0], sys.executable, "-c", GARBAGE, host, str(int(port, 16))], check=True)
+                spoken.append(port)
+
+    disturbing = threading.Thread(target=disturb)
+    disturbing.start()
+    assert palmette([*made.arguments("disturbed", "namespaces", 60), "--transport", "tls"]) == 0
+    disturbing.join()
+    assert len(spoken) == 4  # the hub, and where three nodes listen for signs of life
+    assert palmette([*made.arguments("in peace", "none", 60)]) == 0
+    one, other = (load_file(made.folder / name / "model.safetensors") for name in ("disturbed", "in peace"))
+    assert all(weights.equal(other[name]) for name, weights in one.items())

@@ -27,7 +27,9 @@ from palmette.runtime.program import Channel
 from palmette.runtime.service import ServiceProcess
 from palmette.runtime.tls.frames import MOST_BYTES, TOKEN_BYTES, BadFrame, grant, hello, parts, welcome
 from palmette.runtime.tls.hub import SERVICE, HubSetup
-from palmette.runtime.tls.transport import TlsPlace, TlsTransport, _State, _Stream
+from palmette.runtime.tls.local import LENGTH
+from palmette.runtime.tls.streams import NetworkStream, State
+from palmette.runtime.tls.transport import TlsPlace, TlsTransport
 from palmette.runtime.transport import Closed, Lost
 
 TOKEN = bytes(range(TOKEN_BYTES))
@@ -49,7 +51,8 @@ class Meeting:
         self.stolen = self.keys.credentials("thief")
         self.keys.revoke("thief")
         known = (*CHANNELS, SPARE)
-        self.hub = ServiceProcess(HubSetup("server", self.keys.folder, TOKEN, NODES, known, "127.0.0.1"), None)
+        setup = HubSetup("server", self.keys.folder, TOKEN, NODES, known, "127.0.0.1", folder / "hub")
+        self.hub = ServiceProcess(setup, None)
         self.place = TlsPlace(self.hub.said, self.keys.folder, TOKEN, CHANNELS)
         with ThreadPoolExecutor() as pool:
             joined = pool.map(self.place.join, NODES)
@@ -241,10 +244,12 @@ def test_a_corrupt_frame_ends_its_stream_alone(meeting: Meeting, frame: bytes, w
 def test_what_the_receiver_did_not_make_room_for_is_refused(meeting: Meeting, frame: bytes) -> None:
     own = meeting.keys.credentials("phone")
     place = TlsPlace(meeting.hub.said, meeting.keys.folder, TOKEN, (SPARE,))
-    state = _State("server")
+    state = State("server")
     with dialled(meeting, meeting.keys.credentials("cloud")) as line, dialled(meeting, own) as sender:
         receiver = TlsTransport.__new__(TlsTransport)
-        receiver._streams = {SPARE.number: _Stream(line, "Carry", hello(place.token, "cloud", SPARE.number), state)}
+        receiver._streams = {
+            SPARE.number: NetworkStream(line, "Carry", hello(place.token, "cloud", SPARE.number), state)
+        }
         _sending = opened(sender, "Carry", hello(TOKEN, "phone", SPARE.number), frame)
         with pytest.raises(BadFrame, match="node phone sent data of channel 3, byte"):
             receiver.receive(SPARE, 5)
@@ -291,7 +296,8 @@ def test_a_worker_that_is_gone_without_a_word_is_named_to_all(tmp_path: Path) ->
     keys.init()
     for node in NODES:
         keys.issue(node)
-    hub = ServiceProcess(HubSetup("server", keys.folder, TOKEN, NODES, CHANNELS, "127.0.0.1"), None)
+    setup = HubSetup("server", keys.folder, TOKEN, NODES, CHANNELS, "127.0.0.1", tmp_path / "hub")
+    hub = ServiceProcess(setup, None)
     place = TlsPlace(hub.said, keys.folder, TOKEN, CHANNELS)
     process = forking().Process(target=_attend, args=(place,), daemon=True)
     process.start()
@@ -310,10 +316,43 @@ def test_a_worker_that_is_gone_without_a_word_is_named_to_all(tmp_path: Path) ->
 
 def test_a_hub_that_is_gone_is_named(meeting: Meeting) -> None:
     with ThreadPoolExecutor() as pool:
-        waiting = pool.submit(meeting.workers["cloud"].receive, THERE, 5)
+        waiting = [pool.submit(meeting.workers[c.receiver].receive, c, 5) for c in (THERE, UP)]
         meeting.hub._process.kill()
-        with pytest.raises(Lost, match="lost the connection to the hub on node server"):
-            waiting.result(PATIENCE_S)
+        for each in waiting:
+            with pytest.raises(Lost, match="lost the connection to the hub on node server"):
+                each.result(PATIENCE_S)
+
+
+def framed(frame: bytes) -> bytes:
+    return LENGTH.pack(len(frame)) + frame
+
+
+def local(meeting: Meeting, words: bytes) -> bytes:
+    """What the hub answers on its local socket."""
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(str(meeting.hub.said.local))
+        line.sendall(words)
+        line.settimeout(PATIENCE_S)
+        return line.makefile("rb").read()
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (b"A" + framed(hello(TOKEN, "phone")), b"node phone does not count: it is that of server"),
+        (b"A" + framed(hello(bytes(TOKEN_BYTES), "server")), b"node server belongs to another run"),
+        (b"A" + framed(hello(TOKEN, "server")), b"node server is here already"),
+        (b"C" + framed(hello(TOKEN, "server", THERE.number)), b"node server has no end of channel 0"),
+        (b"C" + framed(b"nonsense"), b"a frame of 8 bytes is shorter than its header of 25"),
+        (b"?" + framed(os.urandom(100)), b"a frame begins with"),
+        (b"A" + LENGTH.pack(MOST_BYTES + 1), b"a stream without a word"),
+    ],
+    ids=["another node", "another run", "twice", "another's channel", "nonsense", "noise", "too long"],
+)
+def test_the_local_socket_is_for_the_worker_of_this_node(meeting: Meeting, words: bytes, why: bytes) -> None:
+    assert meeting.hub.said.local is not None
+    assert why in local(meeting, words)
+    meeting.assert_well()
 
 
 def test_a_false_hub_is_not_believed_even_with_a_certificate_of_the_authority(meeting: Meeting) -> None:

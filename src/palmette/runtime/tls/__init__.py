@@ -9,6 +9,8 @@ through it. All are known by their certificates.
 
 frames      what travels on a stream: a header and raw bytes
 hub         joins the streams of two workers, and lets nobody else in
+local       the hub's own machine
+streams     a worker's streams
 transport   a worker's end
 meeting     where the workers of a phase meet
 """

@@ -22,6 +22,7 @@ import grpc.aio
 from palmette.runtime.keys.folder import Credentials, Keys
 from palmette.runtime.program import Channel
 from palmette.runtime.tls.frames import MOST_BYTES, NO_CHANNEL, BadFrame, Kind, decoded, introduced, welcome
+from palmette.runtime.tls.local import LONGEST_PATH, Aborted, LocalContext, frames
 
 SERVICE = "palmette.Hub"
 _HANDSHAKE_PATIENCE_MS = 10_000
@@ -42,16 +43,23 @@ _Context = Any  # grpc ships no types
 
 @dataclass(frozen=True)
 class HubAddress:
-    """Where the hub is, and its very certificate: no other is believed, not even one of the same authority."""
+    """Where the hub is, and its very certificate: no other is believed, not even one of the same authority.
+
+    ``local`` is a socket for the worker on the hub's own machine.
+    """
 
     node: str
     address: str
     certificate: bytes = field(repr=False)
+    local: Path | None = None
 
 
 @dataclass(frozen=True)
 class HubSetup:
-    """All that a hub is told when it starts; ``address`` is where it listens, ``keys`` where it finds its node's."""
+    """All that a hub is told when it starts; ``address`` is where it listens, ``keys`` where it finds its node's.
+
+    ``local``, if there is one, is where it listens for the worker on its own machine.
+    """
 
     node: str
     keys: Path
@@ -59,6 +67,7 @@ class HubSetup:
     nodes: Sequence[str]
     channels: Sequence[Channel]
     address: str
+    local: Path | None = None
 
     @property
     def name(self) -> str:
@@ -71,8 +80,12 @@ class HubSetup:
 
     async def _serve(self, ready: Callable[[HubAddress], None]) -> None:
         own = Keys(self.keys).credentials(self.node)
-        server, port = await Hub(own, self.token, self.nodes, self.channels).serve(self.address)
-        ready(HubAddress(self.node, f"{self.address}:{port}", own.certificate))
+        hub = Hub(own, self.token, self.nodes, self.channels)
+        server, port = await hub.serve(self.address)
+        local = self.local if self.local is not None and len(str(self.local)) <= LONGEST_PATH else None
+        if local is not None:
+            await hub.serve_locally(local)
+        ready(HubAddress(self.node, f"{self.address}:{port}", own.certificate, local))
         await server.wait_for_termination()
 
 
@@ -108,6 +121,20 @@ class Hub:
         port = server.add_secure_port(f"{address}:0", doors)
         await server.start()
         return server, port
+
+    async def serve_locally(self, path: Path) -> None:
+        """Listen on a socket of this machine as well."""
+        self._here = await asyncio.start_unix_server(self._locally, path)
+
+    async def _locally(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        context = LocalContext(writer, self._own.certificate)
+        try:
+            method = await reader.readexactly(1)
+            await (self._attend if method == b"A" else self._carry)(frames(reader), context)
+        except (Aborted, ConnectionError, asyncio.IncompleteReadError):
+            pass  # told, or nobody is left to be told
+        finally:
+            writer.close()
 
     async def _attend(self, stream: _Stream, context: _Context) -> None:
         node, _ = await self._introduced(stream, context, NO_CHANNEL)
@@ -146,7 +173,10 @@ class Hub:
         allowed = Kind.DATA if node == channel.sender else Kind.GRANT
         async for data in stream:
             await _refuse_misplaced(data, context, number, allowed)
-            await other.write(data)
+            try:
+                await other.write(data)
+            except Exception:  # noqa: BLE001  (of many kinds: the other end is gone, which its attendance tells)
+                return
 
     async def _introduced(self, stream: _Stream, context: _Context, channel: int | None) -> tuple[str, int]:
         """Who opens a stream, and for which channel; anybody who is not of this run is refused."""

@@ -43,7 +43,8 @@ class TlsMeeting:
         node = node or hub_of(site.parts, site.nodes, self._cluster)
         keys = Keys(self._given) if self._given is not None else self._ephemeral(site.nodes)
         folder, token, channels = keys.folder.absolute(), secrets.token_bytes(TOKEN_BYTES), tuple(site.channels)
-        setup = HubSetup(node, folder, token, tuple(site.nodes), channels, site.addresses[node])
+        local = None if site.folder is None else site.folder / "hub"
+        setup = HubSetup(node, folder, token, tuple(site.nodes), channels, site.addresses[node], local)
         self._hub = site.serve(node, setup)
         self._place = TlsPlace(self._hub.said, folder, token, channels)
 

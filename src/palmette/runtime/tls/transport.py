@@ -7,23 +7,23 @@ that arrives makes anybody allocate memory, and a fast sender waits for a slow r
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import grpc
 import torch
 from torch import Tensor
 
-from palmette.errors import RunError, one_line
+from palmette.errors import RunError
 from palmette.runtime.keys.certificates import dns_name
 from palmette.runtime.keys.folder import Keys
 from palmette.runtime.program import Channel
-from palmette.runtime.tls.frames import MOST_BYTES, BadFrame, Frame, Kind, decoded, farewell, grant, hello, parts
-from palmette.runtime.tls.hub import SERVICE, HubAddress
-from palmette.runtime.transport import Closed, Lost
+from palmette.runtime.tls.frames import MOST_BYTES, BadFrame, Frame, Kind, grant, hello, parts
+from palmette.runtime.tls.hub import HubAddress
+from palmette.runtime.tls.streams import LocalStream, NetworkStream, State, Stream
+from palmette.runtime.transport import Closed
 
 _OPTIONS = [
     ("grpc.max_receive_message_length", MOST_BYTES),
@@ -35,10 +35,7 @@ _OPTIONS = [
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.http2.max_pings_without_data", 0),
 ]
-# Frames that wait to be written while one is on its way.
-_AHEAD = 1
 _FAREWELL_S = 1.0
-_PERMISSION = (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.INVALID_ARGUMENT)
 
 
 @dataclass(frozen=True)
@@ -60,25 +57,29 @@ class TlsPlace:
         wrong = own.objection(self.hub.certificate, self.hub.node)
         if wrong is not None:
             raise RunError(f"the certificate of the hub on node {self.hub.node} does not count: {wrong}")
+        if node == self.hub.node and self.hub.local is not None:
+            return TlsTransport(partial(LocalStream, self.hub.local), lambda: None, self, node)
         doors = grpc.ssl_channel_credentials(self.hub.certificate, own.key, own.certificate)
         name = ("grpc.ssl_target_name_override", dns_name(self.hub.node))
         dialled = grpc.secure_channel(self.hub.address, doors, options=[*_OPTIONS, name])
         try:
-            return TlsTransport(dialled, self, node)
+            return TlsTransport(partial(NetworkStream, dialled), dialled.close, self, node)
         except BaseException:
             dialled.close()
             raise
 
 
 class TlsTransport:
-    """Messages over the hub's streams."""
+    """Messages over the hub's streams, which ``opened`` gives and ``hang_up`` ends."""
 
-    def __init__(self, dialled: Any, place: TlsPlace, node: str) -> None:
-        self._dialled, self._hub = dialled, place.hub.node
-        self._state = _State(place.hub.node)
-        self._attendance = _Stream(dialled, "Attend", hello(place.token, node), self._state)
+    def __init__(
+        self, opened: Callable[[str, bytes, State], Stream], hang_up: Callable[[], None], place: TlsPlace, node: str
+    ) -> None:
+        self._hang_up, self._hub = hang_up, place.hub.node
+        self._state = State(place.hub.node)
+        self._attendance = opened("Attend", hello(place.token, node), self._state)
         self._streams = {
-            channel.number: _Stream(dialled, "Carry", hello(place.token, node, channel.number), self._state)
+            channel.number: opened("Carry", hello(place.token, node, channel.number), self._state)
             for channel in place.channels
             if node in (channel.sender, channel.receiver)
         }
@@ -115,7 +116,9 @@ class TlsTransport:
         self._state.closed = True
         self._attendance.leave()
         self._watching.join(_FAREWELL_S)
-        self._dialled.close()
+        for stream in (*self._streams.values(), self._attendance):
+            stream.close()
+        self._hang_up()
 
     def _watch(self) -> None:
         """Wait for the end of the attendance; when it was not ours, end all that wait."""
@@ -135,113 +138,3 @@ def _refuse_unexpected(part: Frame, channel: Channel, size_bytes: int, filled: i
         found = f"{part.kind.name.lower()} of channel {part.channel}, byte {part.offset} of {part.size}"
         expected = f"data of channel {channel.number}, byte {filled} of {size_bytes}"
         raise BadFrame(f"node {channel.sender} sent {found}; expected {expected}")
-
-
-class _State:
-    """What all streams of a worker know: whether the end was asked for, and else who is to blame."""
-
-    def __init__(self, hub: str) -> None:
-        self.hub = hub
-        self.closed = False
-        self.broken: RunError | None = None
-
-    def error(self, ended: Any) -> Exception:
-        """What the end of a stream means."""
-        if self.closed:
-            return Closed()
-        if self.broken is not None:
-            return self.broken
-        if ended is None:
-            return Lost(f"lost the connection to the hub on node {self.hub}", self.hub)
-        details = one_line(" ".join(str(ended.details()).split()))
-        match ended.code():
-            case grpc.StatusCode.ABORTED:
-                return Lost(f"lost the connection to node {details}", details)
-            case code if code in _PERMISSION:
-                return RunError(f"the hub on node {self.hub} refuses: {details}")
-        return Lost(f"lost the connection to the hub on node {self.hub}: {details}", self.hub)
-
-
-class _Stream:
-    """A stream of frames to and from the hub."""
-
-    def __init__(self, dialled: Any, method: str, first: bytes, state: _State) -> None:
-        self._outbox, self._state = _Outbox(first), state
-        self._call = dialled.stream_stream(f"/{SERVICE}/{method}")(self._outbox)
-        if not self._call.add_callback(self._outbox.end):
-            self._outbox.end()
-
-    def put(self, frame: bytes) -> None:
-        """Write a frame; returns when few are ahead of the network."""
-        if not self._outbox.put(frame):
-            self.next()  # the stream has ended, and says why
-
-    def flush(self) -> None:
-        """Return when all frames have been written."""
-        if not self._outbox.flush():
-            self.next()
-
-    def next(self) -> Frame:
-        """Wait for a frame.
-
-        Raises:
-            Lost: the hub or another node is gone.
-            Closed: the transport was closed.
-            RunError: the hub does not let this node in, or sends what is no frame.
-        """
-        try:
-            return decoded(next(self._call))
-        except StopIteration:
-            raise self._state.error(None) from None
-        except grpc.RpcError as ended:
-            raise self._state.error(ended) from None
-
-    def leave(self) -> None:
-        """Say that this worker leaves in good order, if anybody still listens."""
-        self._outbox.put(farewell())
-
-    def cancel(self) -> None:
-        """End at once."""
-        self._call.cancel()
-
-
-class _Outbox:
-    """Frames on their way to gRPC, whose thread takes one when the one before has been written."""
-
-    def __init__(self, first: bytes) -> None:
-        self._frames = deque([first])
-        self._idle = self._ended = False
-        self._changed = threading.Condition()
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self
-
-    def __next__(self) -> bytes:
-        with self._changed:
-            self._idle = not self._frames
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: self._frames or self._ended)
-            if not self._frames:
-                raise StopIteration
-            self._idle = False
-            return self._frames.popleft()
-
-    def put(self, frame: bytes) -> bool:
-        """Add a frame; returns when there is room for another, False if nobody takes any more."""
-        with self._changed:
-            self._frames.append(frame)
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: len(self._frames) <= _AHEAD or self._ended)
-            return not self._ended
-
-    def flush(self) -> bool:
-        """Return when the last frame has been written, False if nobody takes any more."""
-        with self._changed:
-            self._changed.wait_for(lambda: (self._idle and not self._frames) or self._ended)
-            return not self._ended
-
-    def end(self) -> None:
-        """Take no more."""
-        with self._changed:
-            self._ended = True
-            self._changed.notify_all()

@@ -1,0 +1,230 @@
+"""A worker's streams of frames to and from the hub: over the network, or on the hub's own machine over a local socket.
+
+The local socket lies in a folder that only its owner can enter; frames travel on it as they are, each after its length.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import grpc
+
+from palmette.errors import RunError, one_line
+from palmette.runtime.tls.frames import MOST_BYTES, BadFrame, Frame, decoded, farewell
+from palmette.runtime.tls.hub import SERVICE
+from palmette.runtime.tls.local import ENDED, LENGTH, Ending
+from palmette.runtime.transport import Closed, Lost
+
+# Frames that wait to be written while one is on its way.
+_AHEAD = 1
+_PERMISSION = (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.INVALID_ARGUMENT)
+
+
+class Stream(Protocol):
+    """A stream of frames."""
+
+    def put(self, frame: bytes) -> None:
+        """Write a frame; returns when few are ahead of the network."""
+        ...
+
+    def flush(self) -> None:
+        """Return when all frames have been written."""
+        ...
+
+    def next(self) -> Frame:
+        """Wait for a frame.
+
+        Raises:
+            Lost: the hub or another node is gone.
+            Closed: the transport was closed.
+            RunError: the hub does not let this node in, or sends what is no frame.
+        """
+        ...
+
+    def leave(self) -> None:
+        """Say that this worker leaves in good order, if anybody still listens."""
+        ...
+
+    def cancel(self) -> None:
+        """End at once, and wake whoever waits."""
+        ...
+
+    def close(self) -> None:
+        """End, and let go of all that it holds."""
+        ...
+
+
+class State:
+    """What all streams of a worker know: whether the end was asked for, and else who is to blame."""
+
+    def __init__(self, hub: str) -> None:
+        self.hub = hub
+        self.closed = False
+        self.broken: RunError | None = None
+
+    def error(self, ended: Any) -> Exception:
+        """What the end of a stream means."""
+        if self.closed:
+            return Closed()
+        if self.broken is not None:
+            return self.broken
+        if ended is None:
+            return Lost(f"lost the connection to the hub on node {self.hub}", self.hub)
+        details = one_line(" ".join(str(ended.details()).split()))
+        match ended.code():
+            case grpc.StatusCode.ABORTED:
+                return Lost(f"lost the connection to node {details}", details)
+            case code if code in _PERMISSION:
+                return RunError(f"the hub on node {self.hub} refuses: {details}")
+        return Lost(f"lost the connection to the hub on node {self.hub}: {details}", self.hub)
+
+
+class NetworkStream:
+    """A stream over gRPC."""
+
+    def __init__(self, dialled: Any, method: str, first: bytes, state: State) -> None:
+        self._outbox, self._state = _Outbox(first), state
+        self._call = dialled.stream_stream(f"/{SERVICE}/{method}")(self._outbox)
+        if not self._call.add_callback(self._outbox.end):
+            self._outbox.end()
+
+    def put(self, frame: bytes) -> None:
+        """Write a frame; returns when few are ahead of the network."""
+        if not self._outbox.put(frame):
+            self.next()  # the stream has ended, and says why
+
+    def flush(self) -> None:
+        """Return when all frames have been written."""
+        if not self._outbox.flush():
+            self.next()
+
+    def next(self) -> Frame:
+        """Wait for a frame.
+
+        Raises:
+            Lost: the hub or another node is gone.
+            Closed: the transport was closed.
+            RunError: the hub does not let this node in, or sends what is no frame.
+        """
+        try:
+            return decoded(next(self._call))
+        except StopIteration:
+            raise self._state.error(None) from None
+        except grpc.RpcError as ended:
+            raise self._state.error(ended) from None
+
+    def leave(self) -> None:
+        """Say that this worker leaves in good order, if anybody still listens."""
+        self._outbox.put(farewell())
+
+    def cancel(self) -> None:
+        """End at once, and wake whoever waits."""
+        self._call.cancel()
+
+    def close(self) -> None:
+        """The connection, which is common to all streams, holds the rest."""
+        self.cancel()
+
+
+class _Outbox:
+    """Frames on their way to gRPC, whose thread takes one when the one before has been written."""
+
+    def __init__(self, first: bytes) -> None:
+        self._frames = deque([first])
+        self._idle = self._ended = False
+        self._changed = threading.Condition()
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        with self._changed:
+            self._idle = not self._frames
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._frames or self._ended)
+            if not self._frames:
+                raise StopIteration
+            self._idle = False
+            return self._frames.popleft()
+
+    def put(self, frame: bytes) -> bool:
+        """Add a frame; returns when there is room for another, False if nobody takes any more."""
+        with self._changed:
+            self._frames.append(frame)
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: len(self._frames) <= _AHEAD or self._ended)
+            return not self._ended
+
+    def flush(self) -> bool:
+        """Return when the last frame has been written, False if nobody takes any more."""
+        with self._changed:
+            self._changed.wait_for(lambda: (self._idle and not self._frames) or self._ended)
+            return not self._ended
+
+    def end(self) -> None:
+        """Take no more."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+
+class LocalStream:
+    """A stream over a socket of this machine."""
+
+    def __init__(self, path: Path, method: str, first: bytes, state: State) -> None:
+        self._state = state
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.connect(str(path))
+        self._reading = self._socket.makefile("rb")
+        self._socket.sendall(method[:1].encode() + LENGTH.pack(len(first)) + first)
+
+    def put(self, frame: bytes) -> None:
+        """Write a frame."""
+        try:
+            self._socket.sendall(LENGTH.pack(len(frame)) + frame)
+        except OSError:
+            self.next()  # the stream has ended, and says why
+
+    def flush(self) -> None:
+        """What was written has left."""
+
+    def next(self) -> Frame:
+        """Wait for a frame."""
+        long = self._read(LENGTH.size)
+        (many,) = LENGTH.unpack(long)
+        if many & ENDED:
+            raise self._state.error(Ending.read(self._read(min(many ^ ENDED, MOST_BYTES))))
+        if many > MOST_BYTES:
+            raise BadFrame(f"the hub on node {self._state.hub} sends a frame of {many} bytes")
+        return decoded(self._read(many))
+
+    def _read(self, many: int) -> bytes:
+        try:
+            data = self._reading.read(many)
+        except (OSError, ValueError):
+            data = b""
+        if len(data) < many:
+            raise self._state.error(None)
+        return data
+
+    def leave(self) -> None:
+        """Say that this worker leaves in good order, if anybody still listens."""
+        with contextlib.suppress(OSError):
+            self._socket.sendall(LENGTH.pack(len(farewell())) + farewell())
+
+    def cancel(self) -> None:
+        """End at once, and wake whoever waits."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """End, and close the socket."""
+        self.cancel()
+        self._reading.close()
+        self._socket.close()
