@@ -274,6 +274,16 @@ class TestWithACluster:
         made = self.planned(lan.model_copy(update={"links": ()}))
         assert made.decision["devices"] == ["desktop"]
 
+    def test_a_device_alone_is_found_behind_many_clusters_that_cannot_talk(self) -> None:
+        names = [f"d{k}" for k in range(8)]
+        devices = {name: {"step_s": 0.1 + 0.01 * k, "build_s": 0.0, "power_w": 5.0} for k, name in enumerate(names)}
+        table = Measurements.model_validate({"model": "tiny", "steps": 1000, "devices": devices})
+        apart = Cluster(nodes={name: node("edge", samples=100) for name in names})
+        known = profile(2, **dict.fromkeys(names, 1.0))
+        made = pt.plan("cluster", measurements=table, profile=known, cluster=apart)
+        assert made.decision["devices"] == ["d0"]
+        assert len(made.decision["ranking"]) <= 20
+
     def test_no_device_with_enough_memory(self) -> None:
         small = {name: node("edge", samples=100, memory_bytes=10.0) for name in ("desktop", "jtx2", "jtx1")}
         with pytest.raises(pt.Infeasible, match="does not fit the memory of desktop"):

@@ -26,6 +26,7 @@ from palmette.spec.tree import Feed, Instance
 if TYPE_CHECKING:
     from palmette.plan.cluster_search.search import Choice
 
+TRIED = 2000  # clusters that are looked at for one that may train, where the best may not
 Faults = Callable[[list[str], str], list[Fault]]
 Row = tuple["Choice", dict[str, Any]]
 
@@ -71,24 +72,24 @@ class ClusterChoice:
         if wrong:
             raise InputError(wrong)
 
-    def _decided(self, table: Measurements, goal: Goal, faults: Faults = lambda *_: []) -> dict[str, Any]:
-        """The variables of the decision: the best clusters, without any at the head of the list that ``faults`` finds
-        something wrong with.
+    def _decided(self, table: Measurements, goal: Goal, faults: Faults | None = None) -> dict[str, Any]:
+        """The variables of the decision: the best clusters, from the first on that ``faults`` has nothing against.
 
         Raises:
             Infeasible: no cluster meets the deadline, or may train.
         """
         from palmette.plan.cluster_search.fleet import fleet
         from palmette.plan.cluster_search.front import front
-        from palmette.plan.cluster_search.search import search
+        from palmette.plan.cluster_search.search import RANKED, search
         from palmette.plan.cluster_search.subsets import MOST_DEVICES
 
         devices = fleet(table)
-        found = search(devices, goal)
+        found = search(devices, goal, RANKED if faults is None else TRIED)
         if isinstance(found, float):
             limit = f"{goal.deadline_s:g} s"
             raise Infeasible(f"--deadline: {limit}: cannot be met; the least that can be had is {found:.6g} s")
-        rows = possible([(choice, shown(choice, table)) for choice in found.ranking], faults)
+        rows = [(choice, shown(choice, table)) for choice in found.ranking]
+        rows = rows if faults is None else possible(rows, faults)[:RANKED]
         variables = rows[0][1] | {"goal": str(goal), "lead": lead([choice for choice, _ in rows])}
         variables |= going_on(table, variables["parameter_server"])
         variables |= {"ranking": [row for _, row in rows], "exact": found.gap is None}

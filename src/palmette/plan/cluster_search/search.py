@@ -34,15 +34,15 @@ class Found(NamedTuple):
     gap: float | None
 
 
-def search(fleet: Fleet, goal: Goal) -> Found | float:
-    """The best clusters for a goal; if none meets the deadline, the least seconds that can be had."""
+def search(fleet: Fleet, goal: Goal, ranked: int = RANKED) -> Found | float:
+    """The ``ranked`` best clusters for a goal; if none meets the deadline, the least seconds that can be had."""
     deadline_s = np.inf if goal.deadline_s is None else goal.deadline_s
     if len(fleet) <= subsets.MOST_DEVICES:
-        return _among_all(fleet, goal, deadline_s)
-    return _among_many(fleet, goal, deadline_s)
+        return _among_all(fleet, goal, deadline_s, ranked)
+    return _among_many(fleet, goal, deadline_s, ranked)
 
 
-def _among_all(fleet: Fleet, goal: Goal, deadline_s: float) -> Found | float:
+def _among_all(fleet: Fleet, goal: Goal, deadline_s: float, ranked: int) -> Found | float:
     members = subsets.clusters(len(fleet))
     figures = subsets.figures(fleet, members)
     in_time = figures.time_s <= deadline_s
@@ -51,10 +51,10 @@ def _among_all(fleet: Fleet, goal: Goal, deadline_s: float) -> Found | float:
     members, figures = members[in_time], Figures(figures.time_s[in_time], figures.power_w[in_time])
     worth = _worth(goal, {name: float(quantity(name, figures).min()) for name in goal.weights}, deadline_s)
     values = worth.of(figures)
-    return Found([choice(members[k], figures.at(k), values[k]) for k in best_first(values)[:RANKED]], None)
+    return Found([choice(members[k], figures.at(k), values[k]) for k in best_first(values)[:ranked]], None)
 
 
-def _among_many(fleet: Fleet, goal: Goal, deadline_s: float) -> Found | float:
+def _among_many(fleet: Fleet, goal: Goal, deadline_s: float, ranked: int) -> Found | float:
     least_s = float(fleet.figures(least(fleet, "time")).time_s)
     if least_s > deadline_s:
         return least_s
@@ -62,7 +62,7 @@ def _among_many(fleet: Fleet, goal: Goal, deadline_s: float) -> Found | float:
     worth = _worth(goal, units, deadline_s)
     best, gap = _best(fleet, worth)
     ranking = choices(fleet, worth, [best, *_near(fleet, worth, best)])
-    return Found([ranking[k] for k in best_first(np.array([each.worth for each in ranking]))[:RANKED]], gap)
+    return Found([ranking[k] for k in best_first(np.array([each.worth for each in ranking]))[:ranked]], gap)
 
 
 def _best(fleet: Fleet, worth: Worth) -> tuple[Mask, float | None]:
