@@ -1,8 +1,8 @@
-"""Problems as trainings make them: larger models learn faster and cost more, the loss falls by a power law."""
+"""Problems as trainings make them: larger models learn more an epoch and cost more, and every epoch teaches less."""
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import accumulate
 from random import Random
 from typing import Any
 
@@ -12,7 +12,7 @@ from palmette.spec.problem import Problem
 MODELS = ("L", "M", "S")
 NODES = ("gold", "silver", "bronze")
 START_LOSS = 2.3
-EPOCHS = 400
+EPOCHS = 300
 
 
 def training(
@@ -36,8 +36,9 @@ def training(
     pairs = [
         (m, n) for m in range(3) for n in range(3) if (m == n if chain else (m, n) == (0, 0) or draw.random() < 0.7)
     ]
-    curve = _curve(draw)
-    run = [_run(draw, pair, curve, noise) for pair in pairs]
+    first, knee = draw.uniform(0.15, 0.35), draw.uniform(4.0, 12.0)
+    falls = [-first / (1 + k / knee) for k in range(EPOCHS)]
+    run = [_run(draw, pair, falls, noise) for pair in pairs]
     change = [
         _change(draw, here, there, noise)
         for here in pairs
@@ -45,14 +46,15 @@ def training(
         if here != there and (back or there[0] >= here[0])
     ]
     wanted = draw.uniform(0.15, 0.6) if target is None else target
-    alone = next((k for k, loss in enumerate(curve) if loss <= wanted), EPOCHS) * run[0]["time_s"]
+    losses = accumulate(falls, initial=START_LOSS)
+    alone_s = next((k for k, loss in enumerate(losses) if loss <= wanted), EPOCHS) * run[0]["time_s"]
     plain = {
         "format": "palmette.pact/1",
         "models": MODELS,
         "node_sets": NODES,
         "start": {"model": "L", "nodes": "gold", "loss": START_LOSS},
         "target_loss": wanted,
-        "deadline_s": alone * draw.uniform(1.2, 4.0) if deadline_s is None else deadline_s,
+        "deadline_s": alone_s * draw.uniform(1.2, 4.0) if deadline_s is None else deadline_s,
         "loss_step": loss_step,
         "time_step_s": time_step_s,
         "run": run,
@@ -61,16 +63,10 @@ def training(
     return validated(Problem, plain)
 
 
-def _curve(draw: Random) -> list[float]:
-    """The loss of the largest model on the best nodes after 0, 1, 2, … epochs: a power law."""
-    exponent, knee = draw.uniform(0.8, 1.6), draw.uniform(3.0, 8.0)
-    return [START_LOSS * (1 + k / knee) ** -exponent for k in range(EPOCHS + 1)]
-
-
-def _run(draw: Random, pair: tuple[int, int], curve: list[float], noise: float) -> dict[str, Any]:
+def _run(draw: Random, pair: tuple[int, int], falls: list[float], noise: float) -> dict[str, Any]:
     model, nodes = pair
-    slower = (1.0, draw.uniform(0.8, 0.95), draw.uniform(0.6, 0.85))[model] * (1.0, 0.97, 0.94)[nodes]
-    true = [slower * (after - before) for before, after in pairwise(curve)]
+    slower = (1.0, draw.uniform(0.7, 0.9), draw.uniform(0.4, 0.65))[model] * (1.0, 0.97, 0.94)[nodes]
+    true = [slower * fall for fall in falls]
     return {
         "model": MODELS[model],
         "nodes": NODES[nodes],
@@ -81,7 +77,7 @@ def _run(draw: Random, pair: tuple[int, int], curve: list[float], noise: float) 
 
 
 def _change(draw: Random, here: tuple[int, int], there: tuple[int, int], noise: float) -> dict[str, Any]:
-    true = draw.uniform(0.02, 0.15) * abs(there[0] - here[0]) + draw.uniform(0.0, 0.03)
+    true = draw.uniform(0.02, 0.08) * abs(there[0] - here[0]) + draw.uniform(0.0, 0.03)
     lists = _estimates(draw, [true], noise)
     return {
         "from": [MODELS[here[0]], NODES[here[1]]],

@@ -8,8 +8,13 @@ from typing import Any
 import pytest
 
 import palmette as pt
+from palmette.plan.pact_search.choose import Chooser
+from palmette.plan.pact_search.grid import grid_of
+from palmette.plan.pact_search.moves import moves_of
+from palmette.plan.pact_search.play import start_of
 from palmette.spec.goal import Goal
 from tests.plan.pact_by_hand import Plain, changes_in, least_energy_j, least_loss, meeting
+from tests.plan.pact_graph import LiteralGraph
 from tests.plan.pact_problems import loaded, random_problem
 
 GOAL = {"weights": {"energy": 1.0}}
@@ -175,3 +180,24 @@ def test_epochs_that_cost_nothing_end() -> None:
     problem["run"][0] |= {"time_s": 0.0, "energy_j": 0.0}
     for strategy in ("pact", "pact-optimum"):
         assert decision(strategy, problem)["energy_j"] == 0.0
+
+
+@pytest.mark.parametrize("factors", [False, True], ids=["by weight", "with risk and opportunity"])
+def test_the_first_move_has_the_lowest_score_on_the_literal_graph(factors: bool) -> None:
+    told = 0
+    for seed in range(120):
+        plain = random_problem(seed, back=True, exact=False, models=2, epochs=3) | {"deadline_s": 5.0}
+        plain |= {"loss_step": 0.05, "time_step_s": 0.25}
+        problem = loaded(plain)
+        moves = moves_of(problem)
+        chosen = Chooser(grid_of(problem, moves, moves.robust), factors=factors).move(start_of(problem))
+        scores = {
+            pair: max(weight, back) / opportunity if factors else weight
+            for pair, (weight, opportunity, back) in LiteralGraph(plain).scores().items()
+        }
+        if chosen is None:
+            assert not scores, seed
+            continue
+        assert scores[moves.pairs[moves.there[chosen]]] == pytest.approx(min(scores.values())), seed
+        told += len(scores) > 1
+    assert told >= 40

@@ -1,0 +1,58 @@
+"""The paper's way to plan, for comparison: the whole expanded graph, and a shortest path to every feasible vertex.
+
+Algorithm 1 makes every vertex (epoch, pair, loss, time) that the resolutions allow and every edge between them;
+Algorithm 2 asks for a shortest path from the start to every feasible one. SciPy's Dijkstra, in C, finds all of them
+in one call.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import dijkstra
+
+from palmette.plan.pact_search.grid import grid_of
+from palmette.plan.pact_search.moves import moves_of
+from palmette.spec.problem import Problem
+
+
+def vertices(problem: Problem) -> int:
+    """How many vertices Algorithm 1 makes."""
+    grid = grid_of(problem, moves_of(problem), moves_of(problem).robust)
+    return len(grid.moves.pairs) * grid.deadline * _losses(problem) * (grid.deadline + 1)
+
+
+def _losses(problem: Problem) -> int:
+    return math.ceil(problem.start.loss / problem.loss_step) + 1
+
+
+def planned_j(problem: Problem) -> float:
+    """Joules of the cheapest feasible path, after a shortest path to every feasible vertex."""
+    moves = moves_of(problem)
+    grid = grid_of(problem, moves, moves.robust)
+    pairs, losses, times = len(moves.pairs), _losses(problem), grid.deadline + 1
+    epochs = grid.deadline + 1
+    shape = (epochs, pairs, losses, times)
+    at = np.arange(pairs * losses * times).reshape(pairs, losses, times)
+    tails, heads, weights = [], [], []
+    for k in range(epochs - 1):
+        row = min(k, len(grid.steps) - 1)
+        for move in range(len(moves.here)):
+            here, there = at[moves.here[move]], at[moves.there[move]]
+            step, late = int(grid.steps[row, move]), int(grid.time_steps[move])
+            low, high = max(0, -step), min(losses, losses - step)
+            if low >= high or late >= times:
+                continue
+            tail = here[low:high, : times - late].ravel()
+            head = there[low + step : high + step, late:].ravel()
+            tails.append(tail + k * at.size)
+            heads.append(head + (k + 1) * at.size)
+            weights.append(np.full(tail.size, moves.energy_j[move]))
+    size = int(np.prod(shape))
+    graph = coo_matrix((np.concatenate(weights), (np.concatenate(tails), np.concatenate(heads))), shape=(size, size))
+    start = np.ravel_multi_index((0, 0, math.ceil(problem.start.loss / problem.loss_step - 1e-9), 0), shape)
+    found = dijkstra(graph.tocsr(), indices=start).reshape(shape)
+    target = math.floor(problem.target_loss / problem.loss_step + 1e-9)
+    return float(found[:, :, : target + 1].min())
