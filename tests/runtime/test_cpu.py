@@ -71,6 +71,34 @@ def test_calls_take_turns_as_on_the_clock(shares: list[float], limit: float) -> 
     assert late < LATE_S
 
 
+def test_places_that_were_taken_before_keep_their_order_whoever_comes_first() -> None:
+    cpu, turns = Cpu(), []
+    places = [cpu.queue() for _ in range(5)]
+
+    def call(k: int) -> None:
+        with cpu.share(1.0, places[k]):
+            turns.append(k)
+
+    threads = [threading.Thread(target=call, args=(k,)) for k in reversed(range(5))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert turns == list(range(5))
+
+
+def test_calls_that_are_ready_at_once_run_in_the_order_of_the_plan() -> None:
+    rig = Rig(random_layers(random.Random(1), 3), (5,))
+    names = "pqrstu"
+    feeds = [source("a", 2, name) for name in names]
+    tree = phase(*feeds, *(instance(name, 1, 3, "a") for name in names))
+    with rig.crew(tree, cluster(a=node(100))) as (crew, _):
+        for number in range(5):
+            crew.send("a", Go(0, number, number))
+            forward = [record for record in done(crew).records if record.op == "forward"]
+            assert [r.instance for r in sorted(forward, key=lambda r: r.start_s)] == list(range(len(names)))
+
+
 def test_never_more_than_the_limit_at_once() -> None:
     cpu, draw, lock = Cpu(), random.Random(1), threading.Lock()
     busy, most = 0.0, 0.0

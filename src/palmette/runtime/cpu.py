@@ -22,12 +22,18 @@ class Cpu:
         self._queue: deque[object] = deque()
         self._changed = threading.Condition()
 
-    @contextlib.contextmanager
-    def share(self, wanted: float) -> Iterator[None]:
-        """Have a share of the CPU, once it is this call's turn."""
+    def queue(self) -> object:
+        """A place at the end of the queue, for a call that is ready before its thread gets here; it has to come."""
         ticket = object()
         with self._changed:
             self._queue.append(ticket)
+        return ticket
+
+    @contextlib.contextmanager
+    def share(self, wanted: float, ticket: object | None = None) -> Iterator[None]:
+        """Have a share of the CPU, once it is this call's turn; by the place in the queue that it has, if any."""
+        ticket = ticket or self.queue()
+        with self._changed:
             self._changed.wait_for(lambda: self._queue[0] is ticket and wanted <= self._free)
             self._queue.popleft()
             self._free -= wanted

@@ -26,6 +26,7 @@ from palmette.runtime.program import Operation, Program
 from palmette.runtime.transport import Closed, Transport
 
 Values = Mapping[int, Any]
+CALLS = ("forward", "backward", "update")
 
 
 class Actions(Protocol):
@@ -102,6 +103,8 @@ class Executor:
         self._going = 0
         self._closing = False
         self._starts: list[SimpleQueue[bool]] = []
+        self._first = [lane[0] for lane in lanes if lane[0].op in CALLS and not lane[0].after]
+        self._queued: dict[int, object] = {}
         if self._alone is None:
             for lane in lanes:
                 self._spawn(lane)
@@ -130,6 +133,8 @@ class Executor:
             self._report()
             return
         self._going = len(self._starts)
+        # Calls that are ready at once have their turns in the program's order, as on the event clock.
+        self._queued = {operation.number: self._cpu.queue() for operation in self._first}
         for start in self._starts:
             start.put(True)
 
@@ -184,7 +189,7 @@ class Executor:
             self._call(operation)
 
     def _call(self, operation: Operation) -> None:
-        with self._cpu.share(self._share(operation)):
+        with self._cpu.share(self._share(operation), self._queued.pop(operation.number, None)):
             start = time.monotonic()
             value = self._actions.call(operation, self._values, self._iteration)
             last_until(start + self.pace.seconds.get(operation.number, 0.0))
@@ -232,7 +237,7 @@ def _lanes(program: Program) -> list[list[Operation]]:
     calls: dict[int, list[Operation]] = {}
     others = []
     for operation in program.operations:
-        if operation.op in ("forward", "backward", "update"):
+        if operation.op in CALLS:
             calls.setdefault(operation.instance, []).append(operation)
         else:
             others.append([operation])

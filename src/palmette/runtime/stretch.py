@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from palmette.cost.energy import load, node_energy_j
 from palmette.cost.evaluate import Evaluator
-from palmette.runtime.execute import Record
+from palmette.runtime.execute import CALLS, Record
 from palmette.runtime.program import Channel
 from palmette.spec.plan import Phase
 
-CALLS = ("forward", "backward", "update")
 Span = tuple[float, float]
 
 
