@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from palmette.plan.hybrid_search.paths import State
     from palmette.plan.hybrid_search.world import World
 
-EFFORT, EFFORT_A_NODE = 20_000, 6_000
+EFFORT, EFFORT_A_NODE = 30_000, 6_000
 """What a search may spend, in operations played on the event clock, and more for each node of the cluster."""
 
 

@@ -22,7 +22,7 @@ from palmette.plan.hybrid_search.world import World
 
 Move = Callable[[], State | None]
 _BETTER = 1 - 1e-9
-_LANES = 6
+_LANES = 16
 _KICKS = 2
 _STARTS, _START_SHARE = 4, 0.2
 _FRUITLESS = 50  # kicks that led to nothing new: all there is has been seen

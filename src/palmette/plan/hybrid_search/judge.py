@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from palmette.cost.memory import peak_bytes
 from palmette.errors import Fault, InputError
-from palmette.plan.hybrid_search.paths import State, phase_of
+from palmette.plan.hybrid_search.paths import State, Tree, tree_of
 from palmette.plan.hybrid_search.world import World
 from palmette.spec.goal import value
 from palmette.spec.plan import Phase
@@ -49,6 +49,7 @@ class Judge:
         self.spent = 0
         self.priced = 0
         self._known: dict[State, Cost | None] = {}
+        self._trees: dict[object, Tree] = {}
         self._needs_energy = needs_energy
         nodes = world.task.cluster.nodes
         self._memory = {name: node.memory_bytes for name, node in nodes.items() if node.memory_bytes is not None}
@@ -65,7 +66,11 @@ class Judge:
 
     def phase(self, state: State) -> Phase:
         """The phase of a state."""
-        return phase_of(state, self.world.shares, self.world.lossless)
+        shape = (state.plain, *[(way.source, way.runs, way.lane) for way in state.ways])
+        tree = self._trees.get(shape)
+        if tree is None:
+            tree = self._trees[shape] = tree_of(state, self.world.shares, self.world.lossless)
+        return tree.phase(state.ways)
 
     def price(self, phase: Phase) -> Cost | None:
         """Time and energy of a phase's iteration; None where memory or a limit forbids it.

@@ -74,10 +74,29 @@ def ways_of(phase: Phase) -> tuple[Way, ...]:
     return joined(ways)
 
 
-def phase_of(state: State, shares: Mapping[str, float], lossless: bool) -> Phase:
-    """The instance tree that ways make. Not validated: the search makes thousands, and ways always make a tree."""
-    sources, instances = _Growth(state, shares, lossless).parts()
-    return Phase.model_construct(sources=sources, instances=instances)
+class Tree(NamedTuple):
+    """The instance tree that ways make, whatever their samples: its instances, and who feeds them with which ways."""
+
+    instances: tuple[Instance, ...]
+    feeds: tuple[tuple[str, str, tuple[int, ...]], ...]
+
+    def phase(self, ways: Sequence[Way]) -> Phase:
+        """The phase with the samples of ways. Not validated: the search makes thousands, and ways make a tree.
+
+        All phases of a tree have the very same instances, which spares the evaluator to work out their order again.
+        """
+        sources = [
+            Feed.model_construct(
+                node=source, samples=sum([ways[k].samples for k in members]), epoch_samples=None, into=into
+            )
+            for source, into, members in self.feeds
+        ]
+        return Phase.model_construct(sources=tuple(sources), instances=self.instances)
+
+
+def tree_of(state: State, shares: Mapping[str, float], lossless: bool) -> Tree:
+    """The instance tree that the ways of a state make."""
+    return _Growth(state, shares, lossless).tree()
 
 
 class _Growth:
@@ -86,16 +105,16 @@ class _Growth:
     def __init__(self, state: State, shares: Mapping[str, float], lossless: bool) -> None:
         self._ways, self._plain, self._shares, self._lossless = state.ways, state.plain, shares, lossless
         self._instances: list[Instance] = []
-        self._feeds: list[Feed] = []
+        self._feeds: list[tuple[str, str, tuple[int, ...]]] = []
 
-    def parts(self) -> tuple[tuple[Feed, ...], tuple[Instance, ...]]:
-        """The sources and instances of the phase."""
+    def tree(self) -> Tree:
+        """The instances, and what feeds them."""
         roots: dict[tuple[int, str], list[tuple[int, int]]] = {}
         for k, way in enumerate(self._ways):
             roots.setdefault((way.lane, way.runs[-1][0]), []).append((k, len(way.runs) - 1))
         for members in roots.values():
             self._grow(members, self._ways[0].runs[-1][1], None, None)
-        return tuple(self._feeds), tuple(self._instances)
+        return Tree(tuple(self._instances), tuple(self._feeds))
 
     def _grow(self, members: list[tuple[int, int]], last: int, into: str | None, into_node: str | None) -> None:
         """Add the instance that ends with ``last``, and what feeds it; members are (way, its run at that layer)."""
@@ -126,11 +145,7 @@ class _Growth:
             self._grow(group, before, name, node)
 
     def _feed(self, members: list[tuple[int, int]], into: str) -> None:
-        samples: dict[str, int] = {}
+        fed: dict[str, list[int]] = {}
         for k, _ in members:
-            way = self._ways[k]
-            samples[way.source] = samples.get(way.source, 0) + way.samples
-        self._feeds += [
-            Feed.model_construct(node=source, samples=many, epoch_samples=None, into=into)
-            for source, many in samples.items()
-        ]
+            fed.setdefault(self._ways[k].source, []).append(k)
+        self._feeds += [(source, into, tuple(ways)) for source, ways in fed.items()]
