@@ -29,7 +29,11 @@ def _why_not() -> str | None:
     return None
 
 
-pytestmark = [pytest.mark.ray, pytest.mark.skipif(_why_not() is not None, reason=str(_why_not()))]
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.timeout(240),
+    pytest.mark.skipif(_why_not() is not None, reason=str(_why_not())),
+]
 
 TREE = phase(
     source("phone", 5, "S"),
@@ -105,6 +109,23 @@ def test_a_node_is_measured_where_it_is(cluster: RayCluster, runs: Runs) -> None
     nodes = json.loads(done.stdout)["nodes"]
     assert {name: times["source"] for name, times in nodes.items()} == dict.fromkeys(("phone", "cloud"), "measured")
     assert nodes["phone"]["forward_s"] != nodes["cloud"]["forward_s"]  # each measured its own
+
+
+def test_devices_pretrain_where_they_are(cluster: RayCluster, runs: Runs) -> None:
+    power = "power: {idle: 1 W, busy: 2 W}"
+    nodes = f"nodes:\n  phone: {{tier: device, {power}}}\n  cloud: {{tier: cloud, {power}}}\n"
+    runs.cluster.write_text(nodes + "links:\n  - {between: [phone, cloud], bandwidth: 100 Mbit/s}\n")
+    lengths = ["--warmup", "1", "--timed", "3", "--counted", "0", "--steps", "50", "--batch", "8"]
+    output = str(runs.folder / "m.json")
+    done = cluster.palmette(
+        "pretrain", TINY, "--cluster", str(runs.cluster), "--engine", "ray", *lengths, "--json", "-o", output
+    )
+    assert done.returncode == 0, done.stderr
+    devices = json.loads(done.stdout)["devices"]
+    assert {name: device["origin"]["steps"] for name, device in devices.items()} == dict.fromkeys(
+        ("phone", "cloud"), "measured on its host"
+    )
+    assert devices["phone"]["bandwidth_bps"]["cloud"] > 0
 
 
 def test_a_worker_that_is_killed_is_named(cluster: RayCluster, runs: Runs) -> None:

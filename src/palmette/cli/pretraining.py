@@ -38,7 +38,10 @@ def pretrain(
     power: Annotated[
         Path | None, typer.Option("--power", help="For nodes with host: local: a model by palmette power fit.")
     ] = None,
-    testbed: Annotated[str, typer.Option("--testbed", help="paced, namespaces or none.")] = "paced",
+    engine: opt.EngineName = "local",
+    testbed: Annotated[
+        str, typer.Option("--testbed", help="paced (default), namespaces or none, the only one on ray.")
+    ] = "",
     dilation: Annotated[float | None, typer.Option("--dilation", min=1, help="Stretch emulated time.")] = None,
     optimizer: opt.OptimizerName = "sgd",
     lr: Annotated[float | None, typer.Option("--lr", help="The learning rate; each optimizer has its default.")] = None,
@@ -71,7 +74,8 @@ def pretrain(
         steps=steps,
         lengths=Lengths(warmup=warmup, timed=timed, counted=counted, until_stable=until_stable),
         bandwidths_bps=tuple(map(_bandwidth, dict.fromkeys(bandwidth or ()))),
-        testbed=testbed,
+        engine=engine,
+        testbed=testbed or ("none" if engine == "ray" else "paced"),
         dilation=dilation,
         input_shape=parsed_shape(input_shape),
         meter=None if meter is None else metered(meter),

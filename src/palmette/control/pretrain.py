@@ -23,6 +23,7 @@ from palmette.measure.bandwidth import Measured, measured_bandwidth
 from palmette.measure.building import Built, built_here
 from palmette.measure.counters import counters
 from palmette.measure.factors import Alone, Factors, fitted, predicted
+from palmette.measure.hosts import built_on_hosts, on_hosts, times_on_hosts
 from palmette.measure.meters.meter import Meter
 from palmette.measure.profiling import profile_network
 from palmette.runtime.ground import Ground
@@ -56,6 +57,7 @@ class Pretraining:
     steps: int = 100_000
     lengths: Lengths = field(default_factory=Lengths)
     bandwidths_bps: tuple[float, ...] = ()
+    engine: str = "local"
     testbed: str = "paced"
     dilation: float | None = None
     input_shape: tuple[int, ...] | None = None
@@ -83,6 +85,7 @@ class Pretrainer:
 
     def __init__(self, cluster: Cluster, wish: Pretraining, folder: Path, told: Told, warned: Told) -> None:
         self.wish, self.folder, self.told, self.warned = wish, folder, told, warned
+        refuse_unknown("--engine", wish.engine)
         refuse_unknown("--testbed", wish.testbed)
         network = load_network(wish.model, wish.input_shape, seed=wish.options.seed)
         data = load_data(wish.data, network.input_shape)
@@ -90,7 +93,8 @@ class Pretrainer:
         self.cluster = with_data(cluster, len(data.train))
         refuse_unpowered(self.cluster, wish)
         told("layer times")
-        self.profile = profile_network(network, self.cluster)
+        elsewhere = times_on_hosts(wish.model, self.cluster, (), wish.input_shape) if self._on_ray else {}
+        self.profile = profile_network(network, self.cluster, elsewhere=elsewhere)
         self.parameter_bytes = sum(layer.parameter_bytes for layer in self.profile.layers)
 
     def run(self) -> Measurements:
@@ -102,13 +106,13 @@ class Pretrainer:
         folder_for(self.folder)
         write_text(self.folder / "profile.json", self.profile.to_json())
         self.told("building")
-        built = built_here(self.wish.model, self.wish.input_shape, self.wish.batch)
+        built = self._built()
         alone = self._all_alone()
         server = min(alone, key=lambda name: alone[name].watch.step_s)
         ways = self._ways(list(alone))
         taken = len(alone[server].watch.steps_s)
         table = {
-            name: self._device(name, each, built, ways, self._factors(name, server, each, ways))
+            name: self._device(name, each, built[name], ways, self._factors(name, server, each, ways))
             for name, each in alone.items()
         }
         return Measurements.model_validate(
@@ -118,10 +122,21 @@ class Pretrainer:
                 "steps": max(1, self.wish.steps - taken),
                 "pretrained_steps": taken,
                 "parameter_bytes": self.parameter_bytes,
+                "engine": self.wish.engine,
                 "testbed": self.wish.testbed,
                 "devices": table,
             }
         )
+
+    @property
+    def _on_ray(self) -> bool:
+        return self.wish.engine == "ray"
+
+    def _built(self) -> dict[str, Built]:
+        wish = self.wish
+        if self._on_ray:
+            return built_on_hosts(wish.model, self.cluster, wish.input_shape, wish.batch)
+        return dict.fromkeys(self.cluster.nodes, built_here(wish.model, wish.input_shape, wish.batch))
 
     def _all_alone(self) -> dict[str, _Alone]:
         alone, failed = {}, []
@@ -143,7 +158,7 @@ class Pretrainer:
             PalmetteError: it may not or cannot train.
         """
         watch, counted = Stopwatch(self.wish.lengths), list[dict[str, float]]()
-        here = self.cluster.nodes[name].host == "local"
+        here = self.cluster.nodes[name].host == "local" and not self._on_ray
         meter = self.wish.meter if here else None
         begun: list[Training] = []
 
@@ -189,12 +204,13 @@ class Pretrainer:
                     self.warned(f"{a} and {b} cannot talk: there is no path between them")
                     continue
                 self.told(f"bandwidth between {a} and {b}")
-                way = measured_bandwidth(a, b, self.cluster, self._ground)
+                way = measured_bandwidth(a, b, self.cluster, self._ground, on_hosts if self._on_ray else None)
                 found[a, b] = found[b, a] = way
         return found
 
     def _ground(self, plan: Plan, prices: Evaluator) -> Ground:
-        return engine_of(Request(testbed=self.wish.testbed, dilation=1.0), plan, prices)[0]
+        request = Request(engine=self.wish.engine, testbed=self.wish.testbed, dilation=1.0)
+        return engine_of(request, plan, prices)[0]
 
     def _factors(self, name: str, server: str, alone: _Alone, ways: Mapping[tuple[str, str], Measured]) -> Factors:
         if name == server or (name, server) not in ways:
@@ -224,7 +240,8 @@ class Pretrainer:
         self, name: str, alone: _Alone, built: Built, ways: Mapping[tuple[str, str], Measured], factors: Factors
     ) -> dict[str, Any]:
         node, step_s = self.cluster.nodes[name], alone.watch.step_s
-        here = node.host == "local"
+        here = node.host == "local" or self._on_ray
+        machine = "its host" if self._on_ray else "this machine"
         return {
             "step_s": step_s,
             "build_s": built.build_s if here else built.build_s * step_s / built.pass_s,
@@ -232,8 +249,8 @@ class Pretrainer:
             "with_server": {},
             **{field: getattr(factors, field) for field in factors._fields if field != "origin"},
             "origin": {
-                "steps": "measured on this machine" if here else f"emulated: {node.hardware}, {self.wish.testbed}",
-                "build": "measured on this machine" if here else "modelled: this machine's, by the time of a step",
+                "steps": f"measured on {machine}" if here else f"emulated: {node.hardware}, {self.wish.testbed}",
+                "build": f"measured on {machine}" if here else "modelled: this machine's, by the time of a step",
                 "power": alone.power_source,
                 "factors": factors.origin,
             },
@@ -249,6 +266,7 @@ class Pretrainer:
         return Request(
             data=wish.data,
             iterations=iterations,
+            engine=wish.engine,
             testbed=testbed,
             dilation=wish.dilation if testbed != "none" else None,
             input_shape=wish.input_shape,
@@ -289,6 +307,9 @@ def refuse_unpowered(cluster: Cluster, wish: Pretraining) -> None:
         InputError: names each.
     """
     told = wish.meter is not None or wish.power is not None
+    if told and wish.engine == "ray":
+        option, expected = "--power" if wish.meter is None else "--meter", "it is read here; expected --engine local"
+        raise InputError(Fault(option, "given", expected))
     if told and not wish.lengths.counted:
         raise InputError(Fault("--counted", 0, "power is taken during these steps; expected at least 1"))
     wrong = [

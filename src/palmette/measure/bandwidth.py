@@ -39,6 +39,7 @@ ROUNDS = 3
 _PATIENCE_S, _LAST_WORDS_S = 120.0, 2.0
 
 GroundFor = Callable[[Plan, Evaluator], Ground]
+Carried = Callable[["End", "End"], float]
 
 
 class Measured(NamedTuple):
@@ -48,24 +49,28 @@ class Measured(NamedTuple):
     latency_s: float
 
 
-def measured_bandwidth(device: str, other: str, cluster: Cluster, ground_for: GroundFor) -> Measured:
-    """Measure the way between two nodes that links join.
+def measured_bandwidth(
+    device: str, other: str, cluster: Cluster, ground_for: GroundFor, carried: Carried | None = None
+) -> Measured:
+    """Measure the way between two nodes that links join; ``carried`` lets both ends meet, processes if not given.
 
     Raises:
         RunError: nothing came through.
     """
-    short_s = _round_s(device, other, FEW_BYTES, cluster, ground_for)
+    carried = carried or in_processes
+    short_s = _round_s((device, other), FEW_BYTES, cluster, ground_for, carried)
     size = FIRST_BYTES
-    long_s = _round_s(device, other, size, cluster, ground_for)
+    long_s = _round_s((device, other), size, cluster, ground_for, carried)
     while long_s < LONG_ENOUGH_S and size < MOST_BYTES:
         size *= MORE
-        long_s = _round_s(device, other, size, cluster, ground_for)
+        long_s = _round_s((device, other), size, cluster, ground_for, carried)
     gained_s = max(long_s - short_s, 1e-9)
     return Measured(2 * 8 * (size - FEW_BYTES) / gained_s, short_s / 2)
 
 
-def _round_s(device: str, other: str, size: int, cluster: Cluster, ground_for: GroundFor) -> float:
+def _round_s(pair: tuple[str, str], size: int, cluster: Cluster, ground_for: GroundFor, carried: Carried) -> float:
     """The best of a few rounds of ``size`` bytes there and back: a busy machine only ever adds to it."""
+    device, other = pair
     phase, prices = _exchange(device, other, size, cluster)
     plan = Plan(model="probe", batch=1, phases=(phase,))
     ground = ground_for(plan, prices)
@@ -73,7 +78,9 @@ def _round_s(device: str, other: str, size: int, cluster: Cluster, ground_for: G
     channels = {channel.sender: channel for part in parts for channel in part.programs[device].channels}
     ground.open(phase, parts, prices)
     try:
-        return _carried(device, other, size, (channels[device], channels[other]), ground)
+        both = (channels[device], channels[other])
+        ends = [End(node, ground.entrance(node), ground.place(node), both, size) for node in pair]
+        return carried(ends[0], ends[1])
     finally:
         ground.close()
 
@@ -94,23 +101,26 @@ def _exchange(device: str, other: str, size: int, cluster: Cluster) -> tuple[Pha
     return phase, evaluator(profile, owned)
 
 
-def _carried(device: str, other: str, size: int, channels: tuple[Channel, Channel], ground: Ground) -> float:
+def in_processes(one: End, two: End) -> float:
+    """The best round of two ends in processes of this machine.
+
+    Raises:
+        RunError: nothing came through.
+    """
     context = forking()
     ours, theirs = context.Pipe()
     workers: list[Any] = []
-    for node, line in ((device, theirs), (other, None)):
-        end = _End(node, ground.entrance(node), ground.place(node), channels, size)
-        arguments = (end, line)
-        workers.append(context.Process(target=_carry, args=arguments, daemon=True))
+    for end, line in ((one, theirs), (two, None)):
+        workers.append(context.Process(target=_carry, args=(end, line), daemon=True))
         workers[-1].start()
     theirs.close()
     try:
         if not ours.poll(_PATIENCE_S):
-            raise RunError(f"no answer from {other} to {device} within {_PATIENCE_S:g} s")
+            raise RunError(f"no answer from {two.node} to {one.node} within {_PATIENCE_S:g} s")
         found: float = ours.recv()
         return found
     except EOFError:
-        raise RunError(f"the transfer between {device} and {other} failed") from None
+        raise RunError(f"the transfer between {one.node} and {two.node} failed") from None
     finally:
         ours.close()
         for worker in workers:
@@ -120,7 +130,7 @@ def _carried(device: str, other: str, size: int, channels: tuple[Channel, Channe
 
 
 @dataclass(frozen=True)
-class _End:
+class End:
     """One end of a transfer: how it gets to its place, the channels there and back, and the bytes."""
 
     node: str
@@ -130,8 +140,16 @@ class _End:
     size: int
 
 
-def _carry(end: _End, line: Connection[Any, Any] | None) -> None:
-    """The life of one end: the device has the line, sends first and tells the best round."""
+def _carry(end: End, line: Connection[Any, Any] | None) -> None:
+    """The life of one end in a process: the device has the line, and tells the best round."""
+    best_s = best_round_s(end)
+    if line is not None:
+        line.send(best_s)
+        line.close()
+
+
+def best_round_s(end: End) -> float:
+    """Carry a few rounds from one end; the sender of the first channel begins."""
     if end.entrance is not None:
         end.entrance()
     torch.set_num_threads(1)
@@ -141,15 +159,13 @@ def _carry(end: _End, line: Connection[Any, Any] | None) -> None:
     rounds_s = []
     for _ in range(ROUNDS):
         began_s = monotonic()
-        if line is not None:
+        if there.sender == end.node:
             transport.send(there, message)
             transport.receive(back, end.size)
         else:
             transport.receive(there, end.size)
             transport.send(back, message)
         rounds_s.append(monotonic() - began_s)
-    if line is not None:
-        line.send(min(rounds_s))
-        line.close()
     with suppress(RunError):
         transport.close()
+    return min(rounds_s)

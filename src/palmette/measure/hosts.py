@@ -1,9 +1,11 @@
-"""Times that nodes take themselves: on the hosts of a Ray cluster, all at the same time."""
+"""What nodes measure themselves, on the hosts of a Ray cluster: layer times, building, and the ways between them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from palmette.measure.bandwidth import End, best_round_s
+from palmette.measure.building import Built, built_here
 from palmette.measure.profiling import times_here
 from palmette.spec.cluster import Cluster
 from palmette.spec.profile import Times
@@ -31,3 +33,29 @@ def times_on_hosts(
     free = [name for name in others if cluster.nodes[name].hardware or cluster.nodes[name].host == "local"]
     hosts = Hosts([name for name in others if name not in free], free)
     return hosts.each(list(hosts.addresses), times_here, model, input_shape, tuple(variants))
+
+
+def built_on_hosts(model: str, cluster: Cluster, input_shape: tuple[int, ...] | None, samples: int) -> dict[str, Built]:
+    """How long each host takes until it can train.
+
+    Raises:
+        InputError: Ray or its cluster is missing, a node has no host, or the network cannot be had there.
+        RunError: a host is lost meanwhile.
+    """
+    from palmette.runtime.ray.hosts import Hosts
+
+    nodes = list(cluster.nodes)
+    return Hosts(nodes).each(nodes, built_here, model, input_shape, samples)
+
+
+def on_hosts(one: End, two: End) -> float:
+    """The best round of a transfer between two hosts.
+
+    Raises:
+        RunError: a host is lost, or nothing came through.
+    """
+    from palmette.runtime.ray.hosts import Hosts
+
+    found = Hosts([one.node, two.node]).together(best_round_s, {one.node: [one], two.node: [two]})
+    best_s: float = found[one.node]
+    return best_s

@@ -52,8 +52,16 @@ class Hosts:
         Raises:
             RunError: a host is lost, or the function fails there.
         """
-        actors = {node: self._actor(node, CallActor) for node in nodes}
-        asked = {node: actor.call.remote(function, *given) for node, actor in actors.items()}
+        return self.together(function, dict.fromkeys(nodes, given))
+
+    def together(self, function: Callable[..., Any], given: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+        """What a function gives on each host, all at the same time, each with arguments of its own.
+
+        Raises:
+            RunError: a host is lost, or the function fails there.
+        """
+        actors = {node: self._actor(node, CallActor) for node in given}
+        asked = {node: actor.call.remote(function, *given[node]) for node, actor in actors.items()}
         try:
             return {node: self._answer(node, answer) for node, answer in asked.items()}
         finally:
