@@ -22,6 +22,8 @@ from palmette.plan.righttrain_search.program import GAP, LEAST_SHARE, Program, f
 from palmette.plan.righttrain_search.trees import Tree
 from palmette.spec.plan import Phase
 
+EFFORT = 30_000
+"""What a search spends on going downhill."""
 _ROUNDS = 4
 _CLOSE = 1e-6
 
@@ -61,6 +63,8 @@ class Allocator:
 
     ground: Ground
     priced: int = 0
+    spent: int = 0
+    """The effort so far: about the time it took, but the same on every machine."""
     _known: dict[Candidate, Found | None] = field(default_factory=dict)
     _relaxed: dict[Candidate, Relaxed | None] = field(default_factory=dict)
     _shares: dict[Candidate, Floats | None] = field(default_factory=dict)
@@ -106,6 +110,10 @@ class Allocator:
         most_s = self.ground.most_s(found.candidate.schedule) * found.candidate.schedule.iterations
         return found.total_s > most_s * (1 + 1e-12)
 
+    def tired(self) -> bool:
+        """Whether the effort is spent."""
+        return self.spent > EFFORT
+
     def over_limits(self, found: Found) -> list[Fault]:
         """The nodes that would use more energy than their limit."""
         return over_energy(self.phase(found.candidate, found.shares.tolist()), self.ground.task)
@@ -130,6 +138,7 @@ class Allocator:
         if any(missing(phase, evaluator)) or any(forbidden(phase, evaluator)):
             return None
         model = model_of(phase, evaluator, ground)
+        self.spent += effort(len(model.after))
         most_s = ground.most_s(candidate.schedule)
         program = program_of(model, ground, parts, candidate.schedule.iterations, most_s)
         return Relaxed(model, program, sum(model.sending_j.values()))
@@ -177,8 +186,10 @@ class Allocator:
         return Found(candidate, shares, many * price.iteration_s, many * price.iteration_j)
 
     def _price(self, candidate: Candidate, shares: Floats) -> Price:
+        price = self.ground.task.evaluator.price(self.phase(candidate, shares.tolist()))
         self.priced += 1
-        return self.ground.task.evaluator.price(self.phase(candidate, shares.tolist()))
+        self.spent += effort(len(price.played[0][1].steps)) // 2
+        return price
 
     def _agrees(self, relaxed: Relaxed, shares: Floats, price: Price) -> bool:
         """Whether the clock says what the program believes."""
@@ -199,3 +210,8 @@ class Allocator:
                 effort_j[own] *= price.nodes[name].effort_s / believed
         played = model.as_played(price)
         return solved(replace(program, effort_j=effort_j, longest=played.longest))
+
+
+def effort(operations: int) -> int:
+    """The effort of a program of so many operations: more than in proportion, since its matrices grow too."""
+    return operations * max(60, operations) // 60

@@ -136,7 +136,7 @@ class Bounds:
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
-        self._settled = len(ground.computing) <= _FEW_NODES
+        self.settled = len(ground.computing) <= _FEW_NODES
         self._costs: dict[tuple[int, ...], Costs] = {}
 
     def of(self, ranked: Ranked) -> list[Bound]:
@@ -150,7 +150,7 @@ class Bounds:
     def costs(self, nodes: tuple[int, ...]) -> Costs:
         """The costs among some nodes."""
         if nodes not in self._costs:
-            self._costs[nodes] = Costs(self._ground, list(nodes), watts_when_busy=not self._settled)
+            self._costs[nodes] = Costs(self._ground, list(nodes), watts_when_busy=not self.settled)
         return self._costs[nodes]
 
     def _sets(self, tree: Tree) -> Iterator[tuple[int, ...]]:
@@ -159,7 +159,7 @@ class Bounds:
         own = {ground.feed_nodes[feed] for feed in tree.feeds}
         others = [node for node in ground.computing if node not in own]
         inner = [node for node in ground.computing if node in own]
-        if not self._settled:
+        if not self.settled:
             yield tuple(ground.computing)
             return
         for many in range(len(others) + 1):
@@ -170,13 +170,13 @@ class Bounds:
     def idle_w(self, tree: Tree, nodes: Sequence[int]) -> float:
         """The idle power of the sources in use, and of the other nodes where their set is settled."""
         own = {self._ground.feed_nodes[feed] for feed in tree.feeds}
-        return float(sum(self._ground.idle_w[node] for node in (own | set(nodes) if self._settled else own)))
+        return float(sum(self._ground.idle_w[node] for node in (own | set(nodes) if self.settled else own)))
 
     def timed(self, tree: Tree, nodes: tuple[int, ...]) -> list[Table]:
         """Tables with nothing but time at a price: the mean of all paths, and each feed's where there are few."""
         feeds = tree.feeds
         parts = [dict.fromkeys(feeds, 1 / len(feeds))]
-        if 1 < len(feeds) <= _FEW_FEEDS:
+        if 1 < len(feeds) <= _FEW_FEEDS and self.settled:
             parts += [{feed: float(feed == slow) for feed in feeds} for slow in feeds]
         return [Table(tree, self.costs(nodes), Prices(ONLY_TIME_W, each)) for each in parts]
 
@@ -192,7 +192,7 @@ class Bounds:
         tree, many = ranked.tree, ranked.schedule.iterations
         most_s, idle_w = self._ground.most_s(ranked.schedule), self.idle_w(tree, nodes)
         best: Bound | None = None
-        for turn in range(_ROUNDS):
+        for turn in range(_ROUNDS if self.settled else 1):
             table = Table(tree, self.costs(nodes), prices)
             total_j = table.total_j()
             if not math.isfinite(total_j):

@@ -14,6 +14,9 @@ import numpy as np
 from palmette.plan.righttrain_search.ground import Floats, Ground
 
 
+_MOST_KEPT = 4096
+
+
 class Layered(NamedTuple):
     """Of a layer on each node: joules with time at its price, seconds of the shares that this is for."""
 
@@ -30,7 +33,6 @@ class Costs:
     watts_when_busy: bool = False
     """Whether a node that owns no source costs its idle power while it computes: where no set of nodes is settled."""
     _layers: dict[tuple[int, int, float], Layered] = field(default_factory=dict)
-    _ways: dict[tuple[int, int], tuple[Floats, Floats]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         ground, nodes = self.ground, self.nodes
@@ -52,6 +54,8 @@ class Costs:
         """A layer with so many samples, at a price of time."""
         key = (layer, samples, price_w)
         if key not in self._layers:
+            if len(self._layers) > _MOST_KEPT:
+                self._layers.clear()
             self._layers[key] = self._layer(layer, samples, price_w)
         return self._layers[key]
 
@@ -80,11 +84,8 @@ class Costs:
 
     def way(self, layer: int, samples: int) -> tuple[Floats, Floats]:
         """Seconds and joules of a layer's output and its gradient between any two of the nodes."""
-        key = (layer, samples)
-        if key not in self._ways:
-            size = samples * self.ground.output_bytes[layer + 1]
-            self._ways[key] = 2 * (self._latency_s + size * self._byte_s), 2 * size * self._byte_j
-        return self._ways[key]
+        size = samples * self.ground.output_bytes[layer + 1]
+        return 2 * (self._latency_s + size * self._byte_s), 2 * size * self._byte_j
 
     def data(self, feed: int, samples: int) -> tuple[Floats, Floats]:
         """Seconds and joules of a feed's data to each node; infinite where it may not go."""

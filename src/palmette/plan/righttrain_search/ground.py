@@ -15,6 +15,8 @@ from palmette.plan.strategy import Task
 from palmette.spec.learning import Learning
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
+MOST_OTHERS = 24
+"""Of more nodes without data, only so many are considered."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,20 @@ class Ground:
 
     @cached_property
     def computing(self) -> list[int]:
-        """The nodes that can compute some layer."""
-        return [k for k in range(len(self.names)) if np.isfinite(self.forward_s[k]).any()]
+        """The nodes that can compute some layer; of very many, the sources' and those that look best."""
+        able = [k for k in range(len(self.names)) if np.isfinite(self.forward_s[k]).any()]
+        others = [k for k in able if k not in set(self.feed_nodes)]
+        if len(others) <= MOST_OTHERS:
+            return able
+        a_sample_s = (
+            np.where(np.isfinite(self.forward_s), self.forward_s + self.backward_s, 0.0).sum(axis=1) / self.limit
+        )
+        joules = a_sample_s * (self.idle_w + self.busy_w)
+        near = (self.latency_s + self.byte_s * self.output_bytes[0])[self.feed_nodes].mean(axis=0)
+        best: set[int] = set()
+        for rank in zip(*(sorted(others, key=by.__getitem__) for by in (a_sample_s, joules, near)), strict=True):
+            best.update(rank if len(best) < MOST_OTHERS - 2 else ())
+        return [k for k in able if k in best or k not in others]
 
     def batch_of(self, feeds: tuple[int, ...]) -> dict[int, int]:
         """Samples of a batch from each feed in use: a common fraction of what each owns."""

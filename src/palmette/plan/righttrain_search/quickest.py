@@ -16,6 +16,8 @@ from palmette.plan.righttrain_search.ground import Ground
 from palmette.plan.righttrain_search.layout import Mapping
 from palmette.plan.righttrain_search.trees import Ranked
 
+_DESCENTS = 4
+
 Rooted = Callable[[Ranked, Mapping], Iterator[Candidate]]
 Neighbours = Callable[[Candidate], Iterator[Candidate]]
 
@@ -34,16 +36,28 @@ class Quickest:
         """The quickest plan found, or the first that is in time; None where no tree may run."""
         listed = sorted((self._least(ranked) for ranked in trees), key=lambda each: each[0])
         best: Found | None = None
+        starts: list[Found] = []
         for least_s, ranked, mapping in listed:
-            if least_s == math.inf or (best is not None and least_s >= best.total_s):
+            if (
+                least_s == math.inf
+                or (best is not None and least_s >= best.total_s)
+                or self._enough(best, until_in_time)
+            ):
                 break
-            for candidate in self.rooted(ranked, mapping):
-                best = self._better(best, candidate)
-            if best is not None and best.candidate.tree is ranked.tree:
-                best = self._downhill(best, until_in_time)
-            if best is not None and until_in_time and not self.allocator.late(best):
-                break
+            found = self._start(ranked, mapping)
+            starts += [found] if found is not None else []
+            best = min(starts, key=lambda start: start.total_s, default=None)
+        for start in sorted(starts, key=lambda start: start.total_s)[:_DESCENTS]:
+            if best is not None and not self._enough(best, until_in_time):
+                best = min(best, self._downhill(start, until_in_time), key=lambda found: found.total_s)
         return best
+
+    def _enough(self, best: Found | None, until_in_time: bool) -> bool:
+        return best is not None and (self.allocator.tired() or (until_in_time and not self.allocator.late(best)))
+
+    def _start(self, ranked: Ranked, mapping: Mapping) -> Found | None:
+        tried = [self.allocator.quick(candidate) for candidate in self.rooted(ranked, mapping)]
+        return min((found for found in tried if found is not None), key=lambda found: found.total_s, default=None)
 
     def _least(self, ranked: Ranked) -> tuple[float, Ranked, Mapping]:
         """The least seconds of a tree's whole training, and the mapping that would take them."""
@@ -53,15 +67,13 @@ class Quickest:
             return math.inf, ranked, ()
         return ranked.schedule.iterations * least_s * (1 - 1e-9), ranked, tables[0].mapping()
 
-    def _better(self, best: Found | None, candidate: Candidate) -> Found | None:
-        found = self.allocator.quick(candidate)
-        return found if found is not None and (best is None or found.total_s < best.total_s) else best
-
     def _downhill(self, best: Found, until_in_time: bool) -> Found:
         improved = True
-        while improved and not (until_in_time and not self.allocator.late(best)):
+        while improved and not self._enough(best, until_in_time):
             improved = False
             for candidate in self.neighbours(best.candidate):
+                if self.allocator.tired():
+                    return best
                 if self.allocator.least_s(candidate) >= best.total_s:
                     continue
                 found = self.allocator.quick(candidate)

@@ -20,6 +20,10 @@ _SETS = 4
 """Of each tree so many sets of nodes are mapped, those with the lowest bounds."""
 
 _WORTH_A_DESCENT = 1.25
+_COLUMN = 16
+"""Nodes in a column of the expanded graph, where the set of nodes is not settled."""
+_MOST_MOVES = 1000
+"""More moves of single layers than these are left out."""
 
 
 @dataclass
@@ -55,15 +59,16 @@ class Search:
         trees = ranked_trees(self.ground)
         listed = [(bounds, ranked) for ranked in trees if (bounds := self.bounds.of(ranked))]
         listed.sort(key=lambda pair: pair[0][0].joules)
-        best = self._in_time(trees)
+        best = self._in_time(trees) if self.bounds.settled else None
         for bounds, ranked in listed:
-            if best is not None and bounds[0].joules >= best.total_j:
+            if best is not None and (bounds[0].joules >= best.total_j or self.allocator.tired()):
                 break
             found = self._best(self._candidates(ranked, bounds, best))
             if found is not None and (best is None or found.total_j < best.total_j * _WORTH_A_DESCENT):
                 found = self._downhill(found)
             if found is not None and (best is None or found.total_j < best.total_j):
                 best = found
+        best = best or self._in_time(trees)
         return Outcome(best, listed[0][0][0].joules if listed else math.inf)
 
     def _in_time(self, trees: list[Ranked]) -> Found | None:
@@ -98,6 +103,8 @@ class Search:
         """The delay-aware Steiner tree: with full CPUs and all nodes as in the paper, or at the prices of a bound."""
         tree, most_s = ranked.tree, self.ground.most_s(ranked.schedule)
         nodes = tuple(self.ground.computing) if bound is None else bound.nodes
+        if bound is not None and not self.bounds.settled:  # of many nodes those that the bound would use
+            nodes = tuple(sorted({node for layer in bound.mapping for node in layer}))[:_COLUMN]
         watts = self.bounds.idle_w(tree, nodes)
         prices = Prices(watts, dict.fromkeys(tree.feeds, 1 / len(tree.feeds))) if bound is None else bound.prices
         table = Table(tree, self.bounds.costs(nodes), prices)
@@ -121,6 +128,8 @@ class Search:
         while improved:
             improved = False
             for candidate in self._neighbours(found.candidate):
+                if self.allocator.tired():
+                    return found
                 if self.allocator.bound_j(candidate) >= found.total_j:
                     continue
                 other = self.allocator.found(candidate)
@@ -132,6 +141,8 @@ class Search:
     def _neighbours(self, candidate: Candidate) -> Iterator[Candidate]:
         tree, mapping = candidate.tree, candidate.mapping
         places = [(layer, k) for layer, nodes in enumerate(mapping) for k in range(len(nodes))]
+        if len(places) * len(self.ground.computing) > _MOST_MOVES:
+            places = []
         blocks = [
             [(layer, tree.groupings[layer].index(part.group)) for layer in range(part.first, part.last + 1)]
             for part in parts_of(tree, mapping, candidate.home)

@@ -170,15 +170,16 @@ def _along_merges(ground: Ground) -> list[Tree]:
 
 
 def _powers(most: int) -> list[int]:
-    """1, 2, 4, … and the most."""
-    return sorted({2**k for k in range(most.bit_length()) if 2**k <= most} | {most})
+    """1, 2, 4, … and the most; of more than 8, every second power."""
+    step = 1 if most <= 8 else 2
+    return sorted({2**k for k in range(0, most.bit_length(), step) if 2**k <= most} | {most})
 
 
 def _cuts(ground: Ground) -> list[int]:
     """Layers after which groups may merge: those with the smallest outputs, and an even spread."""
     depth, outputs = ground.depth, ground.output_bytes
-    smallest = sorted(range(1, depth), key=lambda k: outputs[k])[:4]
-    return sorted({*smallest, *range(1, depth, max(1, depth // 4))}) or [depth]
+    smallest = sorted(range(1, depth), key=lambda k: outputs[k])[:2]
+    return sorted({*smallest, *range(1, depth, max(1, depth // 3))}) or [depth]
 
 
 def _nearest(ground: Ground) -> list[Group]:

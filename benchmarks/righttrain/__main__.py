@@ -1,0 +1,98 @@
+"""RightTrain against its optimum, and how its cost grows, as JSON: ``python -m benchmarks.righttrain``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import resource
+import statistics
+from typing import Any
+
+import palmette as pt
+from benchmarks.evaluator.timing import yardstick_s
+from benchmarks.righttrain.cases import CURVE, fleet
+from palmette.spec.goal import Goal
+from palmette.spec.plan import Plan
+from tests.plan.righttrain_worlds import least_s, planned, random_world, task
+
+SIZES = ((10, 5, 20), (20, 10, 20), (40, 20, 20), (100, 50, 20))
+LOOSE = (1.02, 1.3, 2.5, None)
+
+
+def against_optimum(many: int) -> dict[str, Any]:
+    """Energy over the optimum's, on random worlds of at most 3 sources, 5 nodes and 4 layers."""
+    rows = []
+    for seed in range(many):
+        draw = random.Random(seed)
+        profile, cluster, curve = random_world(draw)
+        loose = LOOSE[seed % len(LOOSE)]
+        wanted = task(profile, cluster, None if loose is None else loose * least_s(profile, cluster, curve))
+        plans = {}
+        for name in ("righttrain", "righttrain-optimum"):
+            try:
+                plans[name] = planned(name, wanted, curve)
+            except pt.PalmetteError as error:
+                plans[name] = error
+        rows.append(_row(seed, plans["righttrain"], plans["righttrain-optimum"]))
+    known = [row for row in rows if "excess" in row]
+    excess = [row["excess"] for row in known]
+    return {
+        "scenarios": many,
+        "both_planned": len(known),
+        "within_1_percent": sum(each <= 0.01 for each in excess) / len(excess),
+        "worst_excess": max(excess),
+        "optimum_s_median": statistics.median(row["optimum_s"] for row in known),
+        "optimum_s_most": max(row["optimum_s"] for row in known),
+        "righttrain_s_median": statistics.median(row["righttrain_s"] for row in known),
+        "righttrain_s_most": max(row["righttrain_s"] for row in known),
+        "optimum_gap_most": max(row["optimum_gap"] for row in known),
+        "optimum_gap_zero": sum(row["optimum_gap"] < 1e-6 for row in known),
+        "others": [row for row in rows if "excess" not in row],
+        "above_1_percent": [row for row in known if row["excess"] > 0.01],
+    }
+
+
+def _row(seed: int, ours: Any, optimum: Any) -> dict[str, Any]:
+    if not (isinstance(ours, Plan) and isinstance(optimum, Plan)):
+        told = [str(each)[:160] if isinstance(each, Exception) else "planned" for each in (ours, optimum)]
+        return {"seed": seed, "righttrain": told[0], "optimum": told[1]}
+    return {
+        "seed": seed,
+        "excess": ours.decision["total_j"] / optimum.decision["total_j"] - 1,
+        "righttrain_s": ours.plan_s,
+        "optimum_s": optimum.plan_s,
+        "optimum_gap": optimum.decision["gap"],
+        "instances": len(optimum.phases[0].instances),
+    }
+
+
+def growth() -> dict[str, Any]:
+    """Seconds of a planning by the size of the fleet, and the exponent of their growth with the number of nodes."""
+    rows = []
+    for nodes, sources, layers in SIZES:
+        profile, cluster = fleet(nodes, sources, layers)
+        goal = Goal(weights={"energy": 1.0}, loss=0.3)
+        plan = pt.plan("righttrain", profile=profile, cluster=cluster, batch=128, goal=goal, learning=CURVE)
+        rows.append({"nodes": nodes, "sources": sources, "layers": layers, "plan_s": round(plan.plan_s or 0.0, 3)})
+    first, last = rows[0], rows[-1]
+    exponent = math.log(last["plan_s"] / first["plan_s"]) / math.log(last["nodes"] / first["nodes"])
+    most_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    return {"fleets": rows, "plan_s_grows_with_nodes_to_the": round(exponent, 2), "most_memory_mb": round(most_mb)}
+
+
+def main() -> None:
+    """Print all figures."""
+    options = argparse.ArgumentParser()
+    options.add_argument("--scenarios", type=int, default=200)
+    result = {
+        "growth": growth(),
+        "against_optimum": against_optimum(options.parse_args().scenarios),
+        "yardstick_ns": round(yardstick_s() * 1e9, 1),
+    }
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()
