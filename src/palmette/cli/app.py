@@ -484,6 +484,23 @@ def reproduce_hiertrain(
     carry_out(output, batch, measured, quiet)
 
 
+@_reproduce.command("righttrain")
+def reproduce_righttrain(
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for figures and numbers.")] = Path(
+        "righttrain"
+    ),
+    json_: opt.Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not say what is being worked on.")] = False,
+) -> None:
+    """RightTrain's Fig. 3: energy, learning time, epochs and data against the deadline.
+
+    Example: palmette reproduce righttrain -o figures
+    """
+    from palmette.cli.reproducing import reproduce_righttrain as carry_out
+
+    carry_out(output, json_, quiet)
+
+
 @_reproduce.command("cluster")
 def reproduce_cluster(
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder for numbers.")] = Path("cluster"),
@@ -500,6 +517,21 @@ def reproduce_cluster(
     from palmette.cli.reproducing import reproduce_cluster as carry_out
 
     carry_out(output, measured, json_, quiet)
+
+
+@app.command()
+def learn(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of runs.", metavar="RUN...")],
+    output: opt.Output = None,
+    json_: opt.Json = False,
+) -> None:
+    """Fit a learning curve to the losses of runs, for RightTrain, and say how well it foretells runs left out.
+
+    Example: palmette learn run1 run2 run3 -o l.json
+    """
+    from palmette.cli.fitting import fit_curve
+
+    fit_curve(runs, output, json_)
 
 
 @app.command()

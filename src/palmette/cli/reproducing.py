@@ -76,6 +76,33 @@ def _show_choices(made: dict[str, Any]) -> None:
             print(f"{members:20} estimated {row['estimate'][members]['time_s']:.4g} s, off by {error:.2%}")
 
 
+def reproduce_righttrain(folder: Path, json_: bool, quiet: bool) -> None:
+    """Work out Fig. 3, write JSON and pictures, print figures and claims."""
+    from palmette.report.lines import line_chart
+    from palmette.reproduce.righttrain import reproduce
+    from palmette.spec.files import write_text
+
+    made = reproduce((lambda _: None) if quiet else _on_stderr)
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
+    write_text(folder / "righttrain.json", text)
+    for number, figure in made["figures"].items():
+        shown = {name: values for name, values in figure["series"].items() if None not in values}
+        title = f"RightTrain, Fig. {number}"
+        drawn = line_chart(title, figure["x"], shown, figure["x_label"], figure["y_label"])
+        write_text(folder / f"figure-{number.replace(' ', '-')}.svg", drawn)
+    if json_:
+        print(text, end="")
+        return
+    for number, figure in made["figures"].items():
+        print(f"\nFig. {number}: {figure['y_label']} over {figure['x_label']}")
+        print(" " * 18 + "".join(f"{value:>9g}" for value in figure["x"]))
+        for name, values in figure["series"].items():
+            print(f"{name:18}" + "".join("        –" if value is None else f"{value:>9.3g}" for value in values))
+    _show_claims(made["claims"])
+    typer.echo(f"written to {folder}")
+
+
 def reproduce_all(folder: Path, json_: bool, quiet: bool) -> None:
     """Work out every claim of the papers, write the page and the numbers, print a line a claim."""
     from palmette.report.claims import claims_page

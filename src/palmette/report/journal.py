@@ -20,6 +20,7 @@ class Metric(NamedTuple):
     loss: float | None
     accuracy: float | None
     wall_s: float | None
+    epoch: int | None = None
 
 
 class Done(NamedTuple):
@@ -66,6 +67,7 @@ def metric(text: str, where: str = "") -> Metric:
         _number(line, "loss", where, needed=False),
         _number(line, "accuracy", where, needed=False),
         _number(line, "wall_s", where, needed=False),
+        _count(line, "epoch", where) if "epoch" in line else None,
     )
 
 

@@ -10,4 +10,6 @@ cluster_truth       what a cluster needs by the event clock, with all its device
 cluster_measured    a few cases for real on the testbed
 cluster_claims      what that paper reports, beside what came out here
 everything          every claim of the four papers beside ours
+righttrain        Fig. 3 of RightTrain
+righttrain_claims what that paper claims, beside what came out here
 """

@@ -12,7 +12,7 @@ Prices are raised where the paths turn out too long. The exchange of gradients i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -172,27 +172,43 @@ class Bounds:
         own = {self._ground.feed_nodes[feed] for feed in tree.feeds}
         return float(sum(self._ground.idle_w[node] for node in (own | set(nodes) if self.settled else own)))
 
+    def refined(self, ranked: Ranked, bound: Bound) -> Bound | None:
+        """The same with better prices, which takes longer; None where it turns out that it cannot be in time."""
+        if not self.settled or self._too_slow(ranked, self.timed(ranked.tree, bound.nodes)):
+            return bound if not self.settled else None
+        return self._raised(ranked, bound.nodes, bound.prices, _ROUNDS)
+
     def timed(self, tree: Tree, nodes: tuple[int, ...]) -> list[Table]:
         """Tables with nothing but time at a price: the mean of all paths, and each feed's where there are few."""
         feeds = tree.feeds
-        parts = [dict.fromkeys(feeds, 1 / len(feeds))]
-        if 1 < len(feeds) <= _FEW_FEEDS and self.settled:
-            parts += [{feed: float(feed == slow) for feed in feeds} for slow in feeds]
-        return [Table(tree, self.costs(nodes), Prices(ONLY_TIME_W, each)) for each in parts]
+        parts = [{feed: float(feed == slow) for feed in feeds} for slow in feeds if 1 < len(feeds) <= _FEW_FEEDS]
+        return [
+            self._timed(tree, nodes),
+            *(Table(tree, self.costs(nodes), Prices(ONLY_TIME_W, each)) for each in parts),
+        ]
+
+    def _timed(self, tree: Tree, nodes: tuple[int, ...]) -> Table:
+        parts = dict.fromkeys(tree.feeds, 1 / len(tree.feeds))
+        return Table(tree, self.costs(nodes), Prices(ONLY_TIME_W, parts))
+
+    def _too_slow(self, ranked: Ranked, tables: Iterable[Table]) -> bool:
+        most_s = self._ground.most_s(ranked.schedule) * (1 + 1e-9)
+        return most_s < math.inf and any(table.total_j() / ONLY_TIME_W > most_s for table in tables)
 
     def _bound(self, ranked: Ranked, nodes: tuple[int, ...]) -> Bound | None:
-        most_s = self._ground.most_s(ranked.schedule) * (1 + 1e-9)
-        if most_s < math.inf and any(t.total_j() / ONLY_TIME_W > most_s for t in self.timed(ranked.tree, nodes)):
-            return None
         watts, feeds = self.idle_w(ranked.tree, nodes), ranked.tree.feeds
-        return self._raised(ranked, nodes, Prices(watts, dict.fromkeys(feeds, 1 / len(feeds))))
+        if math.isfinite(self._ground.most_s(ranked.schedule)) and self._too_slow(
+            ranked, [self._timed(ranked.tree, nodes)]
+        ):
+            return None
+        return self._raised(ranked, nodes, Prices(watts, dict.fromkeys(feeds, 1 / len(feeds))), 1)
 
-    def _raised(self, ranked: Ranked, nodes: tuple[int, ...], prices: Prices) -> Bound | None:
+    def _raised(self, ranked: Ranked, nodes: tuple[int, ...], prices: Prices, rounds: int) -> Bound | None:
         """The best bound of a few rounds, each with more of a price on the paths that were too long."""
         tree, many = ranked.tree, ranked.schedule.iterations
         most_s, idle_w = self._ground.most_s(ranked.schedule), self.idle_w(tree, nodes)
         best: Bound | None = None
-        for turn in range(_ROUNDS if self.settled else 1):
+        for turn in range(rounds):
             table = Table(tree, self.costs(nodes), prices)
             total_j = table.total_j()
             if not math.isfinite(total_j):

@@ -13,7 +13,6 @@ import numpy as np
 
 from palmette.plan.righttrain_search.ground import Floats, Ground
 
-
 _MOST_KEPT = 4096
 
 

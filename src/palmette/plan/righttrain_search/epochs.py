@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from palmette.spec.learning import Learning
 
@@ -42,6 +43,10 @@ class Target:
 
     def schedule(self, replicas: int, most: int, least: int = 1) -> Schedule | None:
         """The fewest iterations that reach the loss with at most ``most`` samples an epoch; None if none do."""
+        return _fewest(self, replicas, most, least)
+
+    def fewest(self, replicas: int, most: int, least: int) -> Schedule | None:
+        """The same, worked out anew."""
         found = [self._of_epochs(epochs, replicas, most, least) for epochs in self._epochs(replicas, most)]
         known = [schedule for schedule in found if schedule is not None]
         return min(known, key=lambda each: (each.iterations, each.epochs)) if known else None
@@ -87,6 +92,11 @@ class Target:
 
     def _reached(self, epochs: int, samples: int, replicas: int) -> bool:
         return self.learning.loss(epochs, samples / self.samples, replicas) <= self.loss
+
+
+@lru_cache(maxsize=256)
+def _fewest(target: Target, replicas: int, most: int, least: int) -> Schedule | None:
+    return target.fewest(replicas, most, least)
 
 
 def _counting(first: int, last: int) -> Iterable[int]:

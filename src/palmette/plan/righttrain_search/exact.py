@@ -60,7 +60,9 @@ class Optimum:
         for bound, ranked in sorted(pairs, key=lambda pair: pair[0].joules):
             if bound.joules >= self._limit_j():
                 break
-            self._branch(bound, ranked)
+            better = self.search.bounds.refined(ranked, bound)
+            if better is not None and better.joules < self._limit_j():
+                self._branch(better, ranked)
         return Outcome(self._best, min(self._open_j, self._limit_j()))
 
     def _limit_j(self) -> float:

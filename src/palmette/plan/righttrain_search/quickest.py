@@ -61,7 +61,7 @@ class Quickest:
 
     def _least(self, ranked: Ranked) -> tuple[float, Ranked, Mapping]:
         """The least seconds of a tree's whole training, and the mapping that would take them."""
-        tables = self.bounds.timed(ranked.tree, tuple(self.ground.computing))
+        tables = self.bounds.timed(ranked.tree, tuple(self.ground.computing))[: None if self.bounds.settled else 1]
         least_s = max(table.total_j() for table in tables) / ONLY_TIME_W
         if not math.isfinite(least_s):
             return math.inf, ranked, ()

@@ -60,8 +60,11 @@ class Search:
         listed = [(bounds, ranked) for ranked in trees if (bounds := self.bounds.of(ranked))]
         listed.sort(key=lambda pair: pair[0][0].joules)
         best = self._in_time(trees) if self.bounds.settled else None
-        for bounds, ranked in listed:
-            if best is not None and (bounds[0].joules >= best.total_j or self.allocator.tired()):
+        simple = _simplest(listed)
+        for bounds, ranked in [*simple, *listed]:
+            if best is not None and bounds[0].joules >= best.total_j:
+                continue
+            if best is not None and self.allocator.tired():
                 break
             found = self._best(self._candidates(ranked, bounds, best))
             if found is not None and (best is None or found.total_j < best.total_j * _WORTH_A_DESCENT):
@@ -94,8 +97,10 @@ class Search:
         return best
 
     def _candidates(self, ranked: Ranked, bounds: list[Bound], best: Found | None) -> Iterator[Candidate]:
-        for bound in bounds[:_SETS]:
-            if best is None or bound.joules < best.total_j:
+        """What Algorithm 1 and the bound itself make of the sets of nodes with the lowest bounds."""
+        for rough in bounds[:_SETS]:
+            bound = self.bounds.refined(ranked, rough) if best is None or rough.joules < best.total_j else None
+            if bound is not None and (best is None or bound.joules < best.total_j):
                 yield from self._algorithm_1(ranked, bound)
                 yield from self.rooted(ranked, bound.mapping)
 
@@ -153,3 +158,20 @@ class Search:
                 for layer, k in block:
                     changed[layer][k] = node
                 yield replace(candidate, mapping=tuple(map(tuple, changed)))
+
+
+def _simplest(listed: list[tuple[list[Bound], Ranked]]) -> list[tuple[list[Bound], Ranked]]:
+    """For each choice of sources the tree with the fewest groups, of these the one with the lowest bound first.
+
+    Bounds are closer for simple trees; a good plan among them spares the look at many others.
+    """
+    best: dict[tuple[int, ...], tuple[list[Bound], Ranked]] = {}
+    for pair in listed:
+        known = best.get(pair[1].tree.feeds)
+        if known is None or _groups(pair[1]) < _groups(known[1]):
+            best[pair[1].tree.feeds] = pair
+    return sorted(best.values(), key=lambda pair: (len(pair[1].tree.feeds), pair[0][0].joules))
+
+
+def _groups(ranked: Ranked) -> int:
+    return len({group for grouping in ranked.tree.groupings for group in grouping})

@@ -1,0 +1,87 @@
+"""What RightTrain's paper claims of Fig. 3, beside what came out here; where the two differ, why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Record = dict[str, Any]
+_TIGHT = 2  # deadlines that count as tight: the first so many
+
+
+def claims(made: Record) -> list[Record]:
+    """Each claim: the figure, what the paper says, what came out, whether they agree, and why not."""
+    found = [_saving(made), _close_when_tight(made), _never_worse(made), _unchanged(made), _shorter(made), _data(made)]
+    return [row if row["agrees"] else row | {"why": _WHY[row["key"]]} for row in found]
+
+
+_WHY = {
+    "saving": "it depends on the machines' idle power, which the paper does not tell",
+    "tight": "at these deadlines RightTrain's search ends with another tree than the optimum's",
+    "never worse": "its search ended before it found a plan as good",
+    "unchanged": "looser deadlines let split learning in three use another split",
+    "shorter": "RightTrain's best plan here is quicker than it has to be: idle power makes waiting cost more than slow "
+    "CPUs save",
+    "data": "an iteration costs the same whatever the data, so that less data pays only where a source can be left out",
+}
+
+
+def _points(made: Record, name: str) -> list[Record]:
+    found: list[Record] = made["figures"]["3 energy"]["points"][name]
+    return found
+
+
+def _claim(key: str, claim: str, paper: str, ours: str, agrees: bool) -> Record:
+    return {"figure": "3", "key": key, "claim": claim, "paper": paper, "ours": ours, "agrees": agrees}
+
+
+def _ratios(made: Record, name: str, other: str) -> list[float]:
+    """Energy of one over that of another, at deadlines that both meet."""
+    pairs = zip(_points(made, name), _points(made, other), strict=True)
+    return [a["total_j"] / b["total_j"] for a, b in pairs if not a["failed"] and not b["failed"]]
+
+
+def _saving(made: Record) -> Record:
+    ours = 1 - _ratios(made, "righttrain", "split-learning")[-1]
+    told = f"{ours:.0%} less"
+    return _claim("saving", "at loose deadlines, energy against split learning", "over 50% less", told, ours >= 0.5)
+
+
+def _close_when_tight(made: Record) -> Record:
+    ratios = _ratios(made, "righttrain", "righttrain-optimum")
+    if not ratios:
+        return _claim("tight", "energy against the optimum", "close", "no optimum within its effort", False)
+    worst = max(ratios) - 1
+    return _claim("tight", "energy against the optimum, at any deadline", "close", f"{worst:.1%} above", worst <= 0.05)
+
+
+def _never_worse(made: Record) -> Record:
+    worst = max(_ratios(made, "righttrain", "split-learning"))
+    told = f"at most {worst:.2f} of it"
+    return _claim("never worse", "energy against split learning, at any deadline", "less", told, worst <= 1)
+
+
+def _unchanged(made: Record) -> Record:
+    energies = [point["total_j"] for point in _points(made, "split-learning") if not point["failed"]]
+    spread = max(energies) / min(energies) - 1
+    return _claim("unchanged", "split learning's energy as deadlines grow", "unchanged", f"{spread:.1%}", spread < 0.01)
+
+
+def _shorter(made: Record) -> Record:
+    ours, theirs = (_points(made, name)[-1] for name in ("righttrain", "split-learning"))
+    told = f"{theirs['total_s'] / ours['total_s']:.2f} of RightTrain's"
+    return _claim(
+        "shorter",
+        "at loose deadlines, split learning's time",
+        "shorter than RightTrain's",
+        told,
+        theirs["total_s"] < ours["total_s"],
+    )
+
+
+def _data(made: Record) -> Record:
+    first, last = _points(made, "righttrain")[0], _points(made, "righttrain")[-1]
+    told = (
+        f"{first['data_fraction']:.2f} to {last['data_fraction']:.2f} in {first['epochs']} to {last['epochs']} epochs"
+    )
+    agrees = last["data_fraction"] < first["data_fraction"] and last["epochs"] > first["epochs"]
+    return _claim("data", "RightTrain's data and epochs as deadlines grow", "less data, more epochs", told, agrees)
