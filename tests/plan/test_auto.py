@@ -11,6 +11,7 @@ import palmette as pt
 from palmette.errors import Infeasible, InputError
 from palmette.plan import strategies
 from palmette.spec.cluster import Cluster
+from palmette.spec.learning import Learning
 from palmette.spec.plan import Plan
 from tests.plan.worlds import goal, link, node, profile, three_tiers
 
@@ -50,12 +51,16 @@ def test_nothing_that_was_compared_is_better(made: Plan) -> None:
     assert "auto" not in made.decision["compared"]
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_plan(made: Plan) -> None:
     again = auto(three_tiers())
     assert again.model_copy(update={"plan_s": 0}) == made.model_copy(update={"plan_s": 0})
 
 
-@pytest.mark.parametrize("bandwidths", [(8.0, 4.0), (2.0, 40.0), (30.0, 0.5)])
+@pytest.mark.parametrize(
+    "bandwidths",
+    [(8.0, 4.0), pytest.param((2.0, 40.0), marks=pytest.mark.slow), pytest.param((30.0, 0.5), marks=pytest.mark.slow)],
+)
 def test_at_the_stated_bandwidth_the_other_strategy_is_better_and_short_of_it_is_not(
     bandwidths: tuple[float, float],
 ) -> None:
@@ -105,6 +110,7 @@ def test_a_node_with_private_data_cannot_be_spared() -> None:
         assert "phone cannot be spared" in made.decision["why"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wanted", ["energy", "0.5*time+0.5*energy"])
 def test_every_goal_has_its_best(wanted: str) -> None:
     made = auto(three_tiers(), goal=wanted)
@@ -128,3 +134,15 @@ def test_it_is_not_compared_with_what_it_is_made_of() -> None:
     assert "auto" in strategies()
     assert "auto" not in found.skipped
     assert all(plan.strategy != "auto" for plan in found.plans)
+
+
+@pytest.mark.slow
+def test_a_loss_and_a_deadline_of_the_whole_training() -> None:
+    curve = Learning(floor=0.0, scale=1.0, epoch_exponent=1.0, data_exponent=0.0, replica_exponent=0.0)
+    made = auto(three_tiers(), goal=goal("time", loss=0.26), learning=curve)
+    assert made.estimate is not None
+    assert made.estimate.total_s == pytest.approx(made.decision["value"])
+    assert made.decision["value"] == min(made.decision["compared"].values())
+    assert "the whole training takes" in made.decision["why"]
+    with pytest.raises(Infeasible):
+        auto(three_tiers(), goal=goal("time", loss=0.26, deadline_s=1e-6), learning=curve)

@@ -13,6 +13,7 @@ from palmette.plan import comparison, strategies
 from palmette.plan.choice import score
 from palmette.plan.comparison import compare, ranked
 from palmette.plan.strategy import Task
+from palmette.spec.learning import Learning
 from tests.plan.worlds import goal, node, profile, three_tiers
 
 
@@ -85,10 +86,42 @@ def test_a_wish_that_a_strategy_cannot_grant_leaves_it_out() -> None:
     assert all("does not decide how long to train" in str(error) for error in found.skipped.values())
 
 
+CURVE = Learning(floor=0.0, scale=1.0, epoch_exponent=1.0, data_exponent=0.0, replica_exponent=0.0)
+
+
+def test_with_a_learning_curve_everyone_trains_until_the_loss() -> None:
+    found = compare(task(goal=goal("time", loss=0.26)), {"learning": CURVE}, ["all-edge", "all-cloud", "hybrid"])
+    assert not found.skipped
+    for plan in found.plans:
+        estimate = plan.estimate
+        assert estimate is not None
+        assert plan.phases[0].epochs == estimate.epochs == 4  # 1 / k ≤ 0.26
+        assert estimate.epoch_s is not None
+        assert estimate.total_s == pytest.approx(4 * estimate.epoch_s)
+    totals = [plan.estimate.total_s for plan in found.plans if plan.estimate]
+    assert totals == sorted(totals)
+
+
+def test_a_deadline_leaves_out_who_trains_too_long() -> None:
+    every = compare(task(goal=goal("time", loss=0.26)), {"learning": CURVE}, ["all-device", "all-cloud"])
+    slow_s = max(plan.estimate.total_s for plan in every.plans if plan.estimate and plan.estimate.total_s)
+    wanted = goal("time", loss=0.26, deadline_s=slow_s * 0.99)
+    found = compare(task(goal=wanted), {"learning": CURVE}, ["all-device", "all-cloud"])
+    assert [plan.strategy for plan in found.plans] == ["all-cloud"]
+    assert str(found.skipped["all-device"]).startswith("--deadline: ")
+    assert f"the least that can be had is {slow_s:.6g} s" in str(found.skipped["all-device"])
+
+
+def test_a_loss_below_the_floor_cannot_be_reached() -> None:
+    curve = CURVE.model_copy(update={"floor": 0.5})
+    found = compare(task(goal=goal("time", loss=0.4)), {"learning": curve}, ["all-edge"])
+    assert str(found.skipped["all-edge"]) == "--loss: 0.4: cannot be reached; the curve stays above 0.5"
+
+
 def test_from_python() -> None:
-    found = pt.compare(profile=profile(4), cluster=three_tiers(), batch=16, goal="energy")
-    joules = [plan.estimate.iteration_j for plan in found.plans if plan.estimate]
-    assert joules == sorted(joules)
+    found = pt.compare(profile=profile(2), cluster=three_tiers(), batch=16, goal="edp")
+    products = [plan.estimate.iteration_j * plan.estimate.iteration_s for plan in found.plans if plan.estimate]
+    assert products == sorted(products)
     with pytest.raises(InputError) as caught:
         pt.compare(profile=profile(4), cluster=three_tiers(), batch=0)
     assert caught.value.faults == [Fault("--batch", 0, "expected at least 1 and at most 1000000000000")]

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from palmette.plan.strategy import Decision, Task
+from palmette.spec.learning import Learning
 from palmette.spec.measurements import Measurements
 from palmette.spec.plan import Plan
 from palmette.spec.problem import Problem
@@ -36,6 +37,7 @@ class Auto:
     needs_profile: ClassVar[bool] = True
     composed: ClassVar[bool] = True
 
+    learning: Learning | None = field(default=None, metadata={"help": "How the loss falls, for --loss."})
     measurements: Measurements | None = field(default=None, metadata={"help": "A table for cluster."})
     problem: Problem | None = field(default=None, metadata={"help": "A table for PACT."})
 

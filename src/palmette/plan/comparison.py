@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, NoReturn
 
+from palmette.cost.check import check
+from palmette.cost.estimate import summary
 from palmette.errors import Infeasible, InputError, PalmetteError, RunError
 from palmette.plan import find, strategies
 from palmette.plan.choice import score
@@ -15,7 +17,10 @@ from palmette.plan.making import configured, make_plan
 from palmette.plan.parallel import side_by_side
 from palmette.plan.strategy import Task
 from palmette.spec.goal import Goal
+from palmette.spec.learning import Learning
 from palmette.spec.plan import Inputs, Plan
+
+MOST_EPOCHS = 10**9
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,7 @@ def compare(task: Task, options: Mapping[str, Any] | None = None, names: Iterabl
     ``options`` are handed to every strategy that has an option of that name.
     """
     chosen = list(names) if names is not None else [name for name, kind in strategies().items() if not composed(kind)]
-    jobs: list[Callable[[], Plan]] = [partial(_planned, name, task, options or {}) for name in chosen]
+    jobs: list[Callable[[], Plan]] = [partial(planned, name, task, options or {}) for name in chosen]
     plans, skipped = [], {}
     for name, (plan, error) in zip(chosen, side_by_side(jobs), strict=True):
         if plan is not None:
@@ -83,10 +88,54 @@ def cost(plan: Plan, goal: Goal) -> tuple[float, float]:
     return time_s, math.inf if energy_j is None else energy_j
 
 
-def _planned(name: str, task: Task, options: Mapping[str, Any]) -> Plan:
-    """One strategy's plan, without the inputs, which whoever asked for it has."""
+def planned(name: str, task: Task, options: Mapping[str, Any]) -> Plan:
+    """One strategy's plan for a task, with those of the options that it has.
+
+    A strategy that does not decide how long to train trains until the learning curve, if there is one, has reached the
+    loss.
+
+    Raises:
+        InputError: the task lacks something that it needs.
+        Infeasible: it has no plan that meets the goal, or none with a price.
+    """
     own = {field.name for field in fields(find(name))}  # type: ignore[arg-type]
-    made = make_plan(configured(name, {key: value for key, value in options.items() if key in own}), task)
+    strategy = configured(name, {key: value for key, value in options.items() if key in own})
+    learning, goal = options.get("learning"), task.goal
+    if strategy.plans_epochs or goal.loss is None or learning is None:
+        made = make_plan(strategy, task)
+    else:
+        made = trained_until(make_plan(strategy, _of_an_iteration(task)), task, learning)
     if made.estimate is None:
         raise Infeasible(f"{name}: its decision names no instances that could be priced")
     return made.model_copy(update={"inputs": None})
+
+
+def _of_an_iteration(task: Task) -> Task:
+    """The task without what is asked of the whole training."""
+    return replace(task, goal=replace(task.goal, deadline_s=None, loss=None))
+
+
+def trained_until(plan: Plan, task: Task, learning: Learning) -> Plan:
+    """The plan with as many epochs over all data as the learning curve needs for the goal's loss.
+
+    Raises:
+        Infeasible: no number of epochs reaches the loss, or so many break the deadline or a node's limit.
+    """
+    (phase,) = plan.phases
+    assert task.goal.loss is not None, "whoever calls has seen to it"
+    replicas = sum(instance.layers[0] == 1 for instance in phase.instances)
+    least = learning.least_epochs(task.goal.loss, 1.0, replicas)
+    if not least <= MOST_EPOCHS:
+        told = f"cannot be reached; the curve stays above {learning.loss(MOST_EPOCHS, 1.0, replicas):.6g}"
+        raise Infeasible(f"--loss: {task.goal.loss:g}: {told}")
+    epochs = math.ceil(least * (1 - 1e-12))
+    longer = plan.model_copy(update={"phases": (phase.model_copy(update={"epochs": epochs}),)})
+    wrong = check(longer, task.evaluator)
+    if wrong:
+        raise Infeasible(str(wrong[0]))
+    estimate = summary(longer, task.evaluator)
+    assert estimate.total_s is not None, "every phase says how many epochs it has"
+    if task.goal.deadline_s is not None and estimate.total_s > task.goal.deadline_s:
+        told = f"cannot be met; the least that can be had is {estimate.total_s:.6g} s"
+        raise Infeasible(f"--deadline: {task.goal.deadline_s:g} s: {told}")
+    return longer.model_copy(update={"estimate": estimate})

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from palmette.errors import PalmetteError
 from palmette.plan.auto_search.worth import Worth, with_bandwidth
-from palmette.plan.making import configured, make_plan
+from palmette.plan.comparison import planned
 from palmette.plan.strategy import Task
 from palmette.spec.plan import Plan
 
@@ -58,7 +58,7 @@ def winner(plan: Plan, task: Task, goal: Worth) -> str | None:
     scores = {}
     for name in RIVALS:
         try:
-            scores[name] = goal.of(make_plan(configured(name, {}), task))
+            scores[name] = goal.of(planned(name, task, goal.options))
         except PalmetteError:
             continue
     best = min(scores, key=lambda name: scores[name], default=None)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from palmette.errors import Infeasible, PalmetteError
-from palmette.plan import find
 from palmette.plan.auto_search.worth import Worth, estimate_of
-from palmette.plan.making import configured, make_plan
+from palmette.plan.comparison import planned
 from palmette.spec.plan import Plan
 from palmette.spec.profile import Profile
 
@@ -50,11 +49,8 @@ def without(node: str, strategies: Sequence[str], goal: Worth) -> Without:
     found: list[Plan] = []
     reason = ""
     for name in strategies:
-        own = {field.name for field in fields(find(name))}  # type: ignore[arg-type]
         try:
-            options = {key: value for key, value in goal.options.items() if key in own}
-            made = make_plan(configured(name, options), task)
-            found += [] if made.estimate is None else [made]
+            found.append(planned(name, task, goal.options))
         except PalmetteError as error:
             reason = reason if reason and not isinstance(error, Infeasible) else str(error).splitlines()[0]
     best = min(found, key=goal.of, default=None)
