@@ -41,13 +41,13 @@ def refuse_if_out_of_reach(problem: Problem, moves: Moves) -> None:
         Infeasible: there is none; names the least loss by the deadline, and when the target can be met, if ever.
     """
     above = problem.start.loss - problem.target_loss
-    time = _time_ahead(problem, moves, problem.deadline_s)
+    time = _time_ahead(problem, moves, problem.deadline_s, attained=True)
     if time.at(0, 0, above) <= problem.deadline_s + FORGIVEN:
         return
     least = problem.start.loss - time.fall(0, problem.deadline_s)
     said = f"target_loss: {problem.target_loss:g}: cannot be reached within {problem.deadline_s:g} s; "
     said += f"the least loss that can be had by then is {least:.6g}"
-    later_s = _time_ahead(problem, moves, 4 * problem.deadline_s).at(0, 0, above)
+    later_s = _time_ahead(problem, moves, 4 * problem.deadline_s, attained=True).at(0, 0, above)
     raise Infeasible(said if later_s == math.inf else f"{said}, and the target can be had after {later_s:.6g} s")
 
 
@@ -96,6 +96,12 @@ def _cheapest(problem: Problem, moves: Moves, ahead: _Ahead, deadline_s: float) 
     return found
 
 
-def _time_ahead(problem: Problem, moves: Moves, most_s: float) -> Staircases:
-    highest = problem.start.loss - problem.target_loss
-    return Staircases(moves, moves.time_s, highest=highest, most=most_s, epochs=epochs_within(most_s, moves))
+def _time_ahead(problem: Problem, moves: Moves, most_s: float, *, attained: bool = False) -> Staircases:
+    return Staircases(
+        moves,
+        moves.time_s,
+        highest=problem.start.loss - problem.target_loss,
+        most=most_s,
+        epochs=epochs_within(most_s, moves),
+        attained=attained,
+    )
