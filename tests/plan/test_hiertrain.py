@@ -72,11 +72,15 @@ def test_of_more_than_three_nodes_the_best_three_are_chosen() -> None:
         assert by_hand.decided(task)["iteration_s"] == pytest.approx(by_hand.least_s(task), rel=1e-9)
 
 
-@given(st.integers(0, 10**9), st.integers(1, 300), st.booleans(), st.booleans())
+@given(
+    st.integers(0, 10**9),
+    st.integers(1, 300),
+    st.fixed_dictionaries({name: st.booleans() for name in ("fixed", "memory", "private", "limits")}),
+)
 @settings(max_examples=40, deadline=None)
-def test_pruning_changes_no_decision(seed: int, batch: int, fixed: bool, memory: bool) -> None:
+def test_pruning_changes_no_decision(seed: int, batch: int, what: dict[str, bool]) -> None:
     draw = random.Random(seed)
-    known, cluster = random_world(draw, nodes=draw.choice([2, 3, 3, 4]), layers=4, fixed=fixed, memory=memory)
+    known, cluster = random_world(draw, nodes=draw.choice([1, 2, 3, 3, 4]), layers=4, **what)
     numbers = ground(Task(profile=known, cluster=cluster, batch=batch))
 
     every = optimum(numbers, prune=False)
@@ -140,6 +144,12 @@ class TestNumbersOfAllSizes:
         else:
             assert decision["b_o"] + decision["b_s"] + decision["b_l"] == task.batch
             assert 0 <= decision["iteration_s"] < float("inf")
+
+
+def test_a_very_deep_network_on_one_node() -> None:
+    alone = Cluster(nodes={"phone": node("device", samples=10)})
+    decision = pt.plan("hiertrain", profile=profile(400, phone=1.0), cluster=alone, batch=4).decision
+    assert (decision["worker_o"], decision["worker_s"], decision["worker_l"]) == ("phone", None, None)
 
 
 class TestTheTree:

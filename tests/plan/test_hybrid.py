@@ -76,6 +76,39 @@ def test_it_is_never_worse_than_a_rival(seed: int) -> None:
         never_worse(task, ("time", "energy", "edp", "power")[seed % 4])
 
 
+@pytest.mark.parametrize("seed", range(0, 24, 3))
+def test_a_weighted_sum_is_never_worse_than_a_rival(seed: int) -> None:
+    task, text = feasible_task(seed), "0.3*time+0.7*energy"
+    if task is None:
+        return
+    ours = pt.plan("hybrid", profile=task.profile, cluster=task.cluster, batch=task.batch, goal=text, seconds=QUICK)
+    units = ours.decision["units"]
+    for theirs in plans_of_rivals(task, text):
+        seconds, joules = theirs.estimate.iteration_s, theirs.estimate.iteration_j
+        rival = 0.3 * seconds / units["time"] + 0.7 * joules / units["energy"]
+        assert ours.decision["value"] <= rival * (1 + 1e-9), theirs.strategy
+
+
+@pytest.mark.parametrize("seed", range(0, 24, 3))
+def test_under_a_deadline_it_is_never_worse_than_a_rival_in_time(seed: int) -> None:
+    task = feasible_task(seed)
+    if task is None:
+        return
+    rivals = plans_of_rivals(task, "energy")
+    limit_s = sorted(plan.estimate.iteration_s for plan in rivals)[len(rivals) // 2]
+    ours = pt.plan(
+        "hybrid",
+        profile=task.profile,
+        cluster=task.cluster,
+        batch=task.batch,
+        goal=goal("energy", iteration_deadline_s=limit_s),
+        seconds=QUICK,
+    ).estimate
+    assert ours.iteration_s <= limit_s
+    in_time = [plan for plan in rivals if plan.estimate.iteration_s <= limit_s]
+    assert all(ours.iteration_j <= plan.estimate.iteration_j * (1 + 1e-9) for plan in in_time)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seeds", [range(k, k + 20) for k in range(0, 200, 20)])

@@ -101,6 +101,8 @@ class _Planning:
             "from": name,
             "prices": self._judge.priced,
         }
+        if objective.units:
+            variables["units"] = dict(objective.units)
         return Decision((Phase.model_validate(phase.model_dump()),), variables)
 
     def _objective(self) -> Objective:

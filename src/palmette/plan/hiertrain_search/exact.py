@@ -91,7 +91,7 @@ def _batches(ground: Ground) -> list[tuple[float, list[Trio]]]:
     """Assignments to be looked at together, with a lower bound, best first: all, or those of one worker_o and _l."""
     every = list(trios(ground))
     cuts = (ground.depth + 1) * (ground.depth + 2) // 2
-    if len(every) * cuts <= _ROWS_AT_ONCE:
+    if len(every) == 1 or len(every) * cuts <= _ROWS_AT_ONCE:
         return [(0.0, every)]
     batches: dict[tuple[int, int | None], list[Trio]] = {}
     for trio in every:
