@@ -9,6 +9,7 @@ latency's gives the bandwidth. The ground (this machine's loopback, paced or nam
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from palmette.runtime.ground import Ground
 from palmette.runtime.parts import parts_of
 from palmette.runtime.program import Channel
 from palmette.runtime.service import Entrance
+from palmette.runtime.transport import Transport
 from palmette.runtime.worker import Place
 from palmette.spec.cluster import Cluster, Source
 from palmette.spec.plan import Phase, Plan
@@ -36,7 +38,7 @@ FIRST_BYTES, MORE, MOST_BYTES = 1 << 16, 16, 1 << 26
 LONG_ENOUGH_S = 0.2
 FEW_BYTES = 64
 ROUNDS = 3
-_PATIENCE_S, _LAST_WORDS_S = 120.0, 2.0
+_PATIENCE_S = 120.0
 
 GroundFor = Callable[[Plan, Evaluator], Ground]
 Carried = Callable[["End", "End"], float]
@@ -57,7 +59,6 @@ def measured_bandwidth(
     Raises:
         RunError: nothing came through.
     """
-    carried = carried or in_processes
     short_s = _round_s((device, other), FEW_BYTES, cluster, ground_for, carried)
     size = FIRST_BYTES
     long_s = _round_s((device, other), size, cluster, ground_for, carried)
@@ -68,7 +69,9 @@ def measured_bandwidth(
     return Measured(2 * 8 * (size - FEW_BYTES) / gained_s, short_s / 2)
 
 
-def _round_s(pair: tuple[str, str], size: int, cluster: Cluster, ground_for: GroundFor, carried: Carried) -> float:
+def _round_s(
+    pair: tuple[str, str], size: int, cluster: Cluster, ground_for: GroundFor, carried: Carried | None
+) -> float:
     """The best of a few rounds of ``size`` bytes there and back: a busy machine only ever adds to it."""
     device, other = pair
     phase, prices = _exchange(device, other, size, cluster)
@@ -80,7 +83,7 @@ def _round_s(pair: tuple[str, str], size: int, cluster: Cluster, ground_for: Gro
     try:
         both = (channels[device], channels[other])
         ends = [End(node, ground.entrance(node), ground.place(node), both, size) for node in pair]
-        return carried(ends[0], ends[1])
+        return carried(ends[0], ends[1]) if carried else in_processes(ends[0], ends[1], ground)
     finally:
         ground.close()
 
@@ -101,32 +104,50 @@ def _exchange(device: str, other: str, size: int, cluster: Cluster) -> tuple[Pha
     return phase, evaluator(profile, owned)
 
 
-def in_processes(one: End, two: End) -> float:
+def in_processes(one: End, two: End, ground: Ground) -> float:
     """The best round of two ends in processes of this machine.
 
     Raises:
         RunError: nothing came through.
     """
     context = forking()
-    ours, theirs = context.Pipe()
     workers: list[Any] = []
-    for end, line in ((one, theirs), (two, None)):
-        workers.append(context.Process(target=_carry, args=(end, line), daemon=True))
-        workers[-1].start()
-    theirs.close()
+    lines: list[Connection[Any, Any]] = []
     try:
-        if not ours.poll(_PATIENCE_S):
-            raise RunError(f"no answer from {two.node} to {one.node} within {_PATIENCE_S:g} s")
-        found: float = ours.recv()
-        return found
-    except EOFError:
-        raise RunError(f"the transfer between {one.node} and {two.node} failed") from None
+        for end in (one, two):
+            ours, theirs = context.Pipe()
+            workers.append(context.Process(target=_carry, args=(end, theirs), daemon=True))
+            workers[-1].start()
+            theirs.close()
+            lines.append(ours)
+        for line in lines:
+            _heard(line, one, two)  # it is there
+        if ground.emulates:
+            ground.settle({})
+        for line in lines:
+            line.send("go")
+        return _heard(lines[0], one, two)
     finally:
-        ours.close()
         for worker in workers:
-            worker.join(_LAST_WORDS_S)
             worker.kill()
             worker.join()
+        for line in lines:
+            line.close()
+
+
+def _heard(line: Connection[Any, Any], one: End, two: End) -> float:
+    """The next that an end says.
+
+    Raises:
+        RunError: it says nothing any more.
+    """
+    try:
+        if line.poll(_PATIENCE_S):
+            said: float = line.recv()
+            return said
+    except (EOFError, OSError):
+        raise RunError(f"the transfer between {one.node} and {two.node} failed") from None
+    raise RunError(f"no answer between {one.node} and {two.node} within {_PATIENCE_S:g} s")
 
 
 @dataclass(frozen=True)
@@ -140,20 +161,35 @@ class End:
     size: int
 
 
-def _carry(end: End, line: Connection[Any, Any] | None) -> None:
-    """The life of one end in a process: the device has the line, and tells the best round."""
-    best_s = best_round_s(end)
-    if line is not None:
-        line.send(best_s)
-        line.close()
+def _carry(end: End, line: Connection[Any, Any]) -> None:
+    """The life of one end in a process: it says that it is there, is told to go, and says what the best round took.
+
+    It does not leave by itself: what it sent last may still be on its way.
+    """
+    transport = _joined(end)
+    line.send(0.0)
+    line.recv()
+    line.send(_best_s(end, transport))
+    threading.Event().wait()
 
 
 def best_round_s(end: End) -> float:
     """Carry a few rounds from one end; the sender of the first channel begins."""
+    transport = _joined(end)
+    best_s = _best_s(end, transport)
+    with suppress(RunError):
+        transport.close()
+    return best_s
+
+
+def _joined(end: End) -> Transport:
     if end.entrance is not None:
         end.entrance()
     torch.set_num_threads(1)
-    transport = end.place.join(end.node)
+    return end.place.join(end.node)
+
+
+def _best_s(end: End, transport: Transport) -> float:
     there, back = end.channels
     message = torch.zeros(end.size, dtype=torch.uint8)
     rounds_s = []
@@ -166,6 +202,4 @@ def best_round_s(end: End) -> float:
             transport.receive(there, end.size)
             transport.send(back, message)
         rounds_s.append(monotonic() - began_s)
-    with suppress(RunError):
-        transport.close()
     return min(rounds_s)

@@ -1,0 +1,40 @@
+"""Bandwidth and latency by transfers of our own, over emulated links."""
+
+from __future__ import annotations
+
+import pytest
+
+from palmette.control.engines import engine_of
+from palmette.control.run import Request
+from palmette.measure.bandwidth import measured_bandwidth
+from palmette.spec.cluster import Cluster, Link, Node
+
+
+def lan(mbps: float, latency_s: float = 0.0) -> Cluster:
+    nodes = {name: Node(tier="edge") for name in ("a", "b")}
+    return Cluster(nodes=nodes, links=(Link(between=("a", "b"), bandwidth_bps=mbps * 1e6, latency_s=latency_s),))
+
+
+def measured(cluster: Cluster, testbed: str) -> tuple[float, float]:
+    request = Request(testbed=testbed, dilation=1.0)
+    return measured_bandwidth("a", "b", cluster, lambda plan, prices: engine_of(request, plan, prices)[0])
+
+
+@pytest.mark.slow
+def test_a_paced_link_has_its_bandwidth_and_latency() -> None:
+    bps, latency_s = measured(lan(10.0, 0.05), "paced")
+    assert bps == pytest.approx(10e6, rel=0.25)
+    assert 0.05 <= latency_s < 0.5
+
+
+@pytest.mark.slow
+def test_this_machine_as_it_is() -> None:
+    bps, latency_s = measured(lan(1.0), "none")
+    assert bps > 10e6  # what the file says does not count
+    assert latency_s < 0.5
+
+
+@pytest.mark.namespaces
+def test_a_namespaced_link_has_its_bandwidth() -> None:
+    bps, _ = measured(lan(10.0), "namespaces")
+    assert bps == pytest.approx(10e6, rel=0.25)
