@@ -81,8 +81,9 @@ class _OnProblem(ABC):
         if not isinstance(task, Task):
             expected = f"{self.name} needs it, or --profile and --cluster; expected a file"
             raise InputError(Fault("--problem", "missing", expected))
-        from palmette.plan.pact_search.forecasting import Training, predictor_of, problem_of
+        from palmette.plan.pact_search.forecasting import Training, predictor_of, problem_of, target
 
+        target(task.goal)  # before a learned predictor is loaded, which takes seconds
         training = Training(task, predictor_of(self.predictor), self.classes)
         return problem_of(training, (math.log(self.classes),))
 

@@ -18,6 +18,7 @@ from palmette.plan.pact_search.stages import samples, stages
 from palmette.plan.strategy import Task
 from palmette.predict.forecast import Forecast, Past, Predictor, Setting
 from palmette.predict.power_law import PowerLawPredictor
+from palmette.spec.goal import Goal
 from palmette.spec.plan import Phase
 from palmette.spec.problem import Change, Pair, Problem, Run, Start
 
@@ -40,6 +41,22 @@ class Training:
         return Setting(pruning=phase.pruning, samples=samples(self.task, phase), classes=self.classes)
 
 
+def target(goal: Goal) -> tuple[float, float]:
+    """The loss to reach, and by when.
+
+    Raises:
+        InputError: the goal lacks one of them.
+    """
+    if goal.loss is None or goal.deadline_s is None:
+        wishes = {"--loss": goal.loss, "--deadline": goal.deadline_s}
+        raise InputError(
+            Fault(option, "missing", "a schedule leads to a loss by a deadline; expected both")
+            for option, value in wishes.items()
+            if value is None
+        )
+    return goal.loss, goal.deadline_s
+
+
 def problem_of(training: Training, losses: tuple[float, ...], pair: Pair | None = None) -> Problem:
     """The problem from here on: after these losses (the start's first) in a pair, by default the first there is.
 
@@ -47,29 +64,22 @@ def problem_of(training: Training, losses: tuple[float, ...], pair: Pair | None 
         InputError: the goal has no loss or deadline, or a figure is missing that a price needs.
         Infeasible: nothing that is there may be trained.
     """
-    goal = training.task.goal
-    wishes = {"--loss": goal.loss, "--deadline": goal.deadline_s}
-    if goal.loss is None or goal.deadline_s is None:
-        raise InputError(
-            Fault(option, "missing", "a schedule leads to a loss by a deadline; expected both")
-            for option, value in wishes.items()
-            if value is None
-        )
+    loss, deadline_s = target(training.task.goal)
     found = stages(training.task)
     here = pair or next(iter(found))
     past = Past(setting=training.setting(found[here]), losses=losses)
     prices = {pair: _price(training.task, phase) for pair, phase in found.items()}
     shortest_s = min(time_s for time_s, _ in prices.values())
-    epochs = max(1, min(MOST_FORESEEN, int(goal.deadline_s / shortest_s))) if shortest_s else MOST_FORESEEN
-    middle = _halfway(past, training.predictor.run(past, epochs), goal.loss)
+    epochs = max(1, min(MOST_FORESEEN, int(deadline_s / shortest_s))) if shortest_s else MOST_FORESEEN
+    middle = _halfway(past, training.predictor.run(past, epochs), loss)
     return Problem(
         models=tuple(dict.fromkeys(model for model, _ in found)),
         node_sets=tuple(dict.fromkeys(nodes for _, nodes in found)),
         start=Start(model=here[0], nodes=here[1], loss=past.loss),
-        target_loss=goal.loss,
-        deadline_s=goal.deadline_s,
-        loss_step=max(1e-6, abs(past.loss - goal.loss) / _STEPS),
-        time_step_s=max(shortest_s / _TIMES_A_STEP, goal.deadline_s / MOST_EPOCHS),
+        target_loss=loss,
+        deadline_s=deadline_s,
+        loss_step=max(1e-6, abs(past.loss - loss) / _STEPS),
+        time_step_s=max(shortest_s / _TIMES_A_STEP, deadline_s / MOST_EPOCHS),
         run=tuple(_run(pair, prices[pair], _foreseen(training, phase, past, epochs)) for pair, phase in found.items()),
         change=tuple(
             _change(training, (a, found[a]), (b, found[b]), middle)
