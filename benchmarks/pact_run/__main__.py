@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import palmette as pt
+from benchmarks.pact_run.pilot import table
 from palmette.control.run import Request, Running, start
 from palmette.plan.pact_search.stages import stages
 from palmette.plan.strategy import Task
@@ -38,9 +39,8 @@ sets: {gold: [cloud], silver: [server], bronze: [phone]}
 """
 SLOWER = {"cloud": 2.0, "server": 3.0, "phone": 5.0}  # than this machine, one thread
 VARIANTS = (0.5, 0.75)
-TARGET, DEADLINE_S, BATCH, MOST_EPOCHS = 0.1, 90.0, 32, 40
-PREDICTOR = "power-law"
-SWITCHES = [(epoch, pair) for epoch in (1, 2, 4, 6) for pair in (("0.5", "silver"), ("0.75", "bronze"))]
+TARGET, DEADLINE_S, BATCH, MOST_EPOCHS = 0.1, 60.0, 32, 40
+SWITCHES = [(epoch, pair) for epoch in (3, 6, 9) for pair in (("0.5", "silver"), ("0.75", "bronze"))]
 
 
 def slowed(times: Times, factor: float) -> Times:
@@ -51,15 +51,15 @@ def slowed(times: Times, factor: float) -> Times:
 def emulated(measured: Profile) -> Profile:
     """The profile of this machine, with nodes that are slower by known factors."""
 
-    def table(found: Table) -> dict[str, Any]:
+    def slower(found: Table) -> dict[str, Any]:
         return {"nodes": {name: slowed(times, SLOWER[name]) for name, times in found.nodes.items()}}
 
-    variants = {key: each.model_copy(update=table(each)) for key, each in measured.variants.items()}
-    return measured.model_copy(update={**table(measured), "variants": variants})
+    variants = {key: each.model_copy(update=slower(each)) for key, each in measured.variants.items()}
+    return measured.model_copy(update={**slower(measured), "variants": variants})
 
 
 def running(plan: Plan, profile: Profile, cluster: Cluster, folder: Path, direct: Any = None) -> Running:
-    options = Options(optimizer="momentum", lr=0.02, seed=0)
+    options = Options(optimizer="adam", lr=0.0002, seed=0)
     made = start(plan, profile, cluster, Request(data="digits", options=options), folder)
     if direct is not None:
         made._job = dataclasses.replace(made._job, direct=direct)  # noqa: SLF001  (another director than PACT)
@@ -110,8 +110,9 @@ def main() -> None:
     cluster = pt.load_cluster(folder / "cluster.yaml")
     profile = emulated(pt.profile(MODEL, cluster=cluster, variants=VARIANTS))
     goal = Goal(weights=parse_weights("energy"), deadline_s=DEADLINE_S, loss=TARGET)
-    pairs = stages(Task(profile=profile, cluster=cluster, batch=BATCH, goal=goal))
-    pact = pt.plan("pact", profile=profile, cluster=cluster, batch=BATCH, goal=goal, predictor=PREDICTOR)
+    task = Task(profile=profile, cluster=cluster, batch=BATCH, goal=goal)
+    pairs, problem = stages(task), table(task, MODEL, VARIANTS, TARGET, DEADLINE_S)
+    pact = pt.plan("pact", profile=profile, cluster=cluster, batch=BATCH, goal=goal, problem=problem)
     gold = pairs["0", "gold"].model_copy(update={"epochs": MOST_EPOCHS})
     alone = Plan(model=MODEL, batch=BATCH, phases=(gold,), inputs=Inputs(cluster=cluster, profile=profile))
     found: dict[str, Any] = {"target_loss": TARGET, "deadline_s": DEADLINE_S, "planned": pact.decision["schedule"]}

@@ -9,9 +9,11 @@ from typing import Any
 
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import Infeasible
+from palmette.plan.pact_search.choose import Chooser
 from palmette.plan.pact_search.forecasting import Training, predictor_of, problem_of
+from palmette.plan.pact_search.grid import grid_of
 from palmette.plan.pact_search.moves import moves_of
-from palmette.plan.pact_search.online import Planner
+from palmette.plan.pact_search.online import TRUSTS
 from palmette.plan.pact_search.play import State
 from palmette.plan.pact_search.stages import stages
 from palmette.plan.strategy import Task
@@ -20,6 +22,9 @@ from palmette.spec.files import validated
 from palmette.spec.goal import Goal, parse_weights
 from palmette.spec.plan import Phase, Plan
 from palmette.spec.problem import Pair, Problem
+
+TIME_STEPS = 500
+"""The deadline's parts that a decision in a run tells apart at most."""
 
 Ahead = Callable[[Standing, Pair], tuple[Problem, int]]
 """The problem as it stands, and how many of its epochs are behind."""
@@ -56,10 +61,14 @@ class Online:
             problem, epochs = self.ahead(standing, here)
             moves = moves_of(problem)
             state = State(epochs, moves.pairs.index(here), standing.losses[-1], standing.time_s if epochs else 0.0)
-            move = Planner(problem, moves, factors=self.risk).move(state)
         except Infeasible:
             return None
-        return None if move is None else moves.pairs[int(moves.there[move])]
+        for trust in TRUSTS:  # the first that knows a way: a training cannot wait for finer resolutions
+            grid = grid_of(problem, moves, moves.blend(trust))
+            move = Chooser(grid, factors=self.risk and not trust).move(state)
+            if move is not None:
+                return moves.pairs[int(moves.there[move])]
+        return None
 
     def _pair(self, phase: Phase) -> Pair | None:
         alike = ("pruning", "sync", "sources", "instances")
@@ -107,4 +116,5 @@ class _Foreseen:
             goal=goal,
         )
         seen = (math.log(self._classes), *standing.losses)
-        return problem_of(Training(task, self._predictor, self._classes), seen, here), 0
+        problem = problem_of(Training(task, self._predictor, self._classes), seen, here)
+        return problem.model_copy(update={"time_step_s": max(problem.time_step_s, left_s / TIME_STEPS)}), 0
