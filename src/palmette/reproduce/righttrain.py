@@ -32,7 +32,7 @@ LOSS = 0.3
 CURVE = Learning(floor=0.05, scale=2.2, epoch_exponent=0.5, data_exponent=0.6, replica_exponent=0.05)
 STRATEGIES = ("righttrain", "split-learning", "righttrain-optimum")
 # Deadlines in parts of what split learning takes at its quickest.
-DEADLINES = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
+DEADLINES = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)
 PANELS = {
     "energy": ("total_j", "joules of the whole training", 1.0),
     "time": ("total_s", "hours of the whole training", 3600.0),

@@ -18,7 +18,7 @@ from palmette.plan.righttrain_search.epochs import Schedule
 from palmette.plan.righttrain_search.ground import Floats, Ground
 from palmette.plan.righttrain_search.layout import Mapping, Part, parts_of, phase_of
 from palmette.plan.righttrain_search.model import Model, model_of, program_of
-from palmette.plan.righttrain_search.program import GAP, LEAST_SHARE, Program, fastest, solved
+from palmette.plan.righttrain_search.program import GAP, LEAST_SHARE, Program, fastest, glance_j, solved
 from palmette.plan.righttrain_search.trees import Tree
 from palmette.spec.plan import Phase
 
@@ -75,6 +75,14 @@ class Allocator:
         if relaxed is None or shares is None:
             return math.inf
         return candidate.schedule.iterations * (relaxed.program.value_j(shares) * (1 - GAP) + relaxed.sending_j)
+
+    def glance_j(self, candidate: Candidate, prices_w: Sequence[float] = ()) -> float:
+        """A lower bound that takes little time; infinite where it may not run, or not in time."""
+        relaxed = self.relaxed(candidate)
+        if relaxed is None:
+            return math.inf
+        at_least_j = glance_j(relaxed.program, (relaxed.program.idle_w, *prices_w)) + relaxed.sending_j
+        return candidate.schedule.iterations * at_least_j * (1 - GAP)
 
     def least_s(self, candidate: Candidate) -> float:
         """A lower bound of the seconds of the whole training; infinite where it may not run."""

@@ -27,9 +27,9 @@ from palmette.plan.righttrain_search.layout import Mapping
 from palmette.plan.righttrain_search.search import Outcome, Search
 from palmette.plan.righttrain_search.trees import Ranked, Tree, all_listed, ranked_trees
 
-MOST_STEPS = 3_000_000
+MOST_STEPS = 300_000
 """Choices that a search may look at before it gives up."""
-MOST_PROGRAMS = 40_000
+MOST_PROGRAMS = 6_000
 
 
 @dataclass
@@ -81,12 +81,13 @@ class Optimum:
             budgets += [Budget(JointTable(each), lambda: most_s * ONLY_TIME_W * (1 + 1e-9)) for each in timed]
         for mapping in _Branching(budgets, ranked.tree, bound.nodes).mappings(self._count):
             for candidate in self.search.rooted(ranked, mapping):
-                self._programs += 1
-                if self._programs > MOST_PROGRAMS:
-                    self._give_up()
-                self._try(candidate)
+                if self.search.allocator.glance_j(candidate, (bound.prices.watts,)) < self._limit_j():
+                    self._try(candidate)
 
     def _try(self, candidate: Candidate) -> None:
+        self._programs += 1
+        if self._programs > MOST_PROGRAMS:
+            self._give_up()
         bound_j = self.search.allocator.bound_j(candidate)
         if bound_j >= self._limit_j():
             return

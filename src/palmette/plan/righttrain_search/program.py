@@ -89,6 +89,27 @@ class Program:
         return path.fixed_s + float(path.work_s @ (1 / shares))
 
 
+def glance_j(program: Program, prices_w: Sequence[float]) -> float:
+    """A quick lower bound of the value: one path at a price of its time, each instance at its own best share.
+
+    For a path c + Σ a_i s_i and any price Λ ≥ P: Λ c − (Λ − P) T_most + Σ min over s_i of Λ a_i s_i + D_i s_i^(1−γ_i).
+    """
+    full = program.alone()
+    path = program.longest(1 / full)
+    if path.fixed_s + float(path.work_s @ (1 / full)) > program.most_s * (1 + _ROUNDING):
+        return float("inf")
+    best = 0.0
+    for price_w in prices_w:
+        watts = max(price_w, program.idle_w) if program.most_s < float("inf") else program.idle_w
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = (watts * path.work_s / ((program.exponent - 1) * program.effort_j)) ** (1 / program.exponent)
+        share = np.where(np.isfinite(share), np.clip(share, LEAST_SHARE, full), full)
+        over_j = (watts - program.idle_w) * program.most_s if watts > program.idle_w else 0.0
+        effort_j = float((program.effort_j * share ** (program.exponent - 1)).sum())
+        best = max(best, watts * (path.fixed_s + float(path.work_s @ (1 / share))) + effort_j - over_j)
+    return best
+
+
 def solved(program: Program) -> Floats | None:
     """The best shares; None where no shares are fast enough or frugal enough."""
     full = program.even()

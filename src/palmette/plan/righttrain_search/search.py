@@ -135,6 +135,8 @@ class Search:
             for candidate in self._neighbours(found.candidate):
                 if self.allocator.tired():
                     return found
+                if self.allocator.glance_j(candidate) >= found.total_j:
+                    continue
                 if self.allocator.bound_j(candidate) >= found.total_j:
                     continue
                 other = self.allocator.found(candidate)
