@@ -112,6 +112,22 @@ def test_a_deadline_leaves_out_who_trains_too_long() -> None:
     assert f"the least that can be had is {slow_s:.6g} s" in str(found.skipped["all-device"])
 
 
+def test_who_can_hurry_does_so_for_a_deadline() -> None:
+    free = compare(task(goal=goal("energy", loss=0.26)), {"learning": CURVE}, ["hybrid"]).plans[0].estimate
+    assert free is not None
+    assert free.total_s is not None
+    fastest = compare(task(goal=goal("time", loss=0.26)), {"learning": CURVE}, ["hybrid"]).plans[0].estimate
+    assert fastest is not None
+    assert fastest.total_s is not None
+    limit_s = (free.total_s + fastest.total_s) / 2
+    assert fastest.total_s < limit_s < free.total_s
+    wanted = goal("energy", loss=0.26, deadline_s=limit_s)
+    (hurried,) = compare(task(goal=wanted), {"learning": CURVE}, ["hybrid"]).plans
+    assert hurried.estimate is not None
+    assert hurried.estimate.total_s is not None
+    assert hurried.estimate.total_s <= limit_s
+
+
 def test_a_loss_below_the_floor_cannot_be_reached() -> None:
     curve = CURVE.model_copy(update={"floor": 0.5})
     found = compare(task(goal=goal("time", loss=0.4)), {"learning": curve}, ["all-edge"])

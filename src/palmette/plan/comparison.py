@@ -15,7 +15,7 @@ from palmette.plan import find, strategies
 from palmette.plan.choice import score
 from palmette.plan.making import configured, make_plan
 from palmette.plan.parallel import side_by_side
-from palmette.plan.strategy import Task
+from palmette.plan.strategy import Strategy, Task
 from palmette.spec.goal import Goal
 from palmette.spec.learning import Learning
 from palmette.spec.plan import Inputs, Plan
@@ -104,15 +104,53 @@ def planned(name: str, task: Task, options: Mapping[str, Any]) -> Plan:
     if strategy.plans_epochs or goal.loss is None or learning is None:
         made = make_plan(strategy, task)
     else:
-        made = trained_until(make_plan(strategy, _of_an_iteration(task)), task, learning)
+        made = _until_the_loss(strategy, task, learning)
     if made.estimate is None:
         raise Infeasible(f"{name}: its decision names no instances that could be priced")
     return made.model_copy(update={"inputs": None})
 
 
-def _of_an_iteration(task: Task) -> Task:
-    """The task without what is asked of the whole training."""
-    return replace(task, goal=replace(task.goal, deadline_s=None, loss=None))
+def _until_the_loss(strategy: Strategy, task: Task, learning: Learning) -> Plan:
+    """What it plans for an iteration, trained until the loss; should that take too long, its best that does not."""
+    free = replace(task, goal=replace(task.goal, deadline_s=None, loss=None))
+    made = make_plan(strategy, free)
+    try:
+        return trained_until(made, task, learning)
+    except Infeasible:
+        if task.goal.deadline_s is None:
+            raise
+        hurried = replace(free, goal=replace(free.goal, iteration_deadline_s=_share_s(made, task, learning)))
+        try:
+            return trained_until(make_plan(strategy, hurried), task, learning)
+        except Infeasible:
+            pass  # the first reason is about what was asked for
+        raise
+
+
+def _share_s(plan: Plan, task: Task, learning: Learning) -> float:
+    """The part of the deadline that an iteration of a plan may take; no more than what was asked for."""
+    (phase,) = plan.phases
+    price = task.evaluator.price(phase)
+    iterations = price.epoch_s / price.iteration_s if price.iteration_s else 1.0
+    assert task.goal.deadline_s is not None, "whoever calls has seen to it"
+    share_s = task.goal.deadline_s / (iterations * _epochs(plan, task, learning))
+    return min(share_s, task.goal.iteration_deadline_s or math.inf)
+
+
+def _epochs(plan: Plan, task: Task, learning: Learning) -> int:
+    """How many epochs over all data reach the goal's loss.
+
+    Raises:
+        Infeasible: no number does.
+    """
+    (phase,) = plan.phases
+    assert task.goal.loss is not None, "whoever calls has seen to it"
+    replicas = sum(instance.layers[0] == 1 for instance in phase.instances)
+    least = learning.least_epochs(task.goal.loss, 1.0, replicas)
+    if not least <= MOST_EPOCHS:
+        told = f"cannot be reached; the curve stays above {learning.loss(MOST_EPOCHS, 1.0, replicas):.6g}"
+        raise Infeasible(f"--loss: {task.goal.loss:g}: {told}")
+    return math.ceil(least * (1 - 1e-12))
 
 
 def trained_until(plan: Plan, task: Task, learning: Learning) -> Plan:
@@ -122,13 +160,7 @@ def trained_until(plan: Plan, task: Task, learning: Learning) -> Plan:
         Infeasible: no number of epochs reaches the loss, or so many break the deadline or a node's limit.
     """
     (phase,) = plan.phases
-    assert task.goal.loss is not None, "whoever calls has seen to it"
-    replicas = sum(instance.layers[0] == 1 for instance in phase.instances)
-    least = learning.least_epochs(task.goal.loss, 1.0, replicas)
-    if not least <= MOST_EPOCHS:
-        told = f"cannot be reached; the curve stays above {learning.loss(MOST_EPOCHS, 1.0, replicas):.6g}"
-        raise Infeasible(f"--loss: {task.goal.loss:g}: {told}")
-    epochs = math.ceil(least * (1 - 1e-12))
+    epochs = _epochs(plan, task, learning)
     longer = plan.model_copy(update={"phases": (phase.model_copy(update={"epochs": epochs}),)})
     wrong = check(longer, task.evaluator)
     if wrong:
