@@ -17,7 +17,8 @@ class Stubborn:
     """Always says the same."""
 
     def run(self, past: Past, epochs: int) -> Forecast:
-        return Forecast(expected=(-0.1,) * epochs, low=(-0.2,) * epochs, robust=(0.1,) * epochs)
+        totals = tuple(-0.05 * epoch for epoch in range(1, epochs + 1))
+        return Forecast(expected=(-0.1,) * epochs, low=(-0.2,) * epochs, robust=(0.1,) * epochs, total_robust=totals)
 
     def change(self, past: Past, to: Setting) -> Forecast:
         return self.run(past, 1)
@@ -29,6 +30,7 @@ def test_error_length_and_coverage_are_over_all_epochs() -> None:
     assert found.mae == pytest.approx((0 + 0.1 + 0.3 + 0.3) / 4)
     assert found.mil == pytest.approx(0.3)
     assert found.icp == 0.5
+    assert found.exceeded == 0.25
     assert found.many == 4
 
 

@@ -67,6 +67,7 @@ def test_learns_a_law_that_no_power_law_follows(taught: tuple[LearnedPredictor, 
     assert ours.mae < 0.02
     assert ours.mae < 0.7 * law.mae
     assert 0.75 < ours.icp <= 1.0
+    assert ours.exceeded < 0.15
     assert judged_changes(predictor, switches).mae < 0.1
 
 
@@ -86,6 +87,7 @@ def test_foretells_any_number_of_epochs_with_quantiles_in_order(
 
     assert len(found.expected) == epochs
     assert all(low <= mean <= high for low, mean, high in zip(found.low, found.expected, found.robust, strict=True))
+    assert all(total >= sum(found.expected[:n]) for n, total in enumerate(found.total_robust, 1))
 
 
 def test_the_next_five_do_not_depend_on_how_many_are_asked_for(taught: tuple[LearnedPredictor, list[Curve]]) -> None:

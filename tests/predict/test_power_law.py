@@ -80,6 +80,17 @@ def test_ninety_of_a_hundred_next_losses_lie_within_the_quantiles() -> None:
     assert inside / many == pytest.approx(0.9, abs=0.04)
 
 
+def test_robust_totals_hold_the_jitter_of_one_loss_whatever_the_number_of_epochs() -> None:
+    draw = random.Random(3)
+    losses = tuple(loss + draw.gauss(0, 0.05) for loss in curve(0.5, 2.0, 0.6, 30))
+    found = PowerLawPredictor().run(Past(setting=FULL, losses=losses), 20)
+    widths = [total - sum(found.expected[: n + 1]) for n, total in enumerate(found.total_robust)]
+
+    assert widths == pytest.approx([found.robust[0] - found.expected[0]] * 20)
+    assert sum(found.steps_robust) == pytest.approx(found.total_robust[-1])
+    assert sum(found.robust) > sum(found.steps_robust)
+
+
 @pytest.mark.parametrize("many", range(1, 8))
 def test_few_losses_still_make_a_forecast_with_its_quantiles_in_order(many: int) -> None:
     found = PowerLawPredictor().run(Past(setting=FULL, losses=(2.3, 2.0, 1.9, 1.7, 1.75, 1.6, 1.5)[:many]), 6)

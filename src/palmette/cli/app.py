@@ -519,6 +519,21 @@ def reproduce_cluster(
     carry_out(output, measured, json_, quiet)
 
 
+@_reproduce.command("pact")
+def reproduce_pact(
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for figures and numbers.")] = Path("pact"),
+    json_: opt.Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not say what is being worked on.")] = False,
+) -> None:
+    """PACT's Table I and Figs. 4, 6 to 9: how well the loss is foretold, and what schedules cost.
+
+    Example: palmette reproduce pact -o figures
+    """
+    from palmette.cli.reproducing_pact import reproduce_pact as carry_out
+
+    carry_out(output, json_, quiet)
+
+
 @app.command()
 def learn(
     runs: Annotated[list[Path], typer.Argument(help="Folders of runs.", metavar="RUN...")],

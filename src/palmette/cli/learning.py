@@ -132,8 +132,9 @@ def loss(
 
 
 def _rows(told: Any) -> list[dict[str, float]]:
-    each = zip(told.expected, told.low, told.robust, strict=True)
-    return [{"expected": expected, "low": low, "robust": robust} for expected, low, robust in each]
+    names = ("expected", "low", "robust", "total_robust")
+    each = zip(*(getattr(told, name) for name in names), strict=True)
+    return [dict(zip(names, row, strict=True)) for row in each]
 
 
 def _losses(option: str, text: str) -> tuple[float, ...]:

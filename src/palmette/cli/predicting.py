@@ -80,13 +80,19 @@ def show_quality(origin: dict[str, Any], quality: dict[str, Any]) -> None:
     out = console()
     out.print(f"taught by {origin['curves']} curves of {origin['model']} on {origin['data']}; judged by the others")
     table = Table("", "predictor", box=None, pad_edge=False)
-    for heading in ("mean error", "mean interval", "within", "changes"):
+    for heading in ("mean error", "mean interval", "within", "total above", "changes"):
         table.add_column(heading, justify="right")
     for which, name in (("run", "λ_run"), ("change", "λ_change")):
         for predictor, found in quality.items():
             row = found[which]
             table.add_row(
-                name, predictor, f"{row['mae']:.4f}", f"{row['mil']:.3f}", f"{row['icp']:.1%}", f"{row['many']}"
+                name,
+                predictor,
+                f"{row['mae']:.4f}",
+                f"{row['mil']:.3f}",
+                f"{row['icp']:.1%}",
+                f"{row['exceeded']:.1%}",
+                f"{row['many']}",
             )
     out.print(table)
 
@@ -125,12 +131,13 @@ def show_forecast(past: Past, told: Forecast, change: Forecast | None) -> None:
     """Print the loss of each epoch to come, and of a change."""
     out = console()
     table = Table("epoch", box=None, pad_edge=False)
-    for heading in ("change expected", "0.05", "0.95 (robust)", "loss expected"):
+    for heading in ("change expected", "0.05", "0.95 (robust)", "loss expected", "loss robust"):
         table.add_column(heading, justify="right")
     loss = past.loss
-    for epoch, row in enumerate(zip(told.expected, told.low, told.robust, strict=True), 1):
+    rows = zip(told.expected, told.low, told.robust, told.total_robust, strict=True)
+    for epoch, (*row, total) in enumerate(rows, 1):
         loss += row[0]
-        table.add_row(f"+{epoch}", *(f"{value:+.4f}" for value in row), f"{loss:.4f}")
+        table.add_row(f"+{epoch}", *(f"{value:+.4f}" for value in row), f"{loss:.4f}", f"{past.loss + total:.4f}")
     out.print(table)
     if change is not None:
         (expected,), (low,), (robust,) = change.expected, change.low, change.robust

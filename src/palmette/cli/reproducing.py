@@ -15,7 +15,7 @@ def reproduce_hiertrain(folder: Path, batch: int | None, measured: bool, quiet: 
     from palmette.reproduce.hiertrain import BATCH, Catalogue, Ground, reproduce
     from palmette.spec.files import write_text
 
-    told = (lambda _: None) if quiet else _on_stderr
+    told = (lambda _: None) if quiet else on_stderr
     ground: Ground = Catalogue(batch or BATCH)
     if measured:
         from palmette.reproduce.hiertrain_measured import BATCH as FEWER
@@ -36,7 +36,7 @@ def reproduce_cluster(folder: Path, measured: bool, json_: bool, quiet: bool) ->
     from palmette.reproduce.cluster import reproduce
     from palmette.spec.files import write_text
 
-    told = (lambda _: None) if quiet else _on_stderr
+    told = (lambda _: None) if quiet else on_stderr
     made = reproduce(told)
     if measured:
         from palmette.reproduce.cluster_measured import measured_cases
@@ -49,7 +49,7 @@ def reproduce_cluster(folder: Path, measured: bool, json_: bool, quiet: bool) ->
         print(text, end="")
         return
     _show_choices(made)
-    _show_claims(made["claims"])
+    show_claims(made["claims"])
     typer.echo(f"written to {folder}")
 
 
@@ -82,7 +82,7 @@ def reproduce_righttrain(folder: Path, json_: bool, quiet: bool) -> None:
     from palmette.reproduce.righttrain import reproduce
     from palmette.spec.files import write_text
 
-    made = reproduce((lambda _: None) if quiet else _on_stderr)
+    made = reproduce((lambda _: None) if quiet else on_stderr)
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
     write_text(folder / "righttrain.json", text)
@@ -99,7 +99,7 @@ def reproduce_righttrain(folder: Path, json_: bool, quiet: bool) -> None:
         print(" " * 18 + "".join(f"{value:>9g}" for value in figure["x"]))
         for name, values in figure["series"].items():
             print(f"{name:18}" + "".join("        –" if value is None else f"{value:>9.3g}" for value in values))
-    _show_claims(made["claims"])
+    show_claims(made["claims"])
     typer.echo(f"written to {folder}")
 
 
@@ -109,7 +109,7 @@ def reproduce_all(folder: Path, json_: bool, quiet: bool) -> None:
     from palmette.reproduce.everything import everything
     from palmette.spec.files import write_text
 
-    made = everything((lambda _: None) if quiet else _on_stderr)
+    made = everything((lambda _: None) if quiet else on_stderr)
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
     write_text(folder / "claims.json", text)
@@ -127,7 +127,8 @@ def reproduce_all(folder: Path, json_: bool, quiet: bool) -> None:
     print(f"written to {folder / 'claims.html'}")
 
 
-def _on_stderr(what: str) -> None:
+def on_stderr(what: str) -> None:
+    """Say what is being worked on."""
     print(what, file=sys.stderr)
 
 
@@ -151,11 +152,12 @@ def _show(made: dict[str, Any]) -> None:
     for name, row in made["table_2"].items():
         told = f"{row['layers']:>3} layers   Algorithm 1 {row['algorithm_1_s']:.3g}   exact {row['exact_s']:.3g}"
         print(f"{name:10} {told}")
-    _show_claims(made["claims"])
+    show_claims(made["claims"])
     _show_causes(made["causes"])
 
 
-def _show_claims(claims: list[dict[str, Any]]) -> None:
+def show_claims(claims: list[dict[str, Any]]) -> None:
+    """Print each claim with what came out here, and where they differ why."""
     print("\nThe paper's claims")
     for row in claims:
         where = f"Fig. {row['figure']}" if row["figure"].isdigit() else row["figure"]

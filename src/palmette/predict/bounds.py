@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from palmette.predict.forecast import Forecast, Past, Predictor, Setting
 
@@ -41,7 +41,9 @@ class Bounded:
 
 
 def _raised(told: Forecast, least: Sequence[float]) -> Forecast:
-    return replace(told, robust=tuple(max(pair) for pair in zip(told.robust, least, strict=True)))
+    robust = tuple(max(pair) for pair in zip(told.robust, least, strict=True))
+    totals = tuple(max(pair) for pair in zip(told.total_robust, accumulate(least), strict=True))
+    return replace(told, robust=robust, total_robust=totals)
 
 
 @dataclass(frozen=True, kw_only=True)

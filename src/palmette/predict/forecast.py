@@ -14,6 +14,7 @@ smaller model begins with, on the new nodes' data.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Protocol
 
 QUANTILES = (0.05, 0.95)
@@ -52,11 +53,22 @@ class Past:
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """Changes of the loss to come, one an epoch: expected, and the 0.05 and 0.95 quantiles (``robust``)."""
+    """Changes of the loss to come, one an epoch: expected, and the 0.05 and 0.95 quantiles (``robust``).
+
+    ``total_robust`` is the 0.95 quantile of the change from now up to each epoch. An epoch's loss jitters, and its own
+    quantile holds all of the jitter; added up over many epochs that would foretell a rise where none can be. Of the
+    total there is jitter but once.
+    """
 
     expected: tuple[float, ...]
     low: tuple[float, ...]
     robust: tuple[float, ...]
+    total_robust: tuple[float, ...]
+
+    @property
+    def steps_robust(self) -> tuple[float, ...]:
+        """Changes that add up to ``total_robust``: what to plan many epochs with."""
+        return tuple(after - before for before, after in pairwise((0.0, *self.total_robust)))
 
 
 class Predictor(Protocol):

@@ -12,8 +12,9 @@ asked for.
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -22,7 +23,6 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor
 
 from palmette.errors import Fault, InputError
 from palmette.predict.examples import changes, runs, split
@@ -45,36 +45,34 @@ class LearnedPredictor:
     origin: dict[str, Any]
 
     def run(self, past: Past, epochs: int) -> Forecast:
-        """The change of the loss in each of the next ``epochs``; the expected loss never falls below 0."""
-        rows: list[list[float]] = []
+        """The change of the loss in each of the next ``epochs``; the expected loss never falls below 0.
+
+        Beyond the networks' horizon the jitter of totals adds up as that of independent errors does.
+        """
+        start, jitter = past.loss, 0.0
+        rows: list[tuple[float, float, float, float]] = []
         while len(rows) < epochs:
-            for expected, low, robust in self._next(past)[: epochs - len(rows)]:
+            expected_sum = 0.0
+            for expected, low, robust, total in self._next(past)[: epochs - len(rows)]:
+                expected_sum += expected
+                width = math.hypot(jitter, total - expected_sum)
                 step = max(expected, -past.loss)
-                rows.append([step, min(low, step), max(robust, step)])
                 past = past.trained(past.loss + step)
-        return _forecast(rows)
+                rows.append((step, min(low, step), max(robust, step), past.loss - start + width))
+            jitter = width
+        expected_, low_, robust_, total_ = zip(*rows, strict=True) if rows else ((), (), (), ())
+        return Forecast(expected=expected_, low=low_, robust=robust_, total_robust=total_)
 
     def change(self, past: Past, to: Setting) -> Forecast:
         """The one change of the loss when the setting becomes ``to``."""
         with torch.no_grad():
-            return _forecast(_rows(self.change_network(change_inputs([(past, to)]))))
+            expected, low, robust = self.change_network(change_inputs([(past, to)]))[0, 0].tolist()
+        return Forecast(expected=(expected,), low=(low,), robust=(robust,), total_robust=(robust,))
 
     def _next(self, past: Past) -> list[list[float]]:
         with torch.no_grad():
-            return _rows(self.run_network(*run_inputs([past])))
-
-
-def _rows(told: Tensor) -> list[list[float]]:
-    rows: list[list[float]] = told[0].tolist()
-    return rows
-
-
-def _forecast(rows: Sequence[Sequence[float]]) -> Forecast:
-    return Forecast(
-        expected=tuple(row[0] for row in rows),
-        low=tuple(row[1] for row in rows),
-        robust=tuple(row[2] for row in rows),
-    )
+            rows: list[list[float]] = self.run_network(*run_inputs([past]))[0].tolist()
+        return rows
 
 
 def learn(curves: Curves, *, seed: int = 0, told: Told = lambda *_: None) -> tuple[LearnedPredictor, list[Curve]]:

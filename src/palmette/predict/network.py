@@ -2,15 +2,16 @@
 
     (a) λ_run
         samples, classes, pruning ──── FC ──┐
-                                            ├── FC ── FC ── 5 × (expected, low, robust)
+                                            ├── FC ── FC ── 5 × (expected, low, robust, total_robust)
         losses so far ─────────────── LSTM ─┘
 
     (b) λ_change
         pruning, classes, samples, ── FC ── FC ── FC ── (expected, low, robust)
         the last 5 losses
 
-Each change is told by three numbers: the expected one, and how far below and above it the 0.05 and the 0.95 quantile
-lie, so that the three are always in order. What goes in and comes out is standardised by the training data's means and
+Each change is told by the expected one and how far below and above it the 0.05 and the 0.95 quantile lie, so that the
+three are always in order; and in (a) by how far the 0.95 quantile of the change up to there lies above the expected
+ones' sum, which PACT does not have. What goes in and comes out is standardised by the training data's means and
 deviations, which are buffers and so travel with the weights. The LSTM reads two numbers a loss: the loss, and whether
 it belongs to the present setting. λ_change is told the settings before and after; PACT tells it the pruning alone, but
 where the new nodes' data has other classes the loss changes for that too.
@@ -31,7 +32,7 @@ from palmette.predict.forecast import Past, Setting
 WINDOW = 40  # losses that the LSTM looks back to
 LATEST = 5  # losses before a change that λ_change is told
 HIDDEN = 32
-_TOLD = 3  # numbers a change
+_RUN_TOLD, _CHANGE_TOLD = 4, 3  # numbers a change
 _STATIC, _SEQUENCE, _CHANGE = 3, 2, 7 + LATEST
 
 
@@ -71,16 +72,19 @@ class RunNetwork(nn.Module):
         self.sequence = Standard(_SEQUENCE)
         self.lstm = nn.LSTM(_SEQUENCE, HIDDEN, batch_first=True)
         self.head = nn.Sequential(
-            nn.Linear(HIDDEN + HIDDEN // 2, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, HORIZON * _TOLD)
+            nn.Linear(HIDDEN + HIDDEN // 2, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, HORIZON * _RUN_TOLD)
         )
         self.changes = Standard(1)
 
     def forward(self, static: Tensor, sequence: Tensor, lengths: Tensor) -> Tensor:
-        """Batch × HORIZON × (expected, low, robust)."""
+        """Batch × HORIZON × (expected, low, robust, total_robust)."""
         outputs, _ = self.lstm(self.sequence(sequence))
         last = outputs[torch.arange(len(lengths)), lengths - 1]
         told = self.head(torch.cat([self.branch(self.setting(static)), last], dim=1))
-        return self.changes.back(_in_order(told.view(-1, HORIZON, _TOLD)))
+        expected, *widths = told.view(-1, HORIZON, _RUN_TOLD).unbind(dim=-1)
+        expected = self.changes.back(expected)
+        below, above, total = (softplus(width) * self.changes.deviation for width in widths)
+        return torch.stack([expected, expected - below, expected + above, expected.cumsum(dim=1) + total], dim=-1)
 
 
 class ChangeNetwork(nn.Module):
@@ -90,18 +94,16 @@ class ChangeNetwork(nn.Module):
         super().__init__()
         self.inputs = Standard(_CHANGE)
         self.body = nn.Sequential(
-            nn.Linear(_CHANGE, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, _TOLD)
+            nn.Linear(_CHANGE, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, _CHANGE_TOLD)
         )
         self.changes = Standard(1)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Batch × 1 × (expected, low, robust)."""
-        return self.changes.back(_in_order(self.body(self.inputs(inputs))))[:, None]
-
-
-def _in_order(told: Tensor) -> Tensor:
-    expected, below, above = told.unbind(dim=-1)
-    return torch.stack([expected, expected - softplus(below), expected + softplus(above)], dim=-1)
+        expected, *widths = self.body(self.inputs(inputs))[:, None].unbind(dim=-1)
+        expected = self.changes.back(expected)
+        below, above = (softplus(width) * self.changes.deviation for width in widths)
+        return torch.stack([expected, expected - below, expected + above], dim=-1)
 
 
 def run_inputs(pasts: Sequence[Past]) -> tuple[Tensor, Tensor, Tensor]:

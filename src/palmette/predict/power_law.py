@@ -100,22 +100,23 @@ class PowerLawPredictor:
         curve, seen = fit(past.losses), len(past.losses)
         path = [past.loss, *(curve.loss(seen + ahead) for ahead in range(1, epochs + 1))]
         expected = [after - before for before, after in pairwise(path)]
-        noise = [curve.deviation * _WIDTH * (1.0 if ahead == 0 else 2**0.5) for ahead in range(epochs)]
+        totals = [after - past.loss for after in path[1:]]
         if seen < ENOUGH:
-            noise = [abs(change) / 2 for change in expected]
-        return _around(expected, noise, noise)
+            noise, jitter = [abs(change) / 2 for change in expected], [abs(total) / 2 for total in totals]
+        else:
+            # The first change begins with a loss that was seen, each other between two that jitter.
+            jitter = [curve.deviation * _WIDTH] * epochs
+            noise = [width * (1.0 if ahead == 0 else 2**0.5) for ahead, width in enumerate(jitter)]
+        return Forecast(
+            expected=tuple(expected),
+            low=tuple(mean - width for mean, width in zip(expected, noise, strict=True)),
+            robust=tuple(mean + width for mean, width in zip(expected, noise, strict=True)),
+            total_robust=tuple(mean + width for mean, width in zip(totals, jitter, strict=True)),
+        )
 
     def change(self, past: Past, to: Setting) -> Forecast:
         """A fraction of what was learnt so far is expected to be lost, at worst all of it."""
         learnt = max(0.0, max(past.before + past.losses) - past.loss)
         left = (1 - to.pruning) / (1 - past.setting.pruning)
         lost = min(1.0, max(0.0, 1 - left))
-        return _around([lost * learnt], [lost * learnt], [(1 - lost) * learnt])
-
-
-def _around(expected: list[float], below: list[float], above: list[float]) -> Forecast:
-    return Forecast(
-        expected=tuple(expected),
-        low=tuple(mean - width for mean, width in zip(expected, below, strict=True)),
-        robust=tuple(mean + width for mean, width in zip(expected, above, strict=True)),
-    )
+        return Forecast(expected=(lost * learnt,), low=(0.0,), robust=(learnt,), total_robust=(learnt,))

@@ -10,6 +10,10 @@ cluster_truth       what a cluster needs by the event clock, with all its device
 cluster_measured    a few cases for real on the testbed
 cluster_claims      what that paper reports, beside what came out here
 everything          every claim of the four papers beside ours
-righttrain        Fig. 3 of RightTrain
-righttrain_claims what that paper claims, beside what came out here
+righttrain          Fig. 3 of RightTrain
+righttrain_claims   what that paper claims, beside what came out here
+pact                PACT's Table I and Figs. 4, 6 to 9
+pact_predictions    its Table I and Fig. 4: the loss foretold
+pact_schedules      its Figs. 6 to 9: what schedules cost
+pact_schedule_claims  what it claims about schedules, beside what came out here
 """

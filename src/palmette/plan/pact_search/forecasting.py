@@ -115,7 +115,7 @@ def _run(pair: Pair, price: tuple[float, float], foreseen: Forecast) -> Run:
         time_s=price[0],
         energy_j=price[1],
         loss_expected=foreseen.expected,
-        loss_robust=foreseen.robust,
+        loss_robust=foreseen.steps_robust,
     )
 
 
