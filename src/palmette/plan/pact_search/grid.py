@@ -134,7 +134,10 @@ class Ahead:
         self._width = grid.columns
         self._steps = np.clip(grid.steps, -self._width, self._width)
         self._down, self._up = max(0, -int(self._steps.min())), max(0, int(self._steps.max()))
-        self._there, self._arc, self._own = self._padded()
+        self._there, arc, self._own = self._padded()
+        self._leads = self._steps[:, arc] + self._down
+        self._wide = self._widened(np.full((len(grid.moves.pairs), self._width), np.inf))
+        self._windows = np.lib.stride_tricks.sliding_window_view(self._wide, self._width, axis=1)
         self.layers = self._worked_out()
 
     def at(self, epochs: int, pair: int, above: int) -> float:
@@ -171,7 +174,7 @@ class Ahead:
         them. Only moves that lift the loss take another sweep.
         """
         layer = self._ends(np.full((len(self.grid.moves.pairs), self._width), np.inf), row)
-        leads = (self._steps[row][self._arc] + self._down)[:, :, None]
+        leads = self._leads[row][:, :, None]
         falls = -self._steps[row][self._steps[row] < 0]
         block = np.arange(int(falls.min()) if falls.size else self._width)
         settled = False
@@ -196,8 +199,9 @@ class Ahead:
 
     def _before(self, later: Floats, row: int) -> Floats:
         """The layer whose moves of this row lead into a later layer."""
-        windows = np.lib.stride_tricks.sliding_window_view(self._widened(later), self._width, axis=1)
-        costs = windows[self._there, self._steps[row][self._arc] + self._down]
+        self._wide[:, : self._down] = later[:, :1]
+        self._wide[:, self._down : self._down + self._width] = later
+        costs = self._windows[self._there, self._leads[row]]
         costs += self._own
         return self._ends(costs.min(axis=1), row)
 
