@@ -1,9 +1,9 @@
 """A case of Gu et al.'s for real: pre-training and all seven clusters on the testbed, a process a device.
 
-CIFAR10 at 1 Gbit/s is the one case in which every cluster trains within two minutes on a quiet machine, until its
-slowest device has taken a few steps; its whole time follows from the measured mean step. A GTX 1050 is so much faster
-than one core that the testbed has to stretch time more than ten times; by how much stands in the record. Power is the
-catalogue's on the measured trace: modelled, on this machine there is nothing to meter.
+CIFAR10 at 1 Gbit/s is the cheapest case. Every cluster trains until its slowest device has taken a few steps, and its
+whole time follows from the measured mean step. A GTX 1050 is so much faster than one core that the testbed has to
+stretch time far more than ten times; by how much stands in the record. Power is the catalogue's on the measured trace:
+modelled, nothing is metered.
 """
 
 from __future__ import annotations
