@@ -125,7 +125,8 @@ def torchrun(folder: Path) -> float | None:
     except TimeoutError:
         return None
     finally:
-        _end(process)
+        process.terminate()  # it ends its ranks, which are in sessions of their own
+        process.wait(_PATIENCE_S)
 
 
 CONTENDERS: dict[str, Callable[[Path], float | None]] = {"palmette": palmette, "restart": restart, "torchrun": torchrun}
