@@ -17,4 +17,5 @@ meters       joules, metered or modelled, behind one seam
 counters     what this machine says of its load
 sampling     counters and watts side by side
 power_fit    pure: watts as a linear function of counters
+curves       learning curves of real trainings, through prunings and hand-overs
 """
