@@ -70,5 +70,5 @@ def test_nothing_is_loaded_from_anywhere(tmp_path: Path) -> None:
 
 
 def test_a_long_run_with_many_nodes_stays_small(tmp_path: Path) -> None:
-    text = report(read_entries([run_folder(tmp_path / "run", tree(), iterations=4000)]), with_rivals=False)
+    text = report(read_entries([run_folder(tmp_path / "run", tree(), iterations=2000)]), with_rivals=False)
     assert len(text.encode()) < 3_000_000
