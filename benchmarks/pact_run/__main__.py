@@ -39,8 +39,8 @@ sets: {gold: [cloud], silver: [server], bronze: [phone]}
 """
 SLOWER = {"cloud": 2.0, "server": 3.0, "phone": 5.0}  # than this machine, one thread
 VARIANTS = (0.5, 0.75)
-TARGET, DEADLINE_S, BATCH, MOST_EPOCHS = 0.1, 60.0, 32, 40
-SWITCHES = [(epoch, pair) for epoch in (3, 6, 9) for pair in (("0.5", "silver"), ("0.75", "bronze"))]
+TARGET, DEADLINE_S, BATCH, MOST_EPOCHS = 0.15, 20.0, 32, 40
+SWITCHES = [(4, ("0.5", "silver")), (8, ("0.5", "silver")), (4, ("0.5", "bronze")), (8, ("0.75", "bronze"))]
 
 
 def slowed(times: Times, factor: float) -> Times:

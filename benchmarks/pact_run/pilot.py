@@ -61,7 +61,7 @@ def table(task: Task, model: str, fractions: tuple[float, ...], target: float, d
     falls = [min(0.0, after - before) for before, after in pairwise([2.302585, *losses])]
     above = {0.0: 0.0} | {f: max(0.0, row[0] - losses[PRUNED_AT]) for f, row in smaller.items()}
     whole = losses[PRUNED_AT] - losses[PRUNED_AT + AFTER - 1]
-    pace = {0.0: 1.0} | {f: max(0.2, min(1.5, (row[0] - row[-1]) / whole)) for f, row in smaller.items()}
+    pace = {0.0: 1.0} | {f: max(0.2, min(1.0, (row[0] - row[-1]) / whole)) for f, row in smaller.items()}
     pairs = stages(task)
     run = []
     for (name, nodes), phase in pairs.items():
