@@ -50,6 +50,23 @@ def figure(**series: list[float]) -> dict[str, Any]:
     return {"series": series, "at_lowest": dict.fromkeys(series, plan)}
 
 
+def test_to_leave_l_at_once_is_a_switch_after_no_epoch() -> None:
+    plan = {"schedule": [{"model": "M", "epochs": 3}, {"model": "S", "epochs": 2}]}
+    rivals = {name: [1.0] for name in ("pact", "pact-optimum", "static-learn", "one-switch")}
+    biases = figure(**{"bias -10%": [1.0], "bias +0%": [1.0], "bias +10%": [1.0]})
+    biases["at_lowest"]["bias -10%"] = plan
+    rows = schedule_claims(
+        {
+            "6": figure(**rivals),
+            "7": {"targets": {"0.15": {"pact": {"L": 1.0}, "static-learn": {"L": 0.5}}}},
+            "8": figure(**{"γ = 0.001": [1.0]}),
+            "9": biases,
+        }
+    )
+    assert rows[-1]["ours"] == "after 0 epochs when underrated, 3 when overrated"
+    assert not rows[-1]["agrees"]
+
+
 def test_a_claim_that_does_not_hold_says_why() -> None:
     spent = {"L": 1.0, "M": 2.0, "S": 0.0}
     rows = schedule_claims(

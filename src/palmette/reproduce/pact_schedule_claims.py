@@ -57,9 +57,12 @@ def _at_or_below(figure: Record, rival: str) -> Record:
 
 
 def _switches(plan: Record | None) -> list[int]:
-    """After how many epochs a schedule changes."""
-    lengths = [stretch["epochs"] for stretch in (plan or {"schedule": []})["schedule"]]
-    return [sum(lengths[: k + 1]) for k in range(len(lengths) - 1)]
+    """After how many epochs a schedule changes; it starts with L."""
+    if plan is None:
+        return []
+    lengths = [stretch["epochs"] for stretch in plan["schedule"]]
+    at_once = [0] if plan["schedule"] and plan["schedule"][0]["model"] != "L" else []
+    return at_once + [sum(lengths[: k + 1]) for k in range(len(lengths) - 1)]
 
 
 def _same_switches(figure: Record) -> Record:
