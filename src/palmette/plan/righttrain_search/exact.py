@@ -24,6 +24,7 @@ from palmette.plan.righttrain_search.bound import ONLY_TIME_W, Bound, Table
 from palmette.plan.righttrain_search.ground import Ground
 from palmette.plan.righttrain_search.joint import JointTable, State, fits
 from palmette.plan.righttrain_search.layout import Mapping
+from palmette.plan.righttrain_search.program import GAP
 from palmette.plan.righttrain_search.search import Outcome, Search
 from palmette.plan.righttrain_search.trees import Ranked, Tree, all_listed, ranked_trees
 
@@ -94,7 +95,8 @@ class Optimum:
         found = self.search.allocator.found(candidate)
         if found is not None and found.total_j < self._limit_j():
             self._best = found
-        self._open_j = min(self._open_j, bound_j)
+        if found is None or found.total_j > bound_j * (1 + 2 * GAP):  # what its program believes and the clock denies
+            self._open_j = min(self._open_j, bound_j)
 
     def _count(self) -> None:
         self._steps += 1
