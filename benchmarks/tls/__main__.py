@@ -1,7 +1,7 @@
 """What TLS costs of an iteration beside gloo, as JSON: ``python -m benchmarks.tls`` from the project's root, as root.
 
-Every tree is run over gloo and over TLS in turns, on the same namespaces with links of 100 Mbit/s, undilated; the ratio
-is taken turn by turn.
+Every tree is run over gloo and over TLS in turns, on namespaces with links of 100 Mbit/s, undilated unless told; the
+ratio is taken turn by turn.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def ran(made: Plan, profile: Profile, where: Cluster, **request: Any) -> Outcome
         return start(made, profile, where, asked, Path(folder)).run(lambda _: None, lambda _: None)
 
 
-def measured(made: Plan, profile: Profile, where: Cluster, testbed: str, turns: int) -> dict[str, Any]:
+def measured(made: Plan, profile: Profile, where: Cluster, turns: int, **request: Any) -> dict[str, Any]:
     """Both transports in turns."""
     taken_s: dict[str, list[float]] = {transport: [] for transport in TRANSPORTS}
     for _ in range(turns):
         for transport, found in taken_s.items():
-            outcome = ran(made, profile, where, testbed=testbed, transport=transport, dilation=1.0)
+            outcome = ran(made, profile, where, transport=transport, **request)
             assert outcome.iteration_s is not None
             found.append(outcome.iteration_s)
     ratios = [tls / gloo for gloo, tls in zip(*taken_s.values(), strict=True)]
@@ -59,6 +59,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--testbed", default="namespaces", choices=["paced", "namespaces", "none"])
     parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--dilation", type=float, default=1.0)
     parser.add_argument("--tree", action="append", help="such as split-in-two; all if not given")
     given = parser.parse_args()
     network, where = load_network(MODEL), cluster(BANDWIDTH_MBIT)
@@ -66,12 +67,21 @@ def main() -> None:
     rows: dict[str, Any] = {}
     for name, tree in trees(len(network.layers), BATCHES[MODEL]).items():
         if given.tree is None or name in given.tree:
-            rows[name] = measured(plan(MODEL, tree), profile, where, given.testbed, given.turns)
+            rows[name] = measured(
+                plan(MODEL, tree), profile, where, given.turns, testbed=given.testbed, dilation=given.dilation
+            )
             print(f"{name}: {rows[name]}", file=sys.stderr)
     worst = max(row["ratio"] for row in rows.values())
     print(
         json.dumps(
-            {"testbed": given.testbed, "bandwidth_mbit": BANDWIDTH_MBIT, "worst": worst, "trees": rows}, indent=1
+            {
+                "testbed": given.testbed,
+                "bandwidth_mbit": BANDWIDTH_MBIT,
+                "dilation": given.dilation,
+                "worst": worst,
+                "trees": rows,
+            },
+            indent=1,
         )
     )
 

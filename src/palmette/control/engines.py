@@ -41,7 +41,7 @@ def engine_of(request: Request, plan: Plan, prices: Evaluator) -> tuple[Ground, 
     ):
         refuse_unknown(option, word)
     nodes = list(dict.fromkeys(node for phase in plan.phases for node in phase.nodes()))
-    _refuse_stray(request, nodes)
+    _refuse_stray(request)
     if request.engine == "ray":
         return _on_ray(request, nodes, prices)
     meeting = _tls(request, nodes, prices) if request.transport == "tls" else GlooMeeting()
@@ -58,16 +58,25 @@ def refuse_unknown(option: str, word: str) -> None:
         raise InputError(Fault(option, word, expected_name(word, option.removeprefix("--"), KNOWN[option])))
 
 
-def _refuse_stray(request: Request, nodes: list[str]) -> None:
+def _refuse_stray(request: Request) -> None:
     """Refuse options that mean nothing beside the others."""
     if request.transport == "gloo":
         for option, value in (("--keys", request.keys), ("--hub", request.hub)):
             if value is not None:
                 raise InputError(Fault(option, value, "gloo uses none; expected --transport tls with it"))
-    if request.hub is not None and request.hub not in nodes:
-        raise InputError(Fault("--hub", request.hub, expected_name(request.hub, "node of the plan", nodes)))
     if request.engine == "ray" and request.testbed != "none":
         raise InputError(Fault("--testbed", request.testbed, "the hosts of --engine ray are real; expected none"))
+
+
+def refuse_strange_hub(request: Request, plan: Plan) -> None:
+    """Refuse a hub on a node without a part in the plan. Where a run later goes on without it, another is chosen.
+
+    Raises:
+        InputError: says which nodes have one.
+    """
+    nodes = list(dict.fromkeys(node for phase in plan.phases for node in phase.nodes()))
+    if request.hub is not None and request.hub not in nodes:
+        raise InputError(Fault("--hub", request.hub, expected_name(request.hub, "node of the plan", nodes)))
 
 
 def _tls(request: Request, nodes: list[str], prices: Evaluator) -> Meeting:

@@ -14,7 +14,7 @@ import torch
 
 from palmette.compress.channels import Origin
 from palmette.compress.networks import network_origin
-from palmette.control.engines import engine_of
+from palmette.control.engines import engine_of, refuse_strange_hub
 from palmette.control.online import director
 from palmette.control.replanning import can_ask_again
 from palmette.control.weights import initial, load, save_network, shrunk
@@ -80,6 +80,7 @@ def start(plan: Plan, profile: Profile, cluster: Cluster, request: Request, fold
     if request.iterations is not None and request.epochs is not None:
         raise InputError(Fault("--epochs", request.epochs, "expected either --epochs or --iterations, not both"))
     plan = _compressed(plan, request.compress)
+    refuse_strange_hub(request, plan)
     whole = plan.model_copy(update={"inputs": Inputs(cluster=cluster, profile=profile)})
     return Running(whole, request, folder, None)
 

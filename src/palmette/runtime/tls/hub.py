@@ -11,6 +11,7 @@ once. When a worker is gone without a word, all others are told.
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,11 +82,12 @@ class HubSetup:
     async def _serve(self, ready: Callable[[HubAddress], None]) -> None:
         own = Keys(self.keys).credentials(self.node)
         hub = Hub(own, self.token, self.nodes, self.channels)
-        server, port = await hub.serve(self.address)
+        host = f"[{self.address}]" if ":" in self.address else self.address
+        server, port = await hub.serve(host)
         local = self.local if self.local is not None and len(str(self.local)) <= LONGEST_PATH else None
         if local is not None:
             await hub.serve_locally(local)
-        ready(HubAddress(self.node, f"{self.address}:{port}", own.certificate, local))
+        ready(HubAddress(self.node, f"{host}:{port}", own.certificate, local))
         await server.wait_for_termination()
 
 
@@ -191,7 +193,7 @@ class Hub:
         wrong = self._own.objection(shown, node)
         if wrong is not None:
             await _refuse(context, f"the certificate shown for node {node} does not count: {wrong}")
-        if token != self._token:
+        if not secrets.compare_digest(token, self._token):
             await _refuse(context, f"node {node} belongs to another run")
         if node not in self._nodes:
             await _refuse(context, f"node {node} has no part in this run")

@@ -180,9 +180,13 @@ class LocalStream:
     def __init__(self, path: Path, method: str, first: bytes, state: State) -> None:
         self._state = state
         self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.connect(str(path))
+        try:
+            self._socket.connect(str(path))
+            self._socket.sendall(method[:1].encode() + LENGTH.pack(len(first)) + first)
+        except OSError:
+            self._socket.close()
+            raise state.error(None) from None
         self._reading = self._socket.makefile("rb")
-        self._socket.sendall(method[:1].encode() + LENGTH.pack(len(first)) + first)
 
     def put(self, frame: bytes) -> None:
         """Write a frame."""
