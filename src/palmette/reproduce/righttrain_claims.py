@@ -17,7 +17,7 @@ def claims(made: Record) -> list[Record]:
 _WHY = {
     "saving": "it depends on the machines' idle power, which the paper does not tell",
     "tight": "at these deadlines RightTrain's search ends with another tree than the optimum's",
-    "no optimum": "the search for the optimum did not end within its effort; `gap` in the points is the distance to a bound",
+    "no optimum": "the search for the optimum did not end within its effort; `gap` is the distance to a bound",
     "never worse": "its search ended before it found a plan as good",
     "unchanged": "looser deadlines let split learning in three use another split",
     "shorter": "RightTrain's best plan here is quicker than it has to be: idle power makes waiting cost more than slow "
