@@ -58,7 +58,7 @@ class RayCluster:
         """``palmette WORDS`` on a host."""
         env = self.environment(on) | (extra or {})
         command = self._inside(on, [*PALMETTE, *words])
-        return subprocess.run(command, env=env, cwd=ROOT, check=False, capture_output=True, text=True, timeout=100)
+        return subprocess.run(command, env=env, cwd=ROOT, check=False, capture_output=True, text=True, timeout=200)
 
     def begin(self, *words: str, on: str = "server") -> subprocess.Popen[str]:
         """The same, without waiting for its end."""
