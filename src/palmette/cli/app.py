@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -15,6 +14,9 @@ from palmette.cli.keys import keys as _keys
 from palmette.cli.planning import Strategies, parsed_goal
 from palmette.cli.powering import app as power_app
 from palmette.cli.pretraining import pretrain
+from palmette.cli.printing import print_json
+from palmette.cli.reproduce import reproduce
+from palmette.cli.training import prune, run
 from palmette.errors import InputError
 
 app = typer.Typer(
@@ -35,18 +37,12 @@ app.add_typer(
     name="plan",
 )
 
-_reproduce = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="A paper's figures, beside what it claims.\n\nExample: palmette reproduce all -o reproduction",
-)
-app.add_typer(_reproduce, name="reproduce")
+app.add_typer(reproduce, name="reproduce")
 app.add_typer(_keys, name="keys")
 app.add_typer(learning.curves, name="curves")
 app.add_typer(learning.predict, name="predict")
 app.add_typer(_cluster, name="cluster")
 app.add_typer(power_app, name="power")
-app.command()(pretrain)
 
 
 def _version(wanted: bool) -> None:
@@ -136,6 +132,9 @@ def profile(
         show_profile(made)
 
 
+app.command()(pretrain)
+
+
 @app.command()
 def estimate(
     plan: Annotated[Path, typer.Argument(help="The plan (JSON).")],
@@ -162,7 +161,7 @@ def estimate(
             timeline=timeline,
         )
     if json_:
-        _print_json(priced.model_dump(mode="json", exclude=None if timeline else {"timeline"}))
+        print_json(priced.model_dump(mode="json", exclude=None if timeline else {"timeline"}))
     else:
         show_estimate(priced)
 
@@ -191,143 +190,8 @@ def program(
     )
 
 
-@app.command()
-def run(
-    plan: Annotated[Path | None, typer.Argument(help="The plan (JSON).", show_default=False)] = None,
-    profile: opt.AnyProfileFile = None,
-    cluster: opt.AnyClusterFile = None,
-    data: Annotated[str, typer.Option("--data", help="digits, cifar10:FOLDER or package.module:callable.")] = "digits",
-    iterations: Annotated[int | None, typer.Option("--iterations", min=1, help="How many batches.")] = None,
-    epochs: Annotated[int | None, typer.Option("--epochs", min=1, help="How many passes over the data.")] = None,
-    optimizer: opt.OptimizerName = "sgd",
-    lr: Annotated[float | None, typer.Option("--lr", help="The learning rate; each optimizer has its default.")] = None,
-    seed: opt.Seed = 0,
-    engine: opt.EngineName = "local",
-    testbed: Annotated[
-        str,
-        typer.Option(
-            "--testbed",
-            help="paced (default) or namespaces emulate the cluster; none, the only one on ray, does not.",
-        ),
-    ] = "",
-    dilation: Annotated[
-        float | None, typer.Option("--dilation", min=1, help="Stretch emulated time; chosen if not given.")
-    ] = None,
-    transport: Annotated[
-        str, typer.Option("--transport", help="gloo on a network that you trust, tls on one that you do not.")
-    ] = "gloo",
-    keys: Annotated[
-        Path | None, typer.Option("--keys", help="Keys for tls, by palmette keys; made for the run if not given.")
-    ] = None,
-    hub: Annotated[
-        str | None, typer.Option("--hub", help="The node that all others reach over tls; chosen if not given.")
-    ] = None,
-    init: Annotated[Path | None, typer.Option("--init", help="Start from these weights (safetensors).")] = None,
-    compress: Annotated[
-        str | None, typer.Option("--compress", help="How models are made smaller: prune or distill; else by the plan.")
-    ] = None,
-    freeze: Annotated[
-        list[str] | None, typer.Option("--freeze", help="Weights that stay as they are, such as 'conv1.*'.")
-    ] = None,
-    dtype: Annotated[str, typer.Option("--dtype", help="float32 or float64.")] = "float32",
-    mixed_precision: Annotated[bool, typer.Option("--mixed-precision", help="Compute in bfloat16.")] = False,
-    input_shape: Annotated[str | None, typer.Option("--input-shape", help="Such as 3,32,32.")] = None,
-    replan: Annotated[
-        bool, typer.Option("--replan/--no-replan", help="Plan again and go on when a node is lost or joins, or stop.")
-    ] = True,
-    drift: Annotated[
-        float, typer.Option("--drift", min=0.05, help="Plan again when a link's speed is off by this fraction.")
-    ] = 0.5,
-    allow_data_loss: Annotated[
-        bool, typer.Option("--allow-data-loss", help="Go on even without a node whose data is lost with it.")
-    ] = False,
-    resume: Annotated[Path | None, typer.Option("--resume", help="Go on with the run in this folder.")] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", help="The folder that the run leaves behind.")] = Path(
-        "run"
-    ),
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing unless it fails.")] = False,
-) -> None:
-    """Train for real, as the plan says.
-
-    Example: palmette run plan.json --data digits --iterations 20 --seed 0 -o run
-    """
-    import palmette as pt
-    from palmette.cli.profiling import parsed_shape
-    from palmette.cli.running import carry_out, going_on, known_way, options, plan_given
-    from palmette.control.run import Request, start
-    from palmette.control.run import resume as resumed
-    from palmette.cost.memory import known_optimizer
-    from palmette.spec.plan import inputs_of
-
-    if resume is not None:
-        carry_out(resumed(resume), resume, quiet)
-        return
-    known = pt.load_plan(plan_given(plan))
-    for_profile, for_cluster = inputs_of(
-        known, pt.load_profile(profile) if profile else None, pt.load_cluster(cluster) if cluster else None
-    )
-    request = Request(
-        **going_on(known, init, iterations, epochs),
-        data=data,
-        engine=engine,
-        testbed=testbed,
-        dilation=dilation,
-        transport=transport,
-        keys=None if keys is None else str(keys),
-        hub=hub,
-        input_shape=parsed_shape(input_shape),
-        cluster_file=None if cluster is None else str(cluster.absolute()),
-        replan=replan,
-        allow_data_loss=allow_data_loss,
-        compress=known_way(compress),
-        drift=drift,
-        options=options(known_optimizer(optimizer), lr, seed, dtype, mixed_precision, tuple(freeze or ())),
-    )
-    carry_out(start(known, for_profile, for_cluster, request, output), output, quiet)
-
-
-@app.command()
-def prune(
-    source: Annotated[str, typer.Argument(metavar="MODEL|WEIGHTS", help="A network's name, or a file of weights.")],
-    ratio: Annotated[
-        float, typer.Option("--ratio", help="The fraction of the original parameters to be gone.", show_default=False)
-    ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The file to write (safetensors).")] = Path(
-        "pruned.safetensors"
-    ),
-    compress: Annotated[
-        str, typer.Option("--compress", help="prune, or distill: then the larger network teaches the smaller one.")
-    ] = "prune",
-    data: Annotated[str, typer.Option("--data", help="What distill teaches with.")] = "digits",
-    model: Annotated[str | None, typer.Option("--model", help="Whose weights a file has that does not say.")] = None,
-    input_shape: Annotated[str | None, typer.Option("--input-shape", help="Such as 3,32,32.")] = None,
-    seed: opt.Seed = 0,
-    json_: opt.Json = False,
-) -> None:
-    """Make a network smaller: whole channels go, those with the smallest weights.
-
-    Example: palmette prune run/model.safetensors --ratio 0.5 -o pruned.safetensors
-    """
-    from dataclasses import asdict
-
-    from palmette.cli.profiling import parsed_shape
-    from palmette.cli.running import known_way
-    from palmette.control.pruning import Wish, prune_to_file
-
-    wish = Wish(
-        ratio=ratio,
-        compress=known_way(compress) or "prune",
-        data=data,
-        model=model,
-        input_shape=parsed_shape(input_shape),
-        seed=seed,
-    )
-    made = prune_to_file(source, wish, output)
-    if json_:
-        _print_json(asdict(made))
-    else:
-        before, after = made.original_parameters, made.parameters
-        print(f"{made.model}: {before:,} parameters, {after:,} left ({made.removed:.2%} removed): {output}")
+app.command()(run)
+app.command()(prune)
 
 
 @app.command()
@@ -368,7 +232,7 @@ def compare(
         with opt.naming(cluster, "nodes"):
             found.refuse()
     if json_:
-        _print_json(comparison_json(found))
+        print_json(comparison_json(found))
     else:
         show_comparison(found)
 
@@ -422,7 +286,7 @@ def strategies(json_: opt.Json = False) -> None:
     from palmette.plan import strategies as known
 
     if json_:
-        _print_json({"strategies": [{"name": kind.name, "summary": kind.summary} for kind in known().values()]})
+        print_json({"strategies": [{"name": kind.name, "summary": kind.summary} for kind in known().values()]})
         return
     wide = max(map(len, known()))
     for kind in known().values():
@@ -442,94 +306,9 @@ def hardware(json_: opt.Json = False) -> None:
     from palmette.zoo.hardware import names
 
     if json_:
-        _print_json({"hardware": [asdict(entry(name)) for name in names()]})
+        print_json({"hardware": [asdict(entry(name)) for name in names()]})
     else:
         show_hardware([entry(name) for name in names()])
-
-
-@_reproduce.command("all")
-def reproduce_all(
-    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for the page.")] = Path("reproduction"),
-    json_: opt.Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Do not say what is being worked on.")] = False,
-) -> None:
-    """Every claim of the four papers beside ours: reproduced, better, or not reached.
-
-    Example: palmette reproduce all -o reproduction
-    """
-    from palmette.cli.reproducing import reproduce_all as carry_out
-
-    carry_out(output, json_, quiet)
-
-
-@_reproduce.command("hiertrain")
-def reproduce_hiertrain(
-    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for figures and numbers.")] = Path(
-        "hiertrain"
-    ),
-    measured: Annotated[
-        bool, typer.Option("--measured", help="Measure layers here, run a dozen points, simulate the others.")
-    ] = False,
-    batch: Annotated[
-        int | None, typer.Option("--batch", min=1, help="Samples of one iteration: 128, or 8 with --measured.")
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Do not say what is being worked on.")] = False,
-) -> None:
-    """HierTrain's Figs. 7 to 11 and Table II, on its machines as the catalogue knows them.
-
-    Example: palmette reproduce hiertrain -o figures
-    """
-    from palmette.cli.reproducing import reproduce_hiertrain as carry_out
-
-    carry_out(output, batch, measured, quiet)
-
-
-@_reproduce.command("righttrain")
-def reproduce_righttrain(
-    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for figures and numbers.")] = Path(
-        "righttrain"
-    ),
-    json_: opt.Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Do not say what is being worked on.")] = False,
-) -> None:
-    """RightTrain's Fig. 3: energy, learning time, epochs and data against the deadline.
-
-    Example: palmette reproduce righttrain -o figures
-    """
-    from palmette.cli.reproducing import reproduce_righttrain as carry_out
-
-    carry_out(output, json_, quiet)
-
-
-@_reproduce.command("cluster")
-def reproduce_cluster(
-    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for numbers.")] = Path("cluster"),
-    measured: Annotated[bool, typer.Option("--measured", help="Train CIFAR10 at 1 Gbit/s for real besides.")] = False,
-    json_: opt.Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Do not say what is being worked on.")] = False,
-) -> None:
-    """Gu et al.'s Figs. 5 to 7: how often the best cluster is chosen, what it gains, what asking costs.
-
-    Example: palmette reproduce cluster -o figures
-    """
-    from palmette.cli.reproducing import reproduce_cluster as carry_out
-
-    carry_out(output, measured, json_, quiet)
-
-
-@_reproduce.command("pact")
-def reproduce_pact(
-    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for figures and numbers.")] = Path("pact"),
-    json_: opt.Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Do not say what is being worked on.")] = False,
-) -> None:
-    """PACT's Table I and Figs. 4, 6 to 9: how well the loss is foretold, and what schedules cost.
-
-    Example: palmette reproduce pact -o figures
-    """
-    from palmette.cli.reproducing_pact import reproduce_pact as carry_out
-
-    carry_out(output, json_, quiet)
 
 
 @app.command()
@@ -564,7 +343,3 @@ def check(files: Annotated[list[Path], typer.Argument(help="Clusters, profiles, 
     if wrong:
         raise InputError(wrong)
     print("\n".join(right))
-
-
-def _print_json(data: Any) -> None:
-    print(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False))

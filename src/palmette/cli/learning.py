@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 
 from palmette.cli import options as opt
+from palmette.cli.printing import print_json
 from palmette.errors import Fault, InputError
 
 N = TypeVar("N", int, float)
@@ -61,7 +61,7 @@ def collect_curves(
     recipe = Recipe(model=model, data=data, batch=batch, lr=lr)
     new, there = collect(output, recipe, grid, jobs, quiet or json_)
     if json_:
-        _print_json({"file": str(output), "new": new, "curves": there})
+        print_json({"file": str(output), "new": new, "curves": there})
     else:
         print(f"{output}: {there} curves, {new} of them new")
 
@@ -87,7 +87,7 @@ def train(
     if output is not None:
         save(predictor, output)
     if json_:
-        _print_json({"origin": predictor.origin, "quality": quality})
+        print_json({"origin": predictor.origin, "quality": quality})
     else:
         show_quality(predictor.origin, quality)
 
@@ -126,7 +126,7 @@ def loss(
     to = changed_setting(setting, to_pruning, to_samples, to_classes)
     change = None if to is None else known.change(past, to)
     if json_:
-        _print_json({"run": _rows(told), "change": None if change is None else _rows(change)[0]})
+        print_json({"run": _rows(told), "change": None if change is None else _rows(change)[0]})
     else:
         show_forecast(past, told, change)
 
@@ -162,7 +162,3 @@ def _numbers(option: str, text: str, kind: type[N]) -> tuple[N, ...]:
     except ValueError:
         numbers = "whole numbers" if kind is int else "numbers"
         raise InputError(Fault(option, text, f"expected {numbers} with commas between them")) from None
-
-
-def _print_json(data: Any) -> None:
-    print(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False))

@@ -50,8 +50,8 @@ class Held:
         return {key: value for key, value in sorted(self._optimizer.items()) if key.rpartition("/")[0] in own}
 
     def call(self, operation: Operation, values: Values, iteration: int) -> Any:
-        """There is nothing to compute."""
-        raise NotImplementedError
+        """Nothing: the program of a hand-over has sends and receives alone."""
+        raise AssertionError(f"a hand-over computes nothing, but was asked for {operation.op}")
 
     def message(self, operation: Operation, values: Values, iteration: int) -> Tensor:
         """The layers that leave."""
