@@ -33,8 +33,9 @@ class Comparison:
     def refuse(self) -> NoReturn:
         """Say why there is no plan at all: a goal that none can meet, else what is wrong with the input."""
         told = {name: error for name, error in self.skipped.items() if not _lacks_a_table(error)}
-        if any(isinstance(error, Infeasible) for error in told.values()):
-            raise Infeasible("\n".join(f"{name}: {error}" for name, error in told.items()))
+        unmet = [f"{name}: {error}" for name, error in told.items() if isinstance(error, Infeasible)]
+        if unmet:
+            raise Infeasible("\n".join(unmet))
         faults = [fault for error in told.values() if isinstance(error, InputError) for fault in error.faults]
         if not faults:
             raise RunError("\n".join(f"{name}: {error}" for name, error in self.skipped.items()))
