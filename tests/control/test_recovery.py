@@ -104,7 +104,7 @@ def test_the_only_copy_of_a_layer_comes_from_the_checkpoint(runs: Runs, node: st
 
 
 @pytest.mark.slow
-def test_one_after_the_other(runs: Runs) -> None:
+def test_two_at_once(runs: Runs) -> None:
     eventful = Eventful(runs, REPLICAS, iterations=300)
 
     def two(pids: dict[str, int]) -> None:
@@ -113,7 +113,8 @@ def test_one_after_the_other(runs: Runs) -> None:
 
     assert eventful.run(two) == 0
     eventful.assert_nothing_is_missing()
-    assert eventful.record["changes"][-1]["nodes"] == ["phone"]
+    lost = {"cloud", "server"} - set(eventful.record["changes"][-1]["nodes"])
+    assert lost  # whoever is not missed at once is hired anew with the others
 
 
 def test_lost_data_ends_the_run_with_a_checkpoint(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
