@@ -68,6 +68,9 @@ class NodeLost(RunError):
         super().__init__(message)
         self.node, self.link = node, link
 
+    def __reduce__(self) -> tuple[type[NodeLost], tuple[str, str, tuple[str, str] | None]]:
+        return type(self), (str(self), self.node, self.link)
+
 
 def shown(value: Any, limit: int = 60) -> str:
     """The value as it stands in a message: one line, at most ``limit`` characters."""

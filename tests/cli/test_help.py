@@ -64,5 +64,8 @@ def test_the_shell_completes(line: str, word: str) -> None:
 
 def test_completion_can_be_installed() -> None:
     script = "from palmette.cli import main; main(['--show-completion', 'bash'])"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    chosen = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}  # bash, whatever runs the tests
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False, env=chosen
+    )
     assert "_PALMETTE_COMPLETE" in done.stdout

@@ -89,17 +89,21 @@ class _Looking:
 
     def __init__(self, news: Mapping[str, News]) -> None:
         self._news, self._ended = news, threading.Event()
+        self._thread: threading.Thread | None = None
         self.found: tuple[str, Cluster] | None = None
 
     def start(self, training: Training) -> None:
         """Begin to look."""
-        threading.Thread(target=self._look, args=(training,), name="news", daemon=True).start()
+        self._thread = threading.Thread(target=self._look, args=(training,), name="news", daemon=True)
+        self._thread.start()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
 
     def _look(self, training: Training) -> None:
         while not self._ended.wait(_LOOK_EVERY_S):

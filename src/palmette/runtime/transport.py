@@ -45,6 +45,9 @@ class Lost(RunError):
         super().__init__(message)
         self.peer = peer
 
+    def __reduce__(self) -> tuple[type[Lost], tuple[str, str]]:
+        return type(self), (str(self), self.peer)
+
 
 class Silent(Lost):
     """Nothing has been heard of another worker for long, though the connection did not break."""
