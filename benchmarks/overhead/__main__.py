@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Sequence
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,13 +18,11 @@ from typing import Any
 
 from benchmarks.overhead import plain
 from benchmarks.overhead.cases import Case, job
-from palmette.runtime.engine import Crew, ProcessCrew
+from palmette.runtime.engine import ProcessCrew
 from palmette.runtime.forking import forking
 from palmette.runtime.job import Job
-from palmette.runtime.parts import Part
 from palmette.runtime.rounds import Rounds
 from palmette.runtime.training import Training
-from palmette.spec.plan import Phase
 
 CASES = {Case("lenet5", 64): (60, 20), Case("alexnet?size=64", 32): (30, 2)}  # turns, and iterations a turn
 
@@ -33,14 +31,14 @@ class Turns(Training):
     """A training that takes turns with a plain loop."""
 
     def __init__(self, given: Job, pipe: Connection[Any, Any], turns: int, many: int) -> None:
-        super().__init__(given, lambda _: None)
+        super().__init__(replace(given, hire=self._hired), lambda _: None)
         self._pipe, self._turns, self._many = pipe, turns, many
         self.ours_s: list[float] = []
         self.plain_s: list[float] = []
         self.ours_cpu_s: list[float] = []
         self.plain_cpu_s: list[float] = []
 
-    def _go_through(self, rounds: Rounds, number: int, phase: Phase) -> None:
+    def _go_through(self, rounds: Rounds, number: int) -> None:
         for turn in range(self._turns + 1):
             began, used_s = perf_counter(), self._cpu_s()
             at, end = turn * self._many, (turn + 1) * self._many
@@ -56,12 +54,11 @@ class Turns(Training):
         for figures in (self.ours_s, self.plain_s, self.ours_cpu_s, self.plain_cpu_s):
             del figures[0]  # in the first turn much is done for the first time
 
-    def _start(self, phase: Phase, parts: Sequence[Part]) -> Crew:
-        self._crew = super()._start(phase, parts)
+    def _hired(self, *given: Any) -> ProcessCrew:
+        self._crew = ProcessCrew(*given)
         return self._crew
 
     def _cpu_s(self) -> float:
-        assert isinstance(self._crew, ProcessCrew)
         (pid,) = self._crew.pids.values()
         return cpu_s(pid)
 
