@@ -51,6 +51,7 @@ class Turns(Training):
             self.plain_s.append(wall_s)
             self.plain_cpu_s.append(cpu_s)
         self._pipe.send(0)
+        self.stop()
         for figures in (self.ours_s, self.plain_s, self.ours_cpu_s, self.plain_cpu_s):
             del figures[0]  # in the first turn much is done for the first time
 
