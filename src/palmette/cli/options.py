@@ -6,14 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from palmette.errors import Fault, InputError
-
-if TYPE_CHECKING:
-    pass
 
 ClusterFile = Annotated[
     Path, typer.Option("--cluster", help="The cluster: nodes and links (YAML).", show_default=False)
@@ -50,6 +47,8 @@ OptimizerName = Annotated[str, typer.Option("--optimizer", help="sgd, momentum o
 EngineName = Annotated[str, typer.Option("--engine", help="local: this machine; ray: the hosts of a Ray cluster.")]
 Seed = Annotated[int, typer.Option("--seed", help="Of everything random.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Do not say what is being worked on.")]
+Figures = Annotated[Path, typer.Option("-o", "--output", help="The folder for figures and numbers.")]
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="Write the result to this file.")]
 
 

@@ -18,84 +18,81 @@ reproduce = typer.Typer(
 
 @reproduce.command("all")
 def reproduce_all(
-    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for the page.")] = Path("reproduction"),
+    output: opt.Figures = Path("reproduction"),
     json_: opt.Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Do not say what is being worked on.")] = False,
+    quiet: opt.Quiet = False,
 ) -> None:
     """Every claim of the four papers beside ours: reproduced, better, or not reached.
 
     Example: palmette reproduce all -o reproduction
     """
-    from palmette.cli.reproducing import reproduce_all as carry_out
+    from palmette.cli.papers.everything import reproduce_all as carry_out
 
     carry_out(output, json_, quiet)
 
 
 @reproduce.command("hiertrain")
 def reproduce_hiertrain(
-    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for figures and numbers.")] = Path(
-        "hiertrain"
-    ),
+    output: opt.Figures = Path("hiertrain"),
     measured: Annotated[
         bool, typer.Option("--measured", help="Measure layers here, run a dozen points, simulate the others.")
     ] = False,
     batch: Annotated[
         int | None, typer.Option("--batch", min=1, help="Samples of one iteration: 128, or 8 with --measured.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Do not say what is being worked on.")] = False,
+    json_: opt.Json = False,
+    quiet: opt.Quiet = False,
 ) -> None:
     """HierTrain's Figs. 7 to 11 and Table II, on its machines as the catalogue knows them.
 
     Example: palmette reproduce hiertrain -o figures
     """
-    from palmette.cli.reproducing import reproduce_hiertrain as carry_out
+    from palmette.cli.papers.hiertrain import reproduce_hiertrain as carry_out
 
-    carry_out(output, batch, measured, quiet)
+    carry_out(output, batch, measured, json_, quiet)
 
 
 @reproduce.command("righttrain")
 def reproduce_righttrain(
-    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for figures and numbers.")] = Path(
-        "righttrain"
-    ),
+    output: opt.Figures = Path("righttrain"),
     json_: opt.Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Do not say what is being worked on.")] = False,
+    quiet: opt.Quiet = False,
 ) -> None:
     """RightTrain's Fig. 3: energy, learning time, epochs and data against the deadline.
 
     Example: palmette reproduce righttrain -o figures
     """
-    from palmette.cli.reproducing import reproduce_righttrain as carry_out
+    from palmette.cli.papers.righttrain import reproduce_righttrain as carry_out
 
     carry_out(output, json_, quiet)
 
 
 @reproduce.command("cluster")
 def reproduce_cluster(
-    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for numbers.")] = Path("cluster"),
+    output: opt.Figures = Path("cluster"),
     measured: Annotated[bool, typer.Option("--measured", help="Train CIFAR10 at 1 Gbit/s for real besides.")] = False,
     json_: opt.Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Do not say what is being worked on.")] = False,
+    quiet: opt.Quiet = False,
 ) -> None:
     """Gu et al.'s Figs. 5 to 7: how often the best cluster is chosen, what it gains, what asking costs.
 
     Example: palmette reproduce cluster -o figures
     """
-    from palmette.cli.reproducing import reproduce_cluster as carry_out
+    from palmette.cli.papers.cluster import reproduce_cluster as carry_out
 
     carry_out(output, measured, json_, quiet)
 
 
 @reproduce.command("pact")
 def reproduce_pact(
-    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for figures and numbers.")] = Path("pact"),
+    output: opt.Figures = Path("pact"),
     json_: opt.Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Do not say what is being worked on.")] = False,
+    quiet: opt.Quiet = False,
 ) -> None:
     """PACT's Table I and Figs. 4, 6 to 9: how well the loss is foretold, and what schedules cost.
 
     Example: palmette reproduce pact -o figures
     """
-    from palmette.cli.reproducing_pact import reproduce_pact as carry_out
+    from palmette.cli.papers.pact import reproduce_pact as carry_out
 
     carry_out(output, json_, quiet)

@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from palmette.cli.reproducing import on_stderr, show_claims
+from palmette.cli.papers.frame import Made, present, show_claims, show_row, teller
 from palmette.report.lines import line_chart
 from palmette.reproduce.pact import reproduce
-from palmette.spec.files import write_text
 
 
 def reproduce_pact(folder: Path, json_: bool, quiet: bool) -> None:
     """Work out table and figures, write JSON and pictures, print the claims."""
-    made = reproduce((lambda _: None) if quiet else on_stderr)
-    folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
-    write_text(folder / "pact.json", text)
+    made = reproduce(teller(quiet))
     lines = {number: figure for number, figure in made["figures"].items() if "series" in figure}
-    for number, figure in lines.items():
-        shown = {name: values for name, values in figure["series"].items() if None not in values}
-        title = f"PACT, Fig. {number}: {figure['title']}"
-        drawn = line_chart(title, figure["x"], shown, figure["x_label"], figure["y_label"])
-        write_text(folder / f"figure-{number}.svg", drawn)
-    if json_:
-        print(text, end="")
-        return
+    pictures = {f"figure-{number}.svg": _drawn(number, figure) for number, figure in lines.items()}
+    present(made, folder / "pact.json", pictures, json_, _show)
+
+
+def _drawn(number: str, figure: dict[str, Any]) -> str:
+    shown = {name: values for name, values in figure["series"].items() if None not in values}
+    title = f"PACT, Fig. {number}: {figure['title']}"
+    return line_chart(title, figure["x"], shown, figure["x_label"], figure["y_label"])
+
+
+def _show(made: Made) -> None:
     _show_predictions(made["predictions"])
     for number, figure in made["figures"].items():
         _show_figure(number, figure)
     show_claims(made["claims"])
-    print(f"written to {folder}")
 
 
 def _show_predictions(made: dict[str, Any]) -> None:
@@ -54,6 +51,6 @@ def _show_figure(number: str, figure: dict[str, Any]) -> None:
                 print(f"target {target:5} {name:14} {told or 'no schedule'}")
         return
     some = slice(None, None, max(1, len(figure["x"]) // 10))
-    print(f"{figure['x_label']:20}" + "".join(f"{value:>8g}" for value in figure["x"][some]))
+    show_row(figure["x_label"], 20, figure["x"][some])
     for name, values in figure["series"].items():
-        print(f"{name:20}" + "".join("       –" if value is None else f"{value:>8.3g}" for value in values[some]))
+        show_row(name, 20, values[some])

@@ -1,0 +1,1 @@
+"""What each command of ``palmette reproduce`` writes and prints."""
