@@ -113,6 +113,16 @@ def test_training_starts_from_given_weights_and_leaves_frozen_ones(
         assert torch.equal(found[name], value) == frozen, name
 
 
+def test_json_is_the_record_of_the_run_also_when_nothing_is_left_to_do(
+    runs: Runs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = runs.folder / "out"
+    assert run([*runs.arguments(TINY, CUT), "--iterations", "2", "--json", "-o", str(out)]) == 0
+    assert run(["run", "--resume", str(out), "--json"]) == 0
+    printed, _ = capsys.readouterr()
+    assert printed == 2 * (out / "run.json").read_text()
+
+
 def test_phases_follow_one_another_as_if_they_were_one(runs: Runs) -> None:
     out = runs.folder / "out"
     options = Options(optimizer="adam", lr=0.001, dtype="float64")

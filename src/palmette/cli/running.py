@@ -81,23 +81,34 @@ def options(
     )
 
 
-def carry_out(running: Running, folder: Path, quiet: bool) -> int:
-    """Run, and show what happens; returns the exit code."""
+def carry_out(running: Running, folder: Path, json_: bool, quiet: bool) -> None:
+    """Run, and show what happens.
+
+    Raises:
+        RunError: it failed or was stopped; the message says how to go on.
+    """
     if running.finished:
-        if not quiet:
+        if json_:
+            _print_record(folder)
+        elif not quiet:
             print(f"{folder}: this run has ended, nothing is left to do")
-        return 0
+        return
     try:
         with _own_signals(), _watched(quiet) as watch:
             supervisor = Supervisor(running, _tell)
             outcome = supervisor.run(watch, _stop_on_signals)
     except RunError as error:
         raise RunError(f"{error}; go on with: palmette run --resume {folder}") from None
-    if not quiet:
+    if json_:
+        _print_record(folder)
+    elif not quiet:
         show_outcome(outcome, supervisor.running)
     if outcome.ended == "stopped":
         raise RunError(f"stopped after {outcome.iterations} iterations; go on with: palmette run --resume {folder}")
-    return 0
+
+
+def _print_record(folder: Path) -> None:
+    print((folder / "run.json").read_text(), end="")
 
 
 def _tell(change: Change) -> None:

@@ -64,6 +64,7 @@ def run(
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder that the run leaves behind.")] = Path(
         "run"
     ),
+    json_: Annotated[bool, typer.Option("--json", help="Print the run's run.json when it ends, for scripts.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing unless it fails.")] = False,
 ) -> None:
     """Train for real, as the plan says.
@@ -79,7 +80,7 @@ def run(
     from palmette.spec.plan import inputs_of
 
     if resume is not None:
-        carry_out(resumed(resume), resume, quiet)
+        carry_out(resumed(resume), resume, json_, quiet)
         return
     known = pt.load_plan(plan_given(plan))
     for_profile, for_cluster = inputs_of(
@@ -102,7 +103,7 @@ def run(
         drift=drift,
         options=options(known_optimizer(optimizer), lr, seed, dtype, mixed_precision, tuple(freeze or ())),
     )
-    carry_out(start(known, for_profile, for_cluster, request, output), output, quiet)
+    carry_out(start(known, for_profile, for_cluster, request, output), output, json_, quiet)
 
 
 def prune(
