@@ -44,6 +44,16 @@ def test_people_see_ranking_lead_and_front(world: World) -> None:
     assert "front of time and energy among all clusters" in done.out
 
 
+def test_people_are_not_told_a_lead_over_nothing(world: World) -> None:
+    done = world.palmette("plan", "cluster", "--measurements", spoilt(world, power_w=0.0), "--goal", "power")
+    assert "the next best cannot be compared with 0" in done.out
+
+
+def test_an_empty_goal_is_none(world: World) -> None:
+    (line,) = world.refused("plan", "cluster", "--measurements", TABLE, "--goal", "")
+    assert line.startswith("--goal: '': expected time|energy|power|edp")
+
+
 def test_a_file_keeps_the_decision(world: World) -> None:
     file = world.folder / "plan.json"
     assert world.palmette("plan", "cluster", "--measurements", TABLE, "-o", file).code == 0

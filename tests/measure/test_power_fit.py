@@ -87,6 +87,16 @@ class TestFiles:
         assert list(model.coefficients) == ["u_cpu"]
         assert model.meter == "unknown"
 
+    def test_a_spreadsheets_file_is_read_as_well(self, tmp_path: Path) -> None:
+        rows = "".join(f"{k / 20}; {10 + k}\r\n" for k in range(20)).replace(";", ",")
+        model = fit(load_samples(self.write(tmp_path, "\ufeffU_CPU , Power_W\r\n" + rows)))
+        assert model.coefficients == pytest.approx({"u_cpu": 20.0})
+
+    def test_samples_that_are_all_alike_but_one_do_no_harm(self, tmp_path: Path) -> None:
+        rows = "0.57,17.2\n" * 30 + "0.3,12.0\n"  # a mean of equals is not exactly what they are
+        model = fit(load_samples(self.write(tmp_path, "u_cpu,power_w\n" + rows)))
+        assert model.mean_error < 0.05
+
     @pytest.mark.parametrize(
         ("text", "expected"),
         [
@@ -96,6 +106,17 @@ class TestFiles:
             ("u_cpu,power_w\n1,-2\n", "line 2, power_w: -2: expected more than 0 W"),
             ("u_cpu,power_w\nnan,2\n", "line 2, u_cpu: nan: expected a number of 0 or more"),
             ("u_cpu,power_w\n1,2\n", "1 samples: expected at least 5, for 0 counters"),
+            ("u_cpu,power_w\n", "0 samples: expected at least 5, for 0 counters"),
+            ("u_cpu,power_w\n1,2\n\n1,x\n", "line 4, power_w: x: expected more than 0"),
+            ("u_cpu,power_w\n1,2,3\n", "line 2: 3 cells: expected 2, one a column"),
+            ("u_cpu,u_cpu,power_w\n1,2,3\n", "header: u_cpu: stands there twice; expected it once"),
+            ("u_cpu,power_w\n1e308,2\n", "line 2, u_cpu: 1e308: expected at most 1e+18"),
+            (f"u_cpu,power_w\n{'1' * 200_000},2\n", "line 2: the row: cannot be parsed"),
+            (
+                "u_cpu,u_gpu,power_w\n" + "1,2,3\n" * 9 + "2,3,4\n",
+                "2 samples with different counters: expected at least 3",
+            ),
+            ("u_cpu,power_w\n" + "1e-17,1e-300\n0,2e-300\n1e18,5\n" * 2, "4.44e+284: the error on left-out samples"),
         ],
     )
     def test_what_cannot_be_fitted(self, tmp_path: Path, text: str, expected: str) -> None:

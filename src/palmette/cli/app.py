@@ -223,7 +223,7 @@ def compare(
         profile=pt.load_profile(profile),
         cluster=pt.load_cluster(cluster),
         batch=batch,
-        goal=parsed_goal(goal or "time", deadline, iteration_deadline, loss),
+        goal=parsed_goal("time" if goal is None else goal, deadline, iteration_deadline, loss),
         optimizer=known_optimizer(optimizer),
         seed=seed,
         **tables(measurements=measurements, learning=learning, problem=problem),

@@ -26,8 +26,9 @@ def show_choice(decision: dict[str, Any]) -> None:
 
 
 def _judged(decision: dict[str, Any]) -> str:
-    lead = decision["lead"]
-    ahead = "there is no other cluster" if lead is None else f"the next best is {lead:.2%} behind"
+    lead, others = decision["lead"], len(decision["ranking"]) > 1
+    ahead = "the next best cannot be compared with 0" if others else "there is no other cluster"
+    ahead = ahead if lead is None else f"the next best is {lead:.2%} behind"
     proof = "the best of all" if decision["exact"] else f"at most {decision['gap']:.2%} from the best of all"
     return f"goal {decision['goal']}: {proof}; {ahead}"
 

@@ -172,7 +172,7 @@ def make(  # one argument an option
             profile=pt.load_profile(profile) if profile else None,
             cluster=pt.load_cluster(cluster) if cluster else None,
             batch=batch,
-            goal=parsed_goal(goal or find(name).default_goal, deadline, iteration_deadline, loss),
+            goal=parsed_goal(find(name).default_goal if goal is None else goal, deadline, iteration_deadline, loss),
             optimizer=known_optimizer(optimizer),
             seed=seed,
             **loaded(find(name), own),

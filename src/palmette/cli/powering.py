@@ -62,6 +62,7 @@ def sample_command(
     from palmette.measure.meters.meter import meter as metered
     from palmette.measure.sampling import samples
     from palmette.spec.files import write_text
+    from palmette.spec.power import COUNTERS
 
     long_s, step_s = opt.seconds("--for", duration), opt.seconds("--every", every)
     assert long_s is not None
@@ -74,3 +75,6 @@ def sample_command(
     writer.writerows(rows)
     write_text(output, text.getvalue())
     print(f"{output}: {len(rows)} samples, {rows[0]['meter']}")
+    lacking = [name for name in COUNTERS if name not in names]
+    if lacking:
+        print(f"left out, as this machine does not have them: {', '.join(lacking)}")

@@ -6,8 +6,6 @@ with the program.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -16,8 +14,8 @@ from time import monotonic
 import numpy as np
 
 from palmette.errors import Fault, InputError, RunError
+from palmette.measure.csv_table import Row, csv_table
 from palmette.measure.meters.meter import Metered
-from palmette.spec.files import read_text
 
 TIMES = ("time_s", "time", "timestamp", "datetime", "date")
 WATTS = ("power_w", "power (w)", "power", "watts", "w")
@@ -65,17 +63,15 @@ def replayed(path: str) -> ReplayMeter:
     Raises:
         InputError: it cannot be read, has no such columns, or times that do not rise; names the line.
     """
-    rows = list(csv.reader(io.StringIO(read_text(path))))
-    header = [cell.strip().lower() for cell in rows[0]] if rows else []
+    header, rows = csv_table(path)
     time_at, watts_at = (_column(header, known, path) for known in (TIMES, WATTS))
     seconds, watts = [], []
-    for number, row in enumerate(rows[1:], 2):
-        if any(cell.strip() for cell in row):
-            seconds.append(_number(row, time_at, number, path, _moment))
-            watts.append(_number(row, watts_at, number, path, float))
-            if watts[-1] < 0 or (len(seconds) > 1 and seconds[-1] <= seconds[-2]):
-                expected = "expected watts of 0 or more, and times that rise"
-                raise InputError(Fault(f"line {number}", ",".join(row), expected, path))
+    for row in rows:
+        seconds.append(_number(row, time_at, path, _moment))
+        watts.append(_number(row, watts_at, path, float))
+        if watts[-1] < 0 or (len(seconds) > 1 and seconds[-1] <= seconds[-2]):
+            expected = "expected watts of 0 or more, and times that rise"
+            raise InputError(Fault(f"line {row.line}", ",".join(row.cells), expected, path))
     if len(seconds) < 2:
         raise InputError(Fault("", f"{len(seconds)} samples", "expected at least 2", path))
     return ReplayMeter([each - seconds[0] for each in seconds], watts, path)
@@ -88,14 +84,14 @@ def _column(header: list[str], known: tuple[str, ...], path: str) -> int:
     raise InputError(Fault("header", ",".join(header) or "nothing", f"expected a column {known[0]}", path))
 
 
-def _number(row: list[str], at: int, line: int, path: str, read: Callable[[str], float]) -> float:
-    text = row[at].strip() if at < len(row) else ""
+def _number(row: Row, at: int, path: str, read: Callable[[str], float]) -> float:
+    text = row.cells[at] if at < len(row.cells) else ""
     try:
         value = read(text)
-    except ValueError:
+    except (ValueError, OverflowError, OSError):  # the last two of years that no clock knows
         value = math.nan
     if not math.isfinite(value):
-        raise InputError(Fault(f"line {line}", text or "nothing", "expected a number", path))
+        raise InputError(Fault(f"line {row.line}", text or "nothing", "expected a number", path))
     return value
 
 

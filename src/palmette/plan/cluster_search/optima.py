@@ -31,6 +31,8 @@ import numpy as np
 from palmette.plan.cluster_search.fleet import Fleet, Floats, Mask
 from palmette.plan.cluster_search.worth import rounded
 
+_TIE = 1e-9  # energies that ``rounded`` makes equal are closer than that
+
 
 def least_time(fleet: Fleet) -> Mask:
     """The fastest cluster of two or more, with the fewest devices."""
@@ -55,20 +57,25 @@ def least_energy(fleet: Fleet) -> Mask:
     order = np.argsort(lone_j, kind="stable")
     rate, power_w, lone_s = fleet.rate[order], fleet.power_w[order], lone_s[order]
     lost = fleet.build_s[order] * rate
-    best_j, best = np.inf, (0, 1)
+    first_after = np.minimum.accumulate(order[::-1])[::-1]  # by the order of the file, of those from here on
+    best_j, best = np.inf, (len(order), len(order))
     for k, floor_j in enumerate(rounded(lone_j[order])[:-1]):
         if floor_j > best_j:
             break
         rest = slice(k + 1, None)
         together_s = (fleet.steps + lost[k] + lost[rest]) / (rate[k] + rate[rest])
-        time_s = np.minimum(np.minimum(lone_s[k], lone_s[rest]), together_s)
-        energies: Floats = rounded((power_w[k] + power_w[rest]) * time_s)
+        energies: Floats = np.minimum(np.minimum(lone_s[k], lone_s[rest]), together_s) * (power_w[k] + power_w[rest])
+        ties_count = _pair(order[k], first_after[k + 1]) < best
+        if energies.min() > best_j * (1 + _TIE if ties_count else 1 - _TIE):
+            continue  # no need to round, which is dear
+        energies = rounded(energies)
         least = energies.min()
-        if least <= best_j:
-            partner = order[rest][energies == least].min()
-            pair = (min(order[k], partner), max(order[k], partner))
-            best_j, best = min((best_j, best), (least, pair)) if least == best_j else (least, pair)
+        best_j, best = min((best_j, best), (least, _pair(order[k], order[rest][energies == least].min())))
     return mask(fleet, best)
+
+
+def _pair(one: int, other: int) -> tuple[int, int]:
+    return min(one, other), max(one, other)
 
 
 def mask(fleet: Fleet, members: object) -> Mask:
