@@ -125,18 +125,7 @@ def test_any_network_equals_one_process(runs: Runs, model: str, name: str) -> No
 @pytest.mark.parametrize("name", list(trees(5)))
 @pytest.mark.timeout(600)
 def test_alexnet_equals_one_process(runs: Runs, name: str) -> None:
-    assert_equal(runs, "alexnet?size=32", trees(11)[name], Options(lr=0.0001, seed=1, dtype="float64"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["cut in three", "hierarchy", "three replicas"])
-@pytest.mark.timeout(600)
-def test_alexnet_equals_one_process_in_single_precision(runs: Runs, name: str) -> None:
-    """In small steps: at 0.001, one process is already 0.04 away from itself in double.
-
-    Where a batch falls apart into many small ones, a maximum that rounding decides otherwise may come to 0.004 even so.
-    """
-    assert_equal(runs, "alexnet?size=32", trees(11)[name], Options(lr=0.0001, seed=1))
+    assert_equal(runs, "alexnet?size=32", trees(11)[name], Options(lr=0.001, seed=1))
 
 
 @pytest.mark.slow
