@@ -11,10 +11,12 @@ from palmette.cli import run
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--measured", action="store_true", help="train a few cases for real")
-    more = ["--measured"] if parser.parse_args().measured else []
+    parser.add_argument("--measured", action="store_true", help="measure layers here, pre-train, train what can be")
+    parser.add_argument("--keep", metavar="FOLDER", help="keep what was found here, and go on with it")
+    given = parser.parse_args()
+    more = ["--measured"] if given.measured else []
     with tempfile.TemporaryDirectory() as folder:
-        sys.exit(run(["reproduce", "cluster", "--json", "-o", folder, *more]))
+        sys.exit(run(["reproduce", "cluster", "--json", "-o", given.keep or folder, *more]))
 
 
 if __name__ == "__main__":

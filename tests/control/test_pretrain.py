@@ -41,6 +41,7 @@ class FakeRun:
 
     step_s = {"fast": 0.1, "slow": 0.5}
     broken: tuple[str, ...] = ()
+    broken_beside: tuple[str, ...] = ()
 
     def __init__(self, plan: Any, request: Any, folder: Path, resumed: None) -> None:
         assert resumed is None
@@ -49,7 +50,7 @@ class FakeRun:
 
     def run(self, watch: Any, ready: Any) -> Outcome:
         (instance,) = self.phase.instances
-        if instance.node in self.broken:
+        if instance.node in (self.broken if self.phase.server == instance.node else self.broken_beside):
             raise RunError(f"node {instance.node}: its worker was ended by SIGKILL")
         stopped: list[bool] = []
         ready(SimpleNamespace(stop=lambda: stopped.append(True)))
@@ -113,6 +114,43 @@ class TestTable:
         assert list(pretrained(tmp_path, warned).devices) == ["fast"]
         assert warned == ["slow is left out: node slow: its worker was ended by SIGKILL"]
 
+    def test_a_device_that_fails_beside_the_server_is_left_out_by_name(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(FakeRun, "broken_beside", ("slow",))
+        warned: list[str] = []
+        assert list(pretrained(tmp_path, warned, bandwidths_bps=(1e9, 1e8)).devices) == ["fast"]
+        assert warned == ["slow is left out: node slow: its worker was ended by SIGKILL"]
+
+    def test_a_way_on_which_nothing_comes_through_is_none(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fails(*_: object) -> Measured:
+            raise RunError("the transfer between fast and slow failed")
+
+        monkeypatch.setattr(pretrain, "measured_bandwidth", fails)
+        warned: list[str] = []
+        slow = pretrained(tmp_path, warned).devices["slow"]
+        assert warned == [
+            "fast and slow are taken for such that cannot talk: the transfer between fast and slow failed"
+        ]
+        assert slow.model_extra["origin"]["factors"] == "unknown: it cannot talk with fast"
+
+    def test_one_bandwidth_is_too_few_to_fit(self, tmp_path: Path) -> None:
+        warned: list[str] = []
+        slow = pretrained(tmp_path, warned, bandwidths_bps=(1e9,)).devices["slow"]
+        assert warned == ["one --bandwidth is too few to fit the factors: they are predicted"]
+        assert slow.model_extra["origin"]["factors"].startswith("predicted")
+
+    def test_training_goes_on_after_the_steps_of_the_server_that_is_chosen(self, tmp_path: Path) -> None:
+        made = pretrained(tmp_path).model_dump()
+        made["devices"]["slow"]["pretrained_steps"] = 5  # it was warm two steps sooner
+        made["devices"]["slow"]["power_w"] = 1.0
+        decision = pt.plan("cluster", measurements=Measurements.model_validate(made), goal="power").decision
+        assert decision["devices"] == ["slow"]
+        assert decision["init"].endswith("slow/model.safetensors")
+        assert decision["steps"] == 1000 - 5
+
     def test_none_is_left(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(FakeRun, "broken", ("fast", "slow"))
         with pytest.raises(pt.Infeasible, match="no device could train; fast: node fast"):
@@ -130,6 +168,13 @@ def test_power_is_taken_while_counters_are_read(tmp_path: Path) -> None:
     wish = Pretraining(model="lenet5", power=model, lengths=Lengths(counted=0))
     with pytest.raises(pt.InputError, match="--counted: 0: power is taken during these steps"):
         Pretrainer(cluster(), wish, tmp_path, lambda _: None, lambda _: None)
+
+
+def test_a_power_model_of_another_machine_is_refused_before_anything_trains(tmp_path: Path) -> None:
+    model = PowerModel(intercept_w=1.0, coefficients={"f_cp": 1.0}, mean_error=0.0, samples=5)
+    local = Cluster.model_validate({"nodes": {"a": {"tier": "edge", "host": "local"}}})
+    with pytest.raises(pt.InputError, match="--power: f_cp: this machine has no such counter"):
+        Pretrainer(local, Pretraining(model="lenet5", power=model), tmp_path, lambda _: None, lambda _: None)
 
 
 def test_any_name_makes_a_folder() -> None:

@@ -14,7 +14,7 @@ from palmette.zoo.models import load_network
 
 @pytest.fixture(scope="module")
 def cases() -> list[paper.Record]:
-    return list(paper.cases_of("CIFAR10", "cifar10", lambda _: None))
+    return [paper.case("CIFAR10", world) for world in paper.Catalogue().worlds("CIFAR10")]
 
 
 def test_seven_clusters_and_all_goals_at_each_bandwidth(cases: list[paper.Record]) -> None:
@@ -52,11 +52,19 @@ def test_quantities_of_a_cluster() -> None:
 
 def test_accuracy_counts_places() -> None:
     rows = [{"place": place, "gain": 0.5, "overhead": 0.01} for place in (1, 1, 2, 3)]
-    case = {"model": "X", "goals": dict(zip(paper.GOALS, rows, strict=True)), "time_error": {"a": 0.1}}
+    case = {
+        "model": "X",
+        "how": {"a": "measured", "b": "simulated"},
+        "goals": dict(zip(paper.GOALS, rows, strict=True)),
+        "time_error": {"a": 0.1, "b": 0.3},
+    }
     found = paper.summary([case])
     assert found["accuracy"] == {"cases": 4, "best": 0.5, "best_two": 0.75}
     assert found["accuracy_by_goal"]["edp"]["best_two"] == 0.0
     assert found["accuracy_noisy"] is None
+    assert found["time_error_by_model"] == {"X": pytest.approx(0.2)}
+    assert found["time_error_measured"] == {"X": pytest.approx(0.1)}
+    assert found["clusters"] == {"measured": 1, "simulated": 1}
 
 
 def test_noise_costs_some_of_the_accuracy_at_most(cases: list[paper.Record]) -> None:
@@ -69,6 +77,7 @@ def test_noise_costs_some_of_the_accuracy_at_most(cases: list[paper.Record]) -> 
 def test_every_claim_that_differs_says_why() -> None:
     bad = {"best": 0.0, "best_two": 0.0, "cases": 12}
     made = {
+        "accuracy": bad,
         "accuracy_noisy": bad,
         "accuracy_by_model": dict.fromkeys(paper.MODELS, bad),
         "gain_by_goal": dict.fromkeys(paper.GOALS, 0.9),
@@ -76,5 +85,5 @@ def test_every_claim_that_differs_says_why() -> None:
         "overhead_by_model": dict.fromkeys(paper.MODELS, 0.5),
     }
     rows = claims(made)
-    assert len(rows) == 17
+    assert len(rows) == 19
     assert all(not row["agrees"] and row["why"] for row in rows)

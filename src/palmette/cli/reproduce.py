@@ -70,7 +70,10 @@ def reproduce_righttrain(
 @reproduce.command("cluster")
 def reproduce_cluster(
     output: opt.Figures = Path("cluster"),
-    measured: Annotated[bool, typer.Option("--measured", help="Train CIFAR10 at 1 Gbit/s for real besides.")] = False,
+    measured: Annotated[
+        bool,
+        typer.Option("--measured", help="Measure layers here, pre-train, train what can be; goes on where it stopped."),
+    ] = False,
     json_: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:

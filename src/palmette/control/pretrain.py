@@ -18,7 +18,7 @@ from palmette.control.run import Request, Running
 from palmette.control.stopwatch import Lengths, Stopwatch
 from palmette.cost.estimate import evaluator
 from palmette.cost.evaluate import Evaluator
-from palmette.errors import Fault, Infeasible, InputError, PalmetteError
+from palmette.errors import Fault, Infeasible, InputError, PalmetteError, RunError
 from palmette.measure.bandwidth import Measured, measured_bandwidth
 from palmette.measure.building import Built, built_here
 from palmette.measure.counters import counters
@@ -35,9 +35,10 @@ from palmette.spec.files import write_text
 from palmette.spec.measurements import Measurements
 from palmette.spec.plan import Inputs, Phase, Plan
 from palmette.spec.power import PowerModel
+from palmette.spec.profile import Profile
 from palmette.spec.tree import Feed, Instance
 from palmette.zoo.data import load_data
-from palmette.zoo.models import load_network
+from palmette.zoo.models import Network, load_network
 
 DECLARED = "modelled: declared power on the measured trace"
 TRIED_STEPS = 5
@@ -48,7 +49,8 @@ class Pretraining:
     """What a user asks of a pre-training.
 
     ``steps`` are those of the whole training. ``bandwidths_bps``, if two or more, are tried out to fit the
-    communication factors. ``meter`` or ``power`` tell the watts of nodes with ``host: local``.
+    communication factors. ``meter`` or ``power`` tell the watts of nodes with ``host: local``. ``profile`` has the
+    layers' times by which nodes are emulated, if not those of the catalogue.
     """
 
     model: str
@@ -63,6 +65,7 @@ class Pretraining:
     input_shape: tuple[int, ...] | None = None
     meter: Meter | None = None
     power: PowerModel | None = None
+    profile: Profile | None = None
     options: Options = field(default_factory=Options)
 
 
@@ -92,10 +95,14 @@ class Pretrainer:
         refuse_unfit(network, data)
         self.cluster = with_data(cluster, len(data.train))
         refuse_unpowered(self.cluster, wish)
-        told("layer times")
-        elsewhere = times_on_hosts(wish.model, self.cluster, (), wish.input_shape) if self._on_ray else {}
-        self.profile = profile_network(network, self.cluster, elsewhere=elsewhere)
+        self.profile = wish.profile or self._layers(network)
         self.parameter_bytes = sum(layer.parameter_bytes for layer in self.profile.layers)
+
+    def _layers(self, network: Network) -> Profile:
+        self.told("layer times")
+        wish = self.wish
+        elsewhere = times_on_hosts(wish.model, self.cluster, (), wish.input_shape) if self._on_ray else {}
+        return profile_network(network, self.cluster, elsewhere=elsewhere)
 
     def run(self) -> Measurements:
         """Measure all devices.
@@ -110,11 +117,9 @@ class Pretrainer:
         alone = self._all_alone()
         server = min(alone, key=lambda name: alone[name].watch.step_s)
         ways = self._ways(list(alone))
-        taken = len(alone[server].watch.steps_s)
-        table = {
-            name: self._device(name, each, built[name], ways, self._factors(name, server, each, ways))
-            for name, each in alone.items()
-        }
+        taken = alone[server].watch.taken
+        factors = self._all_factors(server, alone, ways)
+        table = {name: self._device(name, alone[name], built[name], ways, each) for name, each in factors.items()}
         return Measurements.model_validate(
             {
                 "model": self.profile.model,
@@ -145,8 +150,8 @@ class Pretrainer:
             try:
                 alone[name] = self._train_alone(name)
             except PalmetteError as error:
-                failed.append(f"{name}: {str(error).splitlines()[0]}")
-                self.warned(f"{name} is left out: {str(error).splitlines()[0]}")
+                failed.append(f"{name}: {_said(error)}")
+                self.warned(f"{name} is left out: {_said(error)}")
         if not alone:
             raise Infeasible(f"no device could train; {failed[0]}")
         return alone
@@ -204,7 +209,11 @@ class Pretrainer:
                     self.warned(f"{a} and {b} cannot talk: there is no path between them")
                     continue
                 self.told(f"bandwidth between {a} and {b}")
-                way = measured_bandwidth(a, b, self.cluster, self._ground, on_hosts if self._on_ray else None)
+                try:
+                    way = measured_bandwidth(a, b, self.cluster, self._ground, on_hosts if self._on_ray else None)
+                except RunError as error:
+                    self.warned(f"{a} and {b} are taken for such that cannot talk: {_said(error)}")
+                    continue
                 found[a, b] = found[b, a] = way
         return found
 
@@ -212,9 +221,25 @@ class Pretrainer:
         request = Request(engine=self.wish.engine, testbed=self.wish.testbed, dilation=1.0)
         return engine_of(request, plan, prices)[0]
 
+    def _all_factors(
+        self, server: str, alone: Mapping[str, _Alone], ways: Mapping[tuple[str, str], Measured]
+    ) -> dict[str, Factors]:
+        """The factors of every device; one that fails beside the parameter server is left out."""
+        if len(self.wish.bandwidths_bps) == 1:
+            self.warned("one --bandwidth is too few to fit the factors: they are predicted")
+        found = {}
+        for name, each in alone.items():
+            try:
+                found[name] = self._factors(name, server, each, ways)
+            except RunError as error:
+                self.warned(f"{name} is left out: {_said(error)}")
+        return found
+
     def _factors(self, name: str, server: str, alone: _Alone, ways: Mapping[tuple[str, str], Measured]) -> Factors:
-        if name == server or (name, server) not in ways:
+        if name == server:
             return Factors()
+        if (name, server) not in ways:
+            return Factors(origin=f"unknown: it cannot talk with {server}")
         power = self.cluster.nodes[name].power
         idle_w = None if power is None else min(power.idle_w, alone.power_w)
         way, lone = ways[name, server], Alone(alone.watch.step_s, alone.power_w, idle_w)
@@ -257,6 +282,7 @@ class Pretrainer:
             "bandwidth_bps": {b: way.bandwidth_bps for (a, b), way in ways.items() if a == name},
             "latency_s": {b: way.latency_s for (a, b), way in ways.items() if a == name},
             "warmup_steps": alone.watch.warm_at,
+            "pretrained_steps": alone.watch.taken,
             "counters": dict(alone.counted),
             "weights": str(alone.weights),
         }
@@ -286,6 +312,10 @@ class Pretrainer:
         return Plan(model=self.profile.model, batch=self.wish.batch, phases=(phase,), inputs=inputs)
 
 
+def _said(error: PalmetteError) -> str:
+    return str(error).splitlines()[0]
+
+
 def folder_name(device: str) -> str:
     """A device's name as the name of a folder, whatever characters it has."""
     return quote(device, safe=" ").replace(".", "%2E")
@@ -307,6 +337,8 @@ def refuse_unpowered(cluster: Cluster, wish: Pretraining) -> None:
         InputError: names each.
     """
     told = wish.meter is not None or wish.power is not None
+    if wish.power is not None and any(node.host == "local" for node in cluster.nodes.values()):
+        refuse_lacking(wish.power, counters())
     if told and wish.engine == "ray":
         option, expected = "--power" if wish.meter is None else "--meter", "it is read here; expected --engine local"
         raise InputError(Fault(option, "given", expected))
@@ -331,13 +363,23 @@ def mean_watts(model: PowerModel, counted: list[dict[str, float]]) -> float:
     """What the model says of the counters, on average.
 
     Raises:
-        InputError: this machine lacks a counter of the model.
+        InputError: a counter of the model was not there.
     """
-    lacking = [name for name in model.coefficients if counted and name not in counted[0]]
-    if lacking or not counted:
-        expected = "this machine has no such counter, or none was read; expected a model fitted here, and --counted"
-        raise InputError(Fault("--power", ", ".join(lacking) or "no sample", expected))
+    for each in counted:
+        refuse_lacking(model, each)
     return sum(model.watts(each) for each in counted) / len(counted)
+
+
+def refuse_lacking(model: PowerModel, known: Mapping[str, float]) -> None:
+    """Refuse a model of counters that this machine does not have.
+
+    Raises:
+        InputError: names them.
+    """
+    lacking = [name for name in model.coefficients if name not in known]
+    if lacking:
+        expected = "this machine has no such counter; expected a model that was fitted here"
+        raise InputError(Fault("--power", ", ".join(lacking), expected))
 
 
 def folder_for(folder: Path) -> None:

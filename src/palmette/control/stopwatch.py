@@ -67,6 +67,11 @@ class Stopwatch:
         )
 
     @property
+    def taken(self) -> int:
+        """Steps so far."""
+        return len(self.steps_s)
+
+    @property
     def step_s(self) -> float:
         """The typical step after the warm-up: the median, which forgives a machine that was busy otherwise."""
         timed = self.steps_s[self.warm_at or 0 :][: self.lengths.timed]

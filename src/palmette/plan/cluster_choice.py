@@ -127,8 +127,12 @@ def lead(ranking: list[Choice]) -> float | None:
 
 def going_on(table: Measurements, server: str) -> dict[str, Any]:
     """Where training goes on after a pre-training: the weights of the parameter server's device, and the steps left."""
-    weights = (table.devices[server].model_extra or {}).get("weights")
-    return {"init": weights, "steps": table.steps} if isinstance(weights, str) else {}
+    known, own = table.model_extra or {}, table.devices[server].model_extra or {}
+    weights, most, taken = own.get("weights"), known.get("pretrained_steps"), own.get("pretrained_steps")
+    if not isinstance(weights, str):
+        return {}
+    more = most - taken if isinstance(most, int) and isinstance(taken, int) else 0  # the fastest device's are off
+    return {"init": weights, "steps": max(1, table.steps + more)}
 
 
 def able(measurements: Measurements, task: Task, batch: int) -> Measurements:

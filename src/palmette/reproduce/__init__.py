@@ -7,7 +7,7 @@ hiertrain_claims    what that paper claims, beside what came out here
 hiertrain_causes    what decides over the differences: one assumption changed at a time
 cluster             Figs. 5 to 7 of Gu et al.
 cluster_truth       what a cluster needs by the event clock, with all its devices at once
-cluster_measured    a few cases for real on the testbed
+cluster_measured    the same with layer times of this machine, devices pre-trained and clusters trained on the testbed
 cluster_claims      what that paper reports, beside what came out here
 everything          every claim of the four papers beside ours
 righttrain          Fig. 3 of RightTrain

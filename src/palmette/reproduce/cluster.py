@@ -4,19 +4,22 @@ A desktop with a GTX 1050, a Jetson TX2 and a Jetson TX1 of the catalogue, joine
 images in batches of 32, 100,000 steps; 1 Gbit/s, 100 and 10 Mbit/s. The table that the choice is made on holds each
 device alone and predicted factors, as ``palmette pretrain`` writes them. The truth is the event clock's, with all
 devices of a cluster at once (``cluster_truth``): ``simulated``. The choice is also made four times on tables as noisy
-as short measurements are: ``accuracy_noisy``.
+as short measurements are: ``accuracy_noisy``. ``cluster_measured`` has another ground: layer times of this machine,
+pre-training and clusters that are really trained.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import combinations
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from itertools import combinations, permutations
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from palmette.cost.estimate import evaluator
 from palmette.cost.evaluate import Evaluator
+from palmette.cost.routes import Route
+from palmette.measure.bandwidth import Measured as Way
 from palmette.measure.building import built_here
 from palmette.measure.factors import Alone, Factors, predicted
 from palmette.measure.profiling import profile_network
@@ -51,6 +54,8 @@ GOALS = ("time", "power", "energy", "edp")
 Told = Callable[[str], None]
 Record = dict[str, Any]
 Devices = tuple[str, ...]
+Ways = Mapping[tuple[str, str], Route | Way]
+"""What is known of the way from one device to another."""
 
 
 class Figures(NamedTuple):
@@ -74,13 +79,36 @@ def machines(mbps: float) -> Cluster:
     return equipped(Cluster(nodes=nodes, links=links))
 
 
-def reproduce(told: Told = lambda _: None) -> Record:
+class Ground(Protocol):
+    """Where the figures of the cases come from."""
+
+    how: str
+
+    def worlds(self, name: str) -> Iterator[World]:
+        """What is known of a network, a bandwidth at a time."""
+        ...
+
+
+class World(NamedTuple):
+    """A network at a bandwidth: what its pre-training found out, and what its clusters really take."""
+
+    mbps: float
+    alone: dict[str, Alone]
+    builds_s: dict[str, float]
+    ways: Ways
+    parameter_bytes: float
+    truth: dict[Devices, Figures]
+    how: dict[Devices, str]
+
+
+def reproduce(ground: Ground | None = None, told: Told = lambda _: None) -> Record:
     """All cases, what comes of them, and the paper's claims beside; ``told`` hears what is being worked on."""
-    cases = [case for name, model in MODELS.items() for case in cases_of(name, model, told)]
+    ground = ground or Catalogue(told)
+    cases = [case(name, world) for name in MODELS for world in ground.worlds(name)]
     made: Record = {
         "format": "palmette.reproduction/1",
         "paper": "Gu et al.",
-        "how": "simulated: the event clock with the catalogue's layer times; power modelled",
+        "how": ground.how,
         "batch": BATCH,
         "steps": STEPS,
         "cases": cases,
@@ -89,21 +117,27 @@ def reproduce(told: Told = lambda _: None) -> Record:
     return made | {"claims": claims(made)}
 
 
-def cases_of(name: str, model: str, told: Told) -> Iterator[Record]:
-    """The cases of a network: a bandwidth each."""
-    network = load_network(model)
-    profile = profile_network(network, machines(MBPS[0]))
-    built = built_here(model, None, BATCH)
-    for mbps in MBPS:
-        told(f"{name} at {mbps:g} Mbit/s")
-        prices = evaluator(profile, machines(mbps))
-        steps_s = {device: prices.price(forest((device,), profile)).iteration_s for device in MACHINES}
-        builds_s = {device: built.build_s * step_s / built.pass_s for device, step_s in steps_s.items()}
-        truth = {members: true_figures(members, prices, steps_s, builds_s) for members in clusters()}
-        exact = case(name, mbps, pretrained(prices, steps_s, builds_s), truth)
-        rng = np.random.default_rng([list(MODELS).index(name), int(mbps)])
-        tables = [pretrained(prices, disturbed(steps_s, rng), builds_s, rng) for _ in range(REPETITIONS)]
-        yield exact | {"repeated": [case(name, mbps, table, truth)["goals"] for table in tables]}
+class Catalogue:
+    """Layer times of the catalogue, and the event clock."""
+
+    how = "simulated: the event clock with the catalogue's layer times; power modelled"
+
+    def __init__(self, told: Told = lambda _: None) -> None:
+        self._told = told
+
+    def worlds(self, name: str) -> Iterator[World]:
+        """A device alone takes what the plan's estimate says, and links are as fast as declared."""
+        profile = profile_network(load_network(MODELS[name]), machines(MBPS[0]))
+        built = built_here(MODELS[name], None, BATCH)
+        for mbps in MBPS:
+            self._told(f"{name} at {mbps:g} Mbit/s")
+            prices = evaluator(profile, machines(mbps))
+            alone = {device: declared(device, prices) for device in MACHINES}
+            builds_s = {device: built.build_s * each.step_s / built.pass_s for device, each in alone.items()}
+            ways = {pair: prices.route(*pair) for pair in permutations(MACHINES, 2)}
+            found = {members: true_figures(members, prices, builds_s) for members in clusters()}
+            weights = sum(layer.parameter_bytes for layer in profile.layers)
+            yield World(mbps, alone, builds_s, ways, weights, found, dict.fromkeys(found, "simulated"))
 
 
 def clusters() -> list[Devices]:
@@ -122,40 +156,44 @@ def forest(members: Devices, profile: Profile) -> Phase:
     )
 
 
-def disturbed(steps_s: dict[str, float], rng: np.random.Generator) -> dict[str, float]:
-    """Times of a step as a short measurement finds them."""
-    return {name: step_s * float(rng.normal(1.0, STEP_NOISE)) for name, step_s in steps_s.items()}
+def declared(device: str, prices: Evaluator) -> Alone:
+    """A device alone, by the event clock and its declared power."""
+    power = prices.cluster.nodes[device].power
+    assert power is not None, "the catalogue knows every machine's"
+    return Alone(prices.price(forest((device,), prices.profile)).iteration_s, power.busy_w, power.idle_w)
 
 
-def pretrained(
-    prices: Evaluator, steps_s: dict[str, float], builds_s: dict[str, float], rng: np.random.Generator | None = None
-) -> Measurements:
-    """The table that a pre-training would write; with ``rng``, as far off in power as the paper's regression."""
-    weights = sum(layer.parameter_bytes for layer in prices.profile.layers)
-    server = min(steps_s, key=steps_s.__getitem__)
+def disturbed(alone: dict[str, Alone], rng: np.random.Generator) -> dict[str, Alone]:
+    """Devices as a short measurement and a regression would find them."""
+    return {
+        name: Alone(
+            each.step_s * float(rng.normal(1.0, STEP_NOISE)),
+            each.power_w * float(rng.normal(1.0, POWER_NOISE)),
+            each.idle_w,
+        )
+        for name, each in alone.items()
+    }
+
+
+def pretrained(name: str, world: World, alone: dict[str, Alone]) -> Measurements:
+    """The table that a pre-training writes for devices that do this alone."""
+    server = min(alone, key=lambda device: alone[device].step_s)
     devices = {}
-    for name, step_s in steps_s.items():
-        power = prices.cluster.nodes[name].power
-        assert power is not None
-        route = prices.route(name, server)
-        power_w = power.busy_w * (1.0 if rng is None else float(rng.normal(1.0, POWER_NOISE)))
-        alone = Alone(step_s, power_w, power.idle_w)
+    for device, each in alone.items():
         factors = Factors()
-        if name != server:
-            factors = predicted(alone, weights, route.bandwidth_bps, route.latency_s)
-        devices[name] = {"step_s": step_s, "build_s": builds_s[name], "power_w": power_w, "with_server": {}} | {
-            field: getattr(factors, field) for field in factors._fields if field != "origin"
-        }
-    content = {"model": prices.profile.model, "batch": BATCH, "steps": STEPS, "devices": devices}
-    return Measurements.model_validate(content)
+        if device != server:
+            way = world.ways[device, server]
+            factors = predicted(each, world.parameter_bytes, way.bandwidth_bps, way.latency_s)
+        known = {"step_s": each.step_s, "build_s": world.builds_s[device], "power_w": each.power_w, "with_server": {}}
+        devices[device] = known | {field: getattr(factors, field) for field in factors._fields if field != "origin"}
+    return Measurements.model_validate({"model": name, "batch": BATCH, "steps": STEPS, "devices": devices})
 
 
-def true_figures(members: Devices, prices: Evaluator, steps_s: dict[str, float], builds_s: dict[str, float]) -> Figures:
+def true_figures(members: Devices, prices: Evaluator, builds_s: dict[str, float]) -> Figures:
     """Time and power of a cluster by the event clock."""
     if len(members) == 1:
-        power = prices.cluster.nodes[members[0]].power
-        assert power is not None
-        return Figures(builds_s[members[0]] + STEPS * steps_s[members[0]], power.busy_w)
+        alone = declared(members[0], prices)
+        return Figures(builds_s[members[0]] + STEPS * alone.step_s, alone.power_w)
     found = paces(forest(members, prices.profile), prices)
     return Figures(whole_s(found, builds_s), sum(pace.power_w for pace in found.values()))
 
@@ -170,14 +208,31 @@ def whole_s(found: dict[str, Pace], builds_s: dict[str, float]) -> float:
     return high
 
 
-def case(name: str, mbps: float, table: Measurements, truth: dict[Devices, Figures]) -> Record:
+def case(name: str, world: World) -> Record:
     """A network at a bandwidth: what was chosen for each goal, what would have been best, and the cost of asking."""
+    table = pretrained(name, world, world.alone)
+    rng = np.random.default_rng([list(MODELS).index(name), int(world.mbps)])
+    noisy = [pretrained(name, world, disturbed(world.alone, rng)) for _ in range(REPETITIONS)]
+    guess = {
+        tuple(row["devices"]): Figures(row["time_s"], row["power_w"]) for row in _decided(table, "time")["ranking"]
+    }
+    return {
+        "model": name,
+        "mbps": world.mbps,
+        "how": _by_cluster(world.how),
+        "goals": choices(table, world.truth),
+        "repeated": [choices(each, world.truth) for each in noisy],
+        "time_error": _by_cluster({m: abs(guess[m].time_s / true.time_s - 1) for m, true in world.truth.items()}),
+        "truth": _by_cluster({members: true._asdict() for members, true in world.truth.items()}),
+        "estimate": _by_cluster({members: guess[members]._asdict() for members in world.truth}),
+    }
+
+
+def choices(table: Measurements, truth: dict[Devices, Figures]) -> Record:
+    """For each goal which cluster was chosen, and which place it has in the truth."""
     rows = {}
-    guess: dict[Devices, Figures] = {}
     for goal in GOALS:
-        decision = make_plan(ClusterChoice(measurements=table), Ask(goal=Goal(weights=parse_weights(goal)))).decision
-        chosen = tuple(decision["devices"])
-        guess = {tuple(row["devices"]): Figures(row["time_s"], row["power_w"]) for row in decision["ranking"]}
+        chosen = tuple(_decided(table, goal)["devices"])
         order = sorted(truth, key=lambda members: truth[members].of(goal))
         best, second = truth[order[0]].of(goal), truth[order[1]].of(goal)
         rows[goal] = {
@@ -187,16 +242,15 @@ def case(name: str, mbps: float, table: Measurements, truth: dict[Devices, Figur
             "gain": 1 - best / second,
             "overhead": overhead(table, truth[chosen]),
         }
-    errors = {members: abs(guess[members].time_s / truth[members].time_s - 1) for members in truth}
-    return {
-        "model": name,
-        "mbps": mbps,
-        "how": "simulated",
-        "goals": rows,
-        "time_error": {"+".join(members): error for members, error in errors.items()},
-        "truth": {"+".join(members): figures._asdict() for members, figures in truth.items()},
-        "estimate": {"+".join(members): guess[members]._asdict() for members in truth},
-    }
+    return rows
+
+
+def _decided(table: Measurements, goal: str) -> Record:
+    return make_plan(ClusterChoice(measurements=table), Ask(goal=Goal(weights=parse_weights(goal)))).decision
+
+
+def _by_cluster(values: dict[Devices, Any]) -> Record:
+    return {"+".join(members): value for members, value in values.items()}
 
 
 def overhead(table: Measurements, chosen: Figures) -> float:
@@ -218,14 +272,19 @@ def summary(cases: list[Record]) -> Record:
     every = [(each["model"], goal, row) for each in cases for goal, row in each["goals"].items()]
     noisy = [row for each in cases for goals in each.get("repeated", ()) for row in goals.values()]
     models = dict.fromkeys(each["model"] for each in cases)
-    errors = {m: [e for each in cases if each["model"] == m for e in each["time_error"].values()] for m in models}
+    errors = [(c["model"], c["how"][m], error) for c in cases for m, error in c["time_error"].items()]
+    trained = [model for model, how, _ in errors if how == "measured"]
     return {
         "accuracy": accuracy([row for _, _, row in every]),
         "accuracy_noisy": accuracy(noisy) if noisy else None,
         "accuracy_by_model": {m: accuracy([row for model, _, row in every if model == m]) for m in models},
         "accuracy_by_goal": {g: accuracy([row for _, goal, row in every if goal == g]) for g in GOALS},
         "gain_by_goal": {g: _mean([row["gain"] for _, goal, row in every if goal == g]) for g in GOALS},
-        "time_error_by_model": {m: _mean(found) for m, found in errors.items()},
+        "time_error_by_model": {m: _mean([e for model, _, e in errors if model == m]) for m in models},
+        "time_error_measured": {
+            m: _mean([e for model, how, e in errors if (model, how) == (m, "measured")]) for m in dict.fromkeys(trained)
+        },
+        "clusters": {how: sum(how == each for _, each, _ in errors) for how in ("measured", "simulated")},
         "overhead_by_model": {
             m: _mean([each["goals"]["time"]["overhead"] for each in cases if each["model"] == m]) for m in models
         },

@@ -22,10 +22,9 @@ from palmette.reproduce import hiertrain_paper as paper
 from palmette.reproduce.hiertrain import Point
 from palmette.reproduce.hiertrain_causes import scaled
 from palmette.runtime.options import Options
-from palmette.runtime.parts import parts_of
 from palmette.spec.plan import Plan, inputs_of
 from palmette.spec.profile import Profile, Times
-from palmette.testbed.padding import dilation
+from palmette.testbed.padding import needed_dilation
 from palmette.zoo.models import load_network
 
 BATCH = 8
@@ -114,6 +113,4 @@ def _stretch(plan: Plan, here: Times) -> float:
     profile, cluster = inputs_of(plan, None, None)
     emulated = evaluator(profile, cluster)
     as_here = evaluator(profile.model_copy(update={"nodes": dict.fromkeys(profile.nodes, here)}), cluster)
-    (part,) = parts_of(plan.phases[0], emulated)
-    wanted, taken = (each.call_seconds(part.phase, part.made) for each in (emulated, as_here))
-    return dilation(wanted, taken, emulated.played(part.phase, part.made).total_s)
+    return needed_dilation(plan.phases[0], emulated, as_here)

@@ -156,6 +156,14 @@ class Compute:
             if parts:
                 self._gradients[k, number] = parts
 
+    def kept_gradients(self, k: int, number: int) -> list[Tensor]:
+        """The gradients of an instance for one layer, one a weight, as they are kept."""
+        return self._gradients[k, number]
+
+    def take_gradients(self, k: int, gradients: Mapping[int, list[Tensor]]) -> None:
+        """Take gradients, one a weight, by layer."""
+        self._gradients |= {(k, number): parts for number, parts in gradients.items()}
+
     def gradients(self, k: int, runs: Iterable[Run]) -> list[Tensor]:
         """The gradients of an instance, a flat tensor for each layer of the runs that is trained."""
         numbers = trained_layers(self.layers, runs)

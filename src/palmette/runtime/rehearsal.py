@@ -39,8 +39,7 @@ def rehearsed(program: Program, setup: Setup) -> dict[int, float]:
 def _timed_server(layers: dict[int, nn.Module], setup: Setup) -> float:
     """Seconds of a parameter server's update of the whole network."""
     server = ParameterServer(setup.node, layers, setup.options, setup.device)
-    sizes = {n: sum(weight.numel() for weight in weights_of(m)) for n, m in server.compute.layers.items()}
-    gradients = {n: torch.zeros(many, dtype=server.compute.dtype) for n, many in sizes.items()}
+    gradients = {n: [torch.zeros_like(weight) for weight in weights_of(m)] for n, m in server.compute.layers.items()}
     began = time.monotonic()
     server.update(gradients, {})
     return time.monotonic() - began

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-import torch
 from torch import Tensor, nn
 
 from palmette.runtime.actions import Agreement, TrainingActions
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound=Compute)
 State = dict[int, list[Tensor]]  # of each layer its weights, then its buffers
+ByLayer = Mapping[int, list[Tensor]]
 
 
 def whole_network(node: str, depth: int) -> Phase:
@@ -48,16 +48,20 @@ class ParameterServer:
         self.compute = Compute(whole_network(node, self._depth), node, layers, options, device)
         self._lock = threading.Lock()
 
-    def snapshot(self) -> State:
-        """The weights and buffers of this moment."""
+    def snapshot(self, into: State) -> None:
+        """Write down the weights and buffers of this moment: over those of an earlier one, if there are any."""
         with self._lock:
-            return {n: [t.detach().clone() for t in state_of([m])] for n, m in self.compute.layers.items()}
+            for number, layer in self.compute.layers.items():
+                now = [tensor.detach() for tensor in state_of([layer])]
+                if number in into:
+                    load_into(into[number], now)
+                else:
+                    into[number] = [tensor.clone() for tensor in now]
 
-    def update(self, gradients: Mapping[int, Tensor], buffers: Mapping[int, list[Tensor]]) -> None:
-        """Update with the gradients of a step, by layer, and keep its buffers."""
-        runs = [(1, self._depth)]
+    def update(self, gradients: ByLayer, buffers: ByLayer) -> None:
+        """Update with the gradients of a step, one a weight, and keep its buffers."""
         with self._lock:
-            self.compute.set_gradients(0, runs, [gradients[n] for n in trained_layers(self.compute.layers, runs)])
+            self.compute.take_gradients(0, gradients)
             self.compute.update(0)
             for number, values in buffers.items():
                 load_into(buffers_of(self.compute.layers[number]), values)
@@ -80,7 +84,8 @@ class Snapshots:
         """The snapshot of a step."""
         with self._lock:
             if iteration != self._iteration:
-                self._iteration, self._state = iteration, self._server.snapshot()
+                self._server.snapshot(self._state)  # steps take turns: nobody looks at the last one any more
+                self._iteration = iteration
             return self._state
 
 
@@ -99,16 +104,19 @@ class HomeCompute(Compute):
 class Pushed:
     """What an instance gives to the server: gradients and buffers by layer."""
 
-    gradients: dict[int, Tensor]
-    buffers: dict[int, list[Tensor]]
+    gradients: ByLayer
+    buffers: ByLayer
+
+    def tensors(self) -> list[Tensor]:
+        """Gradients, then buffers."""
+        return [tensor for each in (self.gradients, self.buffers) for parts in each.values() for tensor in parts]
 
 
 def pushed_by(compute: Compute, k: int, numbers: Sequence[int]) -> Pushed:
     """What an instance gives after its backward pass."""
     known = trained_layers(compute.layers, [(number, number) for number in numbers])
-    gradients = compute.gradients(k, [(number, number) for number in known])
-    buffers = {n: buffers_of(compute.layers[n]) for n in numbers}
-    return Pushed(dict(zip(known, gradients, strict=True)), buffers)
+    gradients = {n: compute.kept_gradients(k, n) for n in known}
+    return Pushed(gradients, {n: buffers_of(compute.layers[n]) for n in numbers})
 
 
 class Pulling(Agreement):
@@ -120,8 +128,7 @@ class Pulling(Agreement):
     def message(self, operation: Operation, values: Values, iteration: int) -> Tensor:
         """Gradients, then buffers."""
         k = operation.instance
-        given = pushed_by(self._computes[k], k, numbers_of(operation.layers))
-        return pack([*given.gradients.values(), *(t for each in given.buffers.values() for t in each)])
+        return pack(pushed_by(self._computes[k], k, numbers_of(operation.layers)).tensors())
 
     def message_bytes(self, operation: Operation) -> int:
         """The bytes of an instance's weights and buffers."""
@@ -149,12 +156,13 @@ class Serving(Agreement):
 
     def call(self, operation: Operation, values: Values) -> None:
         """Add up the gradients of the tree's instances, in the plan's order, and update."""
-        gradients: dict[int, Tensor] = {}
+        gradients: dict[int, list[Tensor]] = {}
         buffers: dict[int, list[Tensor]] = {}
         for need in operation.after:
             given = self._own(self._backwards[need]) if need in self._backwards else values[need]
-            for number, gradient in given.gradients.items():
-                gradients[number] = gradients[number] + gradient if number in gradients else gradient
+            for number, parts in given.gradients.items():
+                before = gradients.get(number)
+                gradients[number] = parts if before is None else [a + b for a, b in zip(before, parts, strict=True)]
             buffers |= given.buffers
         self._server.update(gradients, buffers)
 
@@ -167,21 +175,18 @@ class Serving(Agreement):
 
     def message_bytes(self, operation: Operation) -> int:
         """The bytes of an instance's gradients and buffers."""
-        gradients, buffers = self._like(operation)
-        return packed_bytes([*gradients.values(), *(t for each in buffers.values() for t in each)])
+        return packed_bytes(self._like(operation).tensors())
 
     def arrived(self, operation: Operation, message: Tensor) -> Pushed:
         """Gradients and buffers by layer."""
-        gradients, buffers = self._like(operation)
-        parts = iter(unpack(message, [*gradients.values(), *(t for each in buffers.values() for t in each)]))
-        return Pushed({n: next(parts) for n in gradients}, {n: [next(parts) for _ in buffers[n]] for n in buffers})
+        like = self._like(operation)
+        parts = iter(unpack(message, like.tensors()))
+        return Pushed(*({n: [next(parts) for _ in each[n]] for n in each} for each in (like.gradients, like.buffers)))
 
-    def _like(self, operation: Operation) -> tuple[dict[int, Tensor], dict[int, list[Tensor]]]:
-        gradients = {}
-        for number in trained_layers(self._layers, operation.layers):
-            many = sum(weight.numel() for weight in weights_of(self._layers[number]))
-            gradients[number] = torch.empty(many, dtype=self._server.compute.dtype, device="meta")
-        return gradients, {n: buffers_of(self._layers[n]) for n in numbers_of(operation.layers)}
+    def _like(self, operation: Operation) -> Pushed:
+        """What an instance gives, but for the values: gradients are like weights."""
+        gradients = {n: weights_of(self._layers[n]) for n in trained_layers(self._layers, operation.layers)}
+        return Pushed(gradients, {n: buffers_of(self._layers[n]) for n in numbers_of(operation.layers)})
 
 
 class AsyncRole:

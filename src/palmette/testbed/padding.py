@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from palmette.cost.evaluate import Evaluator
 from palmette.runtime.execute import Pace
 from palmette.runtime.ground import Seconds
-from palmette.runtime.parts import Part
+from palmette.runtime.parts import Part, parts_of
+from palmette.spec.plan import Phase
 
 OVERRUN = 0.01
 # Several workers share this machine's cores: a call takes longer than it did alone.
@@ -44,6 +45,18 @@ class Padding:
             for number, calls in programs.items():
                 taken[number].update(calls)
         return max(map(dilation, self._targets, taken, self._spans_s))
+
+
+def needed_dilation(phase: Phase, emulated: Evaluator, here: Evaluator) -> float:
+    """The dilation that a phase needs where its calls take what ``here`` says instead of what is emulated."""
+    return max(
+        dilation(
+            emulated.call_seconds(part.phase, part.made),
+            here.call_seconds(part.phase, part.made),
+            emulated.played(part.phase, part.made).total_s,
+        )
+        for part in parts_of(phase, emulated)
+    )
 
 
 def dilation(targets_s: Mapping[int, float], taken_s: Mapping[int, float], iteration_s: float) -> float:

@@ -1,0 +1,130 @@
+"""Gu et al.'s cases on this machine, with a stand-in for what would take minutes: what is trained, kept and told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from palmette.cost.estimate import evaluator
+from palmette.errors import InputError
+from palmette.measure.bandwidth import Measured as Way
+from palmette.measure.profiling import profile_network
+from palmette.reproduce import cluster as paper
+from palmette.reproduce import cluster_measured as module
+from palmette.reproduce.cluster_measured import Measured, as_catalogued
+from palmette.reproduce.hiertrain_causes import scaled
+from palmette.runtime.job import Measured as Took
+from palmette.runtime.job import Outcome
+from palmette.spec.measurements import Measurements
+from palmette.spec.profile import Profile
+from palmette.zoo.models import load_network
+
+SLOWER = 4.5  # this machine beside a Jetson TX2
+OVERHEAD = 1.02  # what a real training takes beside the clock's
+
+
+def layers(name: str) -> Profile:
+    """This machine as slow as a multiple of a Jetson TX2."""
+    found = profile_network(load_network(paper.MODELS[name]), paper.machines(paper.MBPS[0]))
+    here = scaled(found.nodes["jtx2"], SLOWER)
+    return found.model_copy(update={"nodes": dict.fromkeys(found.nodes, here)})
+
+
+class FakePretrainer:
+    """Every device takes two hundredths more than it should."""
+
+    def __init__(self, cluster: Any, wish: Any, folder: Path, told: Any, warned: Any) -> None:
+        self.prices = evaluator(wish.profile, cluster)
+
+    def run(self) -> Measurements:
+        alone = {name: paper.declared(name, self.prices) for name in paper.MACHINES}
+        devices = {
+            name: {"step_s": OVERHEAD * each.step_s, "build_s": 1.0, "power_w": each.power_w}
+            for name, each in alone.items()
+        }
+        return Measurements.model_validate({"model": "cifar10", "steps": paper.STEPS, "devices": devices})
+
+
+class FakeRun:
+    """A run that takes as much more."""
+
+    trained: list[tuple[tuple[str, ...], float, float]] = []
+
+    def __init__(self, plan: Any, profile: Any, cluster: Any, request: Any, folder: Path) -> None:
+        self.members = tuple(instance.node for instance in plan.phases[0].instances)
+        self.iteration_s = OVERHEAD * evaluator(profile, cluster).price(plan.phases[0]).iteration_s
+        self.trained.append((self.members, cluster.links[0].bandwidth_bps / 1e6, request.dilation))
+
+    def run(self, watch: Any, ready: Any) -> Outcome:
+        seconds = {name: {"whole": 2.0} for name in self.members}
+        return Outcome(iterations=8, measured={0: Took(self.iteration_s)}, energy_j=24.0, node_seconds=seconds)
+
+
+@pytest.fixture
+def faked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_layers", layers)
+    monkeypatch.setattr(module, "Pretrainer", FakePretrainer)
+    monkeypatch.setattr(module, "start", FakeRun)
+    monkeypatch.setattr(
+        module, "measured_bandwidth", lambda _, __, cluster, ___: Way(cluster.links[0].bandwidth_bps, 0.0)
+    )
+    monkeypatch.setattr(FakeRun, "trained", [])
+
+
+def test_a_step_lasts_as_the_catalogue_has_it() -> None:
+    catalogue = profile_network(load_network("cifar10"), paper.machines(1000.0))
+    found = as_catalogued(layers("CIFAR10"), catalogue)
+    for name in paper.MACHINES:
+        steps_s = [paper.declared(name, evaluator(each, paper.machines(1000.0))).step_s for each in (found, catalogue)]
+        assert steps_s[0] == pytest.approx(steps_s[1])
+
+
+@pytest.mark.usefixtures("faked")
+class TestGround:
+    def test_what_can_be_trained_is_and_the_rest_simulated(self, tmp_path: Path) -> None:
+        worlds = list(Measured(tmp_path, lambda _: None).worlds("CIFAR10"))
+        assert [world.mbps for world in worlds] == list(paper.MBPS)
+        for world in worlds:
+            measured = {members for members, how in world.how.items() if how == "measured"}
+            assert {("jtx2",), ("jtx1",)} <= measured
+            assert not any("desktop" in members for members in measured)  # it is 13 times as fast as this machine
+        assert worlds[0].how["jtx2", "jtx1"] == "measured"
+        assert worlds[2].how["jtx2", "jtx1"] == "simulated"  # it would take longer than two minutes
+        assert all(dilation <= module.MOST_DILATION for _, _, dilation in FakeRun.trained)
+
+    def test_figures_are_those_of_the_training(self, tmp_path: Path) -> None:
+        world = next(Measured(tmp_path, lambda _: None).worlds("CIFAR10"))
+        step_s = world.alone["jtx1"].step_s  # as much too long by the pre-training
+        assert world.truth["jtx1",].time_s == pytest.approx(1.0 + paper.STEPS * step_s)
+        assert world.truth["jtx1",].power_w == pytest.approx(12.0)
+        case = paper.case("CIFAR10", world)
+        assert case["time_error"]["jtx1"] == pytest.approx(0.0, abs=1e-9)
+        assert case["time_error"]["desktop"] == pytest.approx(OVERHEAD - 1, rel=0.01)
+
+    def test_a_device_alone_is_trained_once(self, tmp_path: Path) -> None:
+        list(Measured(tmp_path, lambda _: None).worlds("CIFAR10"))
+        alone = [members for members, _, _ in FakeRun.trained if len(members) == 1]
+        assert sorted(alone) == [("jtx1",), ("jtx2",)]
+
+    def test_it_goes_on_where_it_was_stopped(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        told: list[str] = []
+        first = next(Measured(tmp_path, told.append).worlds("CIFAR10"))
+        assert told[:2] == ["CIFAR10/layers", "CIFAR10/pretrained"]
+        told.clear()
+        monkeypatch.setattr(module, "_layers", None)
+        worlds = Measured(tmp_path, told.append).worlds("CIFAR10")
+        assert next(worlds) == first
+        assert told == []
+        next(worlds)
+        assert told == [f"links/{pair}-100" for pair in ("desktop-jtx2", "desktop-jtx1", "jtx2-jtx1")] + [
+            "CIFAR10/jtx2-jtx1-100"
+        ]
+
+    def test_a_piece_that_cannot_be_read_is_named(self, tmp_path: Path) -> None:
+        file = tmp_path / "CIFAR10/pretrained.json"
+        file.parent.mkdir()
+        file.write_text("{}")
+        with pytest.raises(InputError, match=r"pretrained\.json"):
+            list(Measured(tmp_path, lambda _: None).worlds("CIFAR10"))
