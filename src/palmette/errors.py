@@ -52,9 +52,25 @@ class InputError(PalmetteError, ValueError):
 
 
 class Infeasible(PalmetteError):
-    """A goal that cannot be met; the message names the constraint and the closest value."""
+    """A goal that cannot be met; the message names the constraint and the closest value.
+
+    ``least_s`` is that value where it is a time, so that several answers can be told as one.
+    """
 
     exit_code = 3
+
+    def __init__(self, message: str, least_s: float | None = None) -> None:
+        super().__init__(message)
+        self.least_s = least_s
+
+    def __reduce__(self) -> tuple[type[Infeasible], tuple[str, float | None]]:
+        return type(self), (str(self), self.least_s)
+
+
+def too_late(option: str, limit_s: float, least_s: float) -> Infeasible:
+    """That the deadline which ``option`` gives cannot be met, and the least time that can be had."""
+    told = f"cannot be met; the least that can be had is {least_s:.6g} s"
+    return Infeasible(f"{option}: {limit_s:g} s: {told}", least_s)
 
 
 class RunError(PalmetteError):

@@ -40,9 +40,39 @@ class TestGoalsThatCannotBeMet:
         assert "1 mJ, its energy limit" in line
 
     def test_compare_where_no_strategy_meets_it(self, world: World) -> None:
-        lines = world.refused("compare", *world.inputs, "--iteration-deadline", "1us", code=3)
-        assert {line.split(":")[0] for line in lines} >= {"all-device", "all-edge", "all-cloud", "hiertrain"}
-        assert all("the least that can be had" in line for line in lines)
+        compared = world.json("compare", *world.inputs)["strategies"]
+        least_s = min(row["estimate"]["iteration_s"] for row in compared if "estimate" in row)
+        for command in (("compare",), ("plan", "auto")):
+            (line,) = world.refused(*command, *world.inputs, "--iteration-deadline", "1us", code=3)
+            told, value = line.split("; the least that can be had is ")
+            assert told == "--iteration-deadline: 1e-06 s: cannot be met"
+            closest_s, strategy = value.split(" s, by ")
+            assert float(closest_s) <= least_s * 1.00001
+            assert strategy in {row["strategy"] for row in compared}
+
+    def test_compare_where_no_strategy_may_run(self, world: World) -> None:
+        edited(world, "memory: 8 GiB", "memory: 1 kB")
+        edited(world, "memory: 1 GiB", "memory: 1 kB")
+        edited(world, "hardware: xeon-gtx-1080-ti", "memory: 1 kB")
+        (line,) = world.refused("compare", *world.inputs, code=3)
+        assert "all-edge: " in line
+        assert "all-cloud: " in line
+        assert "does not fit the memory" in line
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        ("--batch", "x", "expected an integer"),
+        ("--seed", "1.5", "expected an integer"),
+        ("--loss", "low", "expected a number"),
+        ("--goal", "", "expected time|energy|power|edp or a weighted sum such as 0.3*time+0.7*energy"),
+        ("--deadline", "1 s", "all-edge does not decide how long to train; expected --iteration-deadline or neither"),
+    ],
+)
+def test_an_option_is_told_with_its_value(world: World, option: str, value: str, expected: str) -> None:
+    (line,) = world.refused("plan", "all-edge", *world.inputs, option, value)
+    assert line == f"{option}: {value or repr('')}: {expected}"
 
 
 class TestWhatIsNotThere:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from palmette.errors import Fault, Infeasible, InputError, RunError
+from palmette.errors import Fault, Infeasible, InputError, RunError, too_late
 from palmette.plan.parallel import side_by_side
 
 
@@ -51,6 +51,15 @@ def test_an_error_keeps_its_kind_and_the_others_go_on(error: Exception, kind: ty
     assert type(failed.error) is kind
     assert str(failed.error).startswith(text)
     assert fine.result == "fine"
+
+
+def test_the_closest_value_comes_along() -> None:
+    (failed,) = side_by_side([partial(refuse, too_late("--deadline", 1.0, 2.5))])
+    assert isinstance(failed.error, Infeasible)
+    assert (str(failed.error), failed.error.least_s) == (
+        "--deadline: 1 s: cannot be met; the least that can be had is 2.5 s",
+        2.5,
+    )
 
 
 def test_a_job_that_dies_is_told() -> None:

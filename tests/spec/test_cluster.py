@@ -94,7 +94,7 @@ def test_a_missing_unit_is_told_with_the_units_accepted(tmp_path: Path) -> None:
         ("nodes: {a: }", "nodes.a", None),
         ("nodes: {}", "nodes", {}),
         ("nodes: [a, b]", "nodes", ["a", "b"]),
-        ("nodes: {1: {tier: edge}}", "nodes[1]", 1),
+        ("nodes: {1: {tier: edge}}", "nodes.1", 1),
         ('nodes: {"": {tier: edge}}', "nodes.", ""),
         ("sets: {}", "nodes", "missing"),
         (TWO + "links: {}", "links", {}),
@@ -116,9 +116,24 @@ def test_a_fault_is_told_with_its_field_and_value(tmp_path: Path, content: str, 
     assert fault.expected
 
 
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ("nodes: {a: {tier: edge, memory: 0 B}}", "nodes.a.memory: 0 B: expected more than 0 B"),
+        ("nodes: {a: {tier: edge, limits: {cpu: 130%}}}", "nodes.a.limits.cpu: 130%: expected at most 100%"),
+        (
+            TWO + "links: [{between: [phone, server], bandwidth: -5 Mbit/s}]",
+            "links[0].bandwidth: -5 Mbit/s: expected at least 1 bit/s",
+        ),
+    ],
+)
+def test_bounds_are_told_with_their_unit(tmp_path: Path, content: str, line: str) -> None:
+    assert lines(Cluster, content, tmp_path) == [line]
+
+
 def test_a_name_has_to_be_a_name_even_where_yaml_makes_it_a_number(tmp_path: Path) -> None:
     (line,) = lines(Cluster, "nodes: {1: {tier: edge}}", tmp_path)
-    assert line == "nodes[1]: 1: expected a string"
+    assert line == "nodes.1: 1: expected a string"
 
 
 def test_nodes_joined_twice_are_told(tmp_path: Path) -> None:

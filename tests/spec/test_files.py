@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from palmette.errors import InputError
+from palmette.errors import InputError, RunError
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import load, read, write_text
 from palmette.spec.plan import Plan
@@ -170,3 +170,41 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
         write_text(tmp_path / "none" / "out.json", "{}")
     assert target.read_text(encoding="utf-8") == "{}\n"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_link_stays_and_what_it_points_to_is_written(tmp_path: Path) -> None:
+    link = tmp_path / "link.json"
+    link.symlink_to("real.json")
+    write_text(link, "{}")
+    assert link.is_symlink()
+    assert (tmp_path / "real.json").read_text(encoding="utf-8") == "{}"
+
+
+def test_a_pipe_is_written_into_and_stays_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_text(pipe, "{}")
+        assert os.read(end, 10) == b"{}"
+    finally:
+        os.close(end)
+    assert pipe.is_fifo()
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="there is no /dev/full here")
+def test_a_full_disk_is_no_fault_of_the_input() -> None:
+    with pytest.raises(RunError, match=r"^/dev/full: the file: cannot be written: No space left on device"):
+        write_text("/dev/full", "{}")
+    assert Path("/dev/full").is_char_device()
+
+
+def test_the_current_folder_is_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"^\.: the file: cannot be written: Is a directory"):
+        write_text(".", "{}")
+
+
+@pytest.mark.skipif(not Path("/dev/zero").is_char_device(), reason="there is no /dev/zero here")
+def test_a_device_without_an_end_is_not_read() -> None:
+    assert "it is a device" in the_line(Path("/dev/zero"))

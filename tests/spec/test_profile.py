@@ -69,7 +69,7 @@ def changed(*path: Any, to: Any) -> Any:
             "nodes.phone.update_s[0]: 0.1 s: expected a number",
         ),
         (changed("input_bytes", to=0), "input_bytes: 0: expected a number greater than 0"),
-        (changed("model", to=""), "model: '': String should have at least 1 character"),
+        (changed("model", to=""), "model: '': expected a name"),
         (changed("layers", to=[]), "layers: []: expected at least 1"),
         (changed("layers", 0, "output_bytes", to=None), "layers[0].output_bytes: None: expected a number"),
         (

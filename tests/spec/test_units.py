@@ -29,6 +29,7 @@ DIMENSIONS = [value for value in vars(units).values() if isinstance(value, Dimen
         (DURATION, "2h", 7200),
         (DURATION, "90 s", 90),
         (DURATION, "3 µs", 3e-6),
+        (DURATION, "3 \N{GREEK SMALL LETTER MU}s", 3e-6),
         (ENERGY_PER_BIT, "20 nJ/bit", 2e-8),
         (SHARE, "30%", 0.3),
         (SHARE, "12.5 %", 0.125),

@@ -63,8 +63,10 @@ def run(arguments: Sequence[str]) -> int:
 
 def _command(arguments: Sequence[str]) -> int:
     import typer
+    from pydantic import ValidationError
 
     from palmette.cli.app import app
+    from palmette.spec.document import faults
 
     usage_error: type[Exception] = typer.BadParameter.__mro__[1]  # its base, whichever click typer stands on
     if sys.stdout is None:
@@ -75,6 +77,8 @@ def _command(arguments: Sequence[str]) -> int:
         text = error.format_message()  # type: ignore[attr-defined]
         if text.startswith("Usage:"):  # no command given: its help
             print(text, file=sys.stderr)
+        elif isinstance(error.__cause__, ValidationError):
+            _say(str(faults(error.__cause__, error.param.opts[-1])))  # type: ignore[attr-defined]
         else:
             _say(text)
         return 2

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from palmette.cost.check import forbidden, missing, over_energy_limits
 from palmette.cost.evaluate import Evaluator, Price
-from palmette.errors import Fault, Infeasible, InputError
+from palmette.errors import Fault, Infeasible, InputError, too_late
 from palmette.plan.strategy import Task
 from palmette.spec.goal import Goal, value
 from palmette.spec.plan import Phase, Plan
@@ -81,6 +81,5 @@ def _in_time(candidates: list[Candidate], goal: Goal) -> list[Candidate]:
     in_time = [c for c in candidates if c.price.iteration_s <= goal.iteration_deadline_s]
     if not in_time:
         least = min(candidate.price.iteration_s for candidate in candidates)
-        limit = f"{goal.iteration_deadline_s:g} s"
-        raise Infeasible(f"--iteration-deadline: {limit}: cannot be met; the least that can be had is {least:.6g} s")
+        raise too_late("--iteration-deadline", goal.iteration_deadline_s, least)
     return in_time

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from palmette.cost.check import check
 from palmette.cost.estimate import summary
-from palmette.errors import Infeasible, InputError, PalmetteError, RunError
+from palmette.errors import Infeasible, InputError, PalmetteError, RunError, too_late
 from palmette.plan import find, strategies
 from palmette.plan.choice import score
 from palmette.plan.making import configured, make_plan
@@ -33,13 +33,22 @@ class Comparison:
     def refuse(self) -> NoReturn:
         """Say why there is no plan at all: a goal that none can meet, else what is wrong with the input."""
         told = {name: error for name, error in self.skipped.items() if not _lacks_a_table(error)}
-        unmet = [f"{name}: {error}" for name, error in told.items() if isinstance(error, Infeasible)]
+        unmet = {name: error for name, error in told.items() if isinstance(error, Infeasible)}
         if unmet:
-            raise Infeasible("\n".join(unmet))
+            raise closest(unmet)
         faults = [fault for error in told.values() if isinstance(error, InputError) for fault in error.faults]
         if not faults:
             raise RunError("\n".join(f"{name}: {error}" for name, error in self.skipped.items()))
         raise InputError({str(fault): fault for fault in faults}.values())
+
+
+def closest(unmet: Mapping[str, Infeasible]) -> Infeasible:
+    """One answer for all strategies: that of the one which comes closest in time, else the reason of each."""
+    in_time = {name: error.least_s for name, error in unmet.items() if error.least_s is not None}
+    if in_time:
+        name = min(in_time, key=lambda name: in_time[name])
+        return Infeasible(f"{unmet[name]}, by {name}", in_time[name])
+    return Infeasible("; ".join(f"{name}: {error}" for name, error in unmet.items()))
 
 
 def _lacks_a_table(error: PalmetteError) -> bool:
@@ -169,6 +178,5 @@ def trained_until(plan: Plan, task: Task, learning: Learning) -> Plan:
     estimate = summary(longer, task.evaluator)
     assert estimate.total_s is not None, "every phase says how many epochs it has"
     if task.goal.deadline_s is not None and estimate.total_s > task.goal.deadline_s:
-        told = f"cannot be met; the least that can be had is {estimate.total_s:.6g} s"
-        raise Infeasible(f"--deadline: {task.goal.deadline_s:g} s: {told}")
+        raise too_late("--deadline", task.goal.deadline_s, estimate.total_s)
     return longer.model_copy(update={"estimate": estimate})

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from palmette.errors import Fault, Infeasible, InputError
+from palmette.errors import Fault, Infeasible, InputError, too_late
 from palmette.plan.choice import best
 from palmette.plan.strategy import Decision, Task
 from palmette.spec.plan import Phase
@@ -162,5 +162,4 @@ class _Planning:
         _, _, (time_s, _) = self._search(Objective({"time": 1.0}))
         least_s, limit_s = min(least_s, time_s), self._goal.iteration_deadline_s
         if limit_s is not None and least_s > limit_s:
-            told = f"cannot be met; the least that can be had is {least_s:.6g} s"
-            raise Infeasible(f"--iteration-deadline: {limit_s:g} s: {told}")
+            raise too_late("--iteration-deadline", limit_s, least_s)

@@ -133,7 +133,8 @@ def _lacks(name: str, option: str) -> Fault:
 
 
 def _wants_what_it_can(strategy: Strategy, ask: Ask) -> None:
-    wishes = {"--deadline": ask.goal.deadline_s, "--loss": ask.goal.loss}
+    deadline_s = ask.goal.deadline_s
+    wishes = {"--deadline": None if deadline_s is None else f"{deadline_s:g} s", "--loss": ask.goal.loss}
     for option, value in wishes.items():
         if value is not None and not strategy.plans_epochs:
             expected = f"{strategy.name} does not decide how long to train; expected --iteration-deadline or neither"

@@ -58,7 +58,7 @@ def _work(job: Callable[[], Any], end: connection.Connection) -> None:
         faults = [(fault.field, str(fault.value), fault.expected, fault.file) for fault in error.faults]
         end.send((None, ("input", faults)))
     except Infeasible as error:
-        end.send((None, ("infeasible", str(error))))
+        end.send((None, ("infeasible", (str(error), error.least_s))))
     except KeyboardInterrupt:
         os._exit(130)  # whoever started it was interrupted too, and says so
     except Exception as error:  # noqa: BLE001 -- a strategy with a bug must not keep the others from planning
@@ -80,4 +80,4 @@ def _received(end: Any, process: Any) -> Finished[Any]:
 def _error(kind: str, content: Any) -> PalmetteError:
     if kind == "input":
         return InputError(Fault(*parts) for parts in content)
-    return Infeasible(content) if kind == "infeasible" else RunError(f"it failed: {content}")
+    return Infeasible(*content) if kind == "infeasible" else RunError(f"it failed: {content}")

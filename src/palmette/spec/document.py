@@ -8,6 +8,7 @@ version may have written them) unless one is a slip of the pen for a field that 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, NamedTuple, NoReturn, Self
 
@@ -128,7 +129,8 @@ class Document(BaseModel):
             if not (at and at[0] in told):
                 value = "missing" if detail["type"] == "missing" else detail["input"]
                 value = data[at[0]] if len(at) == 1 and at[0] in data else value
-                found.append(Wrong(at, value, _expected(detail)))
+                written = cls.written.get(str(at[0])) if len(at) == 1 else None
+                found.append(Wrong(at, value, _bound(detail, written[1]) if written else _expected(detail)))
         return found
 
 
@@ -193,6 +195,7 @@ def faults(error: ValidationError, file: str) -> InputError:
     )
 
 
+_A_NAME = "[key]"  # pydantic's mark of a fault in a name itself
 _OUR_WORDS = {
     "Input should be greater": "expected a number greater",
     "Input should be less": "expected a number less",
@@ -201,6 +204,8 @@ _OUR_WORDS = {
     "a valid ": "a ",
     "a tuple": "a list",
     "a dictionary": "a mapping",
+    ", unable to parse string as an integer": "",
+    ", unable to parse string as a number": "",
 }
 
 
@@ -211,12 +216,24 @@ def _expected(detail: Mapping[str, Any]) -> str:
         return "this field is required"
     if detail["type"] == "string_pattern_mismatch":
         return "expected a name without control characters"
+    if detail["type"] == "string_too_short":
+        return "expected a name"
     if detail["type"] == "too_short":
         return f"expected at least {detail['ctx']['min_length']}"
     message = str(detail["msg"]).removeprefix("Value error, ")
     for word, ours in _OUR_WORDS.items():
         message = message.replace(word, ours)
     return message
+
+
+_BOUNDS = {"gt": "more than", "ge": "at least", "lt": "less than", "le": "at most"}
+
+
+def _bound(detail: Mapping[str, Any], dimension: Dimension) -> str:
+    """What was expected of a quantity that a person wrote with its unit."""
+    limits = detail.get("ctx", {})
+    told = [f"{words} {dimension.write(limits[key])}" for key, words in _BOUNDS.items() if key in limits]
+    return f"expected {told[0]}" if told else _expected(detail)
 
 
 def entries(data: Any, field: str) -> list[tuple[int, Any]]:
@@ -232,6 +249,7 @@ def part(data: Any, field: str) -> Any:
 
 def _dotted(at: Location) -> str:
     text = ""
-    for part in (part for part in at if part != "[key]"):  # pydantic's mark of a fault in a name itself
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    for part, after in itertools.zip_longest(at, at[1:]):
+        if part != _A_NAME:
+            text += f"[{part}]" if isinstance(part, int) and after != _A_NAME else f".{part}" if text else str(part)
     return text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import math
@@ -14,13 +15,15 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import ValidationError
 
-from palmette.errors import Fault, InputError
+from palmette.errors import Fault, InputError, RunError
 from palmette.spec.document import Document, faults
 
 D = TypeVar("D", bound=Document)
 
 # A file may use aliases freely; only one that they make many times longer is refused.
 _MOST_TIMES, _MOST_VALUES = 10, 100_000
+
+_NO_FAULT_OF_THE_NAME = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def load(kind: type[D], path: str | os.PathLike[str]) -> D:
@@ -72,6 +75,8 @@ def read_text(path: str | os.PathLike[str]) -> str:
         InputError: there is no such file, or it cannot be read as UTF-8.
     """
     try:
+        if Path(path).is_block_device() or (Path(path).is_char_device() and os.path.realpath(path) != os.devnull):
+            raise OSError(errno.EINVAL, "it is a device, which may have no end")
         return Path(path).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
@@ -90,20 +95,32 @@ def parsed_json(text: str, file: str) -> Any:
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a file whole or not at all: no reader ever sees half of it.
 
+    What a symbolic link points to is written; a pipe or a device is written into, never replaced by a file.
+
     Raises:
-        InputError: the file cannot be written.
+        InputError: there can be no such file.
+        RunError: there is no room left for it, or the disk fails.
     """
-    target = Path(path)
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        try:
-            draft.write_text(text, encoding="utf-8")
-            draft.replace(target)
-        finally:
-            draft.unlink(missing_ok=True)
+        if Path(path).exists() and not Path(path).is_file():
+            Path(path).write_text(text, encoding="utf-8")
+        else:
+            _replace(Path(path).resolve(), text)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise InputError(Fault("", "the file", f"cannot be written: {reason}", str(path))) from None
+        fault = Fault("", "the file", f"cannot be written: {reason}", str(path))
+        if isinstance(error, OSError) and error.errno in _NO_FAULT_OF_THE_NAME:
+            raise RunError(str(fault)) from None
+        raise InputError(fault) from None
+
+
+def _replace(target: Path, text: str) -> None:
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def yaml_text(data: Any) -> str:

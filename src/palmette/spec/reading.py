@@ -17,14 +17,22 @@ def energy(joules: float | None) -> str:
     """An energy."""
     if joules is None:
         return "–"
-    return (
-        f"{joules / 1000:.3g} kJ" if joules >= 1000 else f"{joules:.3g} J" if joules >= 1 else f"{joules * 1000:.3g} mJ"
-    )
+    return f"{joules * 1000:.3g} mJ" if 0 < joules < 1 else _three_digits(joules, "J")
 
 
 def joule_seconds(product: float | None) -> str:
     """Energy times time."""
-    return "–" if product is None else f"{product:.3g} J·s"
+    if product is None:
+        return "–"
+    return f"{product:.3g} J·s" if product < 1 else _three_digits(product, "J·s")
+
+
+def _three_digits(value: float, unit: str) -> str:
+    """A number with the largest prefix that leaves at least 1."""
+    for prefix, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if value >= factor:
+            return f"{value / factor:.3g} {prefix}{unit}"
+    return f"{value:.3g} {unit}"
 
 
 def size(many_bytes: float) -> str:

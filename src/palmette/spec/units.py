@@ -29,7 +29,7 @@ class Dimension:
             ValueError: ``text`` is not a number with one of this dimension's units; the message says
                 what was expected.
         """
-        match = _QUANTITY.fullmatch(text) if isinstance(text, str) else None
+        match = _QUANTITY.fullmatch(text.replace("\N{GREEK SMALL LETTER MU}", "µ")) if isinstance(text, str) else None
         if match is None or match[2] not in self.units:
             raise ValueError(self.expected)
         try:
