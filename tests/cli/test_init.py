@@ -52,6 +52,36 @@ def test_an_answer_that_cannot_be_used(world: World, monkeypatch: pytest.MonkeyP
     assert not (world.folder / "new.yaml").exists()
 
 
+class Terminal(io.StringIO):
+    """Somebody who types."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_terminal_a_question_is_asked_until_its_answer_can_be_used(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = "two\n-1\n2\n\n\nabacus\ngalaxy-s25\n\n\n5\n5 Mbit/s\n\n0\n10\nperhaps\nno\n"
+    monkeypatch.setattr("sys.stdin", Terminal(typed))
+    done = world.palmette("init", world.folder / "new.yaml")
+    assert done.code == 0
+    assert done.err.count("How many devices") == 5  # three times asked, twice told
+    for told in ("two: expected a whole number", "abacus: no such hardware", "5: expected a bandwidth", "perhaps: exp"):
+        assert told in done.err
+    cluster = pt.load_cluster(world.folder / "new.yaml")
+    assert list(cluster.nodes) == ["device1", "device2", "edge", "cloud"]
+    assert cluster.nodes["device1"].hardware == "galaxy-s25"
+    assert cluster.links[0].bandwidth_bps == 5e6
+
+
+def test_a_terminal_that_goes_away_ends_the_questions(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal("1\n"))
+    done = world.palmette("init", world.folder / "new.yaml")
+    assert (done.code, done.out) == (2, "")
+    assert not (world.folder / "new.yaml").exists()
+
+
 def test_wrong_flags_are_told_all_at_once(world: World) -> None:
     lines = world.refused("init", world.folder / "n.yaml", "--devices", -1, "--edge-hardware", "abacus", "--yes")
     assert [line.partition(":")[0] for line in lines] == ["--devices", "--edge-hardware"]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from palmette.errors import Fault, InputError
 from palmette.spec.files import write_text
-from palmette.zoo.sketch import Sketch, sketched
+from palmette.zoo.sketch import Sketch, sketched, wrong
 
 TIERS = ("device", "edge", "cloud")
+STDIN = "stdin"
 QUESTIONS = {
     "devices": "How many devices (phones, boards) take part",
     "edges": "How many edge servers",
@@ -34,17 +36,7 @@ def start(file: Path, given: Mapping[str, Any], local: str | None, *, ask: bool,
     """
     if file.exists() and not force:
         raise InputError(Fault("", "the file", "is there already; expected another name, or --force", str(file)))
-    answers = _answers(given, ask)
-    sketch = Sketch(
-        many={tier: answers[f"{tier}s"] for tier in TIERS},
-        hardware={tier: answers[f"{tier}_hardware"] for tier in TIERS},
-        bandwidth=answers["bandwidth"],
-        cloud_bandwidth=answers["cloud_bandwidth"],
-        samples=answers["samples"],
-        private=answers["private"],
-        local=local,
-    )
-    write_text(file, sketched(sketch))
+    write_text(file, sketched(replace(_sketch(_answers(given, ask)), local=local)))
     print(f"{file}: written. Next: palmette profile lenet5 --cluster {file} -o profile.json")
 
 
@@ -58,8 +50,35 @@ def _answers(given: Mapping[str, Any], ask: bool) -> dict[str, Any]:
         if given.get(name) is not None:
             answers[name] = given[name]
         elif ask and _matters(name, answers):
-            answers[name] = _asked(question, answers[name])
+            answers[name] = _usable(name, question, answers)
     return answers
+
+
+def _sketch(answers: Mapping[str, Any]) -> Sketch:
+    return Sketch(
+        many={tier: answers[f"{tier}s"] for tier in TIERS},
+        hardware={tier: answers[f"{tier}_hardware"] for tier in TIERS},
+        bandwidth=answers["bandwidth"],
+        cloud_bandwidth=answers["cloud_bandwidth"],
+        samples=answers["samples"],
+        private=answers["private"],
+    )
+
+
+def _usable(name: str, question: str, answers: Mapping[str, Any]) -> Any:
+    """An answer that can be used: on a terminal the question is asked until there is one."""
+    option = "--" + name.replace("_", "-")
+    while True:
+        try:
+            answer = _asked(question, answers[name])
+            faults = [fault for fault in wrong(_sketch({**answers, name: answer})) if option in fault.field.split(", ")]
+            if not faults:
+                return answer
+            raise InputError(faults)
+        except InputError as error:
+            if not sys.stdin.isatty() or error.faults[0].field == STDIN:
+                raise
+            print(f"palmette: {error}", file=sys.stderr)
 
 
 def _matters(name: str, answers: Mapping[str, Any]) -> bool:
@@ -79,7 +98,7 @@ def _asked(question: str, usual: Any) -> Any:
     line = sys.stdin.readline()
     if not line:
         print(file=sys.stderr)
-        raise InputError(Fault("stdin", "its end", f"expected an answer to: {question}? Or say --yes"))
+        raise InputError(Fault(STDIN, "its end", f"expected an answer to: {question}? Or say --yes"))
     text = line.strip()
     if not text:
         return usual

@@ -43,15 +43,16 @@ def sketched(sketch: Sketch) -> str:
     Raises:
         InputError: one of the answers cannot be used; holds every fault.
     """
-    wrong = list(_wrong(sketch))
-    if wrong:
-        raise InputError(wrong)
+    faults = list(wrong(sketch))
+    if faults:
+        raise InputError(faults)
     text = "\n".join([*_head(), *_node_lines(sketch), *_link_lines(sketch)]) + "\n"
     validated(Cluster, from_yaml(text), "the sketch")
     return text
 
 
-def _wrong(sketch: Sketch) -> Iterator[Fault]:
+def wrong(sketch: Sketch) -> Iterator[Fault]:
+    """The answers that cannot be used, by the names of the options that give them."""
     few = [Fault(f"--{tier}s", many, "expected 0 or more") for tier, many in sketch.many.items() if many < 0]
     total = sum(sketch.many.values())
     if not few and not 1 <= total <= MOST_NODES:
