@@ -61,7 +61,7 @@ class FakeRun:
         while many < self.request.iterations and not stopped:
             many += 1
             watch(Update(many, self.request.iterations, 0, 1.0, 32, 0.0, iteration_s=took_s))
-        seconds = {instance.node: {"whole": many * took_s}}
+        seconds = {instance.node: {"whole_s": many * took_s}}
         return Outcome(iterations=many, energy_j=5.0 * many * took_s, node_seconds=seconds)
 
 
@@ -238,7 +238,7 @@ def test_from_pre_training_to_a_training_that_goes_on(tmp_path: Path, monkeypatc
     assert decision["steps"] == 13
     assert palmette(["run", "plan.json", "--quiet", "-o", "run"]) == 0
     left = json.loads(Path("run/run.json").read_text())
-    assert (left["iterations"], left["request"]["init"]) == (13, decision["init"])
+    assert (left["iterations"], left["options"]["init"]) == (13, decision["init"])
     before, after = load_file(decision["init"]), load_file("run/model.safetensors")
     assert before.keys() == after.keys()
     assert any((before[name] != after[name]).any() for name in before)

@@ -78,6 +78,10 @@ def test_a_run_leaves_what_others_rely_on(runs: Runs, capsys: pytest.CaptureFixt
     assert written["energy_source"].startswith("modelled")
     assert written["accuracy"] == judged[-1]["accuracy"]
     assert set(written["versions"]) >= {"palmette", "torch", "python"}
+    assert written["options"].items() >= {"epochs": 2, "optimizer": "momentum", "lr": 0.05, "seed": 5}.items()
+    for seconds in written["nodes"].values():
+        assert set(seconds) == {"computing_s", "sending_s", "waiting_s", "whole_s"}
+        assert seconds["whole_s"] == pytest.approx(written["time_s"])
 
     named = tiny().state_dict()
     found = weights(out)

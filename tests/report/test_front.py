@@ -52,6 +52,16 @@ def test_own_plans_and_runs_are_points_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_few")
+def test_a_plan_of_the_page_that_beats_all_strategies_is_alone_on_the_front(tmp_path: Path) -> None:
+    entries = read_entries([plan_file(tmp_path / "p.json", tree())])
+    view = entry_view(entries[0])
+    view["estimate"] |= {"iteration_s": 1e-9, "iteration_j": 1e-9}
+    found = front_view(entries, [view])
+    assert found is not None
+    assert not any(row["front"] for row in found["rows"])
+
+
+@pytest.mark.usefixtures("_few")
 def test_without_energies_there_are_rows_but_no_points(tmp_path: Path) -> None:
     nodes = {name: node(tier, power=None) for name, tier in (("server", "edge"), ("cloud", "cloud"))}
     cluster = three_tiers(**nodes, phone=node("device", samples=1000, power=None))

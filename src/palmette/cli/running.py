@@ -203,10 +203,10 @@ def show_outcome(outcome: Outcome, running: Running) -> None:
     if outcome.energy_j is not None and outcome.iterations:
         out.print(f"energy: {energy(outcome.energy_j)} (modelled: declared power on the measured trace)")
     table = Table("node", box=None, pad_edge=False)
-    for heading in ("computing", "sending", "waiting"):
+    headings = ("computing", "sending", "waiting")
+    for heading in headings:
         table.add_column(heading, justify="right")
     for node, seconds in outcome.node_seconds.items():
-        waiting = max(0.0, seconds["whole"] - seconds["computing"] - seconds["sending"])
-        table.add_row(node, time(seconds["computing"]), time(seconds["sending"]), time(waiting))
+        table.add_row(node, *(time(seconds[f"{heading}_s"]) for heading in headings))
     out.print(table)
     out.print(f"{running.folder}")

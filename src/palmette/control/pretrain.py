@@ -197,7 +197,7 @@ class Pretrainer:
                 self.wish.power, counted
             ), f"modelled: regression on counters, metered by {self.wish.power.meter}"
         assert outcome.energy_j is not None, "refuse_unpowered() comes first"
-        return outcome.energy_j / outcome.node_seconds[name]["whole"], DECLARED
+        return outcome.energy_j / outcome.node_seconds[name]["whole_s"], DECLARED
 
     def _ways(self, names: list[str]) -> dict[tuple[str, str], Measured]:
         """Bandwidth and latency between any two devices that links join, either way round."""

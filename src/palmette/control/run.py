@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -100,7 +100,7 @@ def resume(folder: Path) -> Running:
     """
     written = read(folder / "run.json")
     plan = validated(Plan, written.get("plan"), str(folder / "run.json"))
-    request = _request(written.get("request"), str(folder / "run.json"))
+    request = _request(written.get("options"), str(folder / "run.json"))
     found = checkpoint.last(folder / "checkpoints")
     if found.progress.phases:  # its course took a turn
         plan = plan.model_copy(update={"phases": _phases(found.progress.phases, str(folder / "checkpoints"))})
@@ -112,15 +112,20 @@ def _phases(written: Sequence[Any], file: str) -> tuple[Phase, ...]:
     return tuple(validated(Phase, each, file) for each in written)
 
 
+def _written(request: Request) -> dict[str, Any]:
+    """The options of a run as they stand in ``run.json``, those of the training beside the others."""
+    given = asdict(request)
+    options: dict[str, Any] = given.pop("options")
+    return given | options
+
+
 def _request(data: Any, file: str) -> Request:
     try:
-        given = dict(data)
-        written = given.pop("options")
-        options = Options(**{**written, "freeze": tuple(written["freeze"])})
-        shape = given.pop("input_shape")
-        return Request(**given, input_shape=tuple(shape) if shape else None, options=options)
+        given: dict[str, Any] = {k: tuple(value) if isinstance(value, list) else value for k, value in data.items()}
+        options = Options(**{each.name: given.pop(each.name) for each in fields(Options)})
+        return Request(**given, options=options)
     except (TypeError, KeyError, ValueError, AttributeError) as error:
-        raise InputError(Fault("request", data, f"cannot be read: {error}", file)) from None
+        raise InputError(Fault("options", data, f"cannot be read: {error}", file)) from None
 
 
 @dataclass(frozen=True)
@@ -231,7 +236,7 @@ class Running:
             "seed": self.request.options.seed,
             "nodes": outcome.node_seconds,
             "changes": [asdict(change) for change in self.changes],
-            "request": asdict(self.request),
+            "options": _written(self.request),
             "versions": {
                 "palmette": version("palmette"),
                 "torch": str(torch.__version__),

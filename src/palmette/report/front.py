@@ -31,16 +31,14 @@ def front_view(entries: Sequence[Entry], views: Sequence[Record]) -> Record | No
         return None
     rows: list[Record] = []
     skipped: dict[str, str] = {}
+    own = [point for entry, view in zip(entries, views, strict=True) for point in _own(entry, view, worlds)]
     for world in worlds:
         planned, why = _planned(world)
-        rows += planned
+        rows += _marked(planned, [point for point in own if point["world"] == world.name and not point["measured"]])
         skipped |= {name: f"{world.name}: {reason}" if len(worlds) > 1 else reason for name, reason in why.items()}
-    points = [_point(row) for row in rows if row["energy_j"] is not None]
-    for entry, view in zip(entries, views, strict=True):
-        points += _own(entry, view, worlds)
     return {
         "worlds": [world.name for world in worlds],
-        "points": points,
+        "points": [_point(row) for row in rows if row["energy_j"] is not None] + own,
         "rows": rows,
         "skipped": sorted(skipped.items()),
     }
@@ -84,7 +82,7 @@ def _planned(world: World) -> tuple[list[Record], dict[str, str]]:
         skipped |= {name: str(error).splitlines()[0] for name, error in found.skipped.items()}
     planned = sorted(rows.values(), key=lambda row: (row["time_s"], row["energy_j"] or 0.0))
     names = {row["strategy"] for row in planned}
-    return _marked(planned), {name: why for name, why in skipped.items() if name not in names}
+    return planned, {name: why for name, why in skipped.items() if name not in names}
 
 
 def _row(plan: Plan, goal: str, world: str) -> Record:
@@ -101,15 +99,15 @@ def _row(plan: Plan, goal: str, world: str) -> Record:
     }
 
 
-def _marked(rows: list[Record]) -> list[Record]:
-    """The rows, with ``front`` on those that nothing beats: no other is as good in both and better in one."""
+def _marked(rows: list[Record], own: Sequence[Record]) -> list[Record]:
+    """The rows, with ``front`` on those that nothing beats: no row or plan of the page is as good and better in one."""
 
     def beats(a: Record, b: Record) -> bool:
         (a_s, a_j), (b_s, b_j) = (a["time_s"], a["energy_j"]), (b["time_s"], b["energy_j"])
         return a_j is not None and a_s <= b_s and a_j <= b_j and (a_s < b_s or a_j < b_j)
 
     for row in rows:
-        row["front"] = row["energy_j"] is not None and not any(beats(other, row) for other in rows)
+        row["front"] = row["energy_j"] is not None and not any(beats(other, row) for other in (*rows, *own))
     return rows
 
 

@@ -166,7 +166,7 @@ class _Cluster:
             outcome = start(plan, profile, cluster, request, Path(folder)).run(lambda _: None, lambda _: None)
         assert outcome.iteration_s is not None, "it ran to its end"
         assert outcome.energy_j is not None, "the catalogue knows every machine's power"
-        power_w = outcome.energy_j / outcome.node_seconds[self.members[0]]["whole"]
+        power_w = outcome.energy_j / outcome.node_seconds[self.members[0]]["whole_s"]
         return Trained(iteration_s=outcome.iteration_s, power_w=power_w, dilation=self.dilation)
 
     def figures(self, trained: Trained | None, builds_s: dict[str, float]) -> paper.Figures:

@@ -79,10 +79,9 @@ class Log:
         spent = stretch.energy_j(self._phase.nodes(), dilation)
         outcome.energy_j = None if spent is None or outcome.energy_j is None else outcome.energy_j + spent
         for node in self._phase.nodes():
-            seconds = outcome.node_seconds.setdefault(node, {"computing": 0.0, "sending": 0.0, "whole": 0.0})
-            seconds["computing"] += stretch.computing_s(node) / dilation
-            seconds["sending"] += stretch.sending_s(node) / dilation
-            seconds["whole"] += stretch.span_s / dilation
+            seconds = outcome.node_seconds.setdefault(node, {})
+            for what, took_s in stretch.seconds(node).items():
+                seconds[what] = seconds.get(what, 0.0) + took_s / dilation
         self._stretch = Stretch(self._job.evaluator, self._channels)
 
     def iteration(self, at: int, loss: float, samples: int, took_s: float, **more: Any) -> None:

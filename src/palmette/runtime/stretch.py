@@ -55,13 +55,16 @@ class Stretch:
         """How long it was."""
         return max(0.0, self.end_s - self.begin_s)
 
-    def computing_s(self, node: str) -> float:
-        """Seconds in which a node computed."""
-        return _covered_s((start, end) for start, end, _ in self._calls.get(node, ()))
-
-    def sending_s(self, node: str) -> float:
-        """Seconds in which a node sent."""
-        return _covered_s(self._sends.get(node, ()))
+    def seconds(self, node: str) -> dict[str, float]:
+        """What a node did with its time; it may compute and send at once, and waits where it does neither."""
+        calls = [(start, end) for start, end, _ in self._calls.get(node, ())]
+        sends = self._sends.get(node, [])
+        return {
+            "computing_s": _covered_s(calls),
+            "sending_s": _covered_s(sends),
+            "waiting_s": max(0.0, self.span_s - _covered_s([*calls, *sends])),
+            "whole_s": self.span_s,
+        }
 
     def energy_j(self, nodes: Iterable[str], dilation: float) -> float | None:
         """Joules of nodes by their declared power, and of what was sent; None if a node's power is not known."""

@@ -33,7 +33,7 @@ function drawPoint(drawn, front, p, cx, cy) {
   drawn.append(mark(shape, lines));
 }
 
-// A name a place, where there is room; strategies that came to the same price share it.
+// A name a place, where there is room, above the front's line; strategies that came to the same price share it.
 function drawNames(drawn, points, x, y, frame) {
   const places = new Map();
   for (const p of points) {
@@ -46,10 +46,10 @@ function drawNames(drawn, points, x, y, frame) {
   for (const { cx, cy, names } of [...places.values()].sort((a, b) => a.cx - b.cx)) {
     const all = [...names], text = all.length > 2 ? `${all.slice(0, 2).join(", ")} and ${all.length - 2} more` : all.join(", ");
     const wide = measure(text, 12);
-    const box = { left: cx + wide + 16 < frame.right ? cx + 13 : cx - 13 - wide, top: cy - 8, wide, high: 15 };
+    const box = { left: cx + wide + 16 < frame.right ? cx + 13 : cx - 13 - wide, top: cy - 18, wide, high: 15 };
     if (taken.some((t) => t.left < box.left + box.wide && box.left < t.left + t.wide && t.top < box.top + box.high && box.top < t.top + t.high)) continue;
     taken.push(box);
-    drawn.append(svg("text", { x: box.left, y: cy + 4, "font-size": 12, "pointer-events": "none" }, text));
+    drawn.append(svg("text", { x: box.left, y: cy - 6, "font-size": 12, "pointer-events": "none" }, text));
   }
 }
 
@@ -60,4 +60,4 @@ function frontOf(points) {
 }
 
 const strategiesOf = (front) => [...new Set(front.points.map((p) => p.strategy))];
-const strategyColour = (front, name) => `var(--s${strategiesOf(front).indexOf(name) % 8})`;
+const strategyColour = (front, name) => `var(--s${strategiesOf(front).indexOf(name) % 9})`;

@@ -57,9 +57,10 @@ def global_pool(dropout: float = 0.0) -> nn.Sequential:
 def network(layers: Iterable[tuple[str, nn.Module]]) -> nn.Sequential:
     """The named layers as one network, with He's initial weights and PyTorch's biases.
 
-    Biases of zero would leave every empty patch of an image at exactly zero before its activation, where rounding decides
-    on which side it falls: the same training in other portions would soon lead elsewhere. The last weights start near zero, so that a fresh network finds all classes about as likely: He's would make its
-    first loss several times that, and its first steps wild.
+    Biases of zero would leave every empty patch of an image at exactly zero before its activation, where rounding
+    decides on which side it falls: the same training in other portions would soon lead elsewhere. The last weights
+    start near zero, so that a fresh network finds all classes about as likely: He's would make its first loss several
+    times that, and its first steps wild.
     """
     whole = nn.Sequential(OrderedDict(layers))
     weighted = [module for module in whole.modules() if isinstance(module, (nn.Conv2d, nn.Linear))]
