@@ -60,12 +60,13 @@ def test_federated_averaging_learns(tmp_path: Path) -> None:
 
 
 def test_a_parameter_server_learns(tmp_path: Path) -> None:
-    found = ran(Runs(tmp_path), two_trees("async"), "out", "--iterations", 60)
+    # Who is how fast decides over the order of the steps: so the loss has to fall by more than batches differ.
+    found = ran(Runs(tmp_path), two_trees("async"), "out", "--iterations", 60, "--optimizer", "adam", "--lr", 0.01)
     assert found["iterations"] == 60
     noted = [line for line in lines(tmp_path / "out/metrics.jsonl") if "accuracy" not in line]
     assert Counter(line["tree"] for line in noted).keys() == {"P", "S2"}
     found_losses = losses(tmp_path / "out")
-    assert sum(found_losses[-10:]) < sum(found_losses[:10])
+    assert sum(found_losses[-10:]) < 0.7 * sum(found_losses[:10])
 
 
 def test_federated_averaging_goes_on_after_ctrl_c_to_the_same_weights(tmp_path: Path) -> None:
