@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +57,17 @@ class FakeRun:
         self.members = tuple(instance.node for instance in plan.phases[0].instances)
         self.iteration_s = OVERHEAD * evaluator(profile, cluster).price(plan.phases[0]).iteration_s
         self.trained.append((self.members, cluster.links[0].bandwidth_bps / 1e6, request.dilation))
+        self.folder = folder
 
     def run(self, watch: Any, ready: Any) -> Outcome:
-        seconds = {name: {"whole": 2.0} for name in self.members}
-        return Outcome(iterations=8, measured={0: Took(self.iteration_s)}, energy_j=24.0, node_seconds=seconds)
+        lines = [
+            {"iteration": k, "node": name, "instance": name, "op": op, "start_s": k + at, "end_s": k + at + 0.5}
+            for k in range(8)
+            for name in self.members
+            for at, op in ((0.0, "forward"), (0.5, "send"))
+        ]
+        (self.folder / "trace.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return Outcome(iterations=8, measured={0: Took(self.iteration_s)})
 
 
 @pytest.fixture
@@ -81,6 +89,24 @@ def test_a_step_lasts_as_the_catalogue_has_it() -> None:
         assert steps_s[0] == pytest.approx(steps_s[1])
 
 
+def test_power_is_that_of_the_time_in_which_all_train() -> None:
+    def step(node: str, iteration: int, start_s: float, end_s: float, op: str = "forward") -> dict[str, Any]:
+        return {
+            "iteration": iteration,
+            "node": node,
+            "instance": node,
+            "op": op,
+            "start_s": 5 + start_s,
+            "end_s": 5 + end_s,
+        }
+
+    quick = [step("jtx2", k, k, k + 1.0) for k in range(7)]  # up to 7 s, then it waits for the other
+    slow = [each for k in range(3) for each in (step("jtx1", 10 + k, 3 * k, 3 * k + 1.5),)]
+    slow += [step("jtx1", 10 + k, 3 * k + 1.5, 3 * k + 3, op="send") for k in range(3)]
+    found = module.power_while_all_train_w([*quick, *slow], paper.machines(1000.0))
+    assert found == pytest.approx(15.0 + (2.5 + 10.0) / 2)  # of the first 6 s
+
+
 @pytest.mark.usefixtures("faked")
 class TestGround:
     def test_what_can_be_trained_is_and_the_rest_simulated(self, tmp_path: Path) -> None:
@@ -98,7 +124,7 @@ class TestGround:
         world = next(Measured(tmp_path, lambda _: None).worlds("CIFAR10"))
         step_s = world.alone["jtx1"].step_s  # as much too long by the pre-training
         assert world.truth["jtx1",].time_s == pytest.approx(1.0 + paper.STEPS * step_s)
-        assert world.truth["jtx1",].power_w == pytest.approx(12.0)
+        assert world.truth["jtx1",].power_w == pytest.approx((2.5 + 10.0) / 2)  # it computes half of the time
         case = paper.case("CIFAR10", world)
         assert case["time_error"]["jtx1"] == pytest.approx(0.0, abs=1e-9)
         assert case["time_error"]["desktop"] == pytest.approx(OVERHEAD - 1, rel=0.01)

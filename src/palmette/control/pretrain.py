@@ -112,9 +112,9 @@ class Pretrainer:
         """
         folder_for(self.folder)
         write_text(self.folder / "profile.json", self.profile.to_json())
+        alone = self._all_alone()
         self.told("building")
         built = self._built()
-        alone = self._all_alone()
         server = min(alone, key=lambda name: alone[name].watch.step_s)
         ways = self._ways(list(alone))
         taken = alone[server].watch.taken

@@ -14,12 +14,13 @@ Whatever was found stays in a folder, so that a command that was stopped goes on
 
 from __future__ import annotations
 
+import json
 import math
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from palmette.control.engines import engine_of
 from palmette.control.pretrain import Pretrainer, Pretraining
@@ -32,9 +33,11 @@ from palmette.measure.bandwidth import measured_bandwidth
 from palmette.measure.factors import Alone
 from palmette.measure.profiling import profile_network
 from palmette.reproduce import cluster as paper
-from palmette.reproduce.cluster_truth import paces
+from palmette.reproduce.cluster_truth import mean_power_w, paces
 from palmette.reproduce.hiertrain_causes import scaled
+from palmette.runtime.execute import CALLS
 from palmette.runtime.options import Options
+from palmette.spec.cluster import Cluster
 from palmette.spec.document import Document, Number, Positive
 from palmette.spec.files import load, write_text
 from palmette.spec.measurements import Measurements
@@ -155,7 +158,7 @@ class _Cluster:
         emulated_s = self._iterations * price.iteration_s
         self.needs = needed_dilation(self._phase, prices, evaluator(here, prices.cluster))
         self.dilation = max(self.needs, min(MOST_DILATION, USUAL_S / emulated_s))
-        self.lasts_s = self.dilation * emulated_s
+        self.lasts_s = self.dilation * (emulated_s + slowest_s)  # its last step may begin when all others end
 
     def trained(self) -> Trained:
         """Train for a few steps."""
@@ -164,9 +167,9 @@ class _Cluster:
         request = Request(iterations=self._iterations, dilation=self.dilation, options=OPTIONS)
         with tempfile.TemporaryDirectory(prefix="palmette-") as folder:
             outcome = start(plan, profile, cluster, request, Path(folder)).run(lambda _: None, lambda _: None)
+            trace = [json.loads(line) for line in (Path(folder) / "trace.jsonl").read_text().splitlines()]
         assert outcome.iteration_s is not None, "it ran to its end"
-        assert outcome.energy_j is not None, "the catalogue knows every machine's power"
-        power_w = outcome.energy_j / outcome.node_seconds[self.members[0]]["whole_s"]
+        power_w = power_while_all_train_w(trace, cluster)
         return Trained(iteration_s=outcome.iteration_s, power_w=power_w, dilation=self.dilation)
 
     def figures(self, trained: Trained | None, builds_s: dict[str, float]) -> paper.Figures:
@@ -180,6 +183,25 @@ class _Cluster:
         faster = 1 / trained.iteration_s / sum(pace.rate for pace in found.values())
         rates = {name: pace._replace(rate=pace.rate * faster) for name, pace in found.items()}
         return paper.Figures(paper.whole_s(rates, builds_s), trained.power_w)
+
+
+def power_while_all_train_w(trace: Sequence[Mapping[str, Any]], cluster: Cluster) -> float:
+    """Mean watts of all devices up to the end of the slowest one's last step before any of them had none left to take.
+
+    An instance is called like its device.
+    """
+    began_s = min(line["start_s"] for line in trace)
+    steps: dict[str, dict[int, float]] = {}
+    calls: dict[str, list[tuple[float, float]]] = {}
+    for line in trace:
+        ends = steps.setdefault(line["instance"], {})
+        ends[line["iteration"]] = max(line["end_s"] - began_s, ends.get(line["iteration"], 0.0))
+        if line["op"] in CALLS:
+            calls.setdefault(line["node"], []).append((line["start_s"] - began_s, line["end_s"] - began_s))
+    stopped_s = min(max(ends.values()) for ends in steps.values())
+    slowest = min(steps.values(), key=len)
+    until_s = max(end_s for end_s in slowest.values() if end_s <= stopped_s)
+    return sum(mean_power_w(cluster.nodes[name], spans, until_s) for name, spans in calls.items())
 
 
 def _layers(name: str) -> Profile:

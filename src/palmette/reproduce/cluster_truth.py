@@ -8,12 +8,14 @@ this.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from palmette.cost.clock import Graph, Played, play
 from palmette.cost.energy import load, node_energy_j
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.operations import Iteration, trees, worker_step
+from palmette.spec.cluster import Node
 from palmette.spec.plan import Phase
 
 # The slowest device takes so many steps, unless the fastest would have to take more than so many.
@@ -82,11 +84,12 @@ class _Crowd:
         ends = [played.end_s[k] for k in self._ends[tree] if played.end_s[k] <= until_s]
         rate = (len(ends) - 1) / (ends[-1] - ends[0]) if len(ends) > 2 else 1 / alone_s
         at = self._names.index(node)
-        calls = [
-            (played.start_s[k], min(played.end_s[k], until_s), 1.0)
-            for k, host in enumerate(self._graph.node)
-            if host == at and played.start_s[k] < until_s
-        ]
-        power = self._prices.cluster.nodes[node].power
-        assert power is not None, "the catalogue knows every machine's"
-        return Pace(rate, node_energy_j(power, until_s, load(calls, power.exponent).effort_s) / until_s)
+        calls = [(played.start_s[k], played.end_s[k]) for k, host in enumerate(self._graph.node) if host == at]
+        return Pace(rate, mean_power_w(self._prices.cluster.nodes[node], calls, until_s))
+
+
+def mean_power_w(node: Node, calls: Iterable[tuple[float, float]], until_s: float) -> float:
+    """Mean watts of a node that computes from start to end of each call, one at a time, up to a moment."""
+    assert node.power is not None, "the catalogue knows every machine's"
+    clipped = [(start_s, min(end_s, until_s), 1.0) for start_s, end_s in calls if start_s < until_s]
+    return node_energy_j(node.power, until_s, load(clipped, node.power.exponent).effort_s) / until_s
