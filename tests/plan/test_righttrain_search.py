@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,14 +12,17 @@ from scipy.optimize import minimize
 
 from palmette.plan.righttrain_search.allocate import Allocator, Candidate
 from palmette.plan.righttrain_search.bound import Bounds
+from palmette.plan.righttrain_search.dual import Frame, squeezed
 from palmette.plan.righttrain_search.epochs import Target
-from palmette.plan.righttrain_search.joint import JointTable
+from palmette.plan.righttrain_search.exact import Optimum
+from palmette.plan.righttrain_search.instances import Instances
+from palmette.plan.righttrain_search.joint import Alive
 from palmette.plan.righttrain_search.program import Path, Program, fastest, solved
 from palmette.plan.righttrain_search.restricted import Stage, label_setting, lorenz_raz
 from palmette.plan.righttrain_search.trees import ranked_trees, trees
 from palmette.spec.learning import Learning
 from tests.plan.righttrain_by_hand import fewest_iterations
-from tests.plan.righttrain_worlds import CURVE, numbers, random_world, task
+from tests.plan.righttrain_worlds import CURVE, least_s, numbers, random_world, task
 from tests.plan.worlds import profile, three_tiers
 
 
@@ -148,15 +152,58 @@ def test_bounds_are_below_whatever_a_mapping_costs(seed: int) -> None:
             better = bounds.refined(ranked, bound)
             assert better.joules <= plan.total_j * (1 + 1e-9)
             assert allocator.bound_j(candidate) <= plan.total_j * (1 + 1e-9)
-            assert _joint_j(bounds, ranked, better) <= plan.total_j * (1 + 1e-9)
 
 
-def _joint_j(bounds: Bounds, ranked, bound) -> float:  # type: ignore[no-untyped-def]
-    from palmette.plan.righttrain_search.bound import Table
+@pytest.mark.parametrize("seed", range(16))
+def test_raised_prices_bound_every_mapping_from_below(seed: int) -> None:
+    """Whatever the prices: of a tree, of one mapping of it, of its time, and with little energy for a node."""
+    draw = random.Random(seed)
+    known, cluster, curve = random_world(draw, (3, 4, 3))
+    ground = numbers(known, cluster, curve)
+    allocator, bounds = Allocator(ground), Bounds(ground)
+    for ranked in draw.sample(known_trees := ranked_trees(ground), min(3, len(known_trees))):
+        mapping = tuple(tuple(draw.choice(ground.computing) for _ in groups) for groups in ranked.tree.groupings)
+        candidate, many = Candidate(ranked.tree, mapping, ranked.schedule), ranked.schedule.iterations
+        least_j, least_s = allocator.bound_j(candidate) / many, allocator.least_s(candidate) / many
+        if least_j == float("inf"):
+            continue
+        used = {node for nodes in mapping for node in nodes} | {ground.feed_nodes[f] for f in ranked.tree.feeds}
+        nodes = tuple(sorted(used))
+        instances, none = Instances(ranked.tree, bounds.costs(nodes)), np.full(len(nodes), np.inf)
+        frame = Frame(instances, bounds.idle_w(ranked.tree, nodes), float("inf"), none)
+        for each, least in ((frame, least_j), (replace(frame, timed=True), least_s)):
+            start = each.start()
+            assert squeezed(each, start, 2 * least, 6).bound <= least * (1 + 3e-6)
+            alone = squeezed(each, replace(start, alive=_only(start.alive, mapping, nodes)), 2 * least, 12)
+            assert alone.bound <= least * (1 + 3e-6)
+            assert squeezed(each, start, least * (1 + 1e-5), 12) is not None
 
-    table = Table(ranked.tree, bounds.costs(bound.nodes), bound.prices)
-    credit = table.total_j() - bound.joules / ranked.schedule.iterations
-    return ranked.schedule.iterations * (JointTable(table).total_j() - credit)
+
+def _only(alive: Alive, mapping: tuple[tuple[int, ...], ...], nodes: tuple[int, ...]) -> Alive:
+    """The states of one mapping."""
+    return tuple(
+        tuple(states[states % len(nodes) == nodes.index(node)] for states, node in zip(groups, here, strict=True))
+        for groups, here in zip(alive, mapping, strict=True)
+    )
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_optimum_is_the_best_of_all_mappings_of_all_trees(seed: int) -> None:
+    draw = random.Random(seed)
+    known, cluster, curve = random_world(draw, (2, 3, 2))
+    loose = (1.001, 1.2, 2.0, None)[seed % 4]
+    ground = numbers(known, cluster, curve, None if loose is None else loose * least_s(known, cluster, curve))
+    allocator, best = Allocator(ground), float("inf")
+    for ranked in ranked_trees(ground):
+        places = [len(groups) for groups in ranked.tree.groupings]
+        for chosen in itertools.product(ground.computing, repeat=sum(places)):
+            nodes = iter(chosen)
+            mapping = tuple(tuple(next(nodes) for _ in range(many)) for many in places)
+            for home in range(places[-1]):
+                plan = allocator.found(Candidate(ranked.tree, mapping, ranked.schedule, home))
+                best = best if plan is None else min(best, plan.total_j)
+
+    assert Optimum(ground).outcome().found.total_j == pytest.approx(best, rel=3e-6)
 
 
 def test_a_learning_curve_says_what_its_formula_says() -> None:

@@ -35,10 +35,11 @@ class Costs:
 
     def __post_init__(self) -> None:
         ground, nodes = self.ground, self.nodes
-        self._both_s = ground.forward_s[nodes] + ground.backward_s[nodes]
-        self._call_s, self._update_s = ground.call_s[nodes], ground.update_s[nodes]
-        self.limit, self._exponent = ground.limit[nodes], np.maximum(ground.exponent[nodes], 1.0)
-        self._busy_w = ground.busy_w[nodes] * self.limit ** np.minimum(ground.exponent[nodes] - 1, 0.0)
+        self._forward_s, self._forward_call_s = ground.forward_s[nodes], ground.forward_call_s[nodes]
+        self._backward_s, self._backward_call_s = ground.backward_s[nodes], ground.backward_call_s[nodes]
+        self._update_s = ground.update_s[nodes]
+        self.limit, self.exponent = ground.limit[nodes], np.maximum(ground.exponent[nodes], 1.0)
+        self.busy_w = ground.busy_w[nodes] * self.limit ** np.minimum(ground.exponent[nodes] - 1, 0.0)
         square = np.ix_(nodes, nodes)
         self._byte_s, self._latency_s, self._byte_j = (
             ground.byte_s[square],
@@ -59,27 +60,26 @@ class Costs:
         return self._layers[key]
 
     def _layer(self, layer: int, samples: int, price_w: float) -> Layered:
-        path_s = self.work_s(layer, samples)
-        effort_j = self._busy_w * (path_s + self._update_s[:, layer])
+        forward_s, backward_s, update_s = self.calls_s(layer, layer, samples)
+        path_s = forward_s + backward_s
+        effort_j = self.busy_w * (path_s + update_s)
         watts = price_w + self._extra_w
         with np.errstate(divide="ignore", invalid="ignore"):
-            best = (watts * path_s / ((self._exponent - 1) * effort_j)) ** (1 / self._exponent)
-        full = (self._exponent <= 1) | ~np.isfinite(best)
+            best = (watts * path_s / ((self.exponent - 1) * effort_j)) ** (1 / self.exponent)
+        full = (self.exponent <= 1) | ~np.isfinite(best)
         share = np.where(full, self.limit, np.clip(best, 1e-6, self.limit))
         time_s = path_s / share
         with np.errstate(invalid="ignore"):
-            cost_j = watts * time_s + effort_j * share ** (self._exponent - 1)
+            cost_j = watts * time_s + effort_j * share ** (self.exponent - 1)
         impossible = ~np.isfinite(path_s)
         return Layered(np.where(impossible, np.inf, cost_j), np.where(impossible, np.inf, time_s))
 
-    def work_s(self, layer: int, samples: int) -> Floats:
-        """Seconds of a layer's forward and backward call on each node, with the whole CPU."""
-        return self._call_s[:, layer] + samples * self._both_s[:, layer]
-
-    def fixed_j(self, layer: int, samples: int) -> Floats:
-        """What computing a layer costs above idling whatever the shares: all of it where the exponent is 1."""
-        effort_j = self._busy_w * (self.work_s(layer, samples) + self._update_s[:, layer])
-        return np.where(self._exponent <= 1, effort_j, 0.0)
+    def calls_s(self, first: int, last: int, samples: int) -> tuple[Floats, Floats, Floats]:
+        """Seconds of an instance's forward call, backward call and update on each node, with the whole CPU."""
+        own = slice(first, last + 1)
+        forward_s = self._forward_call_s[:, own] + samples * self._forward_s[:, own]
+        backward_s = self._backward_call_s[:, own] + samples * self._backward_s[:, own]
+        return forward_s.sum(axis=1), backward_s.sum(axis=1), self._update_s[:, own].sum(axis=1)
 
     def way(self, layer: int, samples: int) -> tuple[Floats, Floats]:
         """Seconds and joules of a layer's output and its gradient between any two of the nodes."""

@@ -1,8 +1,9 @@
 """The true optimum over trees, mappings, data and CPU, by branch and bound.
 
-RightTrain's plan is the first to beat. For each tree and each set of nodes in use, nodes are chosen layer by layer from
-the loss down to the sources; what is chosen counts as it is, what is not by the table of the bound. What is left is
-bounded once more by its geometric program, with each transfer alone on its way, and only then played on the clock.
+RightTrain's plan is the first to beat. For each tree and each set of nodes in use, prices are raised until the bound of
+``dual`` is above the best plan, or stays below; states through which nothing can be better are dropped meanwhile. What
+is left is split by the nodes of a group, and again, with prices of its own. A single mapping is bounded once more by
+its geometric program, with each transfer alone on its way, and only then played on the clock.
 
 The bounds are valid and the programs are solved to the optimum. Where transfers share links or calls overlap on a
 node, shares are the best that were found for what the clock plays; ``bound_j`` then says how far that can be from the
@@ -12,25 +13,33 @@ least.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import NamedTuple, NoReturn
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from palmette.errors import Fault, InputError
 from palmette.plan.righttrain_search.allocate import Candidate, Found
-from palmette.plan.righttrain_search.bound import ONLY_TIME_W, Bound, Table
-from palmette.plan.righttrain_search.ground import Ground
-from palmette.plan.righttrain_search.joint import JointTable, State, fits
-from palmette.plan.righttrain_search.layout import Mapping
+from palmette.plan.righttrain_search.dual import Frame, Squeezed, squeezed
+from palmette.plan.righttrain_search.ground import Floats, Ground
+from palmette.plan.righttrain_search.instances import Instances
+from palmette.plan.righttrain_search.joint import Alive, fits
 from palmette.plan.righttrain_search.program import GAP
 from palmette.plan.righttrain_search.search import Outcome, Search
-from palmette.plan.righttrain_search.trees import Ranked, Tree, all_listed, ranked_trees
+from palmette.plan.righttrain_search.trees import Ranked, all_listed, ranked_trees
 
-MOST_STEPS = 300_000
-"""Choices that a search may look at before it gives up."""
-MOST_PROGRAMS = 6_000
+MOST_STEPS = 8_000
+"""Splits and programs that a search may look at before it gives up."""
+_FIRST_ROUNDS = 20
+_ROUNDS = 4
+"""Rounds of raising prices: at first, and after each split."""
+
+
+class _Side(NamedTuple):
+    """One bound of what is left, of its time or of its energy."""
+
+    frame: Frame
+    left: Squeezed
 
 
 @dataclass
@@ -43,7 +52,6 @@ class Optimum:
     _open_j: float = math.inf
     """The least bound of what was played on the clock and came out above it."""
     _steps: int = 0
-    _programs: int = 0
 
     def __post_init__(self) -> None:
         self.search = Search(self.ground, None)
@@ -54,41 +62,74 @@ class Optimum:
         Raises:
             InputError: there is more to search than can be finished.
         """
-        if not all_listed(self.ground):
+        if not all_listed(self.ground) or not self.search.bounds.settled:
             self._give_up()
         self._best = self.search.best().found
         pairs = [(bound, ranked) for ranked in ranked_trees(self.ground) for bound in self.search.bounds.of(ranked)]
         for bound, ranked in sorted(pairs, key=lambda pair: pair[0].joules):
             if bound.joules >= self._limit_j():
                 break
-            better = self.search.bounds.refined(ranked, bound)
-            if better is not None and better.joules < self._limit_j():
-                self._branch(better, ranked)
-        return Outcome(self._best, min(self._open_j, self._limit_j()))
+            self._branch(ranked, bound.nodes)
+        return Outcome(self._best, min(self._open_j, self._limit_j() * (1 - GAP)))
 
     def _limit_j(self) -> float:
         return math.inf if self._best is None else self._best.total_j
 
-    def _branch(self, bound: Bound, ranked: Ranked) -> None:
-        """Try all mappings among the nodes of a bound that can still beat the best and be in time."""
-        many, most_s = ranked.schedule.iterations, self.ground.most_s(ranked.schedule)
-        table = Table(ranked.tree, self.search.bounds.costs(bound.nodes), bound.prices)
-        if not fits(table):
+    def _branch(self, ranked: Ranked, nodes: tuple[int, ...]) -> None:
+        """Try all mappings among some nodes that can still beat the best and be in time."""
+        if not fits(ranked.tree, len(nodes)):
             self._give_up()
-        credit_j = table.total_j() - bound.joules / many  # what time within the deadline is credited with
-        budgets = [Budget(JointTable(table), lambda: self._limit_j() / many + credit_j)]
-        if most_s < math.inf:
-            timed = self.search.bounds.timed(ranked.tree, bound.nodes)
-            budgets += [Budget(JointTable(each), lambda: most_s * ONLY_TIME_W * (1 + 1e-9)) for each in timed]
-        for mapping in _Branching(budgets, ranked.tree, bound.nodes).mappings(self._count):
-            for candidate in self.search.rooted(ranked, mapping):
-                if self.search.allocator.glance_j(candidate, (bound.prices.watts,)) < self._limit_j():
-                    self._try(candidate)
+        frame = self._frame(ranked, nodes)
+        frames = [frame] if math.isinf(frame.most_s) else [replace(frame, timed=True), frame]
+        self._narrow([_Side(each, each.start()) for each in frames], ranked, [_FIRST_ROUNDS] * len(frames))
+
+    def _frame(self, ranked: Ranked, nodes: tuple[int, ...]) -> Frame:
+        ground = self.ground
+        limits = [ground.task.cluster.nodes[ground.names[node]].limits.energy_j for node in nodes]
+        most_j = np.array([math.inf if each is None else each / ranked.schedule.iterations for each in limits])
+        instances = Instances(ranked.tree, self.search.bounds.costs(nodes))
+        idle_w = self.search.bounds.idle_w(ranked.tree, nodes)
+        return Frame(instances, idle_w, ground.most_s(ranked.schedule), most_j)
+
+    def _narrow(self, sides: list[_Side], ranked: Ranked, rounds: list[int]) -> None:
+        """Squeeze what is left; then split it by the nodes of a group, or try the last mapping."""
+        self._count()
+        found: list[tuple[float, _Side]] = []
+        alive = sides[0].left.alive
+        for side, many in zip(sides, rounds, strict=True):
+            aim = self._aim(side.frame, ranked)
+            left = squeezed(side.frame, replace(side.left, alive=alive), aim, many)
+            if left is None:
+                return
+            alive = left.alive
+            found.append((left.bound / aim, _Side(side.frame, left)))
+        nodes = sides[0].frame.instances.costs.nodes
+        own = {self.ground.feed_nodes[feed] for feed in ranked.tree.feeds}
+        here = {nodes[k] for groups in alive for states in groups for k in (states % len(nodes)).tolist()}
+        if not set(nodes) - own <= here:  # a node of the set is not in use any more
+            return
+        place = _where_to_split(found[-1][1].left, len(nodes))
+        if place is None:
+            self._try_all(ranked, tuple(tuple(nodes[states[0] % len(nodes)] for states in groups) for groups in alive))
+            return
+        closest = [side for _, side in sorted(found, key=lambda each: -each[0])]
+        for split in _split(alive, *place, len(nodes)):
+            first = _Side(closest[0].frame, replace(closest[0].left, alive=split))
+            self._narrow([first, *closest[1:]], ranked, [_ROUNDS, *[1] * len(closest[1:])])
+
+    def _aim(self, frame: Frame, ranked: Ranked) -> float:
+        """What the bound of an iteration has to reach: its seconds, or its joules."""
+        if frame.timed:
+            return frame.most_s * (1 + 1e-9)
+        return self._limit_j() / ranked.schedule.iterations * (1 - GAP)
+
+    def _try_all(self, ranked: Ranked, mapping: tuple[tuple[int, ...], ...]) -> None:
+        for candidate in self.search.rooted(ranked, mapping):
+            if self.search.allocator.glance_j(candidate) < self._limit_j():
+                self._try(candidate)
 
     def _try(self, candidate: Candidate) -> None:
-        self._programs += 1
-        if self._programs > MOST_PROGRAMS:
-            self._give_up()
+        self._count()
         bound_j = self.search.allocator.bound_j(candidate)
         if bound_j >= self._limit_j():
             return
@@ -109,46 +150,29 @@ class Optimum:
         raise InputError(Fault("nodes", size, "more than the search for the optimum can finish; try righttrain"))
 
 
-class Budget(NamedTuple):
-    """A table of costs, and what a mapping must stay below."""
+def _where_to_split(left: Squeezed, nodes: int) -> tuple[int, int] | None:
+    """The layer and the group whose nodes raise the bound most; None where each has one node only."""
+    best, place = -math.inf, None
+    for layer, groups in enumerate(left.alive):
+        for k, states in enumerate(groups):
+            raised = _raised_j(left.above_j[layer][k], states % nodes)
+            if raised is not None and raised > best:
+                best, place = raised, (layer, k)
+    return place
 
-    table: JointTable
-    limit_j: Callable[[], float]
+
+def _raised_j(above_j: Floats, nodes: Any) -> float | None:
+    """How much the bound rises on average where a group is split by its nodes; None where it has one."""
+    different = np.unique(nodes)
+    if len(different) < 2:
+        return None
+    return float(np.mean([above_j[nodes == node].min() for node in different]))
 
 
-class _Branching:
-    """The mappings of a tree among some nodes, without those that break a budget."""
-
-    def __init__(self, budgets: list[Budget], tree: Tree, nodes: tuple[int, ...]) -> None:
-        self._budgets, self._nodes = budgets, nodes
-        self._table = budgets[0].table
-        own = {self._table.ground.feed_nodes[feed] for feed in tree.feeds}
-        self._to_be_used = {k for k, node in enumerate(nodes) if node not in own}
-
-    def mappings(self, count: Callable[[], None]) -> Iterator[Mapping]:
-        """The mappings that use all nodes of the set."""
-        if all(table.total_j() < limit_j() for table, limit_j in self._budgets):
-            yield from self._choose(len(self._table.own) - 1, (), [0.0] * len(self._budgets), count)
-
-    def _choose(
-        self, layer: int, above: tuple[State, ...], spent_j: list[float], count: Callable[[], None]
-    ) -> Iterator[Mapping]:
-        """Choose the nodes of a layer and of all below it; ``spent_j`` is what the layers above cost."""
-        if layer < 0:
-            chosen = [[node % self._table.nodes for node in nodes] for nodes in above]
-            if self._to_be_used <= {node for nodes in chosen for node in nodes}:
-                yield tuple(tuple(self._nodes[node] for node in nodes) for nodes in chosen)
-            return
-        passing_j = [each.table.onto_j(layer, above[0]) if above else 0.0 for each in self._budgets]
-        least_j = [
-            spent + passing + each.table.up_to[layer]
-            for each, spent, passing in zip(self._budgets, spent_j, passing_j, strict=True)
-        ]
-        within = [least < each.limit_j() for each, least in zip(self._budgets, least_j, strict=True)]
-        here_j = [passing + each.table.own[layer] for each, passing in zip(self._budgets, passing_j, strict=True)]
-        for nodes in np.argwhere(np.logical_and.reduce(within)):
-            count()
-            state = tuple(nodes.tolist())
-            if least_j[0][state] < self._budgets[0].limit_j():  # a better plan may have been found meanwhile
-                after = [spent + float(here[state]) for spent, here in zip(spent_j, here_j, strict=True)]
-                yield from self._choose(layer - 1, (state, *above), after, count)
+def _split(alive: Alive, layer: int, k: int, nodes: int) -> list[Alive]:
+    """What is left with a group on each of its nodes."""
+    groups = alive[layer]
+    return [
+        (*alive[:layer], (*groups[:k], groups[k][groups[k] % nodes == node], *groups[k + 1 :]), *alive[layer + 1 :])
+        for node in np.unique(groups[k] % nodes)
+    ]

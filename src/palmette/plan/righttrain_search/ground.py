@@ -15,6 +15,7 @@ from palmette.plan.strategy import Task
 from palmette.spec.learning import Learning
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
+_TIMES = ("forward_s", "backward_s", "forward_call_s", "backward_call_s", "update_s")
 MOST_OTHERS = 24
 """Of more nodes without data, only so many are considered."""
 
@@ -35,8 +36,9 @@ class Ground:
     forward_s: Floats
     """Seconds a sample, by node and layer; infinite where the profile has none or a layer does not fit."""
     backward_s: Floats
-    call_s: Floats
-    """The fixed parts of a forward and a backward call."""
+    forward_call_s: Floats
+    """The fixed part of a forward call."""
+    backward_call_s: Floats
     update_s: Floats
     byte_s: Floats
     """Seconds a byte between two nodes."""
@@ -158,16 +160,13 @@ def _is_private(task: Task, name: str) -> bool:
 
 def _times(task: Task, names: list[str]) -> dict[str, Floats]:
     depth, sizes = len(task.profile.layers), task.evaluator.sizes()
-    arrays = {key: np.full((len(names), depth), np.inf) for key in ("forward_s", "backward_s", "call_s", "update_s")}
+    arrays = {key: np.full((len(names), depth), np.inf) for key in _TIMES}
     for k, name in enumerate(names):
         times = task.profile.nodes.get(name)
         if times is None:
             continue
-        zeros = (0.0,) * depth
-        arrays["forward_s"][k] = times.forward_s
-        arrays["backward_s"][k] = times.backward_s
-        arrays["call_s"][k] = np.add(times.forward_call_s or zeros, times.backward_call_s or zeros)
-        arrays["update_s"][k] = times.update_s
+        for key, array in arrays.items():
+            array[k] = getattr(times, key) or (0.0,) * depth
         memory = task.cluster.nodes[name].memory_bytes
         if memory is not None:
             fits = [2 * sizes.weight_bytes([(layer, layer)]) <= memory for layer in range(1, depth + 1)]

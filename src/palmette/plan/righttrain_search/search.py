@@ -123,8 +123,7 @@ class Search:
 
     def rooted(self, ranked: Ranked, mapping: Mapping) -> Iterator[Candidate]:
         """A mapped tree with each of its roots first that is on another node."""
-        homes = {node: home for home, node in reversed(list(enumerate(mapping[-1])))}
-        for home in sorted(homes.values()):
+        for home in _homes(mapping):
             yield Candidate(ranked.tree, mapping, ranked.schedule, home)
 
     def _downhill(self, found: Found) -> Found:
@@ -147,6 +146,7 @@ class Search:
 
     def _neighbours(self, candidate: Candidate) -> Iterator[Candidate]:
         tree, mapping = candidate.tree, candidate.mapping
+        yield from (replace(candidate, home=home) for home in _homes(mapping) if home != candidate.home)
         places = [(layer, k) for layer, nodes in enumerate(mapping) for k in range(len(nodes))]
         if len(places) * len(self.ground.computing) > _MOST_MOVES:
             places = []
@@ -160,6 +160,11 @@ class Search:
                 for layer, k in block:
                     changed[layer][k] = node
                 yield replace(candidate, mapping=tuple(map(tuple, changed)))
+
+
+def _homes(mapping: Mapping) -> list[int]:
+    """The roots that may come first, one a node."""
+    return sorted({node: home for home, node in reversed(list(enumerate(mapping[-1])))}.values())
 
 
 def _simplest(listed: list[tuple[list[Bound], Ranked]]) -> list[tuple[list[Bound], Ranked]]:
