@@ -15,15 +15,18 @@ from palmette.plan.righttrain_search.bound import Bounds
 from palmette.plan.righttrain_search.dual import Frame, squeezed
 from palmette.plan.righttrain_search.epochs import Target
 from palmette.plan.righttrain_search.exact import Optimum
+from palmette.plan.righttrain_search.ground import ground
 from palmette.plan.righttrain_search.instances import Instances
 from palmette.plan.righttrain_search.joint import Alive
 from palmette.plan.righttrain_search.program import Path, Program, fastest, solved
 from palmette.plan.righttrain_search.restricted import Stage, label_setting, lorenz_raz
+from palmette.plan.righttrain_search.symmetry import Symmetry, different_trees
 from palmette.plan.righttrain_search.trees import ranked_trees, trees
+from palmette.spec.cluster import Cluster
 from palmette.spec.learning import Learning
 from tests.plan.righttrain_by_hand import fewest_iterations
 from tests.plan.righttrain_worlds import CURVE, least_s, numbers, random_world, task
-from tests.plan.worlds import profile, three_tiers
+from tests.plan.worlds import link, node, profile, three_tiers
 
 
 def random_stages(draw: np.random.Generator) -> list[Stage]:
@@ -204,6 +207,20 @@ def test_the_optimum_is_the_best_of_all_mappings_of_all_trees(seed: int) -> None
                 best = best if plan is None else min(best, plan.total_j)
 
     assert Optimum(ground).outcome().found.total_j == pytest.approx(best, rel=3e-6)
+
+
+def test_trees_that_differ_in_the_names_of_equal_sources_are_one() -> None:
+    """Of 2 sources there are 3 chains over two layers; of 3 there are 6, by the sizes of the groups."""
+    nodes = {name: node("device", samples=600) for name in ("a", "b", "c")} | {"server": node("edge")}
+    cluster = Cluster(nodes=nodes, links=tuple(link(name, "server") for name in ("a", "b", "c")))
+    equal, slow = (task(profile(2, a=4.0, b=4.0, c=c, server=0.5), cluster) for c in (4.0, 5.0))
+
+    assert len(different_trees(ground(replace(equal, batch=30), CURVE))) == 1 + 3 + 6
+    assert len(different_trees(ground(equal, CURVE))) == 1 + 3 + 9  # 32 samples: 11, 11 and 10
+    assert len(different_trees(ground(slow, CURVE))) == 2 + 6 + 9
+    assert len(ranked_trees(ground(slow, CURVE))) == 3 + 9 + 12
+    assert Symmetry(ground(equal, CURVE)).kinds == [0, 0, 0, 3]
+    assert Symmetry(ground(slow, CURVE)).kinds == [0, 0, 2, 3]
 
 
 def test_a_learning_curve_says_what_its_formula_says() -> None:

@@ -15,24 +15,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from palmette.errors import Fault, InputError
-from palmette.plan.strategy import Decision, Task
-from palmette.spec.learning import Learning
+from palmette.plan.epoch_planner import EpochPlanner
+from palmette.plan.strategy import Decision
 
 if TYPE_CHECKING:
-    from palmette.plan.righttrain_search.search import Outcome, Search
+    from palmette.plan.righttrain_search.ground import Ground
 
 
 @dataclass(frozen=True, kw_only=True)
-class RightTrain:
-    """Any tree with CPU shares and a fraction of the data. It minimises energy whatever the goal."""
+class RightTrain(EpochPlanner):
+    """Any tree with CPU shares and a fraction of the data."""
 
     name: ClassVar[str] = "righttrain"
     summary: ClassVar[str] = "any tree with shares of CPUs and of the data, the least energy for a deadline and a loss"
-    default_goal: ClassVar[str] = "energy"
-    plans_epochs: ClassVar[bool] = True
-    needs_profile: ClassVar[bool] = True
 
-    learning: Learning = field(metadata={"help": "How the loss falls with epochs and data (JSON)."})
     first: bool = field(default=False, metadata={"help": "Stop at the first feasible tree, as the paper does."})
     alpha: float = field(default=1.0, metadata={"help": "At most so many instances of a layer for each source."})
     epsilon: float = field(
@@ -44,21 +40,20 @@ class RightTrain:
             raise InputError(Fault("--alpha", self.alpha, "expected at least 1 and at most 4"))
         if not 0 <= self.epsilon <= 10:
             raise InputError(Fault("--epsilon", self.epsilon, "expected at least 0 and at most 10"))
-        from palmette.plan.righttrain_search import search  # noqa: F401 -- imports are no part of plan_s
+        super().__post_init__()
 
-    def decide(self, task: Task) -> Decision:
+    @property
+    def feeds_a_source(self) -> float:
+        """α."""
+        return self.alpha
+
+    def _decided(self, ground: Ground) -> Decision:
         """Search, and say how far from a lower bound the plan is."""
-        from palmette.plan.righttrain_search.ground import ground
         from palmette.plan.righttrain_search.search import Search
-        from palmette.plan.righttrain_search.verdict import decision, refuse_loss
+        from palmette.plan.righttrain_search.verdict import decision
 
-        numbers = ground(task, self.learning, self.alpha)
-        refuse_loss(numbers)
-        search = Search(numbers, self.epsilon or None)
-        return decision(search, self._outcome(search))
-
-    def _outcome(self, search: Search) -> Outcome:
-        return search.first() if self.first else search.best()
+        search = Search(ground, self.epsilon or None)
+        return decision(search, search.first() if self.first else search.best())
 
 
 STRATEGIES = (RightTrain,)

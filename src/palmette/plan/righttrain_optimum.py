@@ -5,37 +5,29 @@ Trees, mappings, data and CPU as in ``righttrain``, searched by branch and bound
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
-from palmette.plan.strategy import Decision, Task
-from palmette.spec.learning import Learning
+from palmette.plan.epoch_planner import EpochPlanner
+from palmette.plan.strategy import Decision
+
+if TYPE_CHECKING:
+    from palmette.plan.righttrain_search.ground import Ground
 
 
 @dataclass(frozen=True, kw_only=True)
-class RightTrainOptimum:
-    """The least energy of all trees, mappings, data and CPU shares. It minimises energy whatever the goal."""
+class RightTrainOptimum(EpochPlanner):
+    """The least energy of all trees, mappings, data and CPU shares."""
 
     name: ClassVar[str] = "righttrain-optimum"
     summary: ClassVar[str] = "the optimum of RightTrain's problem by branch and bound, for small cases"
-    default_goal: ClassVar[str] = "energy"
-    plans_epochs: ClassVar[bool] = True
-    needs_profile: ClassVar[bool] = True
 
-    learning: Learning = field(metadata={"help": "How the loss falls with epochs and data (JSON)."})
-
-    def __post_init__(self) -> None:
-        from palmette.plan.righttrain_search import exact  # noqa: F401 -- imports are no part of plan_s
-
-    def decide(self, task: Task) -> Decision:
+    def _decided(self, ground: Ground) -> Decision:
         """Search to the end."""
         from palmette.plan.righttrain_search.exact import Optimum
-        from palmette.plan.righttrain_search.ground import ground
-        from palmette.plan.righttrain_search.verdict import decision, refuse_loss
+        from palmette.plan.righttrain_search.verdict import decision
 
-        numbers = ground(task, self.learning)
-        refuse_loss(numbers)
-        optimum = Optimum(numbers)
+        optimum = Optimum(ground)
         return decision(optimum.search, optimum.outcome())
 
 

@@ -10,12 +10,12 @@ servers are tried. All data and all of each CPU are in use.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from palmette.errors import Fault, Infeasible, InputError
-from palmette.plan.strategy import Decision, Task
-from palmette.spec.learning import Learning
+from palmette.plan.epoch_planner import EpochPlanner
+from palmette.plan.strategy import Decision
 
 if TYPE_CHECKING:
     from palmette.plan.righttrain_search.allocate import Allocator, Candidate, Found
@@ -23,30 +23,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SplitLearning:
-    """The least energy of all splits in three. It minimises energy whatever the goal."""
+class SplitLearning(EpochPlanner):
+    """The least energy of all splits in three."""
 
     name: ClassVar[str] = "split-learning"
     summary: ClassVar[str] = "three parts on device, edge and cloud, all data and full CPUs, the best of all splits"
-    default_goal: ClassVar[str] = "energy"
-    plans_epochs: ClassVar[bool] = True
-    needs_profile: ClassVar[bool] = True
 
-    learning: Learning = field(metadata={"help": "How the loss falls with epochs and data (JSON)."})
-
-    def __post_init__(self) -> None:
-        from palmette.plan.righttrain_search import verdict  # noqa: F401 -- imports are no part of plan_s
-
-    def decide(self, task: Task) -> Decision:
+    def _decided(self, ground: Ground) -> Decision:
         """Try all splits."""
         from palmette.plan.righttrain_search.allocate import Allocator
-        from palmette.plan.righttrain_search.ground import ground
-        from palmette.plan.righttrain_search.verdict import decided, refuse_loss
+        from palmette.plan.righttrain_search.verdict import decided
 
-        numbers = ground(task, self.learning)
-        refuse_loss(numbers)
-        allocator = Allocator(numbers)
-        return decided(allocator, _best(allocator, list(_splits(numbers))))
+        allocator = Allocator(ground)
+        return decided(allocator, _best(allocator, list(_splits(ground))))
 
 
 STRATEGIES = (SplitLearning,)

@@ -13,6 +13,7 @@ least.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, NoReturn
 
@@ -20,12 +21,14 @@ import numpy as np
 
 from palmette.errors import Fault, InputError
 from palmette.plan.righttrain_search.allocate import Candidate, Found
+from palmette.plan.righttrain_search.bound import Bound
 from palmette.plan.righttrain_search.dual import Frame, Squeezed, squeezed
 from palmette.plan.righttrain_search.ground import Floats, Ground
 from palmette.plan.righttrain_search.instances import Instances
 from palmette.plan.righttrain_search.joint import Alive, fits
 from palmette.plan.righttrain_search.program import GAP
 from palmette.plan.righttrain_search.search import Outcome, Search
+from palmette.plan.righttrain_search.symmetry import Symmetry
 from palmette.plan.righttrain_search.trees import Ranked, all_listed, ranked_trees
 
 MOST_STEPS = 8_000
@@ -65,12 +68,18 @@ class Optimum:
         if not all_listed(self.ground) or not self.search.bounds.settled:
             self._give_up()
         self._best = self.search.best().found
-        pairs = [(bound, ranked) for ranked in ranked_trees(self.ground) for bound in self.search.bounds.of(ranked)]
-        for bound, ranked in sorted(pairs, key=lambda pair: pair[0].joules):
+        for bound, ranked in sorted(self._pairs(), key=lambda pair: pair[0].joules):
             if bound.joules >= self._limit_j():
                 break
             self._branch(ranked, bound.nodes)
         return Outcome(self._best, min(self._open_j, self._limit_j() * (1 - GAP)))
+
+    def _pairs(self) -> Iterator[tuple[Bound, Ranked]]:
+        """The trees among each set of nodes, one of each that differ in the names of equal machines only."""
+        symmetry = Symmetry(self.ground)
+        for ranked in symmetry.different(ranked_trees(self.ground)):
+            found = {symmetry.key(ranked.tree, bound.nodes): bound for bound in self.search.bounds.of(ranked)}
+            yield from ((bound, ranked) for bound in found.values())
 
     def _limit_j(self) -> float:
         return math.inf if self._best is None else self._best.total_j

@@ -64,6 +64,10 @@ class Ground:
         deadline_s = self.task.goal.deadline_s
         return float("inf") if deadline_s is None else deadline_s
 
+    def times(self) -> list[Floats]:
+        """All times of layers, by node and layer."""
+        return [getattr(self, name) for name in _TIMES]
+
     def most_s(self, schedule: Schedule) -> float:
         """Seconds that an iteration may take."""
         single_s = self.task.goal.iteration_deadline_s

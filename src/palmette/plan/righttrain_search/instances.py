@@ -166,7 +166,7 @@ class Instances:
         By layer and group, in one list; and by feed and then exit.
         """
         places = [(layer, group) for layer, groups in enumerate(self.tree.groupings) for group in groups]
-        ends = [(0, (feed,)) for feed in self.tree.feeds]
+        ends: list[tuple[int, Group]] = [(0, (feed,)) for feed in self.tree.feeds]
         ends += [(layer, self.tree.groupings[layer][k]) for layer, k in self.exits]
         found = [[float(layer >= end and set(inside) <= set(group)) for end, inside in ends] for layer, group in places]
         return np.array(found)

@@ -116,10 +116,8 @@ class JointTable:
 
     def usage(self) -> Usage:
         """What the cheapest mapping uses with the shares of these prices."""
-        known, states, feeds = self._instances, self.cheapest(), self.tree.feeds
-        share, effort_j = np.zeros(self.nodes), np.zeros(self.nodes)
-        above: list[_Way] = []
-        exits: list[float] = []
+        known, states, above = self._instances, self.cheapest(), list[_Way]()
+        share, effort_j, exits_s = np.zeros(self.nodes), np.zeros(self.nodes), list[float]()
         ending_s = np.zeros(len(self.tree.groupings[0]))
         for layer in reversed(range(self._depth)):
             above = [self._way(layer, k, states, above) for k in range(len(states[layer]))]
@@ -129,20 +127,30 @@ class JointTable:
                     effort_j[way.node] += self._effort_j(way.row, way.node)
             exchange = known.exchanges[layer]
             if exchange is not None:
-                low, at = exchange.low and max(states[layer]) < self.nodes, tuple(way.node for way in above)
-                meet = int(self._meetings_j(layer, exchange, low=low)[(slice(None), *at)].argmin())
-                ending_s += exchange.more_s[(meet, slice(None), *at)] if low else 0.0
-                there_s = exchange.there_s[(meet, slice(None), *at)]
-                exits[:0] = [way.back_s + 2 * float(each) for way, each in zip(above, there_s, strict=True) if layer]
+                low = exchange.low and max(states[layer]) < self.nodes
+                there_s, more_s = self._exchanged(layer, exchange, [way.node for way in above], low=low)
+                ending_s += more_s if low else 0.0
+                exits_s[:0] = [way.back_s + 2 * float(each) for way, each in zip(above, there_s, strict=True) if layer]
+        return Usage(self._lengths(above, ending_s, exits_s), share, effort_j)
+
+    def _exchanged(self, layer: int, known: Exchange, nodes: list[int], *, low: bool) -> tuple[Floats, Floats]:
+        """Seconds of the exchange of each group, one way, where the replicas meet most cheaply; see ``Exchange``."""
+        at: Any = (slice(None), *nodes)
+        meet = int(self._meetings_j(layer, known, low=low)[at].argmin())
+        return known.there_s[meet][at], known.more_s[meet][at]
+
+    def _lengths(self, below: list[_Way], ending_s: Floats, exits_s: list[float]) -> Lengths:
+        """The ways of all feeds, from those of the first layer's groups and what the exchange adds to them."""
+        known, feeds = self._instances, self.tree.feeds
         groups = [next(k for k, group in enumerate(self.tree.groupings[0]) if feed in group) for feed in feeds]
-        ways, ending_s = [above[k] for k in groups], ending_s[groups]
+        ways, ending_s = [below[k] for k in groups], ending_s[groups]
         forward_s = [way.there_s + float(known.data[feed][0][way.node]) for way, feed in zip(ways, feeds, strict=True)]
         back_s = np.array([way.back_s for way in ways]) + ending_s
-        after_s = np.array([known.work_s[2][way.row, way.node] / self._share[way.row, way.node] for way in ways])
-        after_s, none = after_s + ending_s, np.zeros(len(feeds))
+        update_s = [known.work_s[2][way.row, way.node] / self._share[way.row, way.node] for way in ways]
+        after_s = np.array(update_s) + ending_s
         if not known.ends.waits:
-            back_s, after_s = back_s + after_s, none
-        return Usage(Lengths(np.array(forward_s), back_s, np.array(exits), after_s), share, effort_j)
+            back_s, after_s = back_s + after_s, np.zeros(len(feeds))
+        return Lengths(np.array(forward_s), back_s, np.array(exits_s), after_s)
 
     def _effort_j(self, row: int, node: int) -> float:
         return float(self._instances.effort_j[row, node] * self._share[row, node] ** (self.costs.exponent[node] - 1))

@@ -14,7 +14,8 @@ from palmette.plan.righttrain_search.quickest import Quickest
 from palmette.plan.righttrain_search.restricted import label_setting, lorenz_raz
 from palmette.plan.righttrain_search.steiner import Search as PathSearch
 from palmette.plan.righttrain_search.steiner import Steiner
-from palmette.plan.righttrain_search.trees import Ranked, ranked_trees
+from palmette.plan.righttrain_search.symmetry import different_trees
+from palmette.plan.righttrain_search.trees import Ranked
 
 _SETS = 4
 """Of each tree so many sets of nodes are mapped, those with the lowest bounds."""
@@ -48,7 +49,7 @@ class Search:
 
     def first(self) -> Outcome:
         """The paper's: trees by their processing, the first that is feasible."""
-        for ranked in ranked_trees(self.ground):
+        for ranked in different_trees(self.ground):
             found = self._best(self._algorithm_1(ranked, None))
             if found is not None:
                 return Outcome(found, 0.0)
@@ -56,7 +57,7 @@ class Search:
 
     def best(self) -> Outcome:
         """Trees by their lower bounds, while one can still beat the best plan."""
-        trees = ranked_trees(self.ground)
+        trees = different_trees(self.ground)
         listed = [(bounds, ranked) for ranked in trees if (bounds := self.bounds.of(ranked))]
         listed.sort(key=lambda pair: pair[0][0].joules)
         best = self._in_time(trees) if self.bounds.settled else None

@@ -18,6 +18,7 @@ import numpy as np
 
 from palmette.plan.righttrain_search.ground import Floats
 
+Ints = np.ndarray[Any, np.dtype[np.int64]]
 _LEAST = 1e-9
 """No way loses its part for good."""
 _FIRST_EXITS = 0.1
@@ -28,8 +29,8 @@ _BOLDEST = 1.5
 class Ends:
     """Where ways may begin and end, by number: the root of each feed, and of each exit."""
 
-    feed_roots: np.ndarray[Any, np.dtype[np.int64]]
-    exit_roots: np.ndarray[Any, np.dtype[np.int64]]
+    feed_roots: Ints
+    exit_roots: Ints
     roots: int
     waits: bool
     """Whether replicas of the first layer wait for each other."""
@@ -115,8 +116,12 @@ def _grown(lengths: Floats, step: float) -> Floats:
 
 
 def _by_root(ends: Ends, values: Floats) -> Floats:
-    return np.bincount(ends.feed_roots, values, ends.roots)
+    return _summed(ends.feed_roots, values, ends.roots)
 
 
 def _by_exit(ends: Ends, values: Floats) -> Floats:
-    return np.bincount(ends.exit_roots, values, ends.roots)
+    return _summed(ends.exit_roots, values, ends.roots)
+
+
+def _summed(places: Ints, values: Floats, many: int) -> Floats:
+    return np.bincount(places, values, many).astype(np.float64)

@@ -10,7 +10,7 @@ from palmette.plan.righttrain_search.allocate import Allocator, Found
 from palmette.plan.righttrain_search.epochs import MOST_EPOCHS
 from palmette.plan.righttrain_search.ground import Ground
 from palmette.plan.righttrain_search.search import Outcome, Search
-from palmette.plan.righttrain_search.trees import ranked_trees
+from palmette.plan.righttrain_search.symmetry import different_trees
 from palmette.plan.strategy import Decision
 from palmette.plan.whole import on_one_node
 from palmette.spec.plan import Phase
@@ -74,7 +74,7 @@ def decided(allocator: Allocator, found: Found) -> Decision:
 
 def _nothing(search: Search) -> Infeasible:
     """Why nothing was found: too slow, too much energy for a node, or nothing may run at all."""
-    quick = search.quickest().search(ranked_trees(search.ground))
+    quick = search.quickest().search(different_trees(search.ground))
     if quick is None:
         return _forbidden(search.ground)
     if search.allocator.late(quick):
