@@ -259,3 +259,12 @@ def test_check_knows_the_formats(world: World) -> None:
     file = world.write("odd.json", '{"format": "palmette.plan/2"}')
     (line,) = world.refused("check", file)
     assert "did you mean palmette.plan/1?" in line
+
+
+def test_an_interrupted_command_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("palmette.compare", interrupted)
+    done = world.palmette("compare", *world.inputs)
+    assert done == (130, "", "palmette: interrupted\n")

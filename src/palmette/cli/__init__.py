@@ -28,6 +28,8 @@ from collections.abc import Sequence
 
 from palmette.errors import PalmetteError, RunError
 
+INTERRUPTED = 130  # as shells have it
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
@@ -45,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         _say("interrupted")
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:
         _stop_writing()
         return 1
@@ -84,6 +86,8 @@ def _command(arguments: Sequence[str]) -> int:
         return 2
     except typer.Abort:
         raise KeyboardInterrupt from None
+    if code == INTERRUPTED:  # typer has caught Ctrl-C, and is silent about it
+        raise KeyboardInterrupt
     sys.stdout.flush()
     return code if isinstance(code, int) else 0
 
