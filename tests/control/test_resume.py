@@ -86,6 +86,21 @@ def test_what_is_finished_stays_as_it_is(runs: Runs, capsys: pytest.CaptureFixtu
     assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
 
 
+def test_a_run_that_goes_on_keeps_its_options(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    out = runs.folder / "out"
+    assert run([*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "3", "-o", str(out)]) == 0
+    capsys.readouterr()
+    assert run(["run", "--resume", str(out), "--iterations", "3", "-o", str(out)]) == 0
+    capsys.readouterr()
+    assert run(["run", "--resume", str(out), "--iterations", "9", "--freeze", "conv1", "--data", "digits"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.splitlines() == [
+        "palmette: --iterations: 9: this run began with 3; expected that, or --resume alone",
+        "palmette: --freeze: ['conv1']: this run began with (); expected that, or --resume alone",
+    ]
+
+
 def test_a_new_run_in_an_old_folder_forgets_the_old_one(runs: Runs) -> None:
     out = runs.folder / "out"
     assert run([*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "5", "-o", str(out)]) == 0

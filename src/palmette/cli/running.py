@@ -6,10 +6,12 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 from typing import Any, Literal, cast
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -18,7 +20,7 @@ from palmette.cli.show import console, energy, time
 from palmette.control.run import Change, Running
 from palmette.control.supervise import Supervisor
 from palmette.cost.memory import Optimizer
-from palmette.errors import Fault, InputError, RunError
+from palmette.errors import Fault, InputError, RunError, shown
 from palmette.runtime.job import Outcome, Update
 from palmette.runtime.options import LEARNING_RATES, Dtype, Options
 from palmette.runtime.training import Training
@@ -79,6 +81,31 @@ def options(
         mixed_precision=mixed_precision,
         freeze=freeze,
     )
+
+
+def refuse_other_options(running: Running, folder: Path, context: typer.Context) -> None:
+    """Refuse options beside ``--resume`` that are not those of the run: it goes on as it began.
+
+    Raises:
+        InputError: tells each of them.
+    """
+    known = asdict(running.request) | asdict(running.request.options) | {"output": str(folder)}
+    wrong = []
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        value, source = context.params.get(name), context.get_parameter_source(name)
+        value = str(value) if isinstance(value, Path) else value
+        if name in known and source is not None and source.name == "COMMANDLINE" and not _same(value, known[name]):
+            expected = f"this run began with {shown(known[name])}; expected that, or --resume alone"
+            wrong.append(Fault(parameter.opts[-1], value, expected))
+    if wrong:
+        raise InputError(wrong)
+
+
+def _same(given: Any, known: Any) -> bool:
+    if isinstance(given, str) and isinstance(known, tuple):  # --input-shape
+        given = tuple(map(int, filter(str.isdecimal, given.split(","))))
+    return bool((tuple(given) if isinstance(given, list) else given) == known)
 
 
 def carry_out(running: Running, folder: Path, json_: bool, quiet: bool) -> None:

@@ -12,6 +12,7 @@ from palmette.cli.printing import print_json
 
 
 def run(
+    context: typer.Context,
     plan: Annotated[Path | None, typer.Argument(help="The plan (JSON).", show_default=False)] = None,
     profile: opt.AnyProfileFile = None,
     cluster: opt.AnyClusterFile = None,
@@ -73,14 +74,16 @@ def run(
     """
     import palmette as pt
     from palmette.cli.profiling import parsed_shape
-    from palmette.cli.running import carry_out, going_on, known_way, options, plan_given
+    from palmette.cli.running import carry_out, going_on, known_way, options, plan_given, refuse_other_options
     from palmette.control.run import Request, start
     from palmette.control.run import resume as resumed
     from palmette.cost.memory import known_optimizer
     from palmette.spec.plan import inputs_of
 
     if resume is not None:
-        carry_out(resumed(resume), resume, json_, quiet)
+        running = resumed(resume)
+        refuse_other_options(running, resume, context)
+        carry_out(running, resume, json_, quiet)
         return
     known = pt.load_plan(plan_given(plan))
     for_profile, for_cluster = inputs_of(
