@@ -27,11 +27,12 @@ def judged(network: Network, part: Part, options: Options) -> Judgement:
     whole = nn.Sequential(*[layer.module for layer in network.layers])
     dtype: torch.dtype = getattr(torch, options.dtype)
     whole.to(dtype).eval()
+    taken = dtype if network.dtype.is_floating_point else network.dtype  # as the workers have it
     right, lost = 0, 0.0
     with torch.no_grad():
         for begin in range(0, len(part), BATCH):
             inputs, labels = part.batch(range(begin, min(begin + BATCH, len(part))))
-            outputs = whole(inputs.to(dtype) if inputs.is_floating_point() else inputs)
+            outputs = whole(inputs.to(taken))
             right += int((outputs.argmax(1) == labels).sum())
             lost += float(nn.functional.cross_entropy(outputs, labels, reduction="sum"))
     whole.train()
