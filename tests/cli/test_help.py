@@ -14,6 +14,11 @@ import typer
 from palmette.cli import run
 from palmette.cli.app import app
 from palmette.plan import strategies
+from tests.cli.world import CLUSTER, World
+from tests.plan.worlds import profile
+
+LEARNING = """{"format": "palmette.learning/1", "floor": 0.05, "scale": 2.2, "epoch_exponent": 0.6,
+"data_exponent": 0.4, "replica_exponent": 0.05}"""
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -33,6 +38,27 @@ def test_every_command_has_help_with_an_example(path: tuple[str, ...], capsys: p
     assert run([*path, "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert f"Example: palmette {' '.join(path)}" in text
+
+
+@pytest.mark.parametrize("group", sorted({path[0] for path in ALL if len(path) > 1}))
+def test_every_group_has_help_with_an_example(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([group, "--help"]) == 0
+    assert f"Example: palmette {group} " in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("name", [name for name, kind in strategies().items() if kind.needs_profile])
+def test_the_example_of_a_strategy_works(
+    name: str, world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.write("learning.json", LEARNING)
+    world.write("cluster.yaml", CLUSTER.replace("    limits: {cpu: 50%, energy: 2 Wh}\n", ""))
+    world.write("profile.json", profile(3).to_json())
+    monkeypatch.chdir(world.folder)
+    assert run(["plan", name, "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    example = text.partition("Example: palmette ")[2].partition(" Options:")[0]
+    assert run(example.split()) == 0
+    assert (world.folder / "plan.json").exists()
 
 
 def test_no_command_is_left_out() -> None:

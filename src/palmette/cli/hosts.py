@@ -8,7 +8,10 @@ from typing import Annotated
 import typer
 
 cluster = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="This machine as a host of a Ray cluster, for --engine ray."
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="This machine as a host of a Ray cluster, for --engine ray."
+    "\n\nExample: palmette cluster join 10.0.0.1:6379 --node phone",
 )
 
 

@@ -12,7 +12,8 @@ from palmette.errors import Fault, InputError
 keys = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="A private authority, and a certificate for each node: who may take part in a run over --transport tls.",
+    help="A private authority, and a certificate for each node: who may take part in a run over --transport tls."
+    "\n\nExample: palmette keys init --keys keys",
 )
 
 Folder = Annotated[Path, typer.Option("--keys", help="The folder of the keys.")]

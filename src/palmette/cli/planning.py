@@ -64,6 +64,8 @@ def _app(kind: Any) -> typer.Typer:
     needed = [option.name for option in fields(kind) if option.default is MISSING]
     tables = [option.name for option in fields(kind) if document_kind(hints[option.name])]
     files += [f"--{name} {name}.json" for name in needed or (tables if not kind.needs_profile else [])]
+    if "learning" in needed:  # a curve tells how long it takes to a loss
+        files.append("--loss 0.3")
     example = f"palmette plan {kind.name} {' '.join(files)} -o plan.json"
     app.command(
         kind.name, short_help=kind.summary, help=f"{kind.summary[0].upper()}{kind.summary[1:]}.\n\nExample: {example}"

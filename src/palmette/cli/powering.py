@@ -13,7 +13,10 @@ import typer
 from palmette.cli import options as opt
 
 app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="Model a machine's power by its counters: sample, then fit."
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Model a machine's power by its counters: sample, then fit."
+    "\n\nExample: palmette power fit samples.csv -o power.json",
 )
 
 
