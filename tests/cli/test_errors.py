@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.world import TREE, World
+from tests.cli.world import LEARNING, TREE, World
 
 
 def edited(world: World, old: str, new: str) -> Path:
@@ -50,13 +50,30 @@ class TestGoalsThatCannotBeMet:
             assert float(closest_s) <= least_s * 1.00001
             assert strategy in {row["strategy"] for row in compared}
 
+    def test_the_closest_to_a_deadline_of_the_whole_training(self, world: World) -> None:
+        learning = ("--learning", world.write("learning.json", LEARNING), "--loss", 0.3)
+        compared = world.json("compare", *world.inputs, *learning)["strategies"]
+        (line,) = world.refused("compare", *world.inputs, *learning, "--deadline", "1ms", code=3)
+        least_s = float(line.partition("the least that can be had is ")[2].partition(" s")[0])
+        assert least_s <= min(row["estimate"]["total_s"] for row in compared if "estimate" in row) * 1.00001
+
+    def test_a_loss_below_the_curve_is_told_once_for_all(self, world: World) -> None:
+        learning = ("--learning", world.write("learning.json", LEARNING), "--loss", 0.01)
+        (line,) = world.refused("compare", *world.inputs, *learning, code=3)
+        assert line.startswith("all-cloud, all-device, all-edge, ")
+        assert line.count("split-learning") == line.count("all-device") == 1
+
+    def test_a_loss_without_a_learning_curve(self, world: World) -> None:
+        (line,) = world.refused("compare", *world.inputs, "--loss", 0.3)
+        assert line == "--loss: 0.3: nobody can say how long to train; expected --learning beside it"
+
     def test_compare_where_no_strategy_may_run(self, world: World) -> None:
         edited(world, "memory: 8 GiB", "memory: 1 kB")
         edited(world, "memory: 1 GiB", "memory: 1 kB")
         edited(world, "hardware: xeon-gtx-1080-ti", "memory: 1 kB")
         (line,) = world.refused("compare", *world.inputs, code=3)
-        assert "all-edge: " in line
-        assert "all-cloud: " in line
+        assert "all-edge: instances: " in line
+        assert "all-device: instances: " in line
         assert "does not fit the memory" in line
 
 

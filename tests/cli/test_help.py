@@ -14,11 +14,8 @@ import typer
 from palmette.cli import run
 from palmette.cli.app import app
 from palmette.plan import strategies
-from tests.cli.world import CLUSTER, World
+from tests.cli.world import CLUSTER, LEARNING, World
 from tests.plan.worlds import profile
-
-LEARNING = """{"format": "palmette.learning/1", "floor": 0.05, "scale": 2.2, "epoch_exponent": 0.6,
-"data_exponent": 0.4, "replica_exponent": 0.05}"""
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

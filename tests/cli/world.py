@@ -25,6 +25,9 @@ links:
 sets: {all: [phone, server, cloud]}
 """
 
+LEARNING = """{"format": "palmette.learning/1", "floor": 0.05, "scale": 2.2, "epoch_exponent": 0.6,
+"data_exponent": 0.4, "replica_exponent": 0.05}"""
+
 TREE: dict[str, Any] = {
     "format": "palmette.plan/1",
     "model": "tiny",

@@ -265,7 +265,7 @@ class TestWhatCannotBe:
     def test_too_little_memory_is_told_in_a_line(self) -> None:
         small = {name: node(each.tier, memory_bytes=10.0) for name, each in three_tiers().nodes.items()}
         small["phone"] = node("device", samples=10, memory_bytes=10.0)
-        with pytest.raises(pt.Infeasible, match=r"no policy of hiertrain may run; alone on cloud: .* MiB") as told:
+        with pytest.raises(pt.Infeasible, match=r"no policy of hiertrain may run; alone on cloud: .* KiB") as told:
             pt.plan("hiertrain", profile=profile(), cluster=three_tiers(**small))
         assert "\n" not in str(told.value)
 

@@ -161,7 +161,7 @@ class TestWhatCannotBe:
 
     def test_a_network_that_does_not_fit_names_node_need_and_memory(self) -> None:
         cluster = three_tiers(server=node("edge", memory_bytes=4096.0))
-        with pytest.raises(pt.Infeasible, match=r"MiB on server: does not fit the memory of server, 4 KiB"):
+        with pytest.raises(pt.Infeasible, match=r"KiB on server: does not fit the memory of server, 4 KiB"):
             pt.plan("all-edge", profile=profile(), cluster=cluster)
 
     def test_memory_counts_the_state_of_the_optimizer(self) -> None:

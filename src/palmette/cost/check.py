@@ -10,6 +10,7 @@ from palmette.cost.handover import hand_over, is_smaller
 from palmette.cost.operations import replicated_layers
 from palmette.errors import Fault, expected_name
 from palmette.spec.plan import Phase, Plan
+from palmette.spec.reading import size
 from palmette.spec.units import ENERGY, SIZE
 
 _ROUNDING = 1 + 1e-9
@@ -54,7 +55,7 @@ def forbidden(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
         memory = evaluator.cluster.nodes[node].memory_bytes
         if memory is not None and peak > memory:
             expected = f"does not fit the memory of {node}, {SIZE.write(memory)}"
-            yield Fault("instances", f"{peak / 2**20:.1f} MiB on {node}", expected)
+            yield Fault("instances", f"{size(peak)} on {node}", expected)
 
 
 def _unknown_nodes(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:

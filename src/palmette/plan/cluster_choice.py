@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from palmette.cost.check import forbidden, missing
-from palmette.errors import Fault, Infeasible, InputError, expected_name
+from palmette.errors import Fault, Infeasible, InputError, expected_name, too_late
 from palmette.plan.choice import over_energy
 from palmette.plan.strategy import Ask, Decision, Task
 from palmette.spec.goal import Goal
@@ -86,8 +86,7 @@ class ClusterChoice:
         devices = fleet(table)
         found = search(devices, goal, RANKED if faults is None else TRIED)
         if isinstance(found, float):
-            limit = f"{goal.deadline_s:g} s"
-            raise Infeasible(f"--deadline: {limit}: cannot be met; the least that can be had is {found:.6g} s")
+            raise too_late("--deadline", goal.deadline_s or 0.0, found)
         rows = [(choice, shown(choice, table)) for choice in found.ranking]
         rows = rows if faults is None else possible(rows, faults)[:RANKED]
         variables = rows[0][1] | {"goal": str(goal), "lead": lead([choice for choice, _ in rows])}

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from palmette.cost.check import check
 from palmette.cost.estimate import summary
-from palmette.errors import Infeasible, InputError, PalmetteError, RunError, too_late
+from palmette.errors import Fault, Infeasible, InputError, PalmetteError, RunError, too_late
 from palmette.plan import find, strategies
 from palmette.plan.choice import score
 from palmette.plan.making import configured, make_plan
@@ -37,6 +37,11 @@ class Comparison:
         if unmet:
             raise closest(unmet)
         faults = [fault for error in told.values() if isinstance(error, InputError) for fault in error.faults]
+        for fault in faults:
+            if fault.field in ("--deadline", "--loss"):
+                raise InputError(
+                    Fault(fault.field, fault.value, "nobody can say how long to train; expected --learning beside it")
+                )
         if not faults:
             raise RunError("\n".join(f"{name}: {error}" for name, error in self.skipped.items()))
         raise InputError({str(fault): fault for fault in faults}.values())
@@ -48,7 +53,10 @@ def closest(unmet: Mapping[str, Infeasible]) -> Infeasible:
     if in_time:
         name = min(in_time, key=lambda name: in_time[name])
         return Infeasible(f"{unmet[name]}, by {name}", in_time[name])
-    return Infeasible("; ".join(f"{name}: {error}" for name, error in unmet.items()))
+    reasons: dict[str, list[str]] = {}
+    for name, error in unmet.items():
+        reasons.setdefault(str(error), []).append(name)
+    return Infeasible("; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items()))
 
 
 def _lacks_a_table(error: PalmetteError) -> bool:

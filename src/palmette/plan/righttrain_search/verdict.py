@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from palmette.errors import Infeasible
+from palmette.errors import Infeasible, too_late
 from palmette.plan.choice import best
 from palmette.plan.righttrain_search.allocate import Allocator, Found
 from palmette.plan.righttrain_search.epochs import MOST_EPOCHS
@@ -87,15 +87,14 @@ def late(ground: Ground, quick: Found) -> Infeasible:
     """That the quickest plan is too slow, with its time, and the loss that could be had in time."""
     goal, schedule = ground.task.goal, quick.candidate.schedule
     if goal.deadline_s is None or quick.total_s <= goal.deadline_s:
-        least = f"the least that can be had is {quick.total_s / schedule.iterations:.6g} s"
-        return Infeasible(f"--iteration-deadline: {goal.iteration_deadline_s:g} s: cannot be met; {least}")
+        return too_late("--iteration-deadline", goal.iteration_deadline_s or 0.0, quick.total_s / schedule.iterations)
     tree, target = quick.candidate.tree, ground.target
     samples = sum(ground.feed_samples[feed] for feed in tree.feeds)
     iterations = int(goal.deadline_s / (quick.total_s / schedule.iterations))
     least = f"the least that can be had is {quick.total_s:.6g} s for a loss of {target.loss:g}"
     if iterations:
         least += f", or a loss of {target.least_loss(iterations, tree.replicas, samples):.6g} in time"
-    return Infeasible(f"--deadline: {goal.deadline_s:g} s: cannot be met; {least}")
+    return Infeasible(f"--deadline: {goal.deadline_s:g} s: cannot be met; {least}", quick.total_s)
 
 
 def _forbidden(ground: Ground) -> Infeasible:
