@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -111,11 +112,18 @@ def restart(folder: Path) -> float:
         _end(process)
 
 
+def _free_port() -> int:
+    with socket.create_server(("localhost", 0)) as found:
+        port: int = found.getsockname()[1]
+        return port
+
+
 def torchrun(folder: Path) -> float | None:
     """Restarts all ranks; None where that does not come off."""
     script = Path(__file__).with_name("ddp.py")
-    words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3", "--max-restarts", "3"]
-    command = [sys.executable, *words, str(script), str(folder), str(STEPS)]
+    words = ["--nnodes", "1", "--nproc-per-node", "3", "--max-restarts", "3", "--rdzv-backend", "c10d"]
+    words += ["--rdzv-endpoint", f"localhost:{_free_port()}", "--rdzv-id", folder.name]
+    command = [sys.executable, "-m", "torch.distributed.run", *words, str(script), str(folder), str(STEPS)]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
     try:
         until(lambda: lines(folder / "steps") > 50)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import sys
 import time
@@ -15,12 +16,21 @@ from torch.nn.parallel import DistributedDataParallel
 from palmette.zoo.data import load_data
 from palmette.zoo.models import load_network
 
+_PATIENCE = dt.timedelta(seconds=30)
+
+
+def _fresh_store() -> dist.Store:
+    """The agent's store, without what the ranks before a restart have left there: their addresses, where nobody is."""
+    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    shared = dist.TCPStore(host, port, is_master=False, timeout=_PATIENCE)
+    return dist.PrefixStore(os.environ["TORCHELASTIC_RESTART_COUNT"], shared)
+
 
 def main(folder: Path, steps: int) -> None:
     """Train; rank 0 writes the time of every step, every rank its process."""
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    rank = dist.get_rank()
+    rank, ranks = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE"))
+    dist.init_process_group("gloo", store=_fresh_store(), rank=rank, world_size=ranks, timeout=_PATIENCE)
     network = load_network("lenet5", seed=0)
     whole = nn.Sequential(*(layer.module for layer in network.layers))
     saved = folder / "checkpoint.pt"

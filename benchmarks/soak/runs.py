@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,11 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from benchmarks.overhead.cases import profile_of
-from benchmarks.soak.faults import CLUSTER, Fault
+from benchmarks.soak.faults import CLUSTER, Fault, Scene
 from palmette.api import load_cluster
-from palmette.control.run import Request, start
+from palmette.control.run import Request, Running, resume, start
 from palmette.control.supervise import Supervisor
-from palmette.errors import RunError
+from palmette.errors import NodeLost, RunError
 from palmette.runtime.batches import Batches
 from palmette.runtime.engine import ProcessCrew
 from palmette.runtime.options import Options
@@ -51,8 +53,8 @@ TREES: dict[str, tuple[dict[str, int], Instances]] = {
 class Soaked:
     """One run, by a plan that ``hybrid`` is said to have made."""
 
-    def __init__(self, folder: Path, tree: str) -> None:
-        self._out, self._cluster = folder / "out", folder / "cluster.yaml"
+    def __init__(self, folder: Path, tree: str, testbed: str, transport: str) -> None:
+        self._folder, self._out, self._cluster = folder, folder / "out", folder / "cluster.yaml"
         self._cluster.write_text(CLUSTER)
         feeds, instances = TREES[tree]
         phase = {
@@ -62,52 +64,87 @@ class Soaked:
         asked = {"goal": "time", "options": {"lossless": True}}
         fields = {"strategy": "hybrid", "asked": asked, "model": MODEL, "batch": BATCH, "phases": [phase]}
         self._plan = validated(Plan, fields)
+        self._request = Request(
+            iterations=ITERATIONS,
+            testbed=testbed,
+            dilation=None if testbed == "none" else 1.0,
+            transport=transport,
+            options=OPTIONS,
+            cluster_file=str(self._cluster),
+        )
         self._crews: list[ProcessCrew] = []
         self._fault_s: float | None = None
+        self._noticed_s: float | None = None
         self._recovered_s: float | None = None
         self._done = 0
         self._lost = 0
 
     def run(self, fault: Fault, at: int) -> dict[str, Any]:
         """Run with a fault after ``at`` iterations; says what came of it."""
-        request = Request(
-            iterations=ITERATIONS, testbed="none", options=OPTIONS, cluster_file=str(self._cluster), transport="gloo"
-        )
         profile = profile_of(load_network(MODEL, seed=0), NODES)
-        running = start(self._plan, profile, load_cluster(self._cluster), request, self._out)
-        supervisor = Supervisor(running, lambda change: setattr(self, "_lost", self._done - change.iteration))
+        running = start(self._plan, profile, load_cluster(self._cluster), self._request, self._out)
         waiting = threading.Thread(target=self._wait, args=(fault, at), daemon=True)
         waiting.start()
-        usual = ProcessCrew.__init__
-        crews = self._crews
+        with self._noted():
+            ended, changes = self._supervised(running)
+            if "No space left" in ended:  # whoever looks after the disk makes room, and the run goes on
+                waiting.join()
+                (self._folder / "filler").unlink()
+                ended, changes = self._supervised(resume(self._out))
+        waiting.join()
+        noticed_s, recovery_s = (
+            moment_s - self._fault_s if moment_s and self._fault_s else None
+            for moment_s in (self._noticed_s, self._recovered_s)
+        )
+        return {
+            "ended": ended,
+            "changes": changes,
+            "lost_iterations": max(0, self._lost),
+            "noticed_s": noticed_s,
+            "recovery_s": recovery_s if changes else None,
+            "weights_off": self._weights_off(ended),
+            "left": sum(_alive(pid) for crew in self._crews for pid in crew.pids.values()),
+            "namespaces_left": len(_namespaces()),
+        }
 
-        def noted(crew: ProcessCrew, *arguments: Any) -> None:
-            crews.append(crew)
-            usual(crew, *arguments)
-
-        ProcessCrew.__init__ = noted  # type: ignore[method-assign]
+    def _supervised(self, running: Running) -> tuple[str, int]:
+        """How a run ends, and how often its plan changes."""
+        supervisor = Supervisor(running, lambda change: setattr(self, "_lost", self._done - change.iteration))
         try:
             ended = supervisor.run(self._watch, lambda _: None).ended
         except RunError as error:
             ended = str(error)
+        return ended, len(supervisor.running.changes)
+
+    @contextmanager
+    def _noted(self) -> Iterator[None]:
+        """Keep all crews that are hired meanwhile, and when one first misses somebody."""
+        hired, heard = ProcessCrew.__init__, ProcessCrew.receive
+
+        def noted(crew: ProcessCrew, *arguments: Any) -> None:
+            self._crews.append(crew)
+            hired(crew, *arguments)
+
+        def missed(crew: ProcessCrew, *arguments: Any) -> Any:
+            try:
+                return heard(crew, *arguments)
+            except NodeLost:
+                self._noticed_s = self._noticed_s or time.monotonic()
+                raise
+
+        ProcessCrew.__init__, ProcessCrew.receive = noted, missed  # type: ignore[method-assign]
+        try:
+            yield
         finally:
-            ProcessCrew.__init__ = usual  # type: ignore[method-assign]
-        recovery_s = self._recovered_s - self._fault_s if self._recovered_s and self._fault_s else None
-        return {
-            "ended": ended,
-            "changes": len(supervisor.running.changes),
-            "lost_iterations": max(0, self._lost),
-            "recovery_s": recovery_s if supervisor.running.changes else None,
-            "weights_off": self._weights_off(ended),
-            "left": sum(_alive(pid) for crew in crews for pid in crew.pids.values()),
-        }
+            ProcessCrew.__init__, ProcessCrew.receive = hired, heard  # type: ignore[method-assign]
 
     def _wait(self, fault: Fault, at: int) -> None:
         while self._done < at:
             time.sleep(0.005)
         self._fault_s = time.monotonic()
+        spaces = dict(zip(NODES, _namespaces(), strict=False))
         try:
-            fault(self._crews[0].pids, self._cluster)
+            fault(Scene(self._crews[0].pids, self._cluster, spaces, self._folder))
         except ProcessLookupError:
             return  # the run was over
 
@@ -122,6 +159,12 @@ class Soaked:
             return float("inf")
         found = load_file(self._out / "model.safetensors")
         return max(float((found[name] - value).abs().max()) for name, value in _alone().items())
+
+
+def _namespaces() -> list[str]:
+    """The namespaces of this process, oldest first."""
+    found = Path("/var/run/netns").glob(f"palmette-{os.getpid()}-*")
+    return [path.name for path in sorted(found, key=lambda path: int(path.name.rpartition("-")[2]))]
 
 
 def _alive(pid: int) -> bool:

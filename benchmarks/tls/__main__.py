@@ -58,7 +58,7 @@ def main() -> None:
     """Print all figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--testbed", default="namespaces", choices=["paced", "namespaces", "none"])
-    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--dilation", type=float, default=1.0)
     parser.add_argument("--tree", action="append", help="such as split-in-two; all if not given")
     given = parser.parse_args()

@@ -78,14 +78,14 @@ class RunError(PalmetteError):
 
 
 class NodeLost(RunError):
-    """A node that is gone, or a link between two that are well; ``link`` is None where it is the ``node``."""
+    """A node that is gone; or, where there are ``pairs`` of nodes that are well but lost each other, a link."""
 
-    def __init__(self, message: str, node: str, link: tuple[str, str] | None = None) -> None:
+    def __init__(self, message: str, node: str, pairs: tuple[tuple[str, str], ...] = ()) -> None:
         super().__init__(message)
-        self.node, self.link = node, link
+        self.node, self.pairs = node, pairs
 
-    def __reduce__(self) -> tuple[type[NodeLost], tuple[str, str, tuple[str, str] | None]]:
-        return type(self), (str(self), self.node, self.link)
+    def __reduce__(self) -> tuple[type[NodeLost], tuple[str, str, tuple[tuple[str, str], ...]]]:
+        return type(self), (str(self), self.node, self.pairs)
 
 
 def shown(value: Any, limit: int = 60) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -15,42 +16,88 @@ from pathlib import Path
 
 from palmette.runtime.keys.folder import Keys
 from palmette.runtime.ray.library import environment
+from palmette.testbed.wiring import shaped
 from tests.runtime.world import ROOT
 
 HOSTS = ("server", "phone", "cloud")  # the first is the head
+LATE = "hut"  # a host that may join later
 PORT = 6379
 PALMETTE = [sys.executable, "-c", "from palmette.cli import main; main()"]
 
 
 class RayCluster:
-    """Three hosts that stand for nodes, a router between them, and a stranger's host beside them."""
+    """Three hosts that stand for nodes, one that may join, a router between them, and a stranger's host beside them."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="plm-", dir="/tmp"))  # Ray's sockets want a short path
-        self._names = {host: f"plm-{os.getpid()}-{host}" for host in ("router", *HOSTS, "stranger")}
-        self.addresses = {host: f"10.78.{k}.2" for k, host in enumerate((*HOSTS, "stranger"))}
+        self._names = {host: f"plm-{os.getpid()}-{host}" for host in ("router", *HOSTS, LATE, "stranger")}
+        self.addresses = {host: f"10.78.{k}.2" for k, host in enumerate((*HOSTS, LATE, "stranger"))}
         self.keys = Keys(self.folder / "keys")
         self.token = self.folder / "token"
 
     def start(self) -> None:
         """Wire the hosts, make keys and a token, and start Ray everywhere."""
         self._wire()
+        self._disk.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512m", "plm", str(self._disk)], check=True)
         self.keys.init()
-        for host in HOSTS:
+        for host in (*HOSTS, LATE):
             self.keys.issue(host, addresses=[self.addresses[host], "127.0.0.1"])
         self.token.write_text(secrets.token_hex(32))
         self.token.chmod(0o600)
         head = ["start", "--head", "--port", str(PORT), "--include-dashboard=false", "--disable-usage-stats"]
         head += ["--node-ip-address", self.addresses["server"], "--resources", json.dumps({"server": 1})]
-        ray = [sys.executable, "-m", "ray.scripts.scripts", *head, "--temp-dir", str(self.folder / "ray")]
+        ray = [sys.executable, "-m", "ray.scripts.scripts", *head, "--temp-dir", str(self._disk)]
         subprocess.run(self._inside("server", ray), env=self.environment("server"), check=True, capture_output=True)
         for host in HOSTS[1:]:  # one after the other, as they share this machine's folder for Ray
-            done = self._join(host)
-            assert (done.returncode, done.stderr) == (0, ""), done
+            self.join(host)
 
-    def _join(self, host: str) -> subprocess.CompletedProcess[str]:
+    def cut(self, host: str) -> None:
+        """Take the cable of a host away."""
+        _ip("-n", self._names["router"], "link", "set", self._device(host), "down")
+
+    def slow_down(self, host: str, bandwidth_bps: float) -> None:
+        """Let the cable of a host be as slow as this, both ways."""
+        for space, device in ((self._names["router"], self._device(host)), (self._names[host], "eth0")):
+            subprocess.run(["tc", "-n", space, "qdisc", "del", "dev", device, "root"], check=False, capture_output=True)
+            lines = "\n".join(shaped(device, bandwidth_bps, ()))
+            subprocess.run(["tc", "-n", space, "-batch", "-"], input=lines, check=True, capture_output=True, text=True)
+
+    def renew(self, host: str) -> None:
+        """End all that is left on a host, mend its cable, and let it join again."""
+        self.leave(host)
+        self.slow_down(host, 1e9)
+        _ip("-n", self._names["router"], "link", "set", self._device(host), "up")
+        self.join(host)
+
+    def leave(self, host: str) -> None:
+        """End all that is left on a host."""
+        for pid in self.pids(host):
+            os.kill(pid, signal.SIGKILL)
+
+    def join(self, host: str) -> None:
+        """Let a host join, as people would."""
         given = ["--token", str(self.token), "--keys", str(self.keys.folder)]
-        return self.palmette("cluster", "join", f"{self.addresses['server']}:{PORT}", "--node", host, *given, on=host)
+        head = f"{self.addresses['server']}:{PORT}"
+        done = self.palmette("cluster", "join", head, "--node", host, *given, on=host)
+        assert (done.returncode, done.stderr) == (0, ""), done
+
+    def fill_disk(self) -> None:
+        """Leave no room on the disk where Ray keeps its session; it is the same for all hosts."""
+        with (self._disk / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while file.write(bytes(2**20)):
+                pass
+
+    def free_disk(self) -> None:
+        """Make room again."""
+        (self._disk / "filler").unlink(missing_ok=True)
+
+    @property
+    def _disk(self) -> Path:
+        return self.folder / "ray"
+
+    def _device(self, host: str) -> str:
+        return f"to{list(self.addresses).index(host)}"
 
     def palmette(
         self, *words: str, on: str = "server", extra: dict[str, str] | None = None
@@ -87,6 +134,10 @@ class RayCluster:
         found = subprocess.run(["ip", "netns", "pids", self._names[host]], check=True, capture_output=True, text=True)
         return [pid for pid in map(int, found.stdout.split()) if words in _command(pid)]
 
+    def commands(self, host: str) -> list[str]:
+        """The command lines of a host's processes."""
+        return [_command(pid)[:60] for pid in self.pids(host)]
+
     def listening(self, host: str) -> list[int]:
         """The TCP ports that are open on a host."""
         table = subprocess.run(
@@ -107,6 +158,8 @@ class RayCluster:
                 for pid in self.pids(host):
                     os.kill(pid, signal.SIGKILL)
                 subprocess.run(["ip", "netns", "delete", name], check=True)
+        if self._disk.is_mount():
+            subprocess.run(["umount", "--lazy", str(self._disk)], check=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _inside(self, host: str, command: Sequence[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import time
 from collections.abc import Callable
@@ -42,10 +43,10 @@ REPLICAS = phase(
 class Eventful:
     """A run by a plan that ``hybrid`` is said to have made, to which something happens after ten iterations."""
 
-    def __init__(self, runs: Runs, tree: Phase, iterations: int = 60) -> None:
+    def __init__(self, runs: Runs, tree: Phase, iterations: int = 60, model: str = TINY) -> None:
         runs.cluster.write_text(CLUSTER)
-        self.out, self.iterations = runs.folder / "out", iterations
-        self.arguments = [*runs.arguments(TINY, tree), *CHOSEN, "--iterations", str(iterations), "--quiet"]
+        self.out, self.iterations, self._model = runs.folder / "out", iterations, model
+        self.arguments = [*runs.arguments(model, tree), *CHOSEN, "--iterations", str(iterations), "--quiet"]
         plan = Path(self.arguments[1])
         plan.write_text(json.dumps({**json.loads(plan.read_text()), "strategy": "hybrid", "asked": ASKED}))
 
@@ -65,7 +66,7 @@ class Eventful:
 
     def assert_nothing_is_missing(self) -> None:
         """The weights are those of one process, and every iteration is written down once."""
-        expected_losses, expected = alone(TINY, 12, self.iterations, ADAM)
+        expected_losses, expected = alone(self._model, 12, self.iterations, ADAM)
         assert off(weights(self.out), expected) <= 1e-10
         assert losses(self.out) == pytest.approx(expected_losses, rel=1e-9)
         metrics = [line["iteration"] for line in lines(self.out / "metrics.jsonl") if "accuracy" not in line]
@@ -92,6 +93,40 @@ def test_a_frozen_node_is_left_behind(runs: Runs) -> None:
     eventful = Eventful(runs, REPLICAS)
     assert eventful.run(end("cloud", signal.SIGSTOP)) == 0
     eventful.assert_nothing_is_missing()
+
+
+def no_more_memory(node: str) -> Callable[[dict[str, int]], None]:
+    """Let a worker have no more than it has."""
+
+    def happen(pids: dict[str, int]) -> None:
+        pages = int(Path(f"/proc/{pids[node]}/statm").read_text().split()[0])
+        limit = pages * resource.getpagesize() + 2**26
+        resource.prlimit(pids[node], resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+
+    return happen
+
+
+def test_a_node_that_runs_out_of_memory_is_left_behind(runs: Runs) -> None:
+    eventful = Eventful(runs, REPLICAS, model="tests.runtime.networks:roomy")
+    assert eventful.run(no_more_memory("cloud")) == 0
+    eventful.assert_nothing_is_missing()
+    (change,) = eventful.record["changes"]
+    assert change["reason"].startswith("node cloud: out of memory: ")
+    assert "cloud" not in change["nodes"]
+    assert change["iteration"] >= 10
+
+
+def test_an_error_in_the_network_ends_a_run_that_could_be_planned_again(
+    runs: Runs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would come again on every other node."""
+    tree = phase(source("phone", 12, "a"), instance("a", 1, 2, "phone", "b"), instance("b", 3, 3, "cloud"))
+    eventful = Eventful(runs, tree, model="tests.runtime.networks:fails")
+    assert run([*eventful.arguments, "-o", str(eventful.out)]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("palmette: node phone: ValueError: something is wrong here; go on with: ")
+    assert said.count("\n") == 1
+    assert eventful.record["changes"] == []
 
 
 @pytest.mark.slow
@@ -126,6 +161,19 @@ def test_lost_data_ends_the_run_with_a_checkpoint(runs: Runs, capsys: pytest.Cap
     assert "go on with: palmette run --resume" in said
     assert run(["run", "--resume", str(eventful.out), "--quiet"]) == 0
     eventful.assert_nothing_is_missing()
+
+
+def test_where_data_may_be_lost_the_run_goes_on_without(runs: Runs) -> None:
+    """Two nodes have data; the one that is lost takes its own along, and batches are as large as before."""
+    eventful = Eventful(
+        runs, phase(source("phone", 6, "all"), source("server", 6, "all"), instance("all", 1, 5, "cloud"))
+    )
+    runs.cluster.write_text(CLUSTER.replace("server: {tier: edge,", "server: {tier: edge, source: {samples: 500},"))
+    assert eventful.run(end("phone"), "--allow-data-loss") == 0
+    assert [line["samples"] for line in lines(eventful.out / "metrics.jsonl") if "accuracy" not in line] == [12] * 60
+    (phase_,) = eventful.record["plan"]["phases"]
+    assert {feed["node"] for feed in phase_["sources"]} == {"server"}
+    assert "phone" not in eventful.record["changes"][0]["nodes"]
 
 
 def test_whoever_does_not_want_another_plan_is_stopped(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:

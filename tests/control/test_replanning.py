@@ -49,10 +49,26 @@ def test_a_node_takes_its_links_and_its_places_in_sets_along() -> None:
 
 
 def test_a_cut_link_leaves_its_nodes() -> None:
-    cut = NodeLost("silence", "cloud", ("server", "cloud"))
+    cut = NodeLost("silence", "cloud", (("server", "cloud"),))
     assert [link.between for link in left(three_tiers(), cut).links] == [("phone", "server")]
-    far = NodeLost("silence", "cloud", ("phone", "cloud"))
-    assert [link.between for link in left(three_tiers(), far).links] == [("server", "cloud")]
+    assert list(left(three_tiers(), cut).nodes) == ["phone", "server", "cloud"]
+
+
+@pytest.mark.parametrize(
+    ("node", "pairs", "is_left"),
+    [
+        ("cloud", [("phone", "cloud")], ("phone", "server")),  # nothing else is known: the one at the lost node
+        ("phone", [("cloud", "phone")], ("server", "cloud")),
+        ("cloud", [("phone", "cloud"), ("server", "cloud")], ("phone", "server")),
+        ("server", [("cloud", "server"), ("phone", "cloud")], ("phone", "server")),
+        ("server", [("phone", "server"), ("cloud", "phone")], ("server", "cloud")),
+    ],
+)
+def test_the_link_that_explains_most_is_the_one_that_was_cut(
+    node: str, pairs: list[tuple[str, str]], is_left: tuple[str, str]
+) -> None:
+    (link,) = left(three_tiers(), NodeLost("silence", node, tuple(pairs))).links
+    assert link.between == is_left
 
 
 def test_data_that_is_lost_ends_the_run_unless_that_is_allowed() -> None:

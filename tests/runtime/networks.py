@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from typing import Any
 
@@ -19,6 +20,35 @@ def tiny() -> nn.Module:
         ("fc2", nn.Linear(12, 10)),
     ]
     return _sized(nn.Sequential(OrderedDict(layers)))
+
+
+def wide() -> nn.Module:
+    """The tiny network, with many weights."""
+    network = tiny()
+    network.fc1[1], network.fc2 = nn.Linear(64, 1200), nn.Linear(1200, 10)  # type: ignore[index,operator]
+    return network
+
+
+class Roomy(nn.Module):
+    """Needs a gigabyte of addresses for a moment, at every call."""
+
+    def forward(self, values: Tensor) -> Tensor:
+        return _with_room(values)
+
+
+def _with_room(values: Tensor) -> Tensor:
+    torch.empty(1 << 28)
+    return values
+
+
+torch.fx.wrap("_with_room")
+
+
+def roomy() -> nn.Module:
+    """The tiny network, with a first layer that needs room."""
+    network = tiny()
+    network.conv1.append(Roomy())  # type: ignore[operator]
+    return network
 
 
 class Residual(nn.Module):
@@ -130,3 +160,26 @@ def labels_to_eleven() -> Labelled:
 
 def flat_images() -> list[tuple[Tensor, int]]:
     return [(torch.zeros(64), 0)] * 20
+
+
+class Sleepy(nn.Module):
+    """Takes a minute over a real batch."""
+
+    def forward(self, values: Tensor) -> Tensor:
+        return _late(values)
+
+
+def _late(values: Tensor) -> Tensor:
+    if len(values) > 2:
+        time.sleep(60)
+    return values
+
+
+torch.fx.wrap("_late")
+
+
+def sleepy() -> nn.Module:
+    """The tiny network, with a first layer that takes its time."""
+    network = tiny()
+    network.conv1.append(Sleepy())  # type: ignore[operator]
+    return network

@@ -11,7 +11,7 @@ import torch
 
 from palmette.errors import RunError
 from palmette.runtime import presence
-from palmette.runtime.presence import WatchedPlace, WatchedTransport
+from palmette.runtime.presence import FolderBoard, WatchedPlace, WatchedTransport
 from palmette.runtime.program import Channel
 from palmette.runtime.transport import MemoryTransport
 
@@ -40,7 +40,7 @@ def pair(tmp_path, monkeypatch):
     found = {}
 
     def join(node, peer):
-        found[node] = WatchedPlace(meeting, tmp_path, NODES, [peer], TOKEN).join(node)
+        found[node] = WatchedPlace(meeting, FolderBoard(tmp_path), NODES, [peer], TOKEN).join(node)
 
     threads = [threading.Thread(target=join, args=names) for names in (("a", "b"), ("b", "a"))]
     for thread in threads:

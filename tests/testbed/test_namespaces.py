@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import re
@@ -18,7 +19,9 @@ from safetensors.torch import load_file
 
 from palmette.cli import run as palmette
 from palmette.errors import InputError, RunError
+from palmette.runtime.meeting import GlooMeeting
 from palmette.runtime.parts import parts_of
+from palmette.runtime.tls.meeting import TlsMeeting
 from palmette.testbed import iproute
 from palmette.testbed.namespaces import NamespaceGround
 from tests.testbed.stand import Files, cluster, ends, evaluator, split
@@ -145,6 +148,28 @@ def test_a_cut_link_is_noticed_and_the_silent_node_named():
         with pytest.raises(RunError, match=r"node [ab] has not been heard from for 4 s \(its link may be cut\)"):
             pair.transfer_s([pair.there], 200_000)
         assert time.monotonic() - began_s < 5
+
+
+def crossed(name: str) -> int:
+    """The bytes that have crossed the cable of a namespace, either way."""
+    words = ["ip", "-n", name, "-s", "-j", "link", "show", "link0"]
+    (found,) = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+    return int(found["stats64"]["rx"]["bytes"] + found["stats64"]["tx"]["bytes"])
+
+
+@pytest.mark.parametrize("transport", ["gloo", "tls"])
+def test_signs_of_life_are_few_bytes_and_enough(transport):
+    """Two nodes that have nothing to tell each other for longer than silence may last."""
+    wires = cluster(("a", "b", "1 Mbit/s"))
+    meeting = TlsMeeting(wires) if transport == "tls" else GlooMeeting()
+    with ends(NamespaceGround(1.0, meeting), wires, "a", "b") as pair:
+        pair.transfer_s([pair.there], 100)
+        (space, _) = namespaces(os.getpid())
+        before, began_s = crossed(space), time.monotonic()
+        time.sleep(6)
+        rate = (crossed(space) - before) / (time.monotonic() - began_s)
+        pair.transfer_s([pair.there], 100)
+    assert 50 < rate < 1000
 
 
 @pytest.mark.parametrize("failing", ["netns", "-batch", "-n"])

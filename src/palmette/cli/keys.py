@@ -65,7 +65,7 @@ def revoke(
     node: Annotated[str, typer.Argument(help="The node whose certificate shall no longer count.")],
     folder: Folder = Path("keys"),
 ) -> None:
-    """Let a node's certificate no longer count, from the next run on.
+    """Let a node's certificate no longer count; who is connected stays until the run is over.
 
     Example: palmette keys revoke phone
     """

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from palmette.control.news import Membership, Processes
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import Fault, InputError, expected_name
 from palmette.runtime.engine import ProcessCrew
@@ -46,6 +47,15 @@ def engine_of(request: Request, plan: Plan, prices: Evaluator) -> tuple[Ground, 
         return _on_ray(request, nodes, prices)
     meeting = _tls(request, nodes, prices) if request.transport == "tls" else GlooMeeting()
     return GROUNDS[request.testbed](request.dilation, meeting, plan, prices), ProcessCrew
+
+
+def membership_of(request: Request) -> Membership:
+    """Who says which nodes are there."""
+    if request.engine != "ray":
+        return Processes()
+    from palmette.runtime.ray.hosts import Membership as Hosts
+
+    return Hosts()
 
 
 def refuse_unknown(option: str, word: str) -> None:
@@ -93,9 +103,8 @@ def _on_ray(request: Request, nodes: list[str], prices: Evaluator) -> tuple[Grou
         expected = "expected a folder that has, on each host, that node's key: palmette keys issue"
         raise InputError(Fault("--keys", "missing", expected))
     from palmette.runtime.ray.crew import RayCrew
-    from palmette.runtime.ray.ground import RayGround
     from palmette.runtime.ray.hosts import Hosts
 
     hosts = Hosts(nodes)
     meeting = _tls(request, nodes, prices) if request.transport == "tls" else StoreMeeting(hosts.here)
-    return RayGround(hosts, meeting), partial(RayCrew, hosts)
+    return BareGround(meeting, hosts.site), partial(RayCrew, hosts)

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Self
 
 from palmette.control.drift import LinkSpeeds
-from palmette.control.news import ClusterFile
-from palmette.control.replanning import can_ask_again, planned_for, replanned
+from palmette.control.engines import membership_of
+from palmette.control.news import ClusterFile, joined
+from palmette.control.replanning import can_ask_again, only, planned_for, replanned
 from palmette.control.run import Change, Running
-from palmette.errors import NodeLost
+from palmette.errors import NodeLost, RunError
 from palmette.runtime import checkpoint
 from palmette.runtime.job import Outcome, Update
 from palmette.runtime.training import Training
@@ -38,6 +39,8 @@ class Supervisor:
         self.running, self._changed = running, changed
         file = running.request.cluster_file
         self._file = ClusterFile(Path(file)) if file is not None else None
+        self._members = membership_of(running.request)
+        self._whole = running.evaluator.cluster
 
     def run(self, watch: Callable[[Update], None], ready: Callable[[Training], None]) -> Outcome:
         """Run to the end, whatever it takes.
@@ -57,6 +60,20 @@ class Supervisor:
             reason, cluster = looking.found
             self._go_on(planned_for(self.running.plan, cluster, reason), reason)
 
+    def _joined(self) -> Cluster | None:
+        return joined(self._whole, self.running.evaluator.cluster, self._members)
+
+    def _changed_file(self) -> Cluster | None:
+        """What the cluster file says now, of those nodes that are there."""
+        assert self._file is not None
+        found = self._file()
+        if found is None:
+            return None
+        self._whole = found
+        self._members.welcome()
+        present = only(found, self._members.there(found.nodes))
+        return present if present != self.running.evaluator.cluster else None
+
     def _news(self) -> dict[str, News]:
         """Whom to ask for news of the cluster, by what they tell of."""
         running, request = self.running, self.running.request
@@ -64,18 +81,27 @@ class Supervisor:
             return {}
         found: dict[str, News] = {}
         if self._file is not None:
-            found["the cluster file has changed"] = self._file
+            found["the cluster file has changed"] = self._changed_file
+        found["a node has joined"] = self._joined
         phase = running.plan.phases[0]
-        if request.testbed != "none" and len(running.plan.phases) == 1 and phase.sync == "step":
+        if (
+            (request.testbed != "none" or request.engine == "ray")
+            and len(running.plan.phases) == 1
+            and phase.sync == "step"
+        ):
             trace = running.folder / "trace.jsonl"
             found["a link is not what it was"] = LinkSpeeds(trace, phase, running.evaluator, request.drift)
         return found
 
     def _outlive(self, lost: NodeLost) -> None:
-        request = self.running.request
+        running, request = self.running, self.running.request
         if not request.replan:
             raise lost
-        self._go_on(replanned(self.running.plan, lost, allow_data_loss=request.allow_data_loss), str(lost))
+        if not lost.pairs:
+            self._members.lose(lost.node)
+        nodes = set(running.evaluator.cluster.nodes)
+        gone = nodes - self._members.there(nodes)
+        self._go_on(replanned(running.plan, lost, allow_data_loss=request.allow_data_loss, gone=gone), str(lost))
 
     def _go_on(self, plan: Plan, reason: str) -> None:
         known, found = self.running, checkpoint.last(self.running.folder / "checkpoints")
@@ -108,7 +134,10 @@ class _Looking:
     def _look(self, training: Training) -> None:
         while not self._ended.wait(_LOOK_EVERY_S):
             for reason, news in self._news.items():
-                cluster = news()
+                try:
+                    cluster = news()
+                except RunError:
+                    return  # nobody knows any more; the training will meet it, too
                 if cluster is not None:
                     self.found = reason, cluster
                     training.stop()

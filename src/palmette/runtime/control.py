@@ -91,12 +91,15 @@ class Rehearsed:
 class Failed:
     """The worker cannot go on; ``lost`` if only because it lost another one, which may know more.
 
-    ``peer`` is the worker that it lost, or that it has not heard from.
+    ``peer`` is the worker that it lost, or that it has not heard from, ``link`` between whom that was if not between
+    the two; ``exhausted``: its node has too little memory.
     """
 
     reason: str
     lost: bool = False
     peer: str | None = None
+    link: tuple[str, str] | None = None
+    exhausted: bool = False
 
 
 Event = Ready | Alive | Done | State | Rehearsed | Failed

@@ -19,15 +19,17 @@ import torch
 
 from palmette.errors import NodeLost, RunError, one_line
 from palmette.runtime.control import Alive, Command, Event, Failed, Ready, Stop
-from palmette.runtime.failure import failure
+from palmette.runtime.failure import blamed, failure
 from palmette.runtime.forking import forking
 from palmette.runtime.service import Entrance
+from palmette.runtime.silence import Silence
 from palmette.runtime.worker import Setup, Worker
 
 START_PATIENCE_S = 120.0
 ALIVE_EVERY_S = 0.5
 SILENCE_S = 3.5
 LAST_WORDS_S = 2.0
+OTHERS_WORDS_S = 1.0
 ABSENCE_S = 1.5
 
 E = TypeVar("E")
@@ -133,8 +135,7 @@ class ProcessCrew:
         context = forking()
         self._processes: dict[str, Any] = {}
         self._lines: dict[str, Connection[Any, Any]] = {}
-        self._heard_s: dict[str, float] = {}
-        self._looked_s = time.monotonic()
+        self._silence = Silence(SILENCE_S, ABSENCE_S)
         for node in setups:
             ours, theirs = context.Pipe()
             process = context.Process(
@@ -204,7 +205,7 @@ class ProcessCrew:
 
     def _hear(self, node: str) -> tuple[str, Event] | None:
         event = self._next(node)
-        self._heard_s[node] = time.monotonic()
+        self._silence.heard([node], time.monotonic())
         if isinstance(event, Failed):
             self._refuse_failed(node, event)
         return None if isinstance(event, Alive) else (node, event)
@@ -217,21 +218,24 @@ class ProcessCrew:
         return event
 
     def _refuse_failed(self, node: str, failed: Failed) -> NoReturn:
-        """Name the node that failed; where it only lost another one, the other one if it has something to say."""
-        until = time.monotonic() + LAST_WORDS_S
+        """Name the node that failed; where it only lost another one, hear first what the others have to say."""
+        told = [(node, failed)]
+        until = time.monotonic() + (LAST_WORDS_S if failed.lost else OTHERS_WORDS_S)
         others = {name: line for name, line in self._lines.items() if name != node}
-        while failed.lost and others and (left := until - time.monotonic()) > 0:
+        while all(each.peer for _, each in told) and others and (left := until - time.monotonic()) > 0:
             for line in wait(list(others.values()), left):
                 name = self._named[id(line)]
                 event = self._next(name)
+                self._silence.heard([name], time.monotonic())
                 if isinstance(event, Failed):
                     del others[name]
-                    node, failed = (node, failed) if event.lost else (name, event)
-        if failed.peer not in self._lines:
-            raise RunError(f"node {node}: {failed.reason}")
-        frozen = time.monotonic() - self._heard_s.get(failed.peer, 0.0) > ABSENCE_S
-        link = None if frozen else (node, failed.peer)
-        raise NodeLost(f"node {node}: {failed.reason}", failed.peer, link)
+                    told.append((name, event))
+        raise blamed(told, self._is_silent)
+
+    def _is_silent(self, node: str) -> bool | None:
+        if node not in self._lines:
+            return None
+        return self._silence.of_s(node, time.monotonic()) > ABSENCE_S
 
     def _refuse_dead(self, node: str) -> NoReturn:
         process = self._processes[node]
@@ -250,22 +254,17 @@ class ProcessCrew:
             while self._lines[node].poll():
                 event = pickle.loads(self._lines[node].recv_bytes())  # noqa: S301  (a pipe of our own)
                 if isinstance(event, Failed):
-                    raise RunError(f"node {node}: {event.reason}")
+                    raise blamed([(node, event)], self._is_silent)
         except (EOFError, OSError):
             return
 
     def _refuse_silent(self) -> None:
         """Name a worker that has been silent for long, unless it was us who stood still, as after Ctrl-Z."""
-        now, looked_s = time.monotonic(), self._looked_s
-        self._looked_s = now
-        if now - looked_s > ABSENCE_S:
-            self._heard_s = dict.fromkeys(self._heard_s, now)
-        for node, heard_s in self._heard_s.items():  # a worker that has not spoken yet is still starting
-            if now - heard_s > SILENCE_S:
-                self._processes[node].kill()
-                raise NodeLost(
-                    f"node {node}: its worker has been silent for {now - heard_s:.1f} s; it is frozen or cut off", node
-                )
+        now = time.monotonic()
+        node = self._silence.first(now)  # a worker that has not spoken yet is still starting
+        if node is not None:
+            self._processes[node].kill()
+            raise silent_for(node, self._silence.of_s(node, now))
 
     def close(self) -> None:
         """Ask all workers to end, and end those that do not."""
@@ -282,6 +281,11 @@ class ProcessCrew:
                 process.join()
         for line in self._lines.values():
             line.close()
+
+
+def silent_for(node: str, seconds: float) -> NodeLost:
+    """A worker that has not been heard from."""
+    return NodeLost(f"node {node}: its worker has been silent for {seconds:.1f} s; it is frozen or cut off", node)
 
 
 def packed(node: str, setup: Setup) -> bytes:

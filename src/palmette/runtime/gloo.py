@@ -73,6 +73,22 @@ class StorePlace:
         return GlooTransport(_Group(store, self.nodes, node, device), {})
 
 
+@dataclass(frozen=True)
+class StoreBoard:
+    """What nodes that share no files write down for one another: in the store where they meet."""
+
+    host: str
+    port: int
+
+    def write(self, name: str, text: str) -> None:
+        """Let others read a text under a name."""
+        TCPStore(self.host, self.port, is_master=False).set(name, text)
+
+    def read(self, name: str) -> str:
+        """What somebody has written."""
+        return bytes(TCPStore(self.host, self.port, is_master=False).get(name)).decode()
+
+
 class _Group:
     """Nodes that are connected, each with each."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -46,24 +46,38 @@ class Ground(Protocol):
         ...
 
 
+SiteMaker = Callable[[Path, Phase, Sequence[Part]], Site]
+
+
+def on_loopback(folder: Path, phase: Phase, parts: Sequence[Part]) -> Site:
+    """A site on this machine alone."""
+    nodes = phase.nodes()
+    addresses = dict.fromkeys(nodes, "127.0.0.1")
+    return Site(folder=folder, nodes=nodes, parts=parts, addresses=addresses, serve=_served_here)
+
+
+def _served_here(_node: str, service: Service) -> Served:
+    return ServiceProcess(service, None)
+
+
 class BareGround:
-    """This machine as it is: as fast as it can, over loopback."""
+    """Machines as they are, as fast as they can: this one alone, or whichever make up the ``site``."""
 
     name = "none"
     dilation = 1.0
     emulates = False
 
-    def __init__(self, meeting: Meeting | None = None) -> None:
-        self._meeting = meeting or GlooMeeting()
+    def __init__(self, meeting: Meeting | None = None, site: SiteMaker = on_loopback) -> None:
+        self._meeting, self._site = meeting or GlooMeeting(), site
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def open(self, phase: Phase, parts: Sequence[Part], evaluator: Evaluator) -> None:
         """Find a folder to meet in."""
         self._folder = tempfile.TemporaryDirectory(prefix="palmette-")
-        self._meeting.open(on_loopback(Path(self._folder.name), phase, parts))
+        self._meeting.open(self._site(Path(self._folder.name), phase, parts))
 
     def place(self, node: str) -> Place:
-        """All on loopback."""
+        """Where the meeting is."""
         return self._meeting.place(node)
 
     def entrance(self, node: str) -> Entrance | None:
@@ -80,14 +94,3 @@ class BareGround:
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
-
-
-def on_loopback(folder: Path, phase: Phase, parts: Sequence[Part]) -> Site:
-    """A site on this machine alone."""
-    nodes = phase.nodes()
-    addresses = dict.fromkeys(nodes, "127.0.0.1")
-    return Site(folder=folder, nodes=nodes, parts=parts, addresses=addresses, serve=_served_here)
-
-
-def _served_here(_node: str, service: Service) -> Served:
-    return ServiceProcess(service, None)

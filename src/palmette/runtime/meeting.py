@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from torch._C._distributed_c10d import TCPStore
 
-from palmette.runtime.gloo import GlooPlace, StorePlace
+from palmette.runtime.gloo import GlooPlace, StoreBoard, StorePlace
 from palmette.runtime.parts import Part, channels_of
+from palmette.runtime.presence import TOKEN_BYTES, Board, FolderBoard, WatchedPlace
 from palmette.runtime.program import Channel
 from palmette.runtime.service import Served, Service
 from palmette.runtime.worker import Place
@@ -21,7 +23,8 @@ class Site:
     """What a ground offers to those who meet on it: an address for each node, how to get a service there, and a folder
     where all nodes share one.
 
-    ``apart``: every channel gets a connection of its own, where a transport can.
+    ``apart``: every channel gets a connection of its own, where a transport can. ``networked``: links can be cut, so
+    nodes have to give one another signs of life; datagrams with this ``token`` are of this meeting.
     """
 
     nodes: Sequence[str]
@@ -30,11 +33,20 @@ class Site:
     serve: Callable[[str, Service], Served]
     folder: Path | None = None
     apart: bool = False
+    networked: bool = False
+    token: bytes = field(default_factory=lambda: secrets.token_bytes(TOKEN_BYTES), repr=False)
 
     @property
     def channels(self) -> list[Channel]:
         """All channels of the phase."""
         return list(channels_of(self.parts).values())
+
+    def watched(self, node: str, place: Place, board: Board) -> Place:
+        """A place where nodes also give one another signs of life, if the site needs them."""
+        peers = sorted({end for channel in self.channels if node in channel[1:] for end in channel[1:]} - {node})
+        if not self.networked:
+            return place
+        return WatchedPlace(place, board, tuple(self.nodes), peers, self.token, self.addresses[node])
 
 
 class Meeting(Protocol):
@@ -65,7 +77,8 @@ class GlooMeeting:
         site = self._site
         assert site.folder is not None, "a file needs a folder"
         own = tuple(channel for channel in site.channels if node in channel[1:]) if site.apart else ()
-        return GlooPlace(site.folder / "store", tuple(site.nodes), site.addresses[node], own)
+        place = GlooPlace(site.folder / "store", tuple(site.nodes), site.addresses[node], own)
+        return site.watched(node, place, FolderBoard(site.folder))
 
     def close(self) -> None:
         """The folder is the ground's."""
@@ -86,7 +99,9 @@ class StoreMeeting:
     def place(self, node: str) -> Place:
         """The store, and the node's address."""
         assert self._store is not None, "open() comes first"
-        return StorePlace(self._address, self._store.port, tuple(self._site.nodes), self._site.addresses[node])
+        site, at = self._site, (self._address, self._store.port)
+        place = StorePlace(*at, tuple(site.nodes), site.addresses[node])
+        return site.watched(node, place, StoreBoard(*at))
 
     def close(self) -> None:
         """End the store."""

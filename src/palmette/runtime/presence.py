@@ -1,12 +1,12 @@
 """Notices a peer that has gone silent, over the same network as the messages.
 
 A cut cable leaves both processes well, and TCP waits for minutes. So nodes that exchange messages also send each other
-a small datagram four times a second; one that has not been heard from for some seconds is lost, and whoever waits in
-the transport is told.
+a small datagram twice a second; one that has not been heard from for some seconds is lost, and whoever waits in the
+transport is told.
 
     Presence           one thread, one UDP socket: sends, listens, counts the seconds
     WatchedTransport   any transport, whose calls end with an error when a peer is lost
-    WatchedPlace       joins another place and watches the peers there; nodes find one another through a folder
+    WatchedPlace       joins another place and watches the peers there; nodes find one another through a board
 """
 
 from __future__ import annotations
@@ -20,21 +20,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Protocol
 
 from torch import Tensor
 
 from palmette.runtime.program import Channel
+from palmette.runtime.silence import Silence
 from palmette.runtime.transport import Silent, Transport
 from palmette.runtime.worker import Place
 
-EVERY_S = 0.25
+EVERY_S = 0.5
 SILENCE_S = 4.0
 # Who has been asleep this long (Ctrl-Z, an overloaded machine) may not blame others for silence.
-_ASLEEP_S = 1.0
+ASLEEP_S = EVERY_S + 1.0
+TOKEN_BYTES = 8
 # "Low delay": a network that has a fast lane may use it for so few bytes.
 PING_TOS = 0x10
-_PING = struct.Struct("<8sI")
+_PING = struct.Struct(f"<{TOKEN_BYTES}sI")
 Address = tuple[str, int]
 
 
@@ -62,21 +64,18 @@ class Presence:
 
     def _first_lost(self) -> str | None:
         """Send and listen until a peer is lost, which is named, or until closed."""
-        due_s = time.monotonic()
-        heard_s = dict.fromkeys(self._peers, due_s)
+        silence, due_s = Silence(SILENCE_S, ASLEEP_S), time.monotonic()
+        silence.heard((name for name, _ in self._peers.values()), due_s)
         while not self._closed:
             select.select([self._socket], [], [], max(0.0, due_s - time.monotonic()))
             now = time.monotonic()
-            heard_s.update(dict.fromkeys(self._heard(), now))
-            if now < due_s:
-                continue
-            if now - due_s > _ASLEEP_S:
-                heard_s = {number: s + now - due_s for number, s in heard_s.items()}
-            due_s = now + EVERY_S
-            self._tell()
-            for number, last_s in heard_s.items():
-                if now - last_s > SILENCE_S:
-                    return self._peers[number][0]
+            silence.heard(self._heard(), now)
+            if now >= due_s:
+                due_s = now + EVERY_S
+                self._tell()
+                peer = silence.first(now)
+                if peer is not None:
+                    return peer
         return None
 
     def _tell(self) -> None:
@@ -86,18 +85,18 @@ class Presence:
             except OSError:
                 continue  # no way to it: it will hear nothing, and say so
 
-    def _heard(self) -> list[int]:
+    def _heard(self) -> list[str]:
         """The peers whose datagrams have arrived."""
-        numbers: list[int] = []
+        names: list[str] = []
         while True:
             try:
                 datagram = self._socket.recv(2 * _PING.size)
             except OSError:
-                return numbers  # nothing more there
+                return names  # nothing more there
             if len(datagram) == _PING.size:
                 token, number = _PING.unpack(datagram)
                 if token == self._token and number in self._peers:
-                    numbers.append(number)
+                    names.append(self._peers[number][0])
 
 
 class WatchedTransport:
@@ -141,7 +140,7 @@ class WatchedTransport:
     def _lane(self, channel: Channel) -> _Lane:
         with self._lock:
             if self._lost is not None:
-                raise _silent(self._lost)
+                raise silent(self._lost)
             if channel.number not in self._lanes:
                 self._lanes[channel.number] = _Lane()
             return self._lanes[channel.number]
@@ -150,7 +149,7 @@ class WatchedTransport:
         with self._lock:
             self._lost = peer
             for lane in self._lanes.values():
-                lane.results.put(_silent(peer))
+                lane.results.put(silent(peer))
 
 
 class _Lane:
@@ -177,20 +176,49 @@ class _Lane:
                 self.results.put(error)
 
 
-def _silent(peer: str) -> Silent:
-    return Silent(f"node {peer} has not been heard from for {SILENCE_S:g} s (its link may be cut)", peer)
+def silent(peer: str, link: tuple[str, str] | None = None) -> Silent:
+    """What it is to whoever waits that a peer, or whoever is at the ends of ``link``, has gone silent."""
+    return Silent(f"node {peer} has not been heard from for {SILENCE_S:g} s (its link may be cut)", peer, link)
+
+
+class Board(Protocol):
+    """Where nodes write down for the others how they can be reached."""
+
+    def write(self, name: str, text: str) -> None:
+        """Let others read a text under a name."""
+        ...
+
+    def read(self, name: str) -> str:
+        """What somebody has written."""
+        ...
+
+
+@dataclass(frozen=True)
+class FolderBoard:
+    """A folder that all nodes can reach."""
+
+    folder: Path
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file, whole or not at all."""
+        draft = self.folder / f"{name}.new"
+        draft.write_text(text, encoding="ascii")
+        draft.replace(self.folder / name)
+
+    def read(self, name: str) -> str:
+        """Read the file."""
+        return (self.folder / name).read_text(encoding="ascii")
 
 
 @dataclass(frozen=True)
 class WatchedPlace:
     """Another place, where each node watches those that it exchanges messages with.
 
-    Nodes write down in ``folder``, which all can reach, where they listen. ``token`` tells this run's datagrams from
-    any others.
+    Nodes write down on the ``board`` where they listen. ``token`` tells this run's datagrams from any others.
     """
 
     place: Place
-    folder: Path
+    board: Board
     nodes: Sequence[str]
     peers: Sequence[str]
     token: bytes
@@ -200,23 +228,19 @@ class WatchedPlace:
         """Connect as ``node``, and watch the others."""
         if not self.peers:
             return self.place.join(node)
-        listening = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        listening = socket.socket(socket.AF_INET6 if ":" in self.address else socket.AF_INET, socket.SOCK_DGRAM)
         listening.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, PING_TOS)
         listening.setblocking(False)
         listening.bind((self.address, 0))
-        self._write(node, listening.getsockname())
+        host, port = listening.getsockname()[:2]
+        self.board.write(self._name(node), f"{host} {port}")
         inner = self.place.join(node)  # returns when all are there, and so have written
         peers = {self.nodes.index(peer): (peer, self._read(peer)) for peer in self.peers}
         return WatchedTransport(inner, Presence(listening, self.token, self.nodes.index(node), peers))
 
-    def _file(self, node: str) -> Path:
-        return self.folder / f"presence-{self.nodes.index(node)}"
-
-    def _write(self, node: str, address: Address) -> None:
-        draft = self._file(node).with_suffix(".new")
-        draft.write_text(f"{address[0]} {address[1]}", encoding="ascii")
-        draft.replace(self._file(node))
+    def _name(self, node: str) -> str:
+        return f"presence-{self.nodes.index(node)}"
 
     def _read(self, node: str) -> Address:
-        host, port = self._file(node).read_text(encoding="ascii").split()
+        host, port = self.board.read(self._name(node)).split()
         return host, int(port)

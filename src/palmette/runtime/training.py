@@ -170,7 +170,7 @@ class Training:
 
     def _rescue(self, rounds: Rounds, lost: NodeLost) -> None:
         """Save what the living still have of the last iteration that all have done; if not all, an old one is left."""
-        found = rounds.rescued(self._progress.iteration - 1, None if lost.link else lost.node)
+        found = rounds.rescued(self._progress.iteration - 1, None if lost.pairs else lost.node)
         if found is not None:
             load_state(self.network.layers, found[0])
             self._carried = Carried(self.network, found[1])

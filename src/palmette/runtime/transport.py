@@ -39,14 +39,14 @@ class Transport(Protocol):
 
 
 class Lost(RunError):
-    """The connection to another worker, ``peer``, broke."""
+    """The connection to another worker, ``peer``, broke; ``link`` is between whom, if not between the two."""
 
-    def __init__(self, message: str, peer: str) -> None:
+    def __init__(self, message: str, peer: str, link: tuple[str, str] | None = None) -> None:
         super().__init__(message)
-        self.peer = peer
+        self.peer, self.link = peer, link
 
-    def __reduce__(self) -> tuple[type[Lost], tuple[str, str]]:
-        return type(self), (str(self), self.peer)
+    def __reduce__(self) -> tuple[type[Lost], tuple[str, str, tuple[str, str] | None]]:
+        return type(self), (str(self), self.peer, self.link)
 
 
 class Silent(Lost):

@@ -7,7 +7,6 @@ everywhere (``netem`` is often missing) is done at the receiver: a message is he
 from __future__ import annotations
 
 import itertools
-import secrets
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -23,7 +22,6 @@ from palmette.runtime.execute import Pace
 from palmette.runtime.ground import Seconds
 from palmette.runtime.meeting import GlooMeeting, Meeting, Site
 from palmette.runtime.parts import Part, channels_of
-from palmette.runtime.presence import WatchedPlace
 from palmette.runtime.program import Channel
 from palmette.runtime.service import Entrance, ServiceProcess
 from palmette.runtime.transport import Transport
@@ -105,7 +103,6 @@ class NamespaceGround:
 
     def _set_up(self) -> None:
         wiring = self._wiring
-        self._token = secrets.token_bytes(8)
         self._folder = tempfile.TemporaryDirectory(prefix="palmette-")
         self._names = dict(zip(wiring.nodes, iproute.new_names(len(wiring.nodes)), strict=True))
         self._guardian = iproute.Guardian(list(self._names.values()))
@@ -126,19 +123,16 @@ class NamespaceGround:
                 addresses={node: wiring.address(node) for node in self._hosts},
                 serve=lambda node, service: ServiceProcess(service, self.entrance(node)),
                 apart=True,
+                networked=True,
             )
         )
 
     def place(self, node: str) -> Place:
-        """In the node's namespace, watching its peers there."""
+        """In the node's namespace, behind the latencies of its routes."""
         assert self._folder is not None, "open() comes first"
-        folder, wiring = Path(self._folder.name), self._wiring
-        address = wiring.address(node)
-        own = tuple(channel for channel in self._channels if node in (channel.sender, channel.receiver))
-        peers = {peer for channel in own for peer in (channel.sender, channel.receiver)} - {node}
-        latencies_s = {c.sender: wiring.latency_s(c.sender, node) for c in own if c.receiver == node}
-        delayed = DelayedPlace(self._meeting.place(node), latencies_s, folder / "dilation")
-        return WatchedPlace(delayed, folder, self._hosts, sorted(peers), self._token, address)
+        senders = {channel.sender for channel in self._channels if channel.receiver == node}
+        latencies_s = {sender: self._wiring.latency_s(sender, node) for sender in senders}
+        return DelayedPlace(self._meeting.place(node), latencies_s, Path(self._folder.name) / "dilation")
 
     def entrance(self, node: str) -> Entrance | None:
         """Into the node's namespace."""

@@ -175,6 +175,22 @@ def test_a_revoked_certificate_is_refused_and_says_so(meeting: Meeting) -> None:
     meeting.assert_well()
 
 
+def test_whoever_is_revoked_while_the_hub_runs_is_refused(meeting: Meeting) -> None:
+    guest = meeting.keys.credentials("guest")
+    assert says(meeting, hello(TOKEN, "guest"), own=guest).details() == "node guest has no part in this run"
+    before = (meeting.keys.folder / "revoked.crl").read_bytes()
+    meeting.keys.revoke("guest")
+    refused = says(meeting, hello(TOKEN, "guest"), own=guest)
+    assert refused.details() == "the certificate shown for node guest does not count: it was revoked"
+    for spoilt in (before, b"nonsense", None):  # an older list, none that can be read, none at all
+        if spoilt is None:
+            (meeting.keys.folder / "revoked.crl").unlink()
+        else:
+            (meeting.keys.folder / "revoked.crl").write_bytes(spoilt)
+        assert says(meeting, hello(TOKEN, "guest"), own=guest).details() == refused.details()
+    meeting.assert_well()
+
+
 def test_nobody_is_who_the_certificate_does_not_name(meeting: Meeting) -> None:
     refused = says(meeting, hello(TOKEN, "phone", UP.number), own=meeting.keys.credentials("guest"))
     assert refused.details() == "the certificate shown for node phone does not count: it is that of guest"
@@ -211,17 +227,33 @@ def test_a_node_whose_certificate_was_revoked_does_not_even_dial(meeting: Meetin
         meeting.place.join("thief")
 
 
+def _announcing(size: int, offset: int) -> bytes:
+    """Four bytes that say they are a part of a message of any size."""
+    return struct.pack("<4sBIQQ", b"plm1", 4, SPARE.number, size, offset) + b"abcd"
+
+
 @pytest.mark.parametrize(
     ("frame", "why"),
     [
         (b"", "a frame of 0 bytes is shorter than its header of 25"),
         (b"\x00" * 25, "a frame begins with"),
+        (_announcing(2**60, 2**60 - 3), "4 bytes at 1152921504606846973 are no part"),
+        (_announcing(2**64 - 1, 2**64 - 1), "4 bytes at 18446744073709551615 are no part"),
         (grant(SPARE.number, 5), "a frame of kind grant for channel 3 on the stream of channel 3"),
         (next(parts(BACK.number, memoryview(b"abc"))), "a frame of kind data for channel 1 on the stream of channel 3"),
         (hello(TOKEN, "phone", SPARE.number), "a frame of kind hello for channel 3 on the stream of channel 3"),
         (bytes(MOST_BYTES + 1), "larger than max"),
     ],
-    ids=["empty", "zeros", "grant from the sender", "another channel", "hello again", "too long"],
+    ids=[
+        "empty",
+        "zeros",
+        "beyond its end",
+        "the largest numbers",
+        "grant from the sender",
+        "another channel",
+        "hello again",
+        "too long",
+    ],
 )
 def test_a_corrupt_frame_ends_its_stream_alone(meeting: Meeting, frame: bytes, why: str) -> None:
     with dialled(meeting, meeting.keys.credentials("cloud")) as line:
@@ -238,13 +270,14 @@ def test_a_corrupt_frame_ends_its_stream_alone(meeting: Meeting, frame: bytes, w
         next(parts(SPARE.number, memoryview(b"abcdef"))),
         parts(SPARE.number, memoryview(bytes(99_999))).__next__(),
         b"".join((next(parts(SPARE.number, memoryview(bytes(5))))[:17], struct.pack("<Q", 3), b"ab")),
+        _announcing(2**60, 0),
     ],
-    ids=["longer", "much longer", "not from its beginning"],
+    ids=["longer", "much longer", "not from its beginning", "an exbibyte"],
 )
 def test_what_the_receiver_did_not_make_room_for_is_refused(meeting: Meeting, frame: bytes) -> None:
     own = meeting.keys.credentials("phone")
     place = TlsPlace(meeting.hub.said, meeting.keys.folder, TOKEN, (SPARE,))
-    state = State("server")
+    state = State("cloud", "server")
     with dialled(meeting, meeting.keys.credentials("cloud")) as line, dialled(meeting, own) as sender:
         receiver = TlsTransport.__new__(TlsTransport)
         receiver._streams = {

@@ -14,7 +14,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import quote
@@ -160,6 +160,16 @@ class Keys:
             raise InputError(Fault("key", node, f"it does not fit the certificate {file}", str(self.file(node, "key"))))
         return Credentials(node, key_text(key), text_of(certificate), text_of(authority), text_of(revoked))
 
+    def renewed(self, known: Credentials) -> Credentials:
+        """Credentials with the list of revoked certificates as it is now; no other than a later one counts."""
+        try:
+            found = self.revoked()
+        except InputError:
+            return known  # nobody comes back because the list is gone or was spoilt
+        before = x509.load_pem_x509_crl(known.revoked)
+        later = _dated(found) > _dated(before) or (_dated(found) == _dated(before) and len(found) > len(before))
+        return replace(known, revoked=text_of(found)) if later else known
+
     def authority(self) -> x509.Certificate:
         """The authority's certificate.
 
@@ -200,6 +210,10 @@ class Keys:
         _refuse_name(node)
         plain = quote(node, safe=" ")
         return self.folder / "nodes" / f"{plain if len(plain) < _LONGEST_NAME else dns_name(node)}.{suffix}"
+
+
+def _dated(found: x509.CertificateRevocationList) -> dt.datetime:
+    return found.last_update_utc
 
 
 def _now() -> dt.datetime:

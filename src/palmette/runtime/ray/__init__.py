@@ -7,6 +7,7 @@ library     Ray itself, imported when it is needed
 joining     makes this machine a host of a cluster
 hosts       which host stands for which node, and things done there
 actor       what runs on a host
+beacons     signs of life from hosts
+clocks      the clocks of hosts beside this one's
 crew        workers on hosts
-ground      real hosts to stand on
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import threading
+import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -12,10 +13,13 @@ from typing import Any
 import torch
 
 from palmette.runtime.control import Alive, Command, Event
-from palmette.runtime.engine import ALIVE_EVERY_S
 from palmette.runtime.failure import failure
+from palmette.runtime.ray.beacons import Beacon
 from palmette.runtime.service import Service
 from palmette.runtime.worker import Worker
+
+# How long a question waits for something to happen.
+_ANSWER_S = 15.0
 
 
 class _Line:
@@ -38,8 +42,9 @@ class WorkerActor:
     def __init__(self) -> None:
         self._line = _Line()
 
-    def start(self, setup: bytes) -> None:
-        """Begin to work, in a thread of its own."""
+    def start(self, setup: bytes, beacon: Beacon) -> None:
+        """Begin to work, in a thread of its own, and to give signs of life."""
+        beacon.shine()
         threading.Thread(target=self._work, args=(setup,), daemon=True).start()
 
     def _work(self, setup: bytes) -> None:
@@ -53,15 +58,15 @@ class WorkerActor:
         """Tell the worker what to do."""
         self._line.commands.put(command)
 
-    def hear(self) -> list[Event]:
-        """What has happened; a sign of life when nothing has for a while."""
+    def hear(self) -> tuple[float, list[Event]]:
+        """What has happened, a sign of life when nothing has for a while; and what this host's clock says."""
         try:
-            found = [self._line.events.get(timeout=ALIVE_EVERY_S)]
+            found = [self._line.events.get(timeout=_ANSWER_S)]
         except Empty:
-            return [Alive()]
+            found = [Alive()]
         while not self._line.events.empty():
             found.append(self._line.events.get())
-        return found
+        return time.monotonic(), found
 
     def pid(self) -> int:
         """The process on the host."""

@@ -1,7 +1,7 @@
 """Workers on hosts of a Ray cluster.
 
-Every actor is asked all the time what has happened; it answers within half a second, if only that it lives. One whose
-process or host is gone is named by Ray, one that is frozen or cut off by its silence.
+Every actor is asked all the time what has happened, and answers when something has. One whose process or host is gone
+is named by Ray, one that is frozen or cut off by its silence.
 """
 
 from __future__ import annotations
@@ -11,11 +11,15 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, NoReturn, TypeVar
 
-from palmette.errors import NodeLost, RunError
+from palmette.errors import NodeLost
 from palmette.runtime.control import Alive, Command, Event, Failed, Stop
-from palmette.runtime.engine import ABSENCE_S, LAST_WORDS_S, SILENCE_S, packed
+from palmette.runtime.engine import ABSENCE_S, LAST_WORDS_S, OTHERS_WORDS_S, SILENCE_S, packed, silent_for
+from palmette.runtime.failure import blamed
+from palmette.runtime.ray.beacons import Lookout
+from palmette.runtime.ray.clocks import HostClock
 from palmette.runtime.ray.hosts import Hosts
 from palmette.runtime.service import Entrance
+from palmette.runtime.silence import Silence
 from palmette.runtime.worker import Setup
 
 _LOOK_EVERY_S = 0.5
@@ -27,16 +31,18 @@ class RayCrew:
     """An actor for each node, on the host that stands for it."""
 
     def __init__(self, hosts: Hosts, setups: Mapping[str, Setup], entrances: Mapping[str, Entrance | None]) -> None:
-        self._ray = hosts.ray
+        self._hosts, self._ray = hosts, hosts.ray
         self._events: deque[tuple[str, Event]] = deque()
         self._actors: dict[str, Any] = {}
         self._asked: dict[Any, str] = {}
-        self._heard_s: dict[str, float] = {}
-        self._looked_s = time.monotonic()
+        self._silence = Silence(SILENCE_S, ABSENCE_S)
+        self._clocks = {node: HostClock() for node in setups}
+        self._asked_s = time.monotonic()
+        self._lookout = Lookout(hosts.here, list(setups))
         try:
             for node, setup in setups.items():
                 self._actors[node] = hosts.worker(node)
-                self._call(node, "start", packed(node, setup))
+                self._call(node, "start", packed(node, setup), self._lookout.beacon(node))
                 self._listen(node)
         except BaseException:
             self.close()
@@ -56,6 +62,7 @@ class RayCrew:
         until = None if patience_s is None else time.monotonic() + patience_s
         while not self._events and (until is None or time.monotonic() < until):
             self._refuse_silent()
+            self._refuse_absent()
             left_s = _LOOK_EVERY_S if until is None else until - time.monotonic()
             gone = self._look(min(_LOOK_EVERY_S, max(0.0, left_s)))
             if gone is not None:
@@ -84,12 +91,14 @@ class RayCrew:
 
     def close(self) -> None:
         """Ask all workers to end, and end their processes."""
-        told = [self._call(node, "tell", Stop()) for node in self._actors]
+        now = self._look_out()
+        told = [self._call(node, "tell", Stop()) for node in self._actors if self._silence.of_s(node, now) < ABSENCE_S]
         if told:
             self._ray.wait(told, num_returns=len(told), timeout=LAST_WORDS_S)
         for actor in self._actors.values():
             self._ray.kill(actor)
         self._actors.clear()
+        self._lookout.close()
 
     def _call(self, node: str, method: str, *given: Any, group: str = "tell") -> Any:
         return getattr(self._actors[node], method).options(concurrency_group=group).remote(*given)
@@ -103,38 +112,55 @@ class RayCrew:
         for answer in ready:
             node = self._asked.pop(answer)
             try:
-                said: list[Event] = self._ray.get(answer)
+                there_s, said = self._ray.get(answer)
             except self._ray.exceptions.RayError:
                 return node
-            self._heard_s[node] = time.monotonic()
             self._listen(node)
-            self._events.extend((node, event) for event in said if not isinstance(event, Alive))
+            clock = self._clocks[node]
+            clock.note(there_s, time.monotonic())
+            self._events.extend((node, clock.translated(event)) for event in said if not isinstance(event, Alive))
         return None
 
     def _refuse_silent(self) -> None:
         """Name a worker that has been silent for long, unless it was us who stood still."""
-        now, looked_s = time.monotonic(), self._looked_s
-        self._looked_s = now
-        if now - looked_s > ABSENCE_S:
-            self._heard_s = dict.fromkeys(self._heard_s, now)
-        for node, heard_s in self._heard_s.items():  # a worker that has not spoken yet is still starting
-            if now - heard_s > SILENCE_S:
-                silent = f"its worker has been silent for {now - heard_s:.1f} s; it is frozen or cut off"
-                raise NodeLost(f"node {node}: {silent}", node)
+        now = self._look_out()
+        node = self._silence.first(now)  # a worker whose beacon was never seen is still starting
+        if node is not None:
+            raise silent_for(node, self._silence.of_s(node, now))
+
+    def _look_out(self) -> float:
+        """Note whose beacons are to be seen; returns the time."""
+        now = time.monotonic()
+        self._silence.heard(self._lookout.seen(), now)
+        return now
+
+    def _refuse_absent(self) -> None:
+        """Name a worker that cannot start because its host is gone."""
+        starting = [node for node in self._actors if not self._silence.speaks(node)]
+        if not starting or time.monotonic() - self._asked_s < _LOOK_EVERY_S:
+            return
+        living = self._hosts.living()
+        self._asked_s = time.monotonic()
+        for node in starting:
+            if node not in living:
+                raise _gone(node)
 
     def _refuse_failed(self, node: str, failed: Failed) -> NoReturn:
-        """Name the node that failed; where it only lost another one, the other one if it has something to say."""
-        until = time.monotonic() + LAST_WORDS_S
-        while failed.lost and self._asked and (left := until - time.monotonic()) > 0:
-            gone = self._look(left)
+        """Name the node that failed; where it only lost another one, hear first what the others have to say."""
+        told = [(node, failed)]
+        until = time.monotonic() + (LAST_WORDS_S if failed.lost else OTHERS_WORDS_S)
+        while all(each.peer for _, each in told) and len(told) < len(self._actors) and time.monotonic() < until:
+            gone = self._look(max(0.0, until - time.monotonic()))
             if gone is not None:
                 raise _gone(gone)
-            own = [(name, event) for name, event in self._events if isinstance(event, Failed) and not event.lost]
-            node, failed = own[0] if own else (node, failed)
-        if failed.peer not in self._actors:
-            raise RunError(f"node {node}: {failed.reason}")
-        frozen = time.monotonic() - self._heard_s.get(failed.peer, 0.0) > ABSENCE_S
-        raise NodeLost(f"node {node}: {failed.reason}", failed.peer, None if frozen else (node, failed.peer))
+            told += [(name, event) for name, event in self._events if isinstance(event, Failed)]
+            self._events.clear()
+        raise blamed(told, self._is_silent)
+
+    def _is_silent(self, node: str) -> bool | None:
+        if node not in self._actors:
+            return None
+        return self._silence.of_s(node, self._look_out()) > ABSENCE_S
 
 
 def _gone(node: str) -> NodeLost:

@@ -5,18 +5,24 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from palmette.errors import Fault, InputError, PalmetteError, RunError, one_line
+from palmette.errors import Fault, InputError, NodeLost, PalmetteError, RunError, one_line
+from palmette.runtime.meeting import Site
+from palmette.runtime.parts import Part
 from palmette.runtime.ray.actor import CallActor, ServiceActor, WorkerActor
 from palmette.runtime.ray.joining import refuse_reserved
 from palmette.runtime.ray.library import ray_library
 from palmette.runtime.service import START_PATIENCE_S, Served, Service
+from palmette.spec.plan import Phase
 
 # Of the node's own resource: enough to be put there, little enough for many.
 _A_LITTLE = 0.001
+_LOOK_EVERY_S = 1.0
 
 
 class Hosts:
@@ -34,6 +40,10 @@ class Hosts:
         self.addresses = addresses_of(known, [*nodes, *there])
         self.here: str = self.ray.util.get_node_ip_address()
 
+    def site(self, _folder: Path, phase: Phase, parts: Sequence[Part]) -> Site:
+        """Where the nodes of a phase meet: at the addresses that Ray knows; they share no folder."""
+        return Site(nodes=phase.nodes(), parts=parts, addresses=self.addresses, serve=self.serve, networked=True)
+
     def worker(self, node: str) -> Any:
         """An actor for a worker; what it is told, and what it is asked for, wait in lines of their own."""
         return self._actor(node, WorkerActor, concurrency_groups={"tell": 1, "hear": 1})
@@ -42,9 +52,33 @@ class Hosts:
         """A service on a node's host.
 
         Raises:
+            NodeLost: the host is gone.
             RunError: it cannot start.
         """
-        return _ServedByActor(self.ray, self._actor(node, ServiceActor), service)
+        actor = self._actor(node, ServiceActor)
+        try:
+            well, said = self._first_word(node, actor.serve.remote(service, START_PATIENCE_S))
+            if not well:
+                raise RunError(f"{service.name} cannot start: {said}")
+        except BaseException:
+            self.ray.kill(actor)
+            raise
+        return _ServedByActor(self.ray, actor, said)
+
+    def _first_word(self, node: str, answer: Any) -> Any:
+        """What a service says first; Ray itself would wait for ever for a host that is gone."""
+        until = time.monotonic() + START_PATIENCE_S
+        while not self.ray.wait([answer], timeout=_LOOK_EVERY_S)[0]:
+            if node not in self.living() or time.monotonic() > until:
+                raise NodeLost(f"node {node}: its host does not answer", node)
+        try:
+            return self.ray.get(answer)
+        except self.ray.exceptions.RayError as error:
+            raise NodeLost(f"node {node}: its host is gone: {_last_line(error)}", node) from None
+
+    def living(self) -> set[str]:
+        """The nodes with a host that Ray takes for living; one that is cut off is, for a while."""
+        return {name for host in self.ray.nodes() if host["Alive"] for name in host["Resources"]}
 
     def each(self, nodes: Sequence[str], function: Callable[..., Any], *given: Any) -> dict[str, Any]:
         """What a function gives on the host of each node, all at the same time.
@@ -84,18 +118,43 @@ class Hosts:
 
 
 class _ServedByActor:
-    def __init__(self, ray: Any, actor: Any, service: Service) -> None:
-        self._ray, self._actor = ray, actor
-        try:
-            well, self.said = ray.get(actor.serve.remote(service, START_PATIENCE_S))
-        except ray.exceptions.RayError as error:
-            well, self.said = False, _last_line(error)
-        if not well:
-            self.close()
-            raise RunError(f"{service.name} cannot start: {self.said}")
+    def __init__(self, ray: Any, actor: Any, said: Any) -> None:
+        self._ray, self._actor, self.said = ray, actor, said
 
     def close(self) -> None:
         self._ray.kill(self._actor)
+
+
+class Membership:
+    """Which nodes have a host that counts: it lives, and was not lost. Who joins anew is another host."""
+
+    def __init__(self) -> None:
+        self._ray = connected()
+        self._lost: set[str] = set()
+
+    def lose(self, node: str) -> None:
+        """Count a node's host no more, even if Ray still does."""
+        self._lost |= {host["NodeID"] for host in self._known() if node in host["Resources"]}
+
+    def welcome(self) -> None:
+        """Let hosts count again that had been lost, if Ray says that they live."""
+        self._lost.clear()
+
+    def there(self, nodes: Iterable[str]) -> set[str]:
+        """Those of some nodes that have a host.
+
+        Raises:
+            RunError: the head of the cluster is gone.
+        """
+        counting = [host for host in self._known() if host["Alive"] and host["NodeID"] not in self._lost]
+        return {node for node in nodes if any(node in host["Resources"] for host in counting)}
+
+    def _known(self) -> list[dict[str, Any]]:
+        try:
+            found: list[dict[str, Any]] = self._ray.nodes()
+        except Exception as error:  # noqa: BLE001  (of many kinds, none of them ours)
+            raise RunError(f"the head of the Ray cluster does not answer: {_last_line(error)}") from None
+        return found
 
 
 def connected() -> Any:
@@ -143,7 +202,11 @@ def addresses_of(known: Sequence[Mapping[str, Any]], nodes: Sequence[str]) -> di
         InputError: a node has no host, or several.
     """
     living = [host for host in known if host["Alive"]]
-    found = {node: [host["NodeManagerAddress"] for host in living if node in host["Resources"]] for node in nodes}
+    # A host that was started anew may be there twice for a while.
+    found = {
+        node: list(dict.fromkeys(host["NodeManagerAddress"] for host in living if node in host["Resources"]))
+        for node in nodes
+    }
     wrong = [Fault("--engine ray", node, _hint(node, there)) for node, there in found.items() if len(there) != 1]
     if wrong:
         raise InputError(wrong)

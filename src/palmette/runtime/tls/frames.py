@@ -10,6 +10,7 @@ below. ``size`` is that of the whole message, of which a data frame carries the 
     welcome  all workers are there
     grant    the receiver has made room for a message of this size; nobody sends before
     data     a part of that message
+    alive    a worker is there, and so is the hub, which says the same back
     farewell a worker leaves in good order; a stream that just ends means that it is gone
 """
 
@@ -43,6 +44,7 @@ class Kind(IntEnum):
     GRANT = 3
     DATA = 4
     FAREWELL = 5
+    ALIVE = 6
 
 
 class Frame(NamedTuple):
@@ -121,6 +123,11 @@ def welcome() -> bytes:
 def farewell() -> bytes:
     """A worker leaves."""
     return _HEADER.pack(_MAGIC, Kind.FAREWELL, NO_CHANNEL, 0, 0)
+
+
+def alive() -> bytes:
+    """A worker, or the hub, is there."""
+    return _HEADER.pack(_MAGIC, Kind.ALIVE, NO_CHANNEL, 0, 0)
 
 
 def grant(channel: int, size: int) -> bytes:

@@ -2,7 +2,8 @@
 
 A worker opens a stream to attend and one for each of its channels. The hub believes a name only if the certificate says
 the same, was issued by the authority and has not been revoked, and gives a node only its own ends of channels, each
-once. When a worker is gone without a word, all others are told.
+once. Workers say every now and then that they are there, on a connection of its own beside the messages', and the hub
+says it back. When a worker is gone without a word, or has been silent for some seconds, all others are told.
 
     sender ═ data ═▶ hub ═ data ═▶ receiver
            ◀ grant ══   ◀ grant ══
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,25 +23,29 @@ import grpc
 import grpc.aio
 
 from palmette.runtime.keys.folder import Credentials, Keys
+from palmette.runtime.presence import ASLEEP_S, SILENCE_S
 from palmette.runtime.program import Channel
-from palmette.runtime.tls.frames import MOST_BYTES, NO_CHANNEL, BadFrame, Kind, decoded, introduced, welcome
+from palmette.runtime.silence import Silence
+from palmette.runtime.tls.frames import MOST_BYTES, NO_CHANNEL, BadFrame, Kind, alive, decoded, introduced, welcome
 from palmette.runtime.tls.local import LONGEST_PATH, Aborted, LocalContext, frames
 
 SERVICE = "palmette.Hub"
 _HANDSHAKE_PATIENCE_MS = 10_000
+# On a connection nothing is lost on the way, so signs of life may be rarer than datagrams.
+ALIVE_EVERY_S = 1.5
+_LOOK_EVERY_S = 0.5
+_MOST_STREAMS = 4_096  # of one connection; a node has one a channel
 SERVER_OPTIONS = [
     ("grpc.max_receive_message_length", MOST_BYTES),
     ("grpc.max_send_message_length", MOST_BYTES),
     ("grpc.so_reuseport", 0),
     ("grpc.server_handshake_timeout_ms", _HANDSHAKE_PATIENCE_MS),
-    ("grpc.keepalive_time_ms", 5_000),
-    ("grpc.keepalive_timeout_ms", 20_000),
-    ("grpc.http2.max_ping_strikes", 0),
-    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.max_concurrent_streams", _MOST_STREAMS),
 ]
 
 _Stream = AsyncIterator[bytes]
 _Context = Any  # grpc ships no types
+_Loss = tuple[Any, str]  # the kind of ending, and the node
 
 
 @dataclass(frozen=True)
@@ -80,8 +86,9 @@ class HubSetup:
         asyncio.run(self._serve(ready))
 
     async def _serve(self, ready: Callable[[HubAddress], None]) -> None:
-        own = Keys(self.keys).credentials(self.node)
-        hub = Hub(own, self.token, self.nodes, self.channels)
+        keys = Keys(self.keys)
+        own = keys.credentials(self.node)
+        hub = Hub(own, keys, self.token, self.nodes, self.channels)
         host = f"[{self.address}]" if ":" in self.address else self.address
         server, port = await hub.serve(host)
         local = self.local if self.local is not None and len(str(self.local)) <= LONGEST_PATH else None
@@ -100,15 +107,19 @@ class _Ends:
 
 
 class Hub:
-    """Attendance and channels of one run, whose workers know its ``token``."""
+    """Attendance and channels of one run, whose workers know its ``token``; ``keys`` are where its ``own`` are from."""
 
-    def __init__(self, own: Credentials, token: bytes, nodes: Sequence[str], channels: Sequence[Channel]) -> None:
-        self._own, self._token, self._nodes = own, token, list(nodes)
+    def __init__(
+        self, own: Credentials, keys: Keys, token: bytes, nodes: Sequence[str], channels: Sequence[Channel]
+    ) -> None:
+        self._own, self._keys, self._token, self._nodes = own, keys, token, list(nodes)
         self._channels = {channel.number: channel for channel in channels}
         self._ends = {number: _Ends() for number in self._channels}
         self._present: dict[str, _Context] = {}
         self._complete = asyncio.Event()
-        self._lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._lost: asyncio.Future[_Loss] = asyncio.get_running_loop().create_future()
+        self._silence = Silence(SILENCE_S, ASLEEP_S)
+        self._watching = asyncio.ensure_future(self._watch())
 
     async def serve(self, address: str) -> tuple[Any, int]:
         """Listen; returns the server and its port."""
@@ -143,7 +154,7 @@ class Hub:
         if node in self._present:
             await _refuse(context, f"node {node} is here already")
         self._present[node] = context
-        leaving = asyncio.ensure_future(_farewell(stream))
+        leaving = asyncio.ensure_future(self._farewell(node, stream, context))
         try:
             if len(self._present) == len(self._nodes):
                 self._complete.set()
@@ -152,12 +163,39 @@ class Hub:
                 await context.write(welcome())
             await _first(leaving, self._lost)
             if not leaving.done():
-                await context.abort(grpc.StatusCode.ABORTED, self._lost.result())
+                await context.abort(*self._lost.result())
         finally:
             in_good_order = leaving.done() and not leaving.cancelled() and leaving.exception() is None
-            if not (in_good_order and leaving.result()) and not self._lost.done():
-                self._lost.set_result(node)
+            if not (in_good_order and leaving.result()):
+                self._lose(node, grpc.StatusCode.ABORTED)
+            self._silence.forget(node)
             leaving.cancel()
+
+    async def _farewell(self, node: str, stream: _Stream, context: _Context) -> bool:
+        """Answer signs of life until a worker leaves; returns whether it does so in good order."""
+        try:
+            async for data in stream:
+                kind = decoded(data).kind
+                if kind is not Kind.ALIVE:
+                    return kind is Kind.FAREWELL
+                self._silence.heard([node], time.monotonic())
+                await context.write(alive())
+        except BadFrame:
+            pass
+        return False
+
+    async def _watch(self) -> None:
+        """Look for silence until somebody is lost."""
+        while not self._lost.done():
+            await asyncio.sleep(_LOOK_EVERY_S)
+            silent = self._silence.first(time.monotonic())
+            if silent is not None:
+                self._lose(silent, grpc.StatusCode.DEADLINE_EXCEEDED)
+
+    def _lose(self, node: str, how: Any) -> None:
+        """Tell all who is lost, and how; the first one counts."""
+        if not self._lost.done():
+            self._lost.set_result((how, node))
 
     async def _carry(self, stream: _Stream, context: _Context) -> None:
         node, number = await self._introduced(stream, context, None)
@@ -183,13 +221,14 @@ class Hub:
     async def _introduced(self, stream: _Stream, context: _Context, channel: int | None) -> tuple[str, int]:
         """Who opens a stream, and for which channel; anybody who is not of this run is refused."""
         try:
-            frame = decoded(await anext(aiter(stream)))
+            frame = decoded(await asyncio.wait_for(anext(aiter(stream)), _HANDSHAKE_PATIENCE_MS / 1000))
             token, node = introduced(frame)
-        except (BadFrame, StopAsyncIteration) as error:
+        except (BadFrame, StopAsyncIteration, TimeoutError) as error:
             await _refuse(context, str(error) or "a stream without a word")
         if channel is not None and frame.channel != channel:
             await _refuse(context, f"a worker attends without a channel, not with {frame.channel}")
         shown = context.auth_context().get("x509_pem_cert", [b""])[0]
+        self._own = self._keys.renewed(self._own)  # somebody may have been revoked meanwhile
         wrong = self._own.objection(shown, node)
         if wrong is not None:
             await _refuse(context, f"the certificate shown for node {node} does not count: {wrong}")
@@ -213,16 +252,6 @@ async def _refuse_misplaced(data: bytes, context: _Context, channel: int, allowe
 async def _refuse(context: _Context, why: str, code: Any = grpc.StatusCode.PERMISSION_DENIED) -> NoReturn:
     await context.abort(code, why)
     raise AssertionError("abort() raises")
-
-
-async def _farewell(stream: _Stream) -> bool:
-    """Wait for the end of a stream; returns whether it came in good order."""
-    try:
-        async for data in stream:
-            return decoded(data).kind is Kind.FAREWELL
-    except BadFrame:
-        pass
-    return False
 
 
 async def _first(*waiting: asyncio.Future[Any]) -> None:

@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import threading
-from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, Protocol
 
 import grpc
 
 from palmette.errors import RunError, one_line
+from palmette.runtime.presence import silent
 from palmette.runtime.tls.frames import MOST_BYTES, BadFrame, Frame, decoded, farewell
 from palmette.runtime.tls.hub import SERVICE
 from palmette.runtime.tls.local import ENDED, LENGTH, Ending
 from palmette.runtime.transport import Closed, Lost
 
-# Frames that wait to be written while one is on its way.
-_AHEAD = 1
+_Mark = SimpleQueue[bool]
 _PERMISSION = (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.INVALID_ARGUMENT)
 
 
@@ -30,7 +29,7 @@ class Stream(Protocol):
     """A stream of frames."""
 
     def put(self, frame: bytes) -> None:
-        """Write a frame; returns when few are ahead of the network."""
+        """Write a frame, soon."""
         ...
 
     def flush(self) -> None:
@@ -63,8 +62,8 @@ class Stream(Protocol):
 class State:
     """What all streams of a worker know: whether the end was asked for, and else who is to blame."""
 
-    def __init__(self, hub: str) -> None:
-        self.hub = hub
+    def __init__(self, node: str, hub: str) -> None:
+        self.node, self.hub = node, hub
         self.closed = False
         self.broken: RunError | None = None
 
@@ -79,7 +78,9 @@ class State:
         details = one_line(" ".join(str(ended.details()).split()))
         match ended.code():
             case grpc.StatusCode.ABORTED:
-                return Lost(f"lost the connection to node {details}", details)
+                return Lost(f"lost the connection to node {details}", details, (self.hub, details))
+            case grpc.StatusCode.DEADLINE_EXCEEDED:
+                return silent(details, (self.hub, details))
             case code if code in _PERMISSION:
                 return RunError(f"the hub on node {self.hub} refuses: {details}")
         return Lost(f"lost the connection to the hub on node {self.hub}: {details}", self.hub)
@@ -95,7 +96,7 @@ class NetworkStream:
             self._outbox.end()
 
     def put(self, frame: bytes) -> None:
-        """Write a frame; returns when few are ahead of the network."""
+        """Write a frame, soon."""
         if not self._outbox.put(frame):
             self.next()  # the stream has ended, and says why
 
@@ -133,45 +134,46 @@ class NetworkStream:
 
 
 class _Outbox:
-    """Frames on their way to gRPC, whose thread takes one when the one before has been written."""
+    """Frames on their way to gRPC, whose thread takes one when the one before has been written.
+
+    A message is sent only into room that its receiver has made, so no more than one ever waits here.
+    """
 
     def __init__(self, first: bytes) -> None:
-        self._frames = deque([first])
-        self._idle = self._ended = False
-        self._changed = threading.Condition()
+        self._frames: SimpleQueue[bytes | _Mark | None] = SimpleQueue()
+        self._frames.put(first)
+        self._mark: _Mark | None = None
+        self._ended = False
 
     def __iter__(self) -> Iterator[bytes]:
         return self
 
     def __next__(self) -> bytes:
-        with self._changed:
-            self._idle = not self._frames
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: self._frames or self._ended)
-            if not self._frames:
-                raise StopIteration
-            self._idle = False
-            return self._frames.popleft()
+        while (found := self._frames.get()) is not None:
+            if isinstance(found, bytes):
+                return found
+            found.put(True)
+        raise StopIteration
 
     def put(self, frame: bytes) -> bool:
-        """Add a frame; returns when there is room for another, False if nobody takes any more."""
-        with self._changed:
-            self._frames.append(frame)
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: len(self._frames) <= _AHEAD or self._ended)
-            return not self._ended
+        """Add a frame; returns False if nobody takes any more."""
+        self._frames.put(frame)
+        return not self._ended
 
     def flush(self) -> bool:
         """Return when the last frame has been written, False if nobody takes any more."""
-        with self._changed:
-            self._changed.wait_for(lambda: (self._idle and not self._frames) or self._ended)
-            return not self._ended
+        self._mark = SimpleQueue()
+        if self._ended:
+            return False
+        self._frames.put(self._mark)
+        return self._mark.get()
 
     def end(self) -> None:
-        """Take no more."""
-        with self._changed:
-            self._ended = True
-            self._changed.notify_all()
+        """Take no more, and let whoever waits know."""
+        self._ended = True
+        self._frames.put(None)
+        if self._mark is not None:
+            self._mark.put(False)
 
 
 class LocalStream:

@@ -7,10 +7,12 @@ that arrives makes anybody allocate memory, and a fast sender waits for a slow r
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import grpc
 import torch
@@ -19,9 +21,11 @@ from torch import Tensor
 from palmette.errors import RunError
 from palmette.runtime.keys.certificates import dns_name
 from palmette.runtime.keys.folder import Keys
+from palmette.runtime.presence import SILENCE_S, silent
 from palmette.runtime.program import Channel
-from palmette.runtime.tls.frames import MOST_BYTES, BadFrame, Frame, Kind, grant, hello, parts
-from palmette.runtime.tls.hub import HubAddress
+from palmette.runtime.silence import Silence
+from palmette.runtime.tls.frames import MOST_BYTES, BadFrame, Frame, Kind, alive, grant, hello, parts
+from palmette.runtime.tls.hub import ALIVE_EVERY_S, HubAddress
 from palmette.runtime.tls.streams import LocalStream, NetworkStream, State, Stream
 from palmette.runtime.transport import Closed
 
@@ -31,9 +35,6 @@ _OPTIONS = [
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_retries", 0),
     ("grpc.enable_http_proxy", 0),
-    ("grpc.keepalive_time_ms", 5_000),
-    ("grpc.keepalive_timeout_ms", 20_000),
-    ("grpc.http2.max_pings_without_data", 0),
 ]
 _FAREWELL_S = 1.0
 
@@ -60,13 +61,28 @@ class TlsPlace:
         if node == self.hub.node and self.hub.local is not None:
             return TlsTransport(partial(LocalStream, self.hub.local), lambda: None, self, node)
         doors = grpc.ssl_channel_credentials(self.hub.certificate, own.key, own.certificate)
-        name = ("grpc.ssl_target_name_override", dns_name(self.hub.node))
-        dialled = grpc.secure_channel(self.hub.address, doors, options=[*_OPTIONS, name])
+        options = [*_OPTIONS, ("grpc.ssl_target_name_override", dns_name(self.hub.node))]
+        lines = _Lines(*(grpc.secure_channel(self.hub.address, doors, options=options) for _ in range(2)))
         try:
-            return TlsTransport(partial(NetworkStream, dialled), dialled.close, self, node)
+            return TlsTransport(lines.opened, lines.close, self, node)
         except BaseException:
-            dialled.close()
+            lines.close()
             raise
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """A worker's two connections: one to attend, so that signs of life wait for no message, and one for messages."""
+
+    attending: Any
+    carrying: Any
+
+    def opened(self, method: str, first: bytes, state: State) -> Stream:
+        return NetworkStream(self.attending if method == "Attend" else self.carrying, method, first, state)
+
+    def close(self) -> None:
+        self.attending.close()
+        self.carrying.close()
 
 
 class TlsTransport:
@@ -76,7 +92,7 @@ class TlsTransport:
         self, opened: Callable[[str, bytes, State], Stream], hang_up: Callable[[], None], place: TlsPlace, node: str
     ) -> None:
         self._hang_up, self._hub = hang_up, place.hub.node
-        self._state = State(place.hub.node)
+        self._state = State(node, place.hub.node)
         self._attendance = opened("Attend", hello(place.token, node), self._state)
         self._streams = {
             channel.number: opened("Carry", hello(place.token, node, channel.number), self._state)
@@ -85,8 +101,12 @@ class TlsTransport:
         }
         if self._attendance.next().kind is not Kind.WELCOME:
             raise BadFrame(f"the hub on node {self._hub} does not say welcome")
+        self._ended = threading.Event()
+        self._silence = Silence(SILENCE_S, 2 * ALIVE_EVERY_S)
+        self._silence.heard([self._hub], time.monotonic())
         self._watching = threading.Thread(target=self._watch, name="attendance", daemon=True)
         self._watching.start()
+        threading.Thread(target=self._be_there, name="signs of life", daemon=True).start()
 
     def send(self, channel: Channel, message: Tensor) -> None:
         """Wait until there is room for the message, and send it."""
@@ -114,6 +134,7 @@ class TlsTransport:
     def close(self) -> None:
         """Leave in good order."""
         self._state.closed = True
+        self._ended.set()
         self._attendance.leave()
         self._watching.join(_FAREWELL_S)
         for stream in (*self._streams.values(), self._attendance):
@@ -123,12 +144,32 @@ class TlsTransport:
     def _watch(self) -> None:
         """Wait for the end of the attendance; when it was not ours, end all that wait."""
         try:
-            said = self._attendance.next()
-            self._state.broken = BadFrame(f"the hub on node {self._hub} says {said.kind.name.lower()} once more")
+            while (said := self._attendance.next()).kind is Kind.ALIVE:
+                self._silence.heard([self._hub], time.monotonic())
+            self._break(BadFrame(f"the hub on node {self._hub} says {said.kind.name.lower()} once more"))
         except RunError as broken:
-            self._state.broken = broken
+            self._break(broken)
         except Closed:
-            pass
+            self._cancel()
+
+    def _be_there(self) -> None:
+        """Tell the hub every now and then that this worker is there, until the hub is silent or all is over."""
+        while not self._ended.wait(ALIVE_EVERY_S):
+            if self._silence.first(time.monotonic()) is not None:
+                self._break(silent(self._hub, (self._state.node, self._hub)))
+                return
+            try:
+                self._attendance.put(alive())
+            except (RunError, Closed):
+                return  # whoever watches is told why
+
+    def _break(self, why: RunError) -> None:
+        """End all that wait; the first reason counts."""
+        self._state.broken = self._state.broken or why
+        self._ended.set()
+        self._cancel()
+
+    def _cancel(self) -> None:
         for stream in self._streams.values():
             stream.cancel()
 
