@@ -12,6 +12,8 @@ from palmette.spec.problem import Problem
 
 Record = dict[str, Any]
 RIVALS = ("static-learn", "one-switch")
+FINE, COARSE = 0.0002, 0.002
+"""Resolutions of the loss; that of time is 25 times as many seconds."""
 
 
 def energy_j(strategy: str, problem: Problem, **options: Any) -> float:
@@ -24,7 +26,8 @@ def energy_j(strategy: str, problem: Problem, **options: Any) -> float:
 
 def judged(many: int, **case: Any) -> Record:
     """PACT on random trainings: how often it meets the goal, and its energy relative to the optimum's."""
-    problems = [training(seed, loss_step=0.002, time_step_s=0.05, **case) for seed in range(many)]
+    steps = {"loss_step": FINE, "time_step_s": 25 * FINE}
+    problems = [training(seed, **(steps | case)) for seed in range(many)]
     least = [energy_j("pact-optimum", problem) for problem in problems]
     possible = [(problem, best) for problem, best in zip(problems, least, strict=True) if best < math.inf]
     ours = [energy_j("pact", problem) for problem, _ in possible]
@@ -35,7 +38,8 @@ def judged(many: int, **case: Any) -> Record:
         "problems": len(possible),
         "met": sum(a < math.inf for a in ours) / len(possible),
         "mean": fmean(ratios),
-        "median": median(ratios),
+        "quartiles": [ratios[len(ratios) // 4], median(ratios), ratios[3 * len(ratios) // 4]],
+        "within_3_percent": sum(ratio <= 1.03 for ratio in ratios) / len(ratios),
         "ninth_decile": ratios[int(0.9 * len(ratios))],
         "worst": ratios[-1],
         "mean_without_factors": fmean(plain),

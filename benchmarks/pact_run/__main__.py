@@ -1,139 +1,113 @@
 """PACT for real: a small VGG on the digits, gold → silver → bronze with real pruning, decided epoch by epoch.
 
-Prints JSON: the energy of PACT's run, of never switching, and of every single switch that was tried, all of them real
-runs on the paced testbed that end when the mean loss of an epoch reaches the target.
+Prints JSON: for every seed PACT's run, never switching, and the best of all single switches in hindsight, all of them
+real runs on the paced testbed that end when the mean loss of an epoch reaches the target.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
+import math
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-import palmette as pt
-from benchmarks.pact_run.pilot import table
-from palmette.control.run import Request, Running, start
-from palmette.plan.pact_search.stages import stages
+import torch
+
+from benchmarks.pact_run.deciding import director
+from benchmarks.pact_run.hindsight import Hindsight, Schedule
+from benchmarks.pact_run.pilot import Known, courses, known
+from benchmarks.pact_run.replay import own_data
+from benchmarks.pact_run.setting import BATCH, LR, MODEL, PAIRS, TARGET, phases, task
+from palmette.control.run import Request, start
 from palmette.plan.strategy import Task
-from palmette.runtime.job import Standing
+from palmette.runtime.job import Director
 from palmette.runtime.options import Options
-from palmette.spec.cluster import Cluster
-from palmette.spec.goal import Goal, parse_weights
 from palmette.spec.plan import Inputs, Phase, Plan
-from palmette.spec.profile import Profile, Table, Times
+from palmette.spec.problem import Pair
 
-MODEL = "benchmarks.pact_run.network:vgg"
-CLUSTER = """\
-nodes:
-  cloud:  {tier: cloud,  host: local, power: {idle: 90 W, busy: 250 W}, source: {samples: 1500, data: digits}}
-  server: {tier: edge,   host: local, power: {idle: 30 W, busy: 110 W}, source: {samples: 1500, data: digits}}
-  phone:  {tier: device, host: local, power: {idle: 10 W, busy: 42 W},  source: {samples: 1500, data: digits}}
-links:
-  - {between: [cloud, server], bandwidth: 50 Mbit/s, latency: 10 ms, energy: 20 nJ/bit}
-  - {between: [server, phone], bandwidth: 20 Mbit/s, latency: 3 ms, energy: 60 nJ/bit}
-sets: {gold: [cloud], silver: [server], bronze: [phone]}
-"""
-SLOWER = {"cloud": 2.0, "server": 3.0, "phone": 5.0}  # than this machine, one thread
-VARIANTS = (0.5, 0.75)
-TARGET, DEADLINE_S, BATCH, MOST_EPOCHS = 0.15, 20.0, 32, 40
-SWITCHES = [(4, ("0.5", "silver")), (8, ("0.5", "silver")), (4, ("0.5", "bronze")), (8, ("0.75", "bronze"))]
+SEEDS, PILOTS = (0, 1, 2), (11, 12, 13)
+Record = dict[str, Any]
 
 
-def slowed(times: Times, factor: float) -> Times:
-    arrays = {name: tuple(factor * s for s in array) for name, array in times if isinstance(array, tuple)}
-    return times.model_copy(update=arrays)
-
-
-def emulated(measured: Profile) -> Profile:
-    """The profile of this machine, with nodes that are slower by known factors."""
-
-    def slower(found: Table) -> dict[str, Any]:
-        return {"nodes": {name: slowed(times, SLOWER[name]) for name, times in found.nodes.items()}}
-
-    variants = {key: each.model_copy(update=slower(each)) for key, each in measured.variants.items()}
-    return measured.model_copy(update={**slower(measured), "variants": variants})
-
-
-def running(plan: Plan, profile: Profile, cluster: Cluster, folder: Path, direct: Any = None) -> Running:
-    options = Options(optimizer="adam", lr=0.0002, seed=0)
-    made = start(plan, profile, cluster, Request(data="digits", options=options), folder)
-    if direct is not None:
-        made._job = dataclasses.replace(made._job, direct=direct)  # noqa: SLF001  (another director than PACT)
-    return made
-
-
-def carried_out(made: Running) -> dict[str, Any]:
-    outcome = made.run(lambda _: None, lambda _: None)
-    metrics = [json.loads(line) for line in (made.folder / "metrics.jsonl").read_text().splitlines()]
-    written = json.loads((made.folder / "run.json").read_text())
-    schedule = [
-        {"pruning": p["pruning"], "nodes": p["sources"][0]["node"], "epochs": p["epochs"]}
-        for p in written["plan"]["phases"]
-    ]
-    judged = [line for line in metrics if "accuracy" in line and "pruning" not in line]
-    last = max(line["epoch"] for line in metrics)
-    losses = [line["loss"] for line in metrics if "accuracy" not in line and line["epoch"] == last]
-    return {
-        "schedule": schedule,
-        "energy_j": outcome.energy_j,
-        "time_s": outcome.time_s,
-        "loss": sum(losses) / len(losses),
-        "accuracy": judged[-1]["accuracy"],
-        "meets": sum(losses) / len(losses) <= TARGET and outcome.time_s <= DEADLINE_S,
-    }
-
-
-def until_target(standing: Standing) -> Sequence[Phase] | None:
-    """End when the loss is reached."""
-    return [] if standing.losses[-1] <= TARGET or standing.time_s > DEADLINE_S else None
-
-
-def switching(after: int, to: Phase) -> Callable[[Standing], Sequence[Phase] | None]:
-    """Switch after so many epochs, and end when the loss is reached."""
-
-    def direct(standing: Standing) -> Sequence[Phase] | None:
-        if standing.losses[-1] <= TARGET or standing.time_s > DEADLINE_S:
-            return []
-        switched = standing.number > 0 or len(standing.losses) >= after
-        return [to.model_copy(update={"epochs": 1})] if switched else None
-
-    return direct
-
-
-def main() -> None:
-    folder = Path(tempfile.mkdtemp(prefix="pact-run-"))
-    (folder / "cluster.yaml").write_text(CLUSTER)
-    cluster = pt.load_cluster(folder / "cluster.yaml")
-    profile = emulated(pt.profile(MODEL, cluster=cluster, variants=VARIANTS))
-    goal = Goal(weights=parse_weights("energy"), deadline_s=DEADLINE_S, loss=TARGET)
-    task = Task(profile=profile, cluster=cluster, batch=BATCH, goal=goal)
-    pairs, problem = stages(task), table(task, MODEL, VARIANTS, TARGET, DEADLINE_S)
-    pact = pt.plan("pact", profile=profile, cluster=cluster, batch=BATCH, goal=goal, problem=problem)
-    gold = pairs["0", "gold"].model_copy(update={"epochs": MOST_EPOCHS})
-    alone = Plan(model=MODEL, batch=BATCH, phases=(gold,), inputs=Inputs(cluster=cluster, profile=profile))
-    found: dict[str, Any] = {"target_loss": TARGET, "deadline_s": DEADLINE_S, "planned": pact.decision["schedule"]}
-    found["pact"] = carried_out(running(pact, profile, cluster, folder / "pact"))
-    print("pact", found["pact"], file=sys.stderr, flush=True)
-    found["never"] = carried_out(running(alone, profile, cluster, folder / "never", until_target))
-    print("never", found["never"], file=sys.stderr, flush=True)
-    found["one_switch"] = []
-    for epoch, pair in SWITCHES:
-        direct = switching(epoch, pairs[pair])
-        row = carried_out(running(alone, profile, cluster, folder / f"{epoch}-{pair[1]}", direct))
-        found["one_switch"].append({"after": epoch, "to": pair, **row})
-        print(epoch, pair, row, file=sys.stderr, flush=True)
-    best = min((row for row in found["one_switch"] if row["meets"]), key=lambda row: row["energy_j"], default=None)
-    found["best_switch"] = best
-    found["saved"] = {
-        "beside_never": 1 - found["pact"]["energy_j"] / found["never"]["energy_j"],
-        "beside_best_switch": None if best is None else 1 - found["pact"]["energy_j"] / best["energy_j"],
+def main(seeds: tuple[int, ...]) -> None:
+    """Pilots, and for each seed the runs; prints JSON."""
+    torch.set_num_threads(1)
+    asked, parts = task(), own_data()
+    pairs = phases(asked)
+    told = known([course for seed in PILOTS for course in courses(seed, parts)])
+    print(told, file=sys.stderr, flush=True)
+    rows = [_seed(asked, pairs, told, Hindsight(asked, pairs, parts, seed), seed) for seed in seeds]
+    found = {
+        "target_loss": TARGET,
+        "deadline_s": asked.goal.deadline_s,
+        "costs": {f"{model}, {nodes}": _costs(asked, pairs[model, nodes]) for model, nodes in PAIRS},
+        "seeds": {str(seed): row for seed, row in zip(seeds, rows, strict=True)},
+        "mean_saved": {
+            rival: fmean(row["saved"][rival] for row in rows if row["saved"][rival] is not None)
+            for rival in ("beside_never", "beside_best_switch")
+        },
     }
     print(json.dumps(found, indent=1))
 
 
+def _costs(asked: Task, phase: Phase) -> Record:
+    price = asked.evaluator.price(phase)
+    return {"epoch_s": price.epoch_s, "epoch_j": price.epoch_j}
+
+
+def _seed(asked: Task, pairs: dict[Pair, Phase], told: Known, hindsight: Hindsight, seed: int) -> Record:
+    begun = _plan(asked, pairs, tuple((pair, 1) for pair in PAIRS))  # after the first epoch it is decided what follows
+    row: Record = {"pact": _run(asked, begun, seed, director(asked, pairs, told))}
+    replayed = hindsight.losses(tuple((tuple(p["pair"]), p["epochs"]) for p in row["pact"]["schedule"]))
+    row["pact"]["off_from_one_process"] = max(abs(a - b) for a, b in zip(row["pact"]["losses"], replayed, strict=True))
+    every = list(hindsight.every_switch())
+    never, switches = every[-1], every[:-1]
+    best = min((each for each in switches if each.meets), key=lambda each: each.energy_j, default=None)
+    row["single_switches"] = [each._asdict() for each in switches]
+    row["never"] = _run(asked, _plan(asked, pairs, never.schedule), seed)
+    row["best_switch"] = None if best is None else _run(asked, _plan(asked, pairs, best.schedule), seed)
+    ours = row["pact"]["energy_j"]
+    row["saved"] = {
+        "beside_never": 1 - ours / row["never"]["energy_j"],
+        "beside_best_switch": row["best_switch"] and 1 - ours / row["best_switch"]["energy_j"],
+    }
+    return row
+
+
+def _plan(asked: Task, pairs: dict[Pair, Phase], schedule: Schedule) -> Plan:
+    made = tuple(pairs[pair].model_copy(update={"epochs": epochs}) for pair, epochs in schedule)
+    return Plan(model=MODEL, batch=BATCH, phases=made, inputs=Inputs(cluster=asked.cluster, profile=asked.profile))
+
+
+def _run(asked: Task, plan: Plan, seed: int, direct: Director | None = None) -> Record:
+    """A real run to its end, decided epoch by epoch where there is somebody to ask: what was trained, what it took."""
+    folder = Path(tempfile.mkdtemp(prefix="pact-run-")) / "out"
+    options = Options(optimizer="adam", lr=LR, seed=seed)
+    made = start(plan, asked.profile, asked.cluster, Request(data="digits", options=options), folder)
+    made._job = replace(made._job, direct=direct)  # noqa: SLF001  (with the pilots' predictions)
+    outcome = made.run(lambda _: None, lambda _: None)
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    written = json.loads((folder / "run.json").read_text())
+    steps = [line for line in lines if "accuracy" not in line]
+    epochs = dict.fromkeys(line["epoch"] for line in steps)
+    losses = [fmean(line["loss"] for line in steps if line["epoch"] == epoch) for epoch in epochs]
+    names = {phase.pruning: pair for pair, phase in phases(asked).items()}
+    found = {
+        "schedule": [{"pair": names[p["pruning"]], "epochs": p["epochs"]} for p in written["plan"]["phases"]],
+        "energy_j": outcome.energy_j,
+        "time_s": outcome.time_s,
+        "dilation": outcome.dilation,
+        "losses": losses,
+        "accuracy": [line["accuracy"] for line in lines if "accuracy" in line][-1],
+        "meets": losses[-1] <= TARGET and outcome.time_s <= (asked.goal.deadline_s or math.inf),
+    }
+    print(seed, "decided" if direct else "fixed", json.dumps(found), file=sys.stderr, flush=True)
+    return found
+
+
 if __name__ == "__main__":
-    main()
+    main(tuple(map(int, sys.argv[1:])) or SEEDS)

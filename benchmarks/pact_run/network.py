@@ -6,6 +6,8 @@ from collections import OrderedDict
 
 from torch import nn
 
+INPUT_SHAPE = (1, 16, 16)
+
 
 def vgg() -> nn.Module:
     layers: list[tuple[str, nn.Module]] = []
@@ -17,5 +19,5 @@ def vgg() -> nn.Module:
     layers.append(("fc1", nn.Sequential(nn.Flatten(), nn.Linear(256, 128), nn.ReLU())))
     layers.append(("fc2", nn.Linear(128, 10)))
     whole = nn.Sequential(OrderedDict(layers))
-    whole.input_shape = (1, 16, 16)  # type: ignore[assignment]
+    whole.input_shape = INPUT_SHAPE  # type: ignore[assignment]
     return whole

@@ -8,18 +8,42 @@ from typing import Any
 
 import pytest
 
+from palmette import load_cluster, load_profile
 from palmette.cli import run
 from palmette.control.online import director
+from palmette.control.run import Request, start
 from palmette.plan.pact_search.stages import stages
+from palmette.plan.strategy import Task
 from palmette.runtime.job import Standing
 from palmette.runtime.judge import Judgement
 from palmette.spec.plan import Asked, Plan
+from palmette.zoo.data import load_data
 from tests.plan.test_pact_real import task
 from tests.runtime.world import TINY, Runs, lines, losses
 
 TASK = task()
 PHASES = stages(TASK)
 GOLD = PHASES["0", "gold"]
+
+
+RUN = [
+    {"model": "0", "nodes": "gold", "time_s": 1.0, "energy_j": 10.0, "loss_expected": [-1.0, -0.5, -0.01]},
+    {"model": "0.5", "nodes": "silver", "time_s": 1.0, "energy_j": 4.0, "loss_expected": [0.0, 0.0, -0.3]},
+]
+TABLE: dict[str, Any] = {
+    "models": ["0", "0.5"],
+    "node_sets": ["gold", "silver"],
+    "start": {"model": "0", "nodes": "gold", "loss": 2.3},
+    "target_loss": 0.5,
+    "deadline_s": 100.0,
+    "loss_step": 0.01,
+    "time_step_s": 1.0,
+    "run": [{**row, "loss_robust": row["loss_expected"]} for row in RUN],
+    "change": [
+        {"from": ["0", "gold"], "to": ["0.5", "silver"], "time_s": 0.0, "energy_j": 0.0}
+        | {"loss_expected": 0.0, "loss_robust": 0.0}
+    ],
+}
 
 
 def online(**options: Any) -> Any:
@@ -39,6 +63,21 @@ def test_it_ends_when_the_loss_is_reached_or_time_is_up() -> None:
     assert online()(standing(2.0, 1.0, time_s=1e5)) == []
 
 
+def test_where_no_way_is_known_it_goes_on_while_the_loss_falls_since_the_last_change() -> None:
+    never = online(
+        problem=TABLE | {"run": [row | {"loss_robust": [0.0], "loss_expected": [0.0]} for row in TABLE["run"]]}
+    )
+
+    def goes_on(*seen: float, since: int) -> bool:
+        return bool(never(replace(standing(*seen), segment_epochs=since)))
+
+    assert goes_on(2.0, 1.5, since=2)
+    assert not goes_on(1.5, 2.0, since=2)
+    assert goes_on(1.0, 1.8, since=1)
+    assert goes_on(1.0, 1.8, 1.6, since=2)
+    assert not goes_on(1.0, 1.8, 1.6, 1.7, since=3)
+
+
 def test_otherwise_the_next_epoch_is_one_of_the_pairs() -> None:
     (phase,) = online()(standing(2.0, 1.5, 1.2))
     assert phase.epochs == 1
@@ -49,27 +88,27 @@ def test_otherwise_the_next_epoch_is_one_of_the_pairs() -> None:
 
 def test_a_table_is_looked_up_where_the_training_stands() -> None:
     """Two epochs on gold are worth it, then silver is cheaper; the third epoch is decided after two real ones."""
-    run = [
-        {"model": "0", "nodes": "gold", "time_s": 1.0, "energy_j": 10.0, "loss_expected": [-1.0, -0.5, -0.01]},
-        {"model": "0.5", "nodes": "silver", "time_s": 1.0, "energy_j": 4.0, "loss_expected": [0.0, 0.0, -0.3]},
-    ]
-    table = {
-        "models": ["0", "0.5"],
-        "node_sets": ["gold", "silver"],
-        "start": {"model": "0", "nodes": "gold", "loss": 2.3},
-        "target_loss": 0.5,
-        "deadline_s": 100.0,
-        "loss_step": 0.01,
-        "time_step_s": 1.0,
-        "run": [{**row, "loss_robust": row["loss_expected"]} for row in run],
-        "change": [
-            {"from": ["0", "gold"], "to": ["0.5", "silver"], "time_s": 0.0, "energy_j": 0.0}
-            | {"loss_expected": 0.0, "loss_robust": 0.0}
-        ],
-    }
-    found = online(problem=table)
+    found = online(problem=TABLE)
     assert found(standing(1.3))[0].pruning == 0.0
     assert found(standing(1.3, 0.8))[0].pruning == 0.5
+
+
+def own_digits() -> Any:
+    """Data of a node's own."""
+    return load_data("digits", (1, 8, 8)).train
+
+
+def test_a_run_knows_the_data_and_the_network_of_all_that_may_follow(runs: Runs) -> None:
+    """The plan begins and ends on gold; silver has data of its own, and the smaller model is made from the whole."""
+    text = runs.cluster.read_text().replace("samples: 100}", f'samples: 100, data: "{__name__}:own_digits"}}')
+    runs.cluster.write_text(text + "sets: {gold: [phone], silver: [server]}\n")
+    cluster, profile = load_cluster(runs.cluster), load_profile(runs.profile(TINY, pruned=[0.5]))
+    gold = stages(Task(profile=profile, cluster=cluster, batch=20))["0", "gold"].model_copy(update={"epochs": 1})
+    asked = Asked(goal="energy", loss=0.5, deadline_s=100.0, options={"problem": TABLE})
+    plan = Plan(strategy="pact", model=TINY, batch=20, phases=(gold,), asked=asked)
+    job = start(plan, profile, cluster, Request(testbed="none"), runs.folder / "out")._job
+    assert list(job.own_data) == [f"{__name__}:own_digits"]
+    assert job.origin is not None
 
 
 def test_only_pact_is_asked_again() -> None:

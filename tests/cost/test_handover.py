@@ -72,6 +72,17 @@ def test_the_optimizers_state_goes_along_where_it_lives_on(
     assert (copies(before, after, "sgd"), copies(before, after, "momentum"), copies(before, after, "adam")) == expected
 
 
+def test_pruning_takes_the_time_that_the_profile_says() -> None:
+    """Half a second of node a at 5 W, then 35 bytes to b at a byte a second while both are idle."""
+    half = profile([(5.0, 1.0), (10.0, 1.0), (20.0, 1.0)], a=times(3), b=times(3), c=times(3))
+    told = {"nodes": half.nodes | {"a": half.nodes["a"].model_copy(update={"prune_s": 0.5})}}
+    made = THREE.model_copy(update={"variants": {"0.5": half.model_copy(update=told)}})
+    before, after = whole("a"), whole("b", pruning=0.5)
+    assert change_price(before, after, Evaluator(made, LINE)) == (35.5, 72.5)
+    assert change_price(before, whole("a", pruning=0.5), Evaluator(made, LINE)) == (0.5, 2.5)
+    assert change_price(whole("b"), whole("b", pruning=0.5), Evaluator(made, LINE)) == (0.0, 0.0)
+
+
 def test_a_change_is_priced_as_its_transfers() -> None:
     """A byte a second: 10 bytes from a to b, then 70 from b to c, and three nodes idle at a watt."""
     assert change_price(split("a", "b"), whole("c"), Evaluator(THREE, LINE)) == (80.0, 240.0)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import palmette as pt
+from palmette.plan.pact_search import exact, optimum
 from palmette.plan.pact_search.choose import Chooser
 from palmette.plan.pact_search.grid import grid_of
 from palmette.plan.pact_search.moves import moves_of
@@ -39,6 +40,10 @@ def small(seed: int, *, back: bool) -> Plain:
     return made | {"deadline_s": min(made["deadline_s"], 6.0)}
 
 
+HARD = [small(seed, back=False) for seed in (18, 40, 58)]
+"""Problems whose optimum takes several epochs."""
+
+
 @pytest.mark.parametrize("back", [False, True], ids=["without ways back", "with ways back"])
 def test_optimum_and_pact_equal_brute_force_where_predictions_are_exact(back: bool) -> None:
     met = 0
@@ -55,6 +60,28 @@ def test_the_optimum_needs_no_grid() -> None:
     for seed in range(100):
         problem = random_problem(seed, back=True, exact=False, models=2, epochs=3) | {"deadline_s": 5.0}
         assert energy_j("pact-optimum", problem) == pytest.approx(least_energy_j(problem)), seed
+
+
+def test_an_optimum_that_was_not_searched_to_the_end_says_how_far_off_it_may_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    best = [decision("pact-optimum", problem) for problem in HARD]
+    assert all(each["exact"] and "gap" not in each for each in best)
+
+    monkeypatch.setattr(optimum, "_MOST_LABELS", 1)
+    hasty = [decision("pact-optimum", problem) for problem in HARD]
+    assert not any(each["exact"] for each in hasty)
+    for least, found in zip(best, hasty, strict=True):
+        assert least["energy_j"] <= found["energy_j"] + 1e-9
+        assert found["energy_j"] * (1 - found["gap"]) <= least["energy_j"] + 1e-9
+
+
+def test_an_optimum_whose_bounds_were_cut_short_is_not_called_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact, "MOST_ROUNDS", 2)
+    for problem in HARD:
+        found = decision("pact-optimum", problem)
+        assert not found["exact"]
+        assert found["energy_j"] * (1 - found["gap"]) <= least_energy_j(problem) + 1e-9
 
 
 def test_one_switch_is_the_best_with_one_change() -> None:

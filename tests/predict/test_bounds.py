@@ -45,6 +45,20 @@ def test_fedavg_is_trusted_with_the_fall_of_its_own_bound() -> None:
     assert all(change < 0 for change in bound(NOW, 50))
 
 
+def test_fedavgs_bound_is_above_what_its_recursion_leads_to() -> None:
+    """The squared distance by Lemmas 1 to 3 of Li et al., step by step, and the loss of a smooth function from it."""
+    smoothness, convexity, noise, distance = 4.0, 0.5, 3.0, 2.0
+    bound = FedAvgBound(
+        smoothness=smoothness, convexity=convexity, noise=noise, distance=distance, epoch_steps=1, local_steps=5
+    )
+    offset, left = max(8 * smoothness / convexity, 5), distance
+    for step in range(1, 2000):
+        assert smoothness / 2 * left <= bound.height(step) * (1 + 1e-12)
+        rate = 2 / (convexity * (offset - 1 + step))
+        left = (1 - rate * convexity) * left + rate**2 * noise
+    assert smoothness / 2 * left > 0.2 * bound.height(2000)
+
+
 def test_cross_entropy_moves_by_at_most_root_two_times_the_shift_of_the_outputs() -> None:
     torch.manual_seed(0)
     outputs, labels = torch.randn(500, 7) * 5, torch.randint(0, 7, (500,))

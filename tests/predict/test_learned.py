@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,14 +20,6 @@ from palmette.predict.training import CHANGE_LESSONS, RUN_LESSONS, learn_change,
 from palmette.spec.curves import Curve, Curves, Stretch
 
 NOW = Past(setting=Setting(samples=100, classes=7), losses=(2.3, 2.0, 1.8))
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def made_up(seeds: int) -> Curves:
@@ -55,8 +46,19 @@ def made_up(seeds: int) -> Curves:
 
 @pytest.fixture(scope="module")
 def taught() -> tuple[LearnedPredictor, list[Curve]]:
-    torch.set_num_threads(1)
     return learn(made_up(40))
+
+
+def test_it_takes_one_thread_and_gives_the_others_back(taught: tuple[LearnedPredictor, list[Curve]]) -> None:
+    seen, threads = [], torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        hook = taught[0].run_network.register_forward_hook(lambda *_: seen.append(torch.get_num_threads()))
+        taught[0].run(NOW, 6)
+        hook.remove()
+        assert (seen, torch.get_num_threads()) == ([1, 1], 2)
+    finally:
+        torch.set_num_threads(threads)
 
 
 def test_learns_a_law_that_no_power_law_follows(taught: tuple[LearnedPredictor, list[Curve]]) -> None:

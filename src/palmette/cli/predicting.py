@@ -10,7 +10,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -63,7 +62,6 @@ def taught(path: Path | None, seed: int, quiet: bool) -> tuple[LearnedPredictor,
     Raises:
         InputError: the file cannot be used, or has too few curves.
     """
-    torch.set_num_threads(1)
     curves = shipped_curves() if path is None else load_curves(path)
     with _bar("learning", quiet) as watch:
         predictor, left_out = learn(curves, seed=seed, told=watch)

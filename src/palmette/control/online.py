@@ -17,7 +17,7 @@ from palmette.plan.pact_search.online import TRUSTS
 from palmette.plan.pact_search.play import State
 from palmette.plan.pact_search.stages import stages
 from palmette.plan.strategy import Task
-from palmette.runtime.job import Director, Standing
+from palmette.runtime.job import Standing
 from palmette.spec.files import validated
 from palmette.spec.goal import Goal, parse_weights
 from palmette.spec.plan import Phase, Plan
@@ -43,7 +43,8 @@ class Online:
     def __call__(self, standing: Standing) -> Sequence[Phase] | None:
         """The phase of the next epoch; none where the loss is reached, time is up, or nothing more is learnt.
 
-        Where PACT knows no way to the target, training goes on as it is for as long as the loss still falls.
+        Where PACT knows no way to the target, training goes on as it is for as long as the loss still falls; a change,
+        which lifts it, is a new beginning.
         """
         here = self._pair(standing.phase)
         if here is None:
@@ -52,7 +53,8 @@ class Online:
             return []
         there = self._next(standing, here)
         if there is None:
-            falls = standing.losses[-1] < min(standing.losses[:-1], default=math.inf)
+            *before, last = standing.losses[-standing.segment_epochs :]
+            falls = last < min(before, default=math.inf)
             return [standing.phase.model_copy(update={"epochs": 1})] if falls else []
         return [self.phases[there].model_copy(update={"epochs": 1, "compress": standing.phase.compress})]
 
@@ -78,7 +80,7 @@ class Online:
         return None
 
 
-def director(plan: Plan, evaluator: Evaluator) -> Director | None:
+def director(plan: Plan, evaluator: Evaluator) -> Online | None:
     """Who is asked at the end of every epoch: PACT for a plan that it made for a real network, else nobody."""
     asked = plan.asked
     if plan.strategy != "pact" or asked is None or not evaluator.cluster.sets:

@@ -157,11 +157,13 @@ class Running:
         refuse_unrunnable(plan, self.evaluator)
         ground, hire = engine_of(request, plan, self.evaluator)
         self.network = _network(plan.model, request, profile)
-        origin = network_origin(self.network) if any(phase.pruning for phase in plan.phases) else None
+        direct = director(plan, self.evaluator) if request.iterations is None and request.epochs is None else None
+        to_come = [*plan.phases, *(direct.phases.values() if direct else ())]
+        origin = network_origin(self.network) if any(phase.pruning for phase in to_come) else None
         refuse_unprunable(plan, origin)
         data = load_data(request.data, self.network.input_shape)
         refuse_unfit(self.network, data)
-        others = _own_data(plan, cluster, request.data, self.network)
+        others = _own_data(to_come, cluster, request.data, self.network)
         refuse_few(plan, cluster, [data, *others.values()])
         start = plan.phases[0].pruning
         if resumed is not None:
@@ -188,7 +190,7 @@ class Running:
             origin=origin,
             pruning=start,
             keeps=request.replan and can_ask_again(plan),
-            direct=director(plan, self.evaluator) if request.iterations is None and request.epochs is None else None,
+            direct=direct,
         )
 
     def run(self, watch: Callable[[Update], None], ready: Callable[[Training], None]) -> Outcome:
@@ -290,10 +292,9 @@ def refuse_unprunable(plan: Plan, origin: Origin | None) -> None:
         raise InputError(wrong)
 
 
-def _own_data(plan: Plan, cluster: Cluster, data: str, network: Network) -> dict[str, DataSet]:
-    """The data sets of nodes that do not share the run's, by name."""
-    phases = [phase for phase in plan.phases if phase.sync != "step"]
-    names = {name for phase in phases for name in own_data(phase, cluster, data).values()}
+def _own_data(phases: Sequence[Phase], cluster: Cluster, data: str, network: Network) -> dict[str, DataSet]:
+    """The data sets of nodes that do not share the run's, by name, for phases that may come."""
+    names = {name for phase in phases if phase.sync != "step" for name in own_data(phase, cluster, data).values()}
     found = {name: load_data(name, network.input_shape) for name in sorted(names)}
     for each in found.values():
         refuse_unfit(network, each)

@@ -164,6 +164,11 @@ class Evaluator:
             self._seconds[key] = Seconds(self._table(pruning), node)
         return self._seconds[key]
 
+    def prune_s(self, node: str, pruning: float) -> float:
+        """Seconds that a node needs to prune the model down to this; 0 where the profile does not say."""
+        times = self._table(pruning).nodes.get(node)
+        return 0.0 if times is None or times.prune_s is None else times.prune_s
+
     def _table(self, pruning: float) -> Table:
         table = self.profile.variant(pruning)
         assert table is not None, "check() refuses a ratio that the profile does not have"

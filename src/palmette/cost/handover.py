@@ -106,35 +106,44 @@ def whole_passage(found: HandOver, phase: Phase, sizes: tuple[Sizes, Sizes], tim
 def change_price(before: Phase, after: Phase, evaluator: Evaluator) -> tuple[float, float | None]:
     """Seconds and joules of passing the model from one phase to the next; joules are None where a power is unknown."""
     found = hand_over(before, after)
-    taught_s, taught_j = _distilling(before, after, evaluator)
+    made_s, made_j = _compressing(before, after, evaluator)
     if len(found.nodes) == 1:
-        return taught_s, taught_j
+        return made_s, made_j
     phase = carrier(after, found.giver, found.nodes)
     sizes = evaluator.sizes(before.pruning), evaluator.sizes(after.pruning)
     made = whole_passage(found, phase, sizes, copies(before, after, evaluator.optimizer))
     time_s, energy_j = evaluator.passing(phase, made)
-    return time_s + taught_s, None if energy_j is None or taught_j is None else energy_j + taught_j
+    return time_s + made_s, None if energy_j is None or made_j is None else energy_j + made_j
 
 
-def distilling_s(before: Phase, after: Phase, evaluator: Evaluator) -> float:
-    """Seconds of a distillation on the giver: one pass of both models over its own samples, the smaller one's training.
+def compressing_s(before: Phase, after: Phase, evaluator: Evaluator) -> float:
+    """Seconds that the giver needs to make the model smaller: to prune it, and to teach it if it is distilled.
 
-    0 where the model is pruned or stays as it is.
+    What a profile does not say about pruning counts as 0.
     """
-    if not is_smaller(before, after) or after.compress != "distill":
+    if not is_smaller(before, after):
         return 0.0
+    giver = before.meeting_node
+    time_s = evaluator.prune_s(giver, after.pruning)
+    if after.compress == "distill":
+        time_s += _teaching_s(before, after, evaluator)
+    return time_s / evaluator.cluster.nodes[giver].limits.cpu_share
+
+
+def _teaching_s(before: Phase, after: Phase, evaluator: Evaluator) -> float:
+    """Seconds of one pass of both models over the giver's own samples, and of the smaller one's training."""
     giver, depth = before.meeting_node, before.depth
     owned = evaluator.cluster.nodes[giver].source
     many = max(1, (owned.samples if owned else 0) // before.batch)
     teacher, student = evaluator.seconds(giver, before.pruning), evaluator.seconds(giver, after.pruning)
     step_s = teacher.forward_s(1, depth, before.batch) + student.forward_s(1, depth, before.batch)
     step_s += student.backward_s(1, depth, before.batch) + student.update_s(1, depth)
-    return many * step_s / evaluator.cluster.nodes[giver].limits.cpu_share
+    return many * step_s
 
 
-def _distilling(before: Phase, after: Phase, evaluator: Evaluator) -> tuple[float, float | None]:
-    """Seconds and joules of a distillation."""
-    time_s, node = distilling_s(before, after, evaluator), evaluator.cluster.nodes[before.meeting_node]
+def _compressing(before: Phase, after: Phase, evaluator: Evaluator) -> tuple[float, float | None]:
+    """Seconds and joules of making the model smaller."""
+    time_s, node = compressing_s(before, after, evaluator), evaluator.cluster.nodes[before.meeting_node]
     if node.power is None:
         return time_s, None if time_s else 0.0
     share = node.limits.cpu_share

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
+from typing import NamedTuple
 
 from palmette.compress.networks import network_origin, prune_network
 from palmette.errors import Fault, InputError, expected_name
@@ -49,22 +51,30 @@ def profile_network(
     require_times(cluster, {*here, *machines, *elsewhere})
     smaller = pruned_networks(network, variants)
 
-    def table(each: Network, fraction: float) -> Table:
+    def table(fraction: float, each: Network, prune_s: float | None = None) -> Table:
         known = {name: times[fraction] for name, times in elsewhere.items()}
         found = _table(each, here, machines, known, progress)
-        return Table(layers=found.layers, nodes={name: found.nodes[name] for name in cluster.nodes})
+        nodes = found.nodes | {name: _with_pruning(found.nodes[name], prune_s) for name in here}
+        return Table(layers=found.layers, nodes={name: nodes[name] for name in cluster.nodes})
 
-    whole = table(network, 0.0)
+    whole = table(0.0, network)
     return Profile(
         model=network.name,
         input_bytes=input_bytes(network),
         layers=whole.layers,
         nodes=whole.nodes,
-        variants={str(fraction): table(each, fraction) for fraction, each in smaller.items()},
+        variants={str(fraction): table(fraction, *each) for fraction, each in smaller.items()},
     )
 
 
-def pruned_networks(network: Network, fractions: Sequence[float]) -> dict[float, Network]:
+class Smaller(NamedTuple):
+    """A pruned network, and the seconds that pruning took."""
+
+    network: Network
+    prune_s: float
+
+
+def pruned_networks(network: Network, fractions: Sequence[float]) -> dict[float, Smaller]:
     """The network without fractions of its parameters, each once, in order.
 
     Raises:
@@ -73,12 +83,14 @@ def pruned_networks(network: Network, fractions: Sequence[float]) -> dict[float,
     if not fractions:
         return {}
     origin = network_origin(network)
-    wrong, found = [], dict[float, Network]()
+    wrong, found = [], dict[float, Smaller]()
     for fraction in sorted(set(fractions)):
         try:
             if fraction == 0:
                 raise InputError(Fault("", fraction, "expected more than 0: that is the network itself"))
-            found[fraction] = prune_network(network, fraction, origin=origin)[0]
+            began = time.perf_counter()
+            smaller, _ = prune_network(network, fraction, origin=origin)
+            found[fraction] = Smaller(smaller, time.perf_counter() - began)
         except InputError as error:
             wrong += [Fault("--variants", fraction, fault.expected) for fault in error.faults]
     if wrong:
@@ -109,8 +121,18 @@ def times_here(model: str, input_shape: tuple[int, ...] | None, variants: Sequen
         InputError: the network cannot be had, cannot be pruned that far, or fails in training.
     """
     network = load_network(model, input_shape, seed=0)
-    networks = {0.0: network, **pruned_networks(network, variants)}
-    return {lost: measured_times(each, layer_sizes(each, silent), silent) for lost, each in networks.items()}
+    found = {0.0: _times_here(network)}
+    for fraction, (smaller, prune_s) in pruned_networks(network, variants).items():
+        found[fraction] = _with_pruning(_times_here(smaller), prune_s)
+    return found
+
+
+def _times_here(network: Network) -> Times:
+    return measured_times(network, layer_sizes(network, silent), silent)
+
+
+def _with_pruning(times: Times, prune_s: float | None) -> Times:
+    return times.model_copy(update={"prune_s": prune_s})
 
 
 def nodes_here(cluster: Cluster, measured_on: Sequence[str]) -> list[str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from palmette.errors import Fault, Infeasible, InputError
 from palmette.plan.strategy import Ask, Decision, Task
@@ -20,6 +20,8 @@ from palmette.spec.problem import Problem
 
 if TYPE_CHECKING:
     from palmette.plan.pact_search.moves import Moves
+
+Chosen = tuple[list[int], dict[str, Any]]
 
 _MARGINS = (0.1, 0.15, 0.2, 0.3, 0.5, 0.9)
 
@@ -60,10 +62,10 @@ class _OnProblem(ABC):
         _expect_energy(task)
         problem = self._problem(task)
         moves = moves_of(problem)
-        chosen = self._moves(problem, moves)
+        chosen, about = self._moves(problem, moves)
         end = played(problem, moves, chosen)
         stretches = schedule(moves, chosen)
-        variables = {"schedule": stretches, "energy_j": end.energy_j, "time_s": end.time_s, "loss": end.loss}
+        variables = {"schedule": stretches, "energy_j": end.energy_j, "time_s": end.time_s, "loss": end.loss, **about}
         if not isinstance(task, Task):
             return Decision((), variables, model=problem.start.model)
         return Decision(phases_of(task, stretches), variables)
@@ -88,8 +90,8 @@ class _OnProblem(ABC):
         return problem_of(training, (math.log(self.classes),))
 
     @abstractmethod
-    def _moves(self, problem: Problem, moves: Moves) -> list[int]:
-        """The moves of the schedule.
+    def _moves(self, problem: Problem, moves: Moves) -> Chosen:
+        """The moves of the schedule, and what else is to be said about it.
 
         Raises:
             Infeasible: no schedule of this strategy meets target and deadline.
@@ -105,7 +107,7 @@ class Pact(_OnProblem):
 
     risk: bool = field(default=True, metadata={"help": "Weigh risk and opportunity when choosing the next move."})
 
-    def _moves(self, problem: Problem, moves: Moves) -> list[int]:
+    def _moves(self, problem: Problem, moves: Moves) -> Chosen:
         from palmette.plan.pact_search.online import decided
         from palmette.plan.pact_search.optimum import refuse_if_out_of_reach
         from palmette.plan.pact_search.play import played
@@ -118,7 +120,7 @@ class Pact(_OnProblem):
                 f"target_loss: {problem.target_loss:g}: pact misses it by its predictions; the loss that it reaches "
                 f"within {problem.deadline_s:g} s is {end.loss:.6g} (pact-optimum, which knows what happens, meets it)"
             )
-        return chosen
+        return chosen, {}
 
 
 class PactOptimum(_OnProblem):
@@ -127,10 +129,11 @@ class PactOptimum(_OnProblem):
     name: ClassVar[str] = "pact-optimum"
     summary: ClassVar[str] = "the cheapest schedule of models and nodes, knowing how the loss will fall"
 
-    def _moves(self, problem: Problem, moves: Moves) -> list[int]:
+    def _moves(self, problem: Problem, moves: Moves) -> Chosen:
         from palmette.plan.pact_search.optimum import optimum
 
-        return optimum(problem, moves)
+        found, gap = optimum(problem, moves)
+        return found, {"exact": True} if gap is None else {"exact": False, "gap": gap}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +150,7 @@ class StaticLearn(_OnProblem):
         if not 0 <= self.margin < 1:
             raise InputError(Fault("--margin", self.margin, "expected at least 0 and below 1"))
 
-    def _moves(self, problem: Problem, moves: Moves) -> list[int]:
+    def _moves(self, problem: Problem, moves: Moves) -> Chosen:
         from palmette.plan.pact_search.optimum import refuse_if_out_of_reach
         from palmette.plan.pact_search.rivals import Rivals
 
@@ -160,7 +163,7 @@ class StaticLearn(_OnProblem):
             raise Infeasible(
                 f"--margin: {self.margin:g}: no schedule of equal parts meets the target in time; {closest}"
             )
-        return chosen
+        return chosen, {}
 
 
 class OneSwitch(_OnProblem):
@@ -169,7 +172,7 @@ class OneSwitch(_OnProblem):
     name: ClassVar[str] = "one-switch"
     summary: ClassVar[str] = "the cheapest schedule with exactly one change, knowing how the loss will fall"
 
-    def _moves(self, problem: Problem, moves: Moves) -> list[int]:
+    def _moves(self, problem: Problem, moves: Moves) -> Chosen:
         from palmette.plan.pact_search.optimum import refuse_if_out_of_reach
         from palmette.plan.pact_search.rivals import Rivals
 
@@ -180,7 +183,7 @@ class OneSwitch(_OnProblem):
                 f"target_loss: {problem.target_loss:g}: one change does not suffice within {problem.deadline_s:g} s; "
                 "pact-optimum meets it with none or more"
             )
-        return chosen
+        return chosen, {}
 
 
 STRATEGIES = (Pact, PactOptimum, StaticLearn, OneSwitch)

@@ -54,9 +54,16 @@ class FedAvgBound:
 
         loss − least loss ≤ κ / (γ + T − 1) · (2 B / μ + μ γ / 2 · distance),    κ = L / μ,  γ = max(8 κ, E)
 
-    with B (``noise``) from the gradients' variances and the data's heterogeneity, the squared ``distance`` of the first
-    weights from the best, and E (``local_steps``) steps between two averages. An epoch has ``epoch_steps`` steps, and
-    is trusted to lower the loss by as much as it lowers this bound.
+    with the squared ``distance`` Δ of the first weights from the best, E (``local_steps``) steps between two averages,
+    and B (``noise``) = Σ p² σ² + 6 L Γ + 8 (E − 1)² G²: each node's share of the data p and its gradients' variance
+    σ², how much less than the least common loss the nodes' own least losses are on average (Γ), and the largest mean
+    square of a gradient (G²). None of these can be known from losses alone: whoever wants the bound supplies them.
+
+    Why: with steps of η_t = 2 / (μ (γ − 1 + t)) the distance obeys Δ_(t+1) ≤ (1 − η_t μ) Δ_t + η_t² B (their Lemmas 1
+    to 3), so that Δ_t ≤ (4 B / μ² + γ Δ) / (γ − 1 + t) by induction; and a smooth loss is at most L / 2 · Δ_T above
+    its least.
+
+    An epoch has ``epoch_steps`` steps, and is trusted to lower the loss by as much as it lowers this bound.
     """
 
     smoothness: float

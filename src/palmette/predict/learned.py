@@ -6,7 +6,7 @@
     predictor.run(past, epochs=5).robust
 
 λ_run is asked for five epochs at a time. For more, the expected losses are taken as seen, and the next five are
-asked for.
+asked for. The networks are so small that one thread is the fastest, above all where others want the cores.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -34,6 +35,17 @@ from palmette.spec.curves import Curve, Curves
 FORMAT = "palmette.predictor/1"
 SHIPPED = "predictor.safetensors"
 Told = Callable[[int, int], None]  # epochs of learning done, epochs in all
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch use one thread, and as many as before afterwards."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,12 +77,12 @@ class LearnedPredictor:
 
     def change(self, past: Past, to: Setting) -> Forecast:
         """The one change of the loss when the setting becomes ``to``."""
-        with torch.no_grad():
+        with one_thread(), torch.no_grad():
             expected, low, robust = self.change_network(change_inputs([(past, to)]))[0, 0].tolist()
         return Forecast(expected=(expected,), low=(low,), robust=(robust,), total_robust=(robust,))
 
     def _next(self, past: Past) -> list[list[float]]:
-        with torch.no_grad():
+        with one_thread(), torch.no_grad():
             rows: list[list[float]] = self.run_network(*run_inputs([past]))[0].tolist()
         return rows
 
@@ -89,8 +101,9 @@ def learn(curves: Curves, *, seed: int = 0, told: Told = lambda *_: None) -> tup
         raise InputError(Fault("curves", "no change of setting", "expected curves with two phases or more"))
     run, change = replace(RUN_LESSONS, seed=seed), replace(CHANGE_LESSONS, seed=seed)
     every = run.epochs + change.epochs
-    run_network = learn_run(moments, run, lambda done: told(done, every))
-    change_network = learn_change(switches, change, lambda done: told(run.epochs + done, every))
+    with one_thread():
+        run_network = learn_run(moments, run, lambda done: told(done, every))
+        change_network = learn_change(switches, change, lambda done: told(run.epochs + done, every))
     origin = {
         "model": curves.model,
         "data": curves.data,

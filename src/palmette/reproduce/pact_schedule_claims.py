@@ -93,7 +93,7 @@ def _several_models(figure: Record) -> Record:
         "at the lowest target PACT spends more on L than StaticLearn",
         ("more", f"{spent['pact']['L']:.3g} J on L, with {', '.join(models)} in use; StaticLearn {static}"),
         more,
-        "in this scenario M learns nearly as much as L for half of the energy",
+        "smaller models learn more for a joule here than in the paper's scenario",
     )
 
 
@@ -131,6 +131,7 @@ def _bias(figure: Record) -> list[Record]:
             "underrating L leads to a later switch, overrating to an earlier one",
             ("later, earlier", f"after {under} epochs when underrated, {over} when overrated"),
             under > over,
-            "here a move is chosen by what every model promises from now on; one that promises less is left sooner",
+            "the least energy is sought by what every model promises from now on, and one that promises less is left "
+            "sooner. The paper's only reason is rounding up (Fig. 8), which lowers what all models promise",
         ),
     ]

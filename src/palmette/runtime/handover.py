@@ -16,7 +16,7 @@ from torch import Tensor
 from palmette.compress.distillation import Distillation, distill
 from palmette.compress.networks import prune_network
 from palmette.compress.places import carried as carried_over
-from palmette.cost.handover import HandOver, Move, carrier, copies, distilling_s, hand_over, is_smaller, passage
+from palmette.cost.handover import HandOver, Move, carrier, compressing_s, copies, hand_over, is_smaller, passage
 from palmette.runtime.batches import shards
 from palmette.runtime.control import Done, GiveState, Go, State
 from palmette.runtime.cpu import last_until
@@ -61,7 +61,7 @@ class Change:
         if self._after.compress == "distill":
             kept = {}
             self._taught(network, state.network)
-            last_until(began_s + distilling_s(self._before, self._after, job.evaluator) * self._stretched)
+        last_until(began_s + compressing_s(self._before, self._after, job.evaluator) * self._stretched)
         phase = carrier(self._after, giver, [giver])
         done = Record(0, "update", 0, None, began_s, time.monotonic(), 0)
         log = self._logs(phase, ())

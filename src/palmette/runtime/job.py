@@ -26,7 +26,8 @@ CrewMaker = Callable[[Mapping[str, Setup], Mapping[str, Entrance | None]], Crew]
 class Standing:
     """Where a run stands at the end of an epoch: in which segment, with which losses of all epochs so far.
 
-    Losses are means over the epoch's batches. Time is that in which nodes worked, on the emulated clock.
+    Losses are means over the epoch's batches, the last ``segment_epochs`` of them since the model or the nodes changed.
+    Time is that in which nodes worked, on the emulated clock.
     """
 
     number: int
@@ -35,6 +36,7 @@ class Standing:
     judgement: Judgement
     time_s: float
     energy_j: float | None
+    segment_epochs: int = 1
 
 
 Director = Callable[[Standing], Sequence[Phase] | None]

@@ -198,7 +198,15 @@ class Training:
         if self.job.direct is None:
             return
         progress, segment = self._progress, self.course[number]
-        standing = Standing(number, segment.phase, progress.losses, found, progress.time_s, progress.energy_j)
+        standing = Standing(
+            number,
+            segment.phase,
+            progress.losses,
+            found,
+            progress.time_s,
+            progress.energy_j,
+            segment_epochs=at // segment.epoch_iterations,
+        )
         phases = self.job.direct(standing)
         if phases is None:
             return

@@ -28,13 +28,17 @@ class Layer(OpenDocument):
 
 
 class Times(OpenDocument):
-    """Seconds of each layer on one node: a sample forward and backward, a call's fixed part, an update."""
+    """Seconds of each layer on one node: a sample forward and backward, a call's fixed part, an update.
+
+    ``prune_s``, of a variant: seconds that it takes the node to prune the network down to it.
+    """
 
     forward_s: Seconds
     backward_s: Seconds
     update_s: Seconds
     forward_call_s: Seconds | None = None
     backward_call_s: Seconds | None = None
+    prune_s: Number | None = None
     source: Literal["measured", "modelled"] = "modelled"
 
 

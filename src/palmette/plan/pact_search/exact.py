@@ -39,6 +39,8 @@ class Staircases:
         rise = len(moves.pairs) * max(0.0, min(float(self._losses.max()), highest))
         self._highest, self._most = max(highest, 0.0) + rise, most + FORGIVEN
         self._thinned = _some if attained else _merged
+        self.settled = True
+        """Whether nothing was left out for want of rounds."""
         self._layers = self._worked_out(epochs)
 
     def at(self, epochs: int, pair: int, above: float) -> float:
@@ -68,10 +70,12 @@ class Staircases:
         stays = [1 << power for power in range(1, min(epochs, LONGEST_STAY).bit_length())]
         for done in range(min(epochs, MOST_ROUNDS)):
             further = [self._envelope(layer, row, out, stays) for out in self._moves.out]
-            thin = done >= ROUNDS_IF_THIN and any(len(heights) == MOST_STAIRS for heights, _ in further)
-            if thin or all(_alike(a, b) for a, b in zip(further, layer, strict=True)):
+            if all(_alike(a, b) for a, b in zip(further, layer, strict=True)):
+                return layer
+            if done >= ROUNDS_IF_THIN and any(len(heights) == MOST_STAIRS for heights, _ in further):
                 break
             layer = further
+        self.settled = epochs <= done + 1
         return layer
 
     def _before(self, later: list[Stairs], row: int) -> list[Stairs]:

@@ -24,8 +24,9 @@ from palmette.spec.problem import Change, Pair, Problem, Run, Start
 
 MOST_FORESEEN = 200
 """Epochs that are asked for; the last change of the loss repeats beyond."""
-_STEPS = 200
-_TIMES_A_STEP = 10
+_STEPS = 600
+_TIMES_A_STEP = 20
+"""Steps of the loss from now to the target, and of time in the shortest epoch: each epoch is rounded up to them."""
 
 
 @dataclass(frozen=True)

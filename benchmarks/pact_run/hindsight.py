@@ -1,0 +1,77 @@
+"""Every single switch, in hindsight: the losses by a replay in one process, time and energy by the evaluator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from benchmarks.pact_run.replay import Trainee, fresh
+from benchmarks.pact_run.setting import PAIRS, TARGET
+from palmette.cost.handover import change_price
+from palmette.plan.strategy import Task
+from palmette.spec.plan import Phase
+from palmette.spec.problem import Pair
+from palmette.zoo.data import Part
+
+Schedule = tuple[tuple[Pair, int], ...]
+"""Pairs and epochs."""
+
+
+class Switch(NamedTuple):
+    """A schedule with at most one switch: pairs and epochs, what it takes by the evaluator, and the loss at its end."""
+
+    schedule: Schedule
+    energy_j: float
+    time_s: float
+    loss: float
+    meets: bool
+
+
+class Hindsight:
+    """What schedules of a seed come to."""
+
+    def __init__(self, task: Task, phases: dict[Pair, Phase], parts: dict[str, Part], seed: int) -> None:
+        self._task, self._phases, self._parts, self._seed = task, phases, parts, seed
+        self._deadline_s = task.goal.deadline_s or math.inf
+
+    def priced(self, schedule: Schedule, loss: float) -> Switch:
+        """A schedule with its price."""
+        prices = {pair: self._task.evaluator.price(self._phases[pair]) for pair, _ in schedule}
+        passed = [
+            change_price(self._phases[here], self._phases[there], self._task.evaluator)
+            for (here, _), (there, _) in pairwise(schedule)
+        ]
+        time_s = sum(prices[pair].epoch_s * epochs for pair, epochs in schedule) + sum(s for s, _ in passed)
+        energy_j = sum((prices[pair].epoch_j or 0.0) * epochs for pair, epochs in schedule)
+        meets = loss <= TARGET and time_s <= self._deadline_s
+        return Switch(schedule, energy_j + sum(j or 0.0 for _, j in passed), time_s, loss, meets)
+
+    def losses(self, schedule: Schedule) -> list[float]:
+        """The loss of each epoch of a schedule."""
+        trainee = fresh(self._seed)
+        return [self._epoch(trainee, pair) for pair, epochs in schedule for _ in range(epochs)]
+
+    def every_switch(self) -> Iterator[Switch]:
+        """One switch after each epoch of the whole network to each other pair; at last, none until the end."""
+        trunk, epochs = fresh(self._seed), 0
+        while True:
+            loss, epochs = self._epoch(trunk, PAIRS[0]), epochs + 1
+            before = self.priced(((PAIRS[0], epochs),), loss)
+            if loss <= TARGET or before.time_s > self._deadline_s:
+                yield before
+                return
+            for pair in PAIRS[1:]:
+                yield self._until_target(trunk.twin(), before.schedule, pair)
+
+    def _until_target(self, trainee: Trainee, before: Schedule, pair: Pair) -> Switch:
+        epochs = 0
+        while True:
+            loss, epochs = self._epoch(trainee, pair), epochs + 1
+            made = self.priced((*before, (pair, epochs)), loss)
+            if loss <= TARGET or made.time_s > self._deadline_s:
+                return made
+
+    def _epoch(self, trainee: Trainee, pair: Pair) -> float:
+        return trainee.epoch(float(pair[0]), self._parts[pair[1]])
