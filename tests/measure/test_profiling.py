@@ -50,6 +50,11 @@ def test_smaller_networks_are_profiled_like_the_whole_one(measurements: list[str
         assert left == pytest.approx(1 - float(fraction), abs=0.05)
         assert {name: times.source for name, times in table.nodes.items()} == {"here": "measured", "pi": "modelled"}
         assert sum(table.nodes["pi"].forward_s) < sum(profile.nodes["pi"].forward_s)
+        took_s = table.nodes["here"].prune_s
+        assert took_s is not None
+        assert took_s > 0
+        assert table.nodes["pi"].prune_s is None
+    assert profile.nodes["here"].prune_s is None
 
 
 def test_variants_that_cannot_be_are_all_refused(measurements: list[str]) -> None:
