@@ -133,7 +133,7 @@ class PactOptimum(_OnProblem):
         from palmette.plan.pact_search.optimum import optimum
 
         found, gap = optimum(problem, moves)
-        return found, {"exact": True} if gap is None else {"exact": False, "gap": gap}
+        return found, {} if gap is None else {"exact": False, "gap": gap}
 
 
 @dataclass(frozen=True, kw_only=True)
