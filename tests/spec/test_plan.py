@@ -114,6 +114,19 @@ def test_trees_that_do_not_join_are_told(tmp_path: Path, instances: list[Any], i
     assert any(line.startswith(f"phases[0].{expected}") for line in lines(Plan, content, tmp_path, ".json"))
 
 
+def test_an_id_that_stands_there_twice_is_told_beside_the_one_that_is_missing(tmp_path: Path) -> None:
+    phase = {
+        "sources": [{"node": "a", "samples": 1, "into": "I"}],
+        "instances": [part("I", 1, 1, "J"), part("I", 2, 2), part("K", 2, 1)],
+    }
+    content = {"format": "palmette.plan/1", "model": "m", "batch": 1, "phases": [phase]}
+    assert lines(Plan, content, tmp_path, ".json") == [
+        "phases[0].instances[0].into: J: no such instance; expected one of I, K",
+        "phases[0].instances[0].id: I: stands there twice; expected an id of its own",
+        "phases[0].instances[2].layers: [2, 1]: expected the first layer before the last",
+    ]
+
+
 def test_several_faults_are_told_at_once(tmp_path: Path) -> None:
     content = changed("instances", 0, "into", to="O9")
     content["phases"][0]["sources"][1]["samples"] = -1

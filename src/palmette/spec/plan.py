@@ -13,7 +13,7 @@ from palmette.spec.cluster import Cluster
 from palmette.spec.document import Count, Name, Number, OpenDocument, Plain, Positive, Wrong, entries, part, refuse
 from palmette.spec.estimate import Estimate
 from palmette.spec.profile import Profile
-from palmette.spec.tree import Feed, Instance, wrong_tree
+from palmette.spec.tree import Feed, Instance, wrong_instances, wrong_tree
 
 Sync = Literal["step", "epoch", "async"]
 
@@ -32,7 +32,8 @@ class Phase(OpenDocument):
 
     @model_validator(mode="after")
     def _is_a_tree(self) -> Self:
-        wrong = self.wrong_names(dict(self)) or wrong_tree(self.sources, self.instances)
+        wrong = [*self.wrong_names(dict(self)), *wrong_instances(self.instances)]
+        wrong = wrong or wrong_tree(self.sources, self.instances)
         if wrong:
             refuse("Phase", wrong)
         return self
@@ -40,10 +41,9 @@ class Phase(OpenDocument):
     @classmethod
     def wrong_names(cls, data: Mapping[Any, Any]) -> list[Wrong]:
         """Sources and instances that go into an instance which is not there."""
-        known = [name for _, i in entries(data, "instances") if isinstance(name := part(i, "id"), str)]
-        names = set(known)
+        names = {name: None for _, i in entries(data, "instances") if isinstance(name := part(i, "id"), str)}
         return [
-            Wrong((kind, index, "into"), into, expected_name(into, "instance", known))
+            Wrong((kind, index, "into"), into, expected_name(into, "instance", list(names)))
             for kind in ("sources", "instances")
             for index, feeder in entries(data, kind)
             if isinstance(into := part(feeder, "into"), str) and into not in names

@@ -41,19 +41,18 @@ class Instance(OpenDocument):
 
 
 def wrong_tree(sources: Sequence[Feed], instances: Sequence[Instance]) -> list[Wrong]:
-    """Everything that keeps sources and instances, whose ``into`` exist, from being a forest that joins."""
+    """Everything that keeps sources and instances, all well in themselves, from being a forest that joins."""
     index = {instance.id: k for k, instance in enumerate(instances)}
-    wrong = list(_wrong_ids(instances, index)) or _cycles(instances, index)
-    if not wrong:
-        wrong = [
-            *_wrong_joins(sources, instances, index),
-            *_unfed(sources, instances),
-            *_wrong_roots(instances),
-        ]
-    return wrong
+    return _cycles(instances, index) or [
+        *_wrong_joins(sources, instances, index),
+        *_unfed(sources, instances),
+        *_wrong_roots(instances),
+    ]
 
 
-def _wrong_ids(instances: Sequence[Instance], index: dict[str, int]) -> Iterable[Wrong]:
+def wrong_instances(instances: Sequence[Instance]) -> Iterable[Wrong]:
+    """Ids that are not their own, and layers in the wrong order."""
+    index = {instance.id: k for k, instance in enumerate(instances)}
     for k, instance in enumerate(instances):
         if index[instance.id] != k:
             yield Wrong(("instances", k, "id"), instance.id, "stands there twice; expected an id of its own")
