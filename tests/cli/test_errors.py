@@ -285,3 +285,9 @@ def test_an_interrupted_command_says_so(world: World, monkeypatch: pytest.Monkey
     monkeypatch.setattr("palmette.compare", interrupted)
     done = world.palmette("compare", *world.inputs)
     assert done == (130, "", "palmette: interrupted\n")
+
+
+def test_a_folder_that_cannot_be_made_is_told_before_the_work(world: World) -> None:
+    for paper in ("all", "hiertrain", "righttrain", "cluster", "pact"):
+        (line,) = world.refused("reproduce", paper, "-o", world.cluster)
+        assert line == f"{world.cluster}: the folder: cannot be made: File exists"

@@ -19,14 +19,14 @@ ROW = {"figure": "7", "claim": "<b>faster</b>", "paper": 2.3, "ours": 2.2, "agre
     [
         ({}, "reproduced"),
         ({"agrees": False, "why": "links"}, "not reached"),
-        ({"agrees": False, "better": True, "ours": 9.0}, "better"),
+        ({"agrees": False, "better": True, "ours": 9.0, "why": "machines"}, "better"),
         ({"better": False}, "reproduced"),
     ],
 )
 def test_verdicts(changes: dict[str, Any], verdict: str) -> None:
     found = claim(ROW | changes, "palmette reproduce x")
     assert (found["verdict"], found["command"], found["figure"]) == (verdict, "palmette reproduce x", "Fig. 7")
-    assert (found["why"] is not None) == (verdict == "not reached")
+    assert found["why"] == changes.get("why")
 
 
 def test_all_papers_are_there_whatever_becomes_of_one(monkeypatch: pytest.MonkeyPatch) -> None:

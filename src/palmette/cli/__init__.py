@@ -65,10 +65,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def _command(arguments: Sequence[str]) -> int:
     import typer
-    from pydantic import ValidationError
 
     from palmette.cli.app import app
-    from palmette.spec.document import faults
 
     usage_error: type[Exception] = typer.BadParameter.__mro__[1]  # its base, whichever click typer stands on
     if sys.stdout is None:
@@ -79,10 +77,8 @@ def _command(arguments: Sequence[str]) -> int:
         text = error.format_message()  # type: ignore[attr-defined]
         if text.startswith("Usage:"):  # no command given: its help
             print(text, file=sys.stderr)
-        elif isinstance(error.__cause__, ValidationError):
-            _say(str(faults(error.__cause__, error.param.opts[-1])))  # type: ignore[attr-defined]
         else:
-            _say(text)
+            _say(_with_value(error) or text)
         return 2
     except typer.Abort:
         raise KeyboardInterrupt from None
@@ -90,6 +86,17 @@ def _command(arguments: Sequence[str]) -> int:
         raise KeyboardInterrupt
     sys.stdout.flush()
     return code if isinstance(code, int) else 0
+
+
+def _with_value(error: Exception) -> str | None:
+    """What is wrong with an option, and its value, which typer leaves out; None where it is about no value."""
+    from pydantic import ValidationError
+
+    from palmette.spec.document import faults
+
+    if not isinstance(error.__cause__, ValidationError):
+        return None
+    return str(faults(error.__cause__, error.param.opts[-1]))  # type: ignore[attr-defined]
 
 
 def _stop_writing() -> None:

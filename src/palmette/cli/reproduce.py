@@ -16,6 +16,14 @@ reproduce = typer.Typer(
 )
 
 
+def _ready(folder: Path) -> Path:
+    """The folder for figures, made before minutes of work that it is to hold."""
+    from palmette.spec.files import make_folder
+
+    make_folder(folder)
+    return folder
+
+
 @reproduce.command("all")
 def reproduce_all(
     output: opt.Figures = Path("reproduction"),
@@ -28,7 +36,7 @@ def reproduce_all(
     """
     from palmette.cli.papers.everything import reproduce_all as carry_out
 
-    carry_out(output, json_, quiet)
+    carry_out(_ready(output), json_, quiet)
 
 
 @reproduce.command("hiertrain")
@@ -49,7 +57,7 @@ def reproduce_hiertrain(
     """
     from palmette.cli.papers.hiertrain import reproduce_hiertrain as carry_out
 
-    carry_out(output, batch, measured, json_, quiet)
+    carry_out(_ready(output), batch, measured, json_, quiet)
 
 
 @reproduce.command("righttrain")
@@ -64,7 +72,7 @@ def reproduce_righttrain(
     """
     from palmette.cli.papers.righttrain import reproduce_righttrain as carry_out
 
-    carry_out(output, json_, quiet)
+    carry_out(_ready(output), json_, quiet)
 
 
 @reproduce.command("cluster")
@@ -83,7 +91,7 @@ def reproduce_cluster(
     """
     from palmette.cli.papers.cluster import reproduce_cluster as carry_out
 
-    carry_out(output, measured, json_, quiet)
+    carry_out(_ready(output), measured, json_, quiet)
 
 
 @reproduce.command("pact")
@@ -98,4 +106,4 @@ def reproduce_pact(
     """
     from palmette.cli.papers.pact import reproduce_pact as carry_out
 
-    carry_out(output, json_, quiet)
+    carry_out(_ready(output), json_, quiet)

@@ -31,7 +31,7 @@ from palmette.runtime.job import Outcome, Update
 from palmette.runtime.options import Options
 from palmette.runtime.training import Training, refuse_unfit
 from palmette.spec.cluster import Cluster, Link, Source
-from palmette.spec.files import write_text
+from palmette.spec.files import make_folder, write_text
 from palmette.spec.measurements import Measurements
 from palmette.spec.plan import Inputs, Phase, Plan
 from palmette.spec.power import PowerModel
@@ -110,7 +110,7 @@ class Pretrainer:
         Raises:
             Infeasible: none of them could train.
         """
-        folder_for(self.folder)
+        make_folder(self.folder)
         write_text(self.folder / "profile.json", self.profile.to_json())
         alone = self._all_alone()
         self.told("building")
@@ -380,15 +380,3 @@ def refuse_lacking(model: PowerModel, known: Mapping[str, float]) -> None:
     if lacking:
         expected = "this machine has no such counter; expected a model that was fitted here"
         raise InputError(Fault("--power", ", ".join(lacking), expected))
-
-
-def folder_for(folder: Path) -> None:
-    """Make the folder.
-
-    Raises:
-        InputError: it cannot be made.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(Fault("-o", str(folder), f"its folder cannot be made: {error.strerror}")) from None

@@ -29,7 +29,7 @@ from palmette.runtime.options import Options
 from palmette.runtime.shares import own_data, shares_of
 from palmette.runtime.training import Training, refuse_unfit
 from palmette.spec.cluster import Cluster
-from palmette.spec.files import read, validated, write_text
+from palmette.spec.files import make_folder, read, validated, write_text
 from palmette.spec.plan import Inputs, Phase, Plan, inputs_of
 from palmette.spec.profile import Profile
 from palmette.zoo.data import DataSet, load_data
@@ -173,7 +173,7 @@ class Running:
             self.network = initial(self.network, request.init, start, origin)
         else:
             self.network = shrunk(self.network, start, origin)
-        _make(folder)
+        make_folder(folder)
         self._job = Job(
             plan=plan,
             evaluator=self.evaluator,
@@ -340,10 +340,3 @@ def _network(model: str, request: Request, profile: Profile) -> Network:
     for layer in network.layers:
         layer.module.to(getattr(torch, request.options.dtype))
     return network
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(Fault("-o", str(folder), f"cannot be made: {error.strerror}")) from None

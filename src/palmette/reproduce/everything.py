@@ -60,6 +60,6 @@ def claim(row: Record, command: str) -> Record:
         "paper": row["paper"],
         "ours": row["ours"],
         "verdict": verdict,
-        "why": None if verdict != "not reached" else row.get("why"),
+        "why": None if row["agrees"] else row.get("why"),
         "command": command,
     }

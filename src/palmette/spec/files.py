@@ -123,6 +123,19 @@ def _replace(target: Path, text: str) -> None:
         draft.unlink(missing_ok=True)
 
 
+def make_folder(path: str | os.PathLike[str]) -> None:
+    """Make a folder and those above it, if they are not there.
+
+    Raises:
+        InputError: there can be no such folder.
+    """
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise InputError(Fault("", "the folder", f"cannot be made: {reason}", str(path))) from None
+
+
 def yaml_text(data: Any) -> str:
     """Plain data as YAML, as a person would write it."""
     return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
