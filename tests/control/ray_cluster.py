@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 from palmette.runtime.keys.folder import Keys
 from palmette.runtime.ray.library import environment
@@ -35,7 +36,18 @@ class RayCluster:
         self.keys = Keys(self.folder / "keys")
         self.token = self.folder / "token"
 
-    def start(self) -> None:
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _start(self) -> None:
         """Wire the hosts, make keys and a token, and start Ray everywhere."""
         self._wire()
         self._disk.mkdir()

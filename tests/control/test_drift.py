@@ -10,6 +10,7 @@ import pytest
 from palmette.control.drift import WINDOW, LinkSpeeds
 from palmette.cost.estimate import transfers
 from palmette.cost.evaluate import Evaluator
+from palmette.runtime.stretch import covered_s
 from palmette.spec.cluster import Cluster
 from tests.cost.small import instance, phase, source
 from tests.plan.worlds import link, profile, three_tiers
@@ -78,3 +79,41 @@ def test_one_slow_iteration_is_no_drift(tmp_path: Path) -> None:
     trace.write(with_speeds(8.0, 4.0), WINDOW)
     trace.finish()
     assert trace.speeds() is None
+
+
+TWO_AT_ONCE = phase(
+    source("phone", 200, "here"),
+    source("phone", 200, "there"),
+    instance("here", 1, 4, "server"),
+    instance("there", 1, 4, "cloud"),
+)
+
+
+@pytest.mark.parametrize("in_turns", [False, True])
+def test_how_transfers_share_a_link_is_no_matter(tmp_path: Path, in_turns: bool) -> None:
+    """Over one connection the first may be through before the second moves; the link is half as fast all the same."""
+    declared, path = with_speeds(8.0, 80.0), tmp_path / "trace.jsonl"
+    path.write_text("")
+    prices = Evaluator(profile(4), declared)
+    speeds = LinkSpeeds(path, TWO_AT_ONCE, prices, 0.5)
+    assert speeds() is None
+    expected = transfers(prices.price(TWO_AT_ONCE))
+    with path.open("a") as file:
+        for iteration in range(WINDOW + 1):
+            for number, each in enumerate(expected):
+                first = in_turns and number == 0
+                end_s = each.start_s + (1 if first else 2) * (each.end_s - each.start_s)
+                line = {"node": each.receiver, "instance": each.instance, "op": "receive"}
+                when = {"iteration": iteration, "start_s": each.start_s, "end_s": end_s}
+                file.write(json.dumps(line | when) + "\n")
+    found = speeds()
+    assert found is not None
+    assert found.links[0].bandwidth_bps == pytest.approx(4e6, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("intervals", "seconds"),
+    [([], 0), ([(1, 3)], 2), ([(1, 3), (2, 5)], 4), ([(4, 5), (1, 3)], 3), ([(1, 9), (2, 3), (8, 10)], 9)],
+)
+def test_what_intervals_cover(intervals: list[tuple[float, float]], seconds: float) -> None:
+    assert covered_s(intervals) == seconds

@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 
+from benchmarks.soak.faults import GARBAGE
 from palmette.cli import run as palmette
 from palmette.runtime.keys.certificates import new_key, node_certificate
 from palmette.runtime.keys.folder import Keys
 from palmette.runtime.keys.pem import key_text, read_certificate, read_key, text_of
 from palmette.testbed.wiring import shaped
-from tests.control.test_ray import GARBAGE
 from tests.runtime.rig import relatively_off
 from tests.runtime.world import hired
 from tests.testbed.stand import Files
@@ -124,7 +124,7 @@ def four(files: Callable[[str], Files]) -> Four:  # noqa: F811
 
 def spaces() -> dict[str, str]:
     """The namespace of each node."""
-    return dict(zip(NODES, sorted(namespaces(os.getpid()), key=lambda name: int(name.rpartition("-")[2])), strict=True))
+    return dict(zip(NODES, namespaces(os.getpid()), strict=True))
 
 
 def inside(node: str, *words: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.soak.faults import GARBAGE
 from palmette.errors import InputError
 from palmette.runtime.options import Options
 from palmette.testbed import iproute
@@ -43,26 +44,12 @@ TREE = phase(
     instance("O", 3, 5, "cloud"),
 )
 OPTIONS = Options(optimizer="momentum", lr=0.05, seed=3, dtype="float64")
-GARBAGE = """
-import os, socket, sys
-for port in map(int, sys.argv[2:]):
-    for words in (b"", b"GET / HTTP/1.1\\r\\n\\r\\n", os.urandom(20_000), b"\\x80\\x05pickle" * 500):
-        try:
-            with socket.create_connection((sys.argv[1], port), timeout=5) as line:
-                line.sendall(words)
-        except OSError:
-            pass
-"""
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RayCluster]:
-    made = RayCluster()
-    try:
-        made.start()
+    with RayCluster() as made:
         yield made
-    finally:
-        made.close()
 
 
 def arguments(runs: Runs, out: str, iterations: int, *more: str) -> list[str]:

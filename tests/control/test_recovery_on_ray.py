@@ -33,12 +33,8 @@ BACK_WITHIN_S = 30.0
 
 @pytest.fixture(scope="module")
 def whole() -> Iterator[RayCluster]:
-    made = RayCluster()
-    try:
-        made.start()
+    with RayCluster() as made:
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture
@@ -152,7 +148,7 @@ def test_a_host_that_is_cut_off(runs: Runs, cluster: RayCluster, transport: str)
 
 
 def test_a_host_that_comes_back_takes_part_again(runs: Runs, cluster: RayCluster) -> None:
-    eventful = Eventful(runs, cluster, iterations=4000)
+    eventful = Eventful(runs, cluster, iterations=700, model="tests.runtime.networks:slow")
 
     def leave_and_come_back() -> None:
         cluster.leave("cloud")
@@ -169,7 +165,7 @@ def test_a_host_that_comes_back_takes_part_again(runs: Runs, cluster: RayCluster
 
 def test_a_node_that_is_new_takes_part_once_its_host_is_there(runs: Runs, cluster: RayCluster) -> None:
     """It stands in the cluster file before; until its host joins, nothing changes."""
-    eventful = Eventful(runs, cluster, iterations=4000)
+    eventful = Eventful(runs, cluster, iterations=700, model="tests.runtime.networks:slow")
 
     def join() -> None:
         before, links = CLUSTER.split("links:")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import OrderedDict
 from typing import Any
@@ -162,24 +163,35 @@ def flat_images() -> list[tuple[Tensor, int]]:
     return [(torch.zeros(64), 0)] * 20
 
 
-class Sleepy(nn.Module):
-    """Takes a minute over a real batch."""
+class Late(nn.Module):
+    """Takes some seconds over a real batch; not in a main thread, where a test does the same sums."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds = seconds
 
     def forward(self, values: Tensor) -> Tensor:
-        return _late(values)
+        return _late(values, self.seconds)
 
 
-def _late(values: Tensor) -> Tensor:
-    if len(values) > 2:
-        time.sleep(60)
+def _late(values: Tensor, seconds: float) -> Tensor:
+    if len(values) > 2 and threading.current_thread() is not threading.main_thread():
+        time.sleep(seconds)
     return values
 
 
 torch.fx.wrap("_late")
 
 
-def sleepy() -> nn.Module:
+def slow() -> nn.Module:
     """The tiny network, with a first layer that takes its time."""
     network = tiny()
-    network.conv1.append(Sleepy())  # type: ignore[operator]
+    network.conv1.append(Late(0.03))  # type: ignore[operator]
+    return network
+
+
+def sleepy() -> nn.Module:
+    """The same, for so long that nothing else happens meanwhile."""
+    network = tiny()
+    network.conv1.append(Late(60.0))  # type: ignore[operator]
     return network

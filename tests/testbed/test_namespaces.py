@@ -41,9 +41,10 @@ pytestmark = [pytest.mark.namespaces, pytest.mark.skipif(_why_not() is not None,
 
 
 def namespaces(pid: int) -> list[str]:
-    """The namespaces that a process has made."""
+    """The namespaces that a process has made, oldest first."""
     folder = Path("/var/run/netns")
-    return sorted(p.name for p in folder.glob(f"palmette-{pid}-*")) if folder.is_dir() else []
+    found = [path.name for path in folder.glob(f"palmette-{pid}-*")] if folder.is_dir() else []
+    return sorted(found, key=lambda name: int(name.rpartition("-")[2]))
 
 
 def links() -> set[str]:

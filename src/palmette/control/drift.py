@@ -1,27 +1,46 @@
 """Links that are not what the cluster file says: the transfers of a run beside those of its estimate.
 
-A link has drifted when every transfer over it takes much longer, or much shorter, than the evaluator foretold, in the
-median of the last iterations. Transfers that share a link were foretold to share it, so sharing is no drift.
+A link has drifted when all that goes over it takes much longer, or much shorter, than the evaluator foretold, in the
+median of the last iterations. Transfers that share a link at the same time count as one: how they share it is up to the
+transport, how long they take together is up to the link.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from palmette.control.replanning import with_links
 from palmette.cost.estimate import Transfer, transfers
 from palmette.cost.evaluate import Evaluator
+from palmette.runtime.stretch import covered_s
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase
 
 WINDOW = 5
 # Shorter ones tell more of the machine than of the link.
 _SHORTEST_S = 0.05
+
+Interval = tuple[float, float]
+
+
+class _Load(NamedTuple):
+    """What a link carries at a time: the numbers of its transfers, and how long they take by the estimate."""
+
+    link: int
+    transfers: tuple[int, ...]
+    foretold_s: float
+    latency_s: float
+
+    def ratio(self, intervals: Sequence[Interval]) -> float:
+        """How many times as long it took."""
+        measured_s = covered_s([intervals[k] for k in self.transfers]) - self.latency_s
+        return max(measured_s, 0.1 * self.foretold_s) / self.foretold_s
 
 
 class LinkSpeeds:
@@ -30,7 +49,8 @@ class LinkSpeeds:
     def __init__(self, trace: Path, phase: Phase, prices: Evaluator, threshold: float) -> None:
         self._trace, self._prices, self._threshold = trace, prices, threshold
         self._expected = transfers(prices.price(phase))
-        self._seconds: deque[list[float]] = deque(maxlen=WINDOW)
+        self._loads = list(_loads(self._expected, prices))
+        self._ratios: deque[list[float]] = deque(maxlen=WINDOW)
         self._read: int | None = None
         self._rest, self._lines = "", list[dict[str, Any]]()
 
@@ -38,39 +58,35 @@ class LinkSpeeds:
         """The cluster as its links are, if one has drifted."""
         for iteration in self._iterations():
             self._note(iteration)
-        if len(self._seconds) < WINDOW:
+        if len(self._ratios) < WINDOW:
             return None
-        off = self.off([statistics.median(times) for times in zip(*self._seconds, strict=True)])
+        off = self.off([statistics.median(ratios) for ratios in zip(*self._ratios, strict=True)])
         cluster = self._prices.cluster
         return drifted(cluster, off) if off else None
 
-    def off(self, seconds: Sequence[float]) -> dict[int, float]:
+    def off(self, ratios: Sequence[float]) -> dict[int, float]:
         """By how many times each link that has drifted is slower than declared, by its number."""
-        ratios: dict[int, list[float]] = {}
-        for transfer, measured_s in zip(self._expected, seconds, strict=True):
-            route = self._prices.route(transfer.sender, transfer.receiver)
-            foretold_s = transfer.end_s - transfer.start_s - route.latency_s
-            if foretold_s >= _SHORTEST_S:
-                for resource in route.resources:
-                    ratio = max(measured_s - route.latency_s, 0.1 * foretold_s) / foretold_s
-                    ratios.setdefault(resource // 2, []).append(ratio)
+        by_link: dict[int, list[float]] = {}
+        for load, ratio in zip(self._loads, ratios, strict=True):
+            by_link.setdefault(load.link, []).append(ratio)
         limit = 1 + self._threshold
         return {
             link: statistics.median(found)
-            for link, found in ratios.items()
+            for link, found in by_link.items()
             if min(found) > limit or max(found) < 1 / limit
         }
 
     def _note(self, iteration: Sequence[Mapping[str, Any]]) -> None:
-        """Keep the seconds of an iteration's transfers, in the order of those that were foretold."""
-        arrived: dict[tuple[str, str], list[float]] = {}
+        """Keep how much longer than foretold the links of an iteration were busy."""
+        arrived: dict[tuple[str, str], list[Interval]] = {}
         received = [line for line in iteration if line["op"] == "receive"]
         for line in sorted(received, key=lambda line: float(line["start_s"])):
-            arrived.setdefault((line["node"], line["instance"]), []).append(line["end_s"] - line["start_s"])
+            arrived.setdefault((line["node"], line["instance"]), []).append((line["start_s"], line["end_s"]))
         try:
-            self._seconds.append([arrived[_taker(transfer)].pop(0) for transfer in self._expected])
+            found = [arrived[_taker(transfer)].pop(0) for transfer in self._expected]
         except (KeyError, IndexError):
             return  # something else happened, such as a hand-over
+        self._ratios.append([load.ratio(found) for load in self._loads])
 
     def _iterations(self) -> list[list[dict[str, Any]]]:
         """The iterations that have been written since the last look; the last may go on, and waits."""
@@ -91,6 +107,30 @@ class LinkSpeeds:
             self._read = file.tell()
         *whole, self._rest = text.split("\n")
         return [json.loads(line) for line in whole]
+
+
+def _loads(expected: Sequence[Transfer], prices: Evaluator) -> Iterator[_Load]:
+    """What the links carry, each as long as something is on it; what is too short to tell anything is left out."""
+    routes = [prices.route(transfer.sender, transfer.receiver) for transfer in expected]
+    for link in sorted({resource // 2 for route in routes for resource in route.resources}):
+        over = [k for k, route in enumerate(routes) if any(resource // 2 == link for resource in route.resources)]
+        for together in _overlapping(over, expected):
+            latency_s = max(routes[k].latency_s for k in together)
+            foretold_s = covered_s([(expected[k].start_s, expected[k].end_s) for k in together]) - latency_s
+            if foretold_s >= _SHORTEST_S:
+                yield _Load(link, tuple(together), foretold_s, latency_s)
+
+
+def _overlapping(numbers: Sequence[int], expected: Sequence[Transfer]) -> list[list[int]]:
+    """Transfers that are under way at the same time, in groups."""
+    groups: list[list[int]] = []
+    end_s = -math.inf
+    for k in sorted(numbers, key=lambda k: expected[k].start_s):
+        if expected[k].start_s >= end_s:
+            groups.append([])
+        groups[-1].append(k)
+        end_s = max(end_s, expected[k].end_s)
+    return groups
 
 
 def _taker(transfer: Transfer) -> tuple[str, str]:

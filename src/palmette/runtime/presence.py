@@ -11,12 +11,13 @@ transport is told.
 
 from __future__ import annotations
 
+import secrets
 import select
 import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -31,6 +32,7 @@ from palmette.runtime.worker import Place
 
 EVERY_S = 0.5
 SILENCE_S = 4.0
+_LOOK_EVERY_S = 0.25
 # Who has been asleep this long (Ctrl-Z, an overloaded machine) may not blame others for silence.
 ASLEEP_S = EVERY_S + 1.0
 TOKEN_BYTES = 8
@@ -40,11 +42,29 @@ _PING = struct.Struct(f"<{TOKEN_BYTES}sI")
 Address = tuple[str, int]
 
 
+def sign(token: bytes, number: int) -> bytes:
+    """A sign of life of the node with this number."""
+    return _PING.pack(token, number)
+
+
+def signs(line: socket.socket, token: bytes) -> Iterator[int]:
+    """The numbers of those whose signs with this token have arrived; all other datagrams are passed over."""
+    while True:
+        try:
+            datagram = line.recv(2 * _PING.size)
+        except OSError:
+            return  # nothing more there
+        if len(datagram) == _PING.size:
+            found, number = _PING.unpack(datagram)
+            if secrets.compare_digest(found, token):
+                yield number
+
+
 class Presence:
     """Tells peers that this node is there, and calls ``lost`` with a peer's name when it has long been silent."""
 
     def __init__(self, listening: socket.socket, token: bytes, number: int, peers: Mapping[int, tuple[str, Address]]):
-        self._socket, self._token, self._ping = listening, token, _PING.pack(token, number)
+        self._socket, self._token, self._ping = listening, token, sign(token, number)
         self._peers = peers
         self._closed = False
 
@@ -67,15 +87,15 @@ class Presence:
         silence, due_s = Silence(SILENCE_S, ASLEEP_S), time.monotonic()
         silence.heard((name for name, _ in self._peers.values()), due_s)
         while not self._closed:
-            select.select([self._socket], [], [], max(0.0, due_s - time.monotonic()))
+            select.select([self._socket], [], [], min(_LOOK_EVERY_S, max(0.0, due_s - time.monotonic())))
             now = time.monotonic()
             silence.heard(self._heard(), now)
+            peer = silence.first(now)
+            if peer is not None:
+                return peer
             if now >= due_s:
                 due_s = now + EVERY_S
                 self._tell()
-                peer = silence.first(now)
-                if peer is not None:
-                    return peer
         return None
 
     def _tell(self) -> None:
@@ -87,16 +107,7 @@ class Presence:
 
     def _heard(self) -> list[str]:
         """The peers whose datagrams have arrived."""
-        names: list[str] = []
-        while True:
-            try:
-                datagram = self._socket.recv(2 * _PING.size)
-            except OSError:
-                return names  # nothing more there
-            if len(datagram) == _PING.size:
-                token, number = _PING.unpack(datagram)
-                if token == self._token and number in self._peers:
-                    names.append(self._peers[number][0])
+        return [self._peers[number][0] for number in signs(self._socket, self._token) if number in self._peers]
 
 
 class WatchedTransport:

@@ -60,9 +60,9 @@ class Stretch:
         calls = [(start, end) for start, end, _ in self._calls.get(node, ())]
         sends = self._sends.get(node, [])
         return {
-            "computing_s": _covered_s(calls),
-            "sending_s": _covered_s(sends),
-            "waiting_s": max(0.0, self.span_s - _covered_s([*calls, *sends])),
+            "computing_s": covered_s(calls),
+            "sending_s": covered_s(sends),
+            "waiting_s": max(0.0, self.span_s - covered_s([*calls, *sends])),
             "whole_s": self.span_s,
         }
 
@@ -78,7 +78,7 @@ class Stretch:
         return total
 
 
-def _covered_s(spans: Iterable[Span]) -> float:
+def covered_s(spans: Iterable[Span]) -> float:
     """Seconds in which at least one of these spans went on."""
     covered, until = 0.0, -math.inf
     for start, end in sorted(spans):

@@ -9,14 +9,11 @@ from __future__ import annotations
 import contextlib
 import secrets
 import socket
-import struct
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from palmette.runtime.presence import EVERY_S, TOKEN_BYTES
-
-_SIGN = struct.Struct(f"<{TOKEN_BYTES}sI")
+from palmette.runtime.presence import EVERY_S, TOKEN_BYTES, sign, signs
 
 
 def _socket(address: str) -> socket.socket:
@@ -39,11 +36,11 @@ class Beacon:
         return ended
 
     def _shine(self, ended: threading.Event) -> None:
-        sign = _SIGN.pack(self.token, self.number)
+        datagram = sign(self.token, self.number)
         with _socket(self.address) as line:
             while not ended.is_set():
                 with contextlib.suppress(OSError):  # no way there: whoever looks out sees nothing
-                    line.sendto(sign, (self.address, self.port))
+                    line.sendto(datagram, (self.address, self.port))
                 ended.wait(EVERY_S)
 
 
@@ -63,16 +60,7 @@ class Lookout:
 
     def seen(self) -> set[str]:
         """The nodes whose beacons have been seen since this was last asked."""
-        found: set[str] = set()
-        while True:
-            try:
-                sign = self._line.recv(2 * _SIGN.size)
-            except OSError:
-                return found  # nothing more there
-            if len(sign) == _SIGN.size:
-                token, number = _SIGN.unpack(sign)
-                if secrets.compare_digest(token, self._token) and number < len(self._nodes):
-                    found.add(self._nodes[number])
+        return {self._nodes[number] for number in signs(self._line, self._token) if number < len(self._nodes)}
 
     def close(self) -> None:
         """Look no more."""

@@ -33,7 +33,7 @@ SERVICE = "palmette.Hub"
 _HANDSHAKE_PATIENCE_MS = 10_000
 # On a connection nothing is lost on the way, so signs of life may be rarer than datagrams.
 ALIVE_EVERY_S = 1.5
-_LOOK_EVERY_S = 0.5
+_LOOK_EVERY_S = 0.25
 _MOST_STREAMS = 4_096  # of one connection; a node has one a channel
 SERVER_OPTIONS = [
     ("grpc.max_receive_message_length", MOST_BYTES),
