@@ -13,6 +13,7 @@ price the same bounds the time.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -22,6 +23,7 @@ import numpy as np
 from palmette.plan.righttrain_search.ground import Floats
 from palmette.plan.righttrain_search.instances import Instances
 from palmette.plan.righttrain_search.joint import Alive, JointTable, Multipliers, everywhere
+from palmette.plan.righttrain_search.layout import Mapping
 from palmette.plan.righttrain_search.split import moments, moved
 
 _PATIENCE = 2
@@ -103,6 +105,22 @@ def squeezed(frame: Frame, start: Squeezed, aim: float, rounds: int) -> Squeezed
             break
         at = raised
     return best
+
+
+def cheapest(frame: Frame, aim: float, rounds: int) -> Iterator[Mapping]:
+    """The cheapest mappings at prices that are raised towards a bound of ``aim``, as numbers of the cluster's nodes."""
+    start = frame.start()
+    worth, nodes = start.worth, frame.instances.costs.nodes
+    for _ in range(rounds):
+        table = JointTable(frame.instances, worth, start.alive)
+        bound = table.total_j() - frame.credit_j(worth)
+        if not math.isfinite(bound):
+            return
+        yield tuple(tuple(nodes[state % len(nodes)] for state in states) for states in table.cheapest())
+        raised = _raised(frame, table, max(min(aim, 2 * abs(bound)) - bound, 0.05 * abs(bound)))
+        if raised is None:
+            return
+        worth = raised
 
 
 def _of(values: Any, kept: list[list[Any]]) -> Any:

@@ -24,17 +24,19 @@ from palmette.plan.righttrain_search.allocate import Candidate, Found
 from palmette.plan.righttrain_search.bound import Bound
 from palmette.plan.righttrain_search.dual import Frame, Squeezed, squeezed
 from palmette.plan.righttrain_search.ground import Floats, Ground
-from palmette.plan.righttrain_search.instances import Instances
 from palmette.plan.righttrain_search.joint import Alive, fits
+from palmette.plan.righttrain_search.layout import Mapping
 from palmette.plan.righttrain_search.program import GAP
 from palmette.plan.righttrain_search.search import Outcome, Search
 from palmette.plan.righttrain_search.symmetry import Symmetry
 from palmette.plan.righttrain_search.trees import Ranked, all_listed, ranked_trees
 
+MOST_STATES = 400_000
+"""Of all groups of a layer together."""
 MOST_STEPS = 8_000
 """Splits and programs that a search may look at before it gives up."""
 _FIRST_ROUNDS = 20
-_ROUNDS = 4
+_ROUNDS = 8
 """Rounds of raising prices: at first, and after each split."""
 
 
@@ -86,25 +88,21 @@ class Optimum:
 
     def _branch(self, ranked: Ranked, nodes: tuple[int, ...]) -> None:
         """Try all mappings among some nodes that can still beat the best and be in time."""
-        if not fits(ranked.tree, len(nodes)):
+        if not fits(ranked.tree, len(nodes), MOST_STATES):
             self._give_up()
-        frame = self._frame(ranked, nodes)
+        frame = self.search.frame(ranked, nodes)
         frames = [frame] if math.isinf(frame.most_s) else [replace(frame, timed=True), frame]
         self._narrow([_Side(each, each.start()) for each in frames], ranked, [_FIRST_ROUNDS] * len(frames))
-
-    def _frame(self, ranked: Ranked, nodes: tuple[int, ...]) -> Frame:
-        ground = self.ground
-        limits = [ground.task.cluster.nodes[ground.names[node]].limits.energy_j for node in nodes]
-        most_j = np.array([math.inf if each is None else each / ranked.schedule.iterations for each in limits])
-        instances = Instances(ranked.tree, self.search.bounds.costs(nodes))
-        idle_w = self.search.bounds.idle_w(ranked.tree, nodes)
-        return Frame(instances, idle_w, ground.most_s(ranked.schedule), most_j)
 
     def _narrow(self, sides: list[_Side], ranked: Ranked, rounds: list[int]) -> None:
         """Squeeze what is left; then split it by the nodes of a group, or try the last mapping."""
         self._count()
         found: list[tuple[float, _Side]] = []
         alive = sides[0].left.alive
+        nodes = sides[0].frame.instances.costs.nodes
+        if _is_single(alive, len(nodes)):
+            self._try_all(ranked, _mapping(alive, nodes))
+            return
         for side, many in zip(sides, rounds, strict=True):
             aim = self._aim(side.frame, ranked)
             left = squeezed(side.frame, replace(side.left, alive=alive), aim, many)
@@ -112,14 +110,13 @@ class Optimum:
                 return
             alive = left.alive
             found.append((left.bound / aim, _Side(side.frame, left)))
-        nodes = sides[0].frame.instances.costs.nodes
         own = {self.ground.feed_nodes[feed] for feed in ranked.tree.feeds}
         here = {nodes[k] for groups in alive for states in groups for k in (states % len(nodes)).tolist()}
         if not set(nodes) - own <= here:  # a node of the set is not in use any more
             return
         place = _where_to_split(found[-1][1].left, len(nodes))
         if place is None:
-            self._try_all(ranked, tuple(tuple(nodes[states[0] % len(nodes)] for states in groups) for groups in alive))
+            self._try_all(ranked, _mapping(alive, nodes))
             return
         closest = [side for _, side in sorted(found, key=lambda each: -each[0])]
         for split in _split(alive, *place, len(nodes)):
@@ -132,7 +129,7 @@ class Optimum:
             return frame.most_s * (1 + 1e-9)
         return self._limit_j() / ranked.schedule.iterations * (1 - GAP)
 
-    def _try_all(self, ranked: Ranked, mapping: tuple[tuple[int, ...], ...]) -> None:
+    def _try_all(self, ranked: Ranked, mapping: Mapping) -> None:
         for candidate in self.search.rooted(ranked, mapping):
             if self.search.allocator.glance_j(candidate) < self._limit_j():
                 self._try(candidate)
@@ -157,6 +154,16 @@ class Optimum:
         ground = self.ground
         size = f"{len(ground.names)} nodes, {len(ground.feed_nodes)} sources, {ground.depth} layers"
         raise InputError(Fault("nodes", size, "more than the search for the optimum can finish; try righttrain"))
+
+
+def _is_single(alive: Alive, nodes: int) -> bool:
+    """Whether every group has one node left."""
+    return all(np.ptp(states % nodes) == 0 for groups in alive for states in groups)
+
+
+def _mapping(alive: Alive, nodes: list[int]) -> Mapping:
+    """The only mapping that is left."""
+    return tuple(tuple(nodes[states[0] % len(nodes)] for states in groups) for groups in alive)
 
 
 def _where_to_split(left: Squeezed, nodes: int) -> tuple[int, int] | None:

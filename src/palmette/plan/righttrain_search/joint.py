@@ -21,7 +21,6 @@ from palmette.plan.righttrain_search.instances import Exchange, Instances
 from palmette.plan.righttrain_search.split import Lengths, Split
 from palmette.plan.righttrain_search.trees import Group, Tree
 
-MOST_STATES = 400_000
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Alive = tuple[tuple[Ints, ...], ...]
 """By layer and group the states that it may be in: its node, plus the number of nodes for every layer that its
@@ -58,9 +57,9 @@ class _Way(NamedTuple):
     back_s: float
 
 
-def fits(tree: Tree, nodes: int) -> bool:
-    """Whether a table is small enough."""
-    return all(math.prod(map(len, groups)) <= MOST_STATES for groups in everywhere(tree, nodes))
+def fits(tree: Tree, nodes: int, most_states: int) -> bool:
+    """Whether no layer has more states of all its groups together."""
+    return all(math.prod(map(len, groups)) <= most_states for groups in everywhere(tree, nodes))
 
 
 def everywhere(tree: Tree, nodes: int) -> Alive:

@@ -6,9 +6,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from palmette.plan.righttrain_search.allocate import Allocator, Candidate, Found
 from palmette.plan.righttrain_search.bound import Bound, Bounds, Prices, Table
+from palmette.plan.righttrain_search.dual import Frame, cheapest
 from palmette.plan.righttrain_search.ground import Ground
+from palmette.plan.righttrain_search.instances import Instances
+from palmette.plan.righttrain_search.joint import fits
 from palmette.plan.righttrain_search.layout import Mapping, parts_of
 from palmette.plan.righttrain_search.quickest import Quickest
 from palmette.plan.righttrain_search.restricted import label_setting, lorenz_raz
@@ -23,6 +28,9 @@ _SETS = 4
 _WORTH_A_DESCENT = 1.25
 _COLUMN = 16
 """Nodes in a column of the expanded graph, where the set of nodes is not settled."""
+_MOST_STATES = 10_000
+_ROUNDS = 5
+"""Rounds of prices at which all groups of a tree are mapped together."""
 _MOST_MOVES = 1000
 """More moves of single layers than these are left out."""
 
@@ -104,6 +112,22 @@ class Search:
             if bound is not None and (best is None or bound.joules < best.total_j):
                 yield from self._algorithm_1(ranked, bound)
                 yield from self.rooted(ranked, bound.mapping)
+                yield from self._together(ranked, bound.nodes, best)
+
+    def _together(self, ranked: Ranked, nodes: tuple[int, ...], best: Found | None) -> Iterator[Candidate]:
+        """The cheapest mappings where all groups are looked at together, for small trees among few nodes."""
+        if self.bounds.settled and fits(ranked.tree, len(nodes), _MOST_STATES):
+            aim = math.inf if best is None else best.total_j / ranked.schedule.iterations
+            for mapping in dict.fromkeys(cheapest(self.frame(ranked, nodes), aim, _ROUNDS)):
+                yield from self.rooted(ranked, mapping)
+
+    def frame(self, ranked: Ranked, nodes: tuple[int, ...]) -> Frame:
+        """What the joint bound of a tree among some nodes is about."""
+        ground = self.ground
+        limits = [ground.task.cluster.nodes[ground.names[node]].limits.energy_j for node in nodes]
+        most_j = np.array([math.inf if each is None else each / ranked.schedule.iterations for each in limits])
+        idle_w = self.bounds.idle_w(ranked.tree, nodes)
+        return Frame(Instances(ranked.tree, self.bounds.costs(nodes)), idle_w, ground.most_s(ranked.schedule), most_j)
 
     def _algorithm_1(self, ranked: Ranked, bound: Bound | None) -> Iterator[Candidate]:
         """The delay-aware Steiner tree: with full CPUs and all nodes as in the paper, or at the prices of a bound."""
