@@ -1,6 +1,6 @@
 """How far the estimated iteration time is from the measured one, on the testbeds.
 
-    python benchmarks/fidelity/run.py [--testbed paced --testbed namespaces] [--model lenet5] [--quick]
+    python benchmarks/fidelity/run.py [--testbed paced --testbed namespaces] [--model lenet5] [--bandwidth 5] [--quick]
 
 Prints JSON: a row for each case, and the median and worst error for each testbed.
 """
@@ -97,14 +97,17 @@ def plan(model: str, tree: Tree) -> Plan:
     return Plan(model=model, batch=sum(fed.values()), phases=(phase,))
 
 
-def cases(models: list[str], quick: bool) -> Iterator[tuple[str, str, float, Plan, Profile, Cluster]]:
-    """Every network, tree and bandwidth."""
+def cases(
+    models: list[str], bandwidths: list[float], quick: bool
+) -> Iterator[tuple[str, str, float, Plan, Profile, Cluster]]:
+    """Every network, tree and bandwidth, or only those asked for."""
     for model in models:
         network = load_network(model)
         profile = profile_network(network, cluster(5.0), [])
         for name, tree in trees(len(network.layers), BATCHES[model]).items():
             wanted = REPLICA_BANDWIDTHS_MBIT[model] if name == "three-replicas" else BANDWIDTHS_MBIT
-            for bandwidth in wanted[1:2] if quick else wanted:
+            asked = [bandwidth for bandwidth in wanted if not bandwidths or bandwidth in bandwidths]
+            for bandwidth in asked[1:2] if quick else asked:
                 yield model, name, bandwidth, plan(model, tree), profile, cluster(bandwidth)
 
 
@@ -135,12 +138,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--testbed", action="append", choices=["paced", "namespaces"])
     parser.add_argument("--model", action="append", choices=list(BATCHES))
+    parser.add_argument("--bandwidth", action="append", type=float, help="in Mbit/s")
     parser.add_argument("--quick", action="store_true", help="one bandwidth only")
     given = parser.parse_args()
     rows: list[dict[str, Any]] = []
     began = time.monotonic()
+    asked = list(cases(given.model or list(BATCHES), given.bandwidth or [], given.quick))
     for testbed in given.testbed or ["paced", "namespaces"]:
-        for model, tree, bandwidth, made, profile, where in cases(given.model or list(BATCHES), given.quick):
+        for model, tree, bandwidth, made, profile, where in asked:
             row = {"testbed": testbed, "model": model, "tree": tree, "bandwidth_mbit": bandwidth}
             row |= measured(made, profile, where, testbed)
             print(f"{testbed} {model} {tree} {bandwidth:g} Mbit/s: {row['error']:+.1%}", file=sys.stderr)
