@@ -39,6 +39,7 @@ control     what engine and workers tell each other
 failure     what a worker says when it cannot go on
 engine      starts workers as processes, and notices when one is gone
 forking     how its processes come to be
+folder      where they meet
 service     what a run needs beside its workers, as a process
 warm        what they all import
 threads     workers as threads, for tests

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import multiprocessing
+import tempfile
 from multiprocessing.context import ForkServerContext
+from multiprocessing.util import get_temp_dir
+
+from palmette.runtime.folder import short_root
 
 
 def forking() -> ForkServerContext:
     """The context for all processes of a run; whoever starts the first one, the rest will find it warm."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["palmette.runtime.warm"])
+    _find_folder()
     return context
+
+
+def _find_folder() -> None:
+    """Let multiprocessing make its folder, which it keeps, where its sockets' paths are short enough."""
+    before = tempfile.tempdir
+    tempfile.tempdir = short_root()
+    try:
+        get_temp_dir()
+    finally:
+        tempfile.tempdir = before

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from palmette.cost.evaluate import Evaluator
 from palmette.runtime.execute import Pace
+from palmette.runtime.folder import meeting_folder
 from palmette.runtime.meeting import GlooMeeting, Meeting, Site
 from palmette.runtime.parts import Part
 from palmette.runtime.service import Entrance, Served, Service, ServiceProcess
@@ -73,7 +74,7 @@ class BareGround:
 
     def open(self, phase: Phase, parts: Sequence[Part], evaluator: Evaluator) -> None:
         """Find a folder to meet in."""
-        self._folder = tempfile.TemporaryDirectory(prefix="palmette-")
+        self._folder = meeting_folder()
         self._meeting.open(self._site(Path(self._folder.name), phase, parts))
 
     def place(self, node: str) -> Place:

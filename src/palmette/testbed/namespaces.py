@@ -19,6 +19,7 @@ from palmette.cost.evaluate import Evaluator
 from palmette.errors import Fault, InputError
 from palmette.runtime.cpu import last_until
 from palmette.runtime.execute import Pace
+from palmette.runtime.folder import meeting_folder
 from palmette.runtime.ground import Seconds
 from palmette.runtime.meeting import GlooMeeting, Meeting, Site
 from palmette.runtime.parts import Part, channels_of
@@ -103,7 +104,7 @@ class NamespaceGround:
 
     def _set_up(self) -> None:
         wiring = self._wiring
-        self._folder = tempfile.TemporaryDirectory(prefix="palmette-")
+        self._folder = meeting_folder()
         self._names = dict(zip(wiring.nodes, iproute.new_names(len(wiring.nodes)), strict=True))
         self._guardian = iproute.Guardian(list(self._names.values()))
         for node, name in self._names.items():

@@ -14,6 +14,7 @@ from torch import Tensor
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import RunError
 from palmette.runtime.execute import Pace
+from palmette.runtime.folder import meeting_folder
 from palmette.runtime.ground import Seconds, on_loopback
 from palmette.runtime.meeting import GlooMeeting, Meeting
 from palmette.runtime.parts import Part
@@ -111,7 +112,7 @@ class PacedGround:
 
     def open(self, phase: Phase, parts: Sequence[Part], evaluator: Evaluator) -> None:
         """Start the emulated links."""
-        self._folder = tempfile.TemporaryDirectory(prefix="palmette-")
+        self._folder = meeting_folder()
         self._nodes = tuple(phase.nodes())
         self._padding = Padding(parts, evaluator, self._fixed)
         lines = {number: line for part in parts for number, line in _lines(part, evaluator).items()}

@@ -1,0 +1,21 @@
+"""Where the processes of a run meet: a folder for temporary files whose path leaves room for sockets in it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+# A socket's path may have 107 bytes on Linux; the longest below the root is /pymp-12345678/listener-12345678.
+LONGEST_ROOT = 75
+USUAL_ROOT = "/tmp"  # noqa: S108  (folders in it are made by mkdtemp)
+
+
+def short_root() -> str:
+    """The folder for temporary files, or the system's own where that is too deep down for sockets."""
+    asked = tempfile.gettempdir()
+    return asked if len(os.fsencode(asked)) <= LONGEST_ROOT else USUAL_ROOT
+
+
+def meeting_folder() -> tempfile.TemporaryDirectory[str]:
+    """A new folder, gone when it is cleaned up."""
+    return tempfile.TemporaryDirectory(prefix="palmette-", dir=short_root())
