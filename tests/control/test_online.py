@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from palmette import load_cluster, load_profile
 from palmette.cli import run
 from palmette.control.online import director
 from palmette.control.run import Request, start
+from palmette.plan.pact_search.forecasting import problem_of
 from palmette.plan.pact_search.stages import stages
 from palmette.plan.strategy import Task
 from palmette.runtime.job import Standing
@@ -84,6 +86,20 @@ def test_otherwise_the_next_epoch_is_one_of_the_pairs() -> None:
     assert phase.model_copy(update={"epochs": None}) in PHASES.values()
     other = GOLD.model_copy(update={"sync": "async"})
     assert online()(replace(standing(2.0, 1.0), phase=other)) is None
+
+
+def test_losses_before_a_change_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[tuple[float, ...], tuple[float, ...]]] = []
+
+    def noted(training: Any, losses: tuple[float, ...], pair: Any, before: tuple[float, ...]) -> Any:
+        asked.append((before, losses))
+        return problem_of(training, losses, pair, before)
+
+    monkeypatch.setattr("palmette.control.online.problem_of", noted)
+    online()(replace(standing(2.0, 1.5), segment_epochs=2))
+    online()(replace(standing(2.0, 1.5, 1.9, 1.7), segment_epochs=2))
+    start = math.log(10)
+    assert asked == [((), (start, 2.0, 1.5)), ((start, 2.0, 1.5), (1.9, 1.7))]
 
 
 def test_a_table_is_looked_up_where_the_training_stands() -> None:

@@ -118,5 +118,8 @@ class _Foreseen:
             goal=goal,
         )
         seen = (math.log(self._classes), *standing.losses)
-        problem = problem_of(Training(task, self._predictor, self._classes), seen, here)
+        changed = len(standing.losses) > standing.segment_epochs
+        begun = len(seen) - standing.segment_epochs if changed else 0
+        training = Training(task, self._predictor, self._classes)
+        problem = problem_of(training, seen[begun:], here, seen[:begun])
         return problem.model_copy(update={"time_step_s": max(problem.time_step_s, left_s / TIME_STEPS)}), 0

@@ -58,8 +58,12 @@ def target(goal: Goal) -> tuple[float, float]:
     return goal.loss, goal.deadline_s
 
 
-def problem_of(training: Training, losses: tuple[float, ...], pair: Pair | None = None) -> Problem:
+def problem_of(
+    training: Training, losses: tuple[float, ...], pair: Pair | None = None, before: tuple[float, ...] = ()
+) -> Problem:
     """The problem from here on: after these losses (the start's first) in a pair, by default the first there is.
+
+    ``before`` are the losses of pairs before it.
 
     Raises:
         InputError: the goal has no loss or deadline, or a figure is missing that a price needs.
@@ -68,7 +72,7 @@ def problem_of(training: Training, losses: tuple[float, ...], pair: Pair | None 
     loss, deadline_s = target(training.task.goal)
     found = stages(training.task)
     here = pair or next(iter(found))
-    past = Past(setting=training.setting(found[here]), losses=losses)
+    past = Past(setting=training.setting(found[here]), losses=losses, before=before)
     prices = {pair: _price(training.task, phase) for pair, phase in found.items()}
     shortest_s = min(time_s for time_s, _ in prices.values())
     epochs = max(1, min(MOST_FORESEEN, int(deadline_s / shortest_s))) if shortest_s else MOST_FORESEEN
