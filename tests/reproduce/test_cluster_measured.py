@@ -120,6 +120,10 @@ class TestGround:
         assert worlds[2].how["jtx2", "jtx1"] == "simulated"  # it would take longer than two minutes
         assert all(dilation <= module.MOST_DILATION for _, _, dilation in FakeRun.trained)
 
+    def test_what_would_train_longer_than_asked_for_is_simulated(self, tmp_path: Path) -> None:
+        worlds = list(Measured(tmp_path, lambda _: None, longest_s=20.0).worlds("CIFAR10"))
+        assert [world.how["jtx2", "jtx1"] for world in worlds] == ["measured", "simulated", "simulated"]
+
     def test_figures_are_those_of_the_training(self, tmp_path: Path) -> None:
         world = next(Measured(tmp_path, lambda _: None).worlds("CIFAR10"))
         step_s = world.alone["jtx1"].step_s  # as much too long by the pre-training

@@ -82,6 +82,9 @@ def reproduce_cluster(
         bool,
         typer.Option("--measured", help="Measure layers here, pre-train, train what can be; goes on where it stopped."),
     ] = False,
+    longest: Annotated[
+        str, typer.Option("--longest", help="With --measured: a cluster that would train longer is simulated.")
+    ] = "2min",
     json_: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
@@ -91,7 +94,9 @@ def reproduce_cluster(
     """
     from palmette.cli.papers.cluster import reproduce_cluster as carry_out
 
-    carry_out(_ready(output), measured, json_, quiet)
+    longest_s = opt.seconds("--longest", longest)
+    assert longest_s is not None
+    carry_out(_ready(output), longest_s if measured else None, json_, quiet)
 
 
 @reproduce.command("pact")

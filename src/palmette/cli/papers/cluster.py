@@ -8,14 +8,14 @@ from palmette.cli.papers.frame import Made, present, show_claims, teller
 from palmette.reproduce.cluster import Catalogue, Ground, reproduce
 
 
-def reproduce_cluster(folder: Path, measured: bool, json_: bool, quiet: bool) -> None:
-    """Work out all cases, write JSON, print figures and claims."""
+def reproduce_cluster(folder: Path, longest_s: float | None, json_: bool, quiet: bool) -> None:
+    """Work out all cases, write JSON, print figures and claims; ``longest_s`` is given where clusters are trained."""
     told = teller(quiet)
     ground: Ground = Catalogue(told)
-    if measured:
+    if longest_s is not None:
         from palmette.reproduce.cluster_measured import Measured
 
-        ground = Measured(folder / "measured", told)
+        ground = Measured(folder / "measured", told, longest_s)
     made = reproduce(ground)
     present(made, folder / "cluster.json", {}, json_, _show)
 
