@@ -93,6 +93,13 @@ def test_an_option_is_told_with_its_value(world: World, option: str, value: str,
 
 
 class TestWhatIsNotThere:
+    def test_a_node_that_the_profile_does_not_know(self, world: World) -> None:
+        known = json.loads(world.profile.read_text())
+        del known["nodes"]["server"]
+        world.write("profile.json", json.dumps(known))
+        (line,) = world.refused("plan", "all-edge", *world.inputs)
+        assert line.startswith(f"{world.cluster}: nodes.server: server: the profile has no times for it")
+
     def test_no_node_of_the_tier(self, world: World) -> None:
         edited(world, "tier: edge", "tier: cloud")
         (line,) = world.refused("plan", "all-edge", *world.inputs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from palmette.cost.check import forbidden, missing, over_energy_limits
@@ -43,10 +44,16 @@ def best(phases: Iterable[Phase], task: Task) -> Candidate:
     if refused and not allowed:
         raise Infeasible(str(refused[0]))
     if not allowed:
-        raise InputError(impossible)
+        told = [_of_the_cluster(fault, task) for fault in impossible]
+        raise InputError({str(fault): fault for fault in told}.values())
     in_time = _in_time(allowed, task.goal)
     scores = score([_cost(candidate.price, task.goal, task.evaluator) for candidate in in_time], task.goal)
     return in_time[scores.index(min(scores))]
+
+
+def _of_the_cluster(fault: Fault, task: Task) -> Fault:
+    """A fault about a node under its place in the cluster file: nobody wrote the tree in which it was found."""
+    return replace(fault, field=f"nodes.{fault.value}") if fault.value in task.cluster.nodes else fault
 
 
 def score(costs: Sequence[tuple[float, float]], goal: Goal) -> list[float]:
