@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.compare.page import opened
 from benchmarks.evaluator.timing import yardstick_s
 
-TURNS = 5
+TURNS = 3
 PALMETTE = str(Path(sys.executable).with_name("palmette"))
 NETWORK = "alexnet?classes=200&size=64"
 CLUSTER = """\
@@ -51,12 +51,12 @@ def described(folder: Path) -> None:
     palmette(folder, "profile", "lenet5", "--cluster", "cluster.yaml", "-o", "lenet5.json", "--quiet")
     for name in PLANS:
         palmette(folder, "plan", name, *inputs("alexnet"), "-o", f"{name}.json")
-    palmette(folder, "plan", "all-edge", *inputs("lenet5"), "-o", "small.json")
+    palmette(folder, "plan", "all-edge", *inputs("lenet5", 16), "-o", "small.json")
     palmette(folder, "run", "small.json", "--iterations", "20", "--quiet", "-o", "run")
 
 
-def inputs(network: str) -> list[str]:
-    return ["--profile", f"{network}.json", "--cluster", "cluster.yaml", "--batch", "128"]
+def inputs(network: str, batch: int = 128) -> list[str]:
+    return ["--profile", f"{network}.json", "--cluster", "cluster.yaml", "--batch", str(batch)]
 
 
 def main() -> None:
