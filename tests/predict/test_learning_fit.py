@@ -44,3 +44,12 @@ def test_what_no_run_varies_has_no_exponent() -> None:
 def test_too_few_points_are_refused() -> None:
     with pytest.raises(pt.InputError, match="expected at least 3"):
         fitted([Point(1, 1.0, 1, 0.5)] * 2)
+
+
+def test_a_loss_beyond_reason_is_refused() -> None:
+    with pytest.raises(pt.InputError, match="expected losses of at most"):
+        fitted([Point(k, 1.0, 1, 1e300) for k in range(1, 5)])
+
+
+def test_short_runs_are_not_left_out() -> None:
+    assert left_out_error([run[:2] for run in runs()[:2]]) is None

@@ -30,4 +30,8 @@ def fit_curve(runs: Sequence[Path], output: Path | None, json_: bool) -> None:
     )
     epochs = sum(map(len, points))
     print(f"fitted to {epochs} epochs of {len(runs)} runs; error {fit_error:.4g} (root mean square)")
-    print("no run left out: there is only one" if left_out is None else f"error on runs left out {left_out:.4g}")
+    print(
+        "no run left out: the others are too few to fit a curve to"
+        if left_out is None
+        else f"error on runs left out {left_out:.4g}"
+    )

@@ -19,6 +19,9 @@ from palmette.errors import Fault, InputError
 from palmette.spec.learning import Learning
 
 _FLOORS = 400
+_FEWEST = 3
+_MOST = 1e9
+_SCALES = (1e-18, 1e18)
 
 
 class Point(NamedTuple):
@@ -36,11 +39,13 @@ def fitted(points: Sequence[Point]) -> Learning:
     Raises:
         InputError: there are too few points, or the loss does not fall.
     """
-    if len(points) < 3:
-        raise InputError(Fault("runs", f"{len(points)} points", "expected at least 3 epochs with a loss"))
-    lowest = min(point.loss for point in points)
-    if not 0 < lowest < math.inf:
+    if len(points) < _FEWEST:
+        raise InputError(Fault("runs", f"{len(points)} points", f"expected at least {_FEWEST} epochs with a loss"))
+    lowest, highest = min(point.loss for point in points), max(point.loss for point in points)
+    if lowest <= 0:
         raise InputError(Fault("runs", lowest, "expected losses above 0"))
+    if highest > _MOST:
+        raise InputError(Fault("runs", highest, f"expected losses of at most {_MOST:g}"))
     tried = [_with_floor(points, lowest * (1 - 0.5 ** (10 * k / _FLOORS))) for k in range(_FLOORS)]
     return min(tried, key=lambda curve: error(curve, points))
 
@@ -52,8 +57,8 @@ def error(curve: Learning, points: Sequence[Point]) -> float:
 
 
 def left_out_error(runs: Sequence[Sequence[Point]]) -> float | None:
-    """The error on each run of a curve fitted to the others, over all; None where there is one run only."""
-    if len(runs) < 2:
+    """The error on each run of a curve fitted to the others, over all; None where too little would be left."""
+    if sum(map(len, runs)) - max(map(len, runs)) < _FEWEST:
         return None
     squares = []
     for k, run in enumerate(runs):
@@ -79,5 +84,5 @@ def _with_floor(points: Sequence[Point], floor: float) -> Learning:
         if not wrong:
             break
         used.remove(wrong[0])
-    known = {name: min(1000.0, exponents.get(name, 0.0)) for name in columns}
-    return Learning(floor=floor, scale=float(np.exp(found[0])), **known)
+    known = {name: max(-1000.0, min(1000.0, exponents.get(name, 0.0))) for name in columns}
+    return Learning(floor=floor, scale=float(np.exp(np.clip(found[0], *np.log(_SCALES)))), **known)

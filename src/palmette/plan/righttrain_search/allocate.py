@@ -24,6 +24,8 @@ from palmette.spec.plan import Phase
 
 EFFORT = 30_000
 """What a search spends on going downhill."""
+SMALL_EFFORT = 60_000
+"""The same where few nodes compute."""
 _ROUNDS = 4
 _CLOSE = 1e-6
 
@@ -62,6 +64,7 @@ class Allocator:
     """Finds shares, and remembers what it has found."""
 
     ground: Ground
+    most_effort: int = EFFORT
     priced: int = 0
     spent: int = 0
     """The effort so far: about the time it took, but the same on every machine."""
@@ -120,7 +123,7 @@ class Allocator:
 
     def tired(self) -> bool:
         """Whether the effort is spent."""
-        return self.spent > EFFORT
+        return self.spent > self.most_effort
 
     def over_limits(self, found: Found) -> list[Fault]:
         """The nodes that would use more energy than their limit."""

@@ -22,7 +22,7 @@ import numpy as np
 
 from palmette.plan.righttrain_search.ground import Floats
 from palmette.plan.righttrain_search.instances import Instances
-from palmette.plan.righttrain_search.joint import Alive, JointTable, Multipliers, everywhere
+from palmette.plan.righttrain_search.joint import Alive, JointTable, Multipliers, everywhere, fits, is_empty
 from palmette.plan.righttrain_search.layout import Mapping
 from palmette.plan.righttrain_search.split import moments, moved
 
@@ -47,7 +47,7 @@ class Frame:
         worth = Multipliers(
             1.0 if self.timed else self.idle_w, self.instances.ends.even(), np.zeros(many), np.zeros(many)
         )
-        return Squeezed(everywhere(self.instances.tree, many), worth, -math.inf)
+        return Squeezed(everywhere(self.instances), worth, -math.inf)
 
     def late_w(self, worth: Multipliers) -> float:
         """τ: the price of the deadline."""
@@ -91,7 +91,7 @@ def squeezed(frame: Frame, start: Squeezed, aim: float, rounds: int) -> Squeezed
         through_j = tuple(table.through_j())[::-1]
         kept = [[cost < aim + credit_j for cost in costs] for costs in through_j]
         alive = _of(alive, kept)
-        if not all(len(states) for groups in alive for states in groups):
+        if is_empty(alive):
             return None
         above_j = tuple(tuple(cost - credit_j - bound for cost in costs) for costs in _of(through_j, kept))
         waited = 0 if bound > best.bound + 0.02 * (aim - best.bound) else waited + 1
@@ -107,9 +107,14 @@ def squeezed(frame: Frame, start: Squeezed, aim: float, rounds: int) -> Squeezed
     return best
 
 
-def cheapest(frame: Frame, aim: float, rounds: int) -> Iterator[Mapping]:
-    """The cheapest mappings at prices that are raised towards a bound of ``aim``, as numbers of the cluster's nodes."""
+def cheapest(frame: Frame, aim: float, rounds: int, most_states: int) -> Iterator[Mapping]:
+    """The cheapest mappings, as numbers of the cluster's nodes, at prices that are raised towards a bound of ``aim``.
+
+    None where a layer has more states than ``most_states``.
+    """
     start = frame.start()
+    if is_empty(start.alive) or not fits(start.alive, most_states):
+        return
     worth, nodes = start.worth, frame.instances.costs.nodes
     for _ in range(rounds):
         table = JointTable(frame.instances, worth, start.alive)

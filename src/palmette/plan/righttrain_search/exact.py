@@ -24,7 +24,7 @@ from palmette.plan.righttrain_search.allocate import Candidate, Found
 from palmette.plan.righttrain_search.bound import Bound
 from palmette.plan.righttrain_search.dual import Frame, Squeezed, squeezed
 from palmette.plan.righttrain_search.ground import Floats, Ground
-from palmette.plan.righttrain_search.joint import Alive, fits
+from palmette.plan.righttrain_search.joint import Alive, fits, is_empty
 from palmette.plan.righttrain_search.layout import Mapping
 from palmette.plan.righttrain_search.program import GAP
 from palmette.plan.righttrain_search.search import Outcome, Search
@@ -88,9 +88,12 @@ class Optimum:
 
     def _branch(self, ranked: Ranked, nodes: tuple[int, ...]) -> None:
         """Try all mappings among some nodes that can still beat the best and be in time."""
-        if not fits(ranked.tree, len(nodes), MOST_STATES):
-            self._give_up()
         frame = self.search.frame(ranked, nodes)
+        alive = frame.start().alive
+        if is_empty(alive):
+            return
+        if not fits(alive, MOST_STATES):
+            self._give_up()
         frames = [frame] if math.isinf(frame.most_s) else [replace(frame, timed=True), frame]
         self._narrow([_Side(each, each.start()) for each in frames], ranked, [_FIRST_ROUNDS] * len(frames))
 

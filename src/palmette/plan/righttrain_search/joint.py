@@ -19,7 +19,7 @@ import numpy as np
 from palmette.plan.righttrain_search.ground import Floats
 from palmette.plan.righttrain_search.instances import Exchange, Instances
 from palmette.plan.righttrain_search.split import Lengths, Split
-from palmette.plan.righttrain_search.trees import Group, Tree
+from palmette.plan.righttrain_search.trees import Group
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Alive = tuple[tuple[Ints, ...], ...]
@@ -57,21 +57,32 @@ class _Way(NamedTuple):
     back_s: float
 
 
-def fits(tree: Tree, nodes: int, most_states: int) -> bool:
+def fits(alive: Alive, most_states: int) -> bool:
     """Whether no layer has more states of all its groups together."""
-    return all(math.prod(map(len, groups)) <= most_states for groups in everywhere(tree, nodes))
+    return all(math.prod(map(len, groups)) <= most_states for groups in alive)
 
 
-def everywhere(tree: Tree, nodes: int) -> Alive:
-    """All states of a tree among so many nodes."""
-    born: dict[Group, int] = {}
-    for layer, grouping in enumerate(tree.groupings):
-        for group in grouping:
-            born.setdefault(group, layer)
+def is_empty(alive: Alive) -> bool:
+    """Whether some group has no state left."""
+    return not all(len(states) for groups in alive for states in groups)
+
+
+def everywhere(instances: Instances) -> Alive:
+    """All states of a tree in which its instances can run, and private data stays where it is."""
     return tuple(
-        tuple(np.arange(nodes * (layer + 1 - born[group])) for group in grouping)
-        for layer, grouping in enumerate(tree.groupings)
+        tuple(_possible(instances, layer, group) for group in groups)
+        for layer, groups in enumerate(instances.tree.groupings)
     )
+
+
+def _possible(instances: Instances, layer: int, group: Group) -> Ints:
+    life, found = instances.lives[group], []
+    for first in range(life.born, layer + 1):
+        able = instances.possible[life.row(first, layer)].copy()
+        for feed in group if first == 0 else ():
+            able &= np.isfinite(instances.data[feed][0])
+        found.append(able)
+    return np.flatnonzero(np.concatenate(found))
 
 
 class JointTable:

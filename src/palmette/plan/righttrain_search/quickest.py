@@ -7,7 +7,7 @@ shared for the least time, then downhill.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from palmette.plan.righttrain_search.allocate import Allocator, Candidate, Found
@@ -49,8 +49,16 @@ class Quickest:
             best = min(starts, key=lambda start: start.total_s, default=None)
         for start in sorted(starts, key=lambda start: start.total_s)[:_DESCENTS]:
             if best is not None and not self._enough(best, until_in_time):
-                best = min(best, self._downhill(start, until_in_time), key=lambda found: found.total_s)
+                best = min(best, self._downhill(start, until_in_time=until_in_time), key=lambda found: found.total_s)
         return best
+
+    def in_time(self, candidates: Iterable[Candidate]) -> Found | None:
+        """Downhill from the quickest of some candidates until the deadline is met; None where it is not."""
+        tried = [found for candidate in candidates if (found := self.allocator.quick(candidate)) is not None]
+        if not tried:
+            return None
+        found = self._downhill(min(tried, key=lambda each: each.total_s), until_in_time=True)
+        return None if self.allocator.late(found) else found
 
     def _enough(self, best: Found | None, until_in_time: bool) -> bool:
         return best is not None and (self.allocator.tired() or (until_in_time and not self.allocator.late(best)))
@@ -67,7 +75,7 @@ class Quickest:
             return math.inf, ranked, ()
         return ranked.schedule.iterations * least_s * (1 - 1e-9), ranked, tables[0].mapping()
 
-    def _downhill(self, best: Found, until_in_time: bool) -> Found:
+    def _downhill(self, best: Found, *, until_in_time: bool) -> Found:
         improved = True
         while improved and not self._enough(best, until_in_time):
             improved = False

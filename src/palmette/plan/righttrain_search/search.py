@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from palmette.plan.righttrain_search.allocate import Allocator, Candidate, Found
+from palmette.plan.righttrain_search.allocate import EFFORT, SMALL_EFFORT, Allocator, Candidate, Found
 from palmette.plan.righttrain_search.bound import Bound, Bounds, Prices, Table
 from palmette.plan.righttrain_search.dual import Frame, cheapest
 from palmette.plan.righttrain_search.ground import Ground
 from palmette.plan.righttrain_search.instances import Instances
-from palmette.plan.righttrain_search.joint import fits
 from palmette.plan.righttrain_search.layout import Mapping, parts_of
 from palmette.plan.righttrain_search.quickest import Quickest
 from palmette.plan.righttrain_search.restricted import label_setting, lorenz_raz
@@ -53,7 +52,8 @@ class Search:
     bounds: Bounds = field(init=False)
 
     def __post_init__(self) -> None:
-        self.allocator, self.bounds = Allocator(self.ground), Bounds(self.ground)
+        self.bounds = Bounds(self.ground)
+        self.allocator = Allocator(self.ground, SMALL_EFFORT if self.bounds.settled else EFFORT)
 
     def first(self) -> Outcome:
         """The paper's: trees by their processing, the first that is feasible."""
@@ -75,7 +75,8 @@ class Search:
                 continue
             if best is not None and self.allocator.tired():
                 break
-            found = self._best(self._candidates(ranked, bounds, best))
+            candidates = list(self._candidates(ranked, bounds, best))
+            found = self._best(candidates) or self._hurried(candidates)
             if found is not None and (best is None or found.total_j < best.total_j * _WORTH_A_DESCENT):
                 found = self._downhill(found)
             if found is not None and (best is None or found.total_j < best.total_j):
@@ -95,7 +96,12 @@ class Search:
         """The search for the least time."""
         return Quickest(self.ground, self.allocator, self.bounds, self.rooted, self._neighbours)
 
-    def _best(self, candidates: Iterator[Candidate]) -> Found | None:
+    def _hurried(self, candidates: list[Candidate]) -> Found | None:
+        """A plan in time near candidates that are all late; only where there are few nodes."""
+        quick = self.quickest().in_time(candidates) if self.bounds.settled else None
+        return None if quick is None else self.allocator.found(quick.candidate)
+
+    def _best(self, candidates: Iterable[Candidate]) -> Found | None:
         best: Found | None = None
         for candidate in dict.fromkeys(candidates):
             if best is not None and self.allocator.bound_j(candidate) >= best.total_j:
@@ -116,9 +122,9 @@ class Search:
 
     def _together(self, ranked: Ranked, nodes: tuple[int, ...], best: Found | None) -> Iterator[Candidate]:
         """The cheapest mappings where all groups are looked at together, for small trees among few nodes."""
-        if self.bounds.settled and fits(ranked.tree, len(nodes), _MOST_STATES):
+        if self.bounds.settled:
             aim = math.inf if best is None else best.total_j / ranked.schedule.iterations
-            for mapping in dict.fromkeys(cheapest(self.frame(ranked, nodes), aim, _ROUNDS)):
+            for mapping in dict.fromkeys(cheapest(self.frame(ranked, nodes), aim, _ROUNDS, _MOST_STATES)):
                 yield from self.rooted(ranked, mapping)
 
     def frame(self, ranked: Ranked, nodes: tuple[int, ...]) -> Frame:
@@ -179,12 +185,15 @@ class Search:
             [(layer, tree.groupings[layer].index(part.group)) for layer in range(part.first, part.last + 1)]
             for part in parts_of(tree, mapping, candidate.home)
         ]
-        for block in [*blocks, *([place] for place in places)]:
+        rows = [[(layer, k) for k in range(len(nodes))] for layer, nodes in enumerate(mapping) if len(nodes) > 1]
+        for block in [*blocks, *([place] for place in places), *(rows if self.bounds.settled else ())]:
             for node in self.ground.computing:
                 changed = [list(nodes) for nodes in mapping]
                 for layer, k in block:
                     changed[layer][k] = node
-                yield replace(candidate, mapping=tuple(map(tuple, changed)))
+                moved = tuple(map(tuple, changed))
+                for home in _homes(moved) if self.bounds.settled else [candidate.home]:
+                    yield replace(candidate, mapping=moved, home=home)
 
 
 def _homes(mapping: Mapping) -> list[int]:
