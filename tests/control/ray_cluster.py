@@ -17,7 +17,6 @@ from typing import Self
 
 from palmette.runtime.keys.folder import Keys
 from palmette.runtime.ray.library import environment
-from palmette.testbed.wiring import shaped
 from tests.runtime.world import ROOT
 
 HOSTS = ("server", "phone", "cloud")  # the first is the head
@@ -68,17 +67,9 @@ class RayCluster:
         """Take the cable of a host away."""
         _ip("-n", self._names["router"], "link", "set", self._device(host), "down")
 
-    def slow_down(self, host: str, bandwidth_bps: float) -> None:
-        """Let the cable of a host be as slow as this, both ways."""
-        for space, device in ((self._names["router"], self._device(host)), (self._names[host], "eth0")):
-            subprocess.run(["tc", "-n", space, "qdisc", "del", "dev", device, "root"], check=False, capture_output=True)
-            lines = "\n".join(shaped(device, bandwidth_bps, ()))
-            subprocess.run(["tc", "-n", space, "-batch", "-"], input=lines, check=True, capture_output=True, text=True)
-
     def renew(self, host: str) -> None:
         """End all that is left on a host, mend its cable, and let it join again."""
         self.leave(host)
-        self.slow_down(host, 1e9)
         _ip("-n", self._names["router"], "link", "set", self._device(host), "up")
         self.join(host)
 
@@ -145,6 +136,10 @@ class RayCluster:
         """The processes of a host whose command line has these words."""
         found = subprocess.run(["ip", "netns", "pids", self._names[host]], check=True, capture_output=True, text=True)
         return [pid for pid in map(int, found.stdout.split()) if words in _command(pid)]
+
+    def inside(self, host: str, *words: str) -> str:
+        """What a command says on a host."""
+        return subprocess.run(self._inside(host, words), check=True, capture_output=True, text=True).stdout
 
     def commands(self, host: str) -> list[str]:
         """The command lines of a host's processes."""

@@ -61,20 +61,22 @@ class Eventful:
         profile.write_text(json.dumps(known))
         self.back_s: float | None = None
 
-    def run(self, happens: Callable[[], None], *more: str) -> None:
-        """Run to the end; ``back_s`` is how long it took from the fault to the next iteration."""
-        watching = threading.Thread(target=self._watch, args=(happens,), daemon=True)
+    def run(self, happens: Callable[[], None], *more: str, changes: bool = True) -> None:
+        """Run to the end; ``back_s`` is how long after a fault that ``changes`` the plan the next iteration is done."""
+        watching = threading.Thread(target=self._watch, args=(happens, changes), daemon=True)
         watching.start()
         given = more or ("--transport", "tls", "--keys", str(self.cluster.keys.folder))
         done = self.cluster.palmette(*self._arguments, *given)
         assert (done.returncode, done.stdout) == (0, ""), done.stderr
         watching.join()
 
-    def _watch(self, happens: Callable[[], None]) -> None:
+    def _watch(self, happens: Callable[[], None], changes: bool) -> None:
         metrics = self.out / "metrics.jsonl"
         assert eventually(lambda: metrics.exists() and _many(metrics) >= 10, 120)
         happens()
         began_s = time.monotonic()
+        if not changes:
+            return
         assert eventually(lambda: self.record["changes"], 120)
         before = _many(metrics)
         assert eventually(lambda: _many(metrics) != before, 120)
@@ -86,17 +88,21 @@ class Eventful:
         return found
 
     def assert_nothing_is_missing(self) -> None:
-        """The weights are those of one process, every iteration is written down once, and nobody is left."""
+        """All that was promised; and nobody is left."""
+        self.assert_weights_are_those_of_one_process()
+        assert self.back_s is not None
+        assert self.back_s < BACK_WITHIN_S
+        for host in ("server", "phone"):
+            assert eventually(lambda host=host: not self.cluster.pids(host, "ray::WorkerActor"), 10), host
+
+    def assert_weights_are_those_of_one_process(self) -> None:
+        """And every iteration is written down once."""
         expected_losses, expected = alone(self._model, 12, self._iterations, ADAM)
         assert off(weights(self.out), expected) <= 1e-10
         assert losses(self.out) == pytest.approx(expected_losses, rel=1e-9)
         metrics = [line["iteration"] for line in lines(self.out / "metrics.jsonl") if "accuracy" not in line]
         assert metrics == list(range(self._iterations))
         assert self.record["ended"] == "done"
-        assert self.back_s is not None
-        assert self.back_s < BACK_WITHIN_S
-        for host in ("server", "phone"):
-            assert eventually(lambda host=host: not self.cluster.pids(host, "ray::WorkerActor"), 10), host
 
 
 def _many(metrics: Path) -> int:
@@ -132,7 +138,7 @@ def test_a_host_or_worker_that_dies_or_freezes(
     eventful.run(signalled(cluster, number, words))
     eventful.assert_nothing_is_missing()
     (change,) = eventful.record["changes"]
-    assert "cloud" not in change["nodes"]
+    assert "cloud" not in eventful.record["plan"]["inputs"]["cluster"]["nodes"]
     assert "node cloud" in change["reason"]
     assert change["iteration"] >= 10  # not from the checkpoint of the beginning
 
@@ -187,21 +193,6 @@ def test_a_node_that_is_new_takes_part_once_its_host_is_there(runs: Runs, cluste
     assert LATE in eventful.record["plan"]["inputs"]["cluster"]["nodes"]
 
 
-def test_a_host_whose_disk_is_full(runs: Runs, cluster: RayCluster) -> None:
-    """Ray writes logs and sessions there; workers do not need it, not even new ones."""
-    eventful = Eventful(runs, cluster)
-
-    def fill() -> None:
-        cluster.fill_disk()
-        signalled(cluster, signal.SIGKILL, "ray::WorkerActor")()
-
-    try:
-        eventful.run(fill)
-    finally:
-        cluster.free_disk()
-    eventful.assert_nothing_is_missing()
-
-
 def test_a_worker_that_runs_out_of_memory(runs: Runs, cluster: RayCluster) -> None:
     eventful = Eventful(runs, cluster, model="tests.runtime.networks:roomy")
 
@@ -213,18 +204,3 @@ def test_a_worker_that_runs_out_of_memory(runs: Runs, cluster: RayCluster) -> No
     eventful.assert_nothing_is_missing()
     (change,) = eventful.record["changes"]
     assert change["reason"].startswith("node cloud: out of memory: ")
-
-
-@pytest.mark.parametrize("transport", ["tls", "gloo"])
-def test_a_link_that_becomes_half_as_fast(runs: Runs, cluster: RayCluster, transport: str) -> None:
-    """Hosts have clocks of their own; what a transfer took is known all the same."""
-    eventful = Eventful(runs, cluster, iterations=60, model="tests.runtime.networks:wide")
-    runs.cluster.write_text(CLUSTER.replace("100 Mbit/s", "40 Mbit/s"))
-    cluster.slow_down("cloud", 40e6)
-    more = () if transport == "tls" else ("--transport", "gloo")
-    eventful.run(lambda: cluster.slow_down("cloud", 20e6), *more)
-    eventful.assert_nothing_is_missing()
-    assert eventful.record["changes"][0]["reason"] == "a link is not what it was"
-    assert eventful.record["changes"][0]["iteration"] >= 10
-    _, speed = (link["bandwidth_bps"] for link in eventful.record["plan"]["inputs"]["cluster"]["links"])
-    assert speed == pytest.approx(20e6, rel=0.4)

@@ -23,13 +23,6 @@ def tiny() -> nn.Module:
     return _sized(nn.Sequential(OrderedDict(layers)))
 
 
-def wide() -> nn.Module:
-    """The tiny network, with many weights."""
-    network = tiny()
-    network.fc1[1], network.fc2 = nn.Linear(64, 1200), nn.Linear(1200, 10)  # type: ignore[index,operator]
-    return network
-
-
 class Roomy(nn.Module):
     """Needs a gigabyte of addresses for a moment, at every call."""
 

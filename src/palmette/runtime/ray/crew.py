@@ -147,15 +147,17 @@ class RayCrew:
 
     def _refuse_failed(self, node: str, failed: Failed) -> NoReturn:
         """Name the node that failed; where it only lost another one, hear first what the others have to say."""
-        told = [(node, failed)]
+        told = {node: failed}
         until = time.monotonic() + (LAST_WORDS_S if failed.lost else OTHERS_WORDS_S)
-        while all(each.peer for _, each in told) and len(told) < len(self._actors) and time.monotonic() < until:
-            gone = self._look(max(0.0, until - time.monotonic()))
+        while all(each.peer for each in told.values()) and (left := until - time.monotonic()) > 0:
+            gone = self._look(min(_LOOK_EVERY_S, left))
             if gone is not None:
                 raise _gone(gone)
-            told += [(name, event) for name, event in self._events if isinstance(event, Failed)]
+            for name, event in self._events:  # each of a worker's threads may have something to tell
+                if isinstance(event, Failed):
+                    told.setdefault(name, event)
             self._events.clear()
-        raise blamed(told, self._is_silent)
+        raise blamed(list(told.items()), self._is_silent)
 
     def _is_silent(self, node: str) -> bool | None:
         if node not in self._actors:
