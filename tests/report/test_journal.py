@@ -48,6 +48,9 @@ def test_metrics_of_both_kinds(tmp_path: Path) -> None:
         ({"iteration": -1}, "iteration: -1: expected 0 or more"),
         ({"node": 3}, "node: 3: expected a name"),
         ({"bytes": float("nan")}, "bytes: nan: expected a finite number"),
+        ({"end_s": float("inf")}, "end_s: inf: expected a finite number"),
+        ({"bytes": 10**400}, "bytes: 1000"),
+        ({"iteration": 10**400}, "iteration: 1000"),
     ],
 )
 def test_a_wrong_line_is_named(tmp_path: Path, change: dict[str, Any], told: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +10,9 @@ from typing import Any, NamedTuple
 from palmette.errors import Fault, InputError
 
 OPS = frozenset({"receive", "forward", "send", "backward", "average", "update"})
+
+# JSON may hold whole numbers that no float can; they are as wrong as those that are not finite.
+_LARGEST, _MOST = 1e300, 10**12
 
 
 class Metric(NamedTuple):
@@ -119,15 +121,16 @@ def _number(line: dict[str, Any], field: str, where: str, *, needed: bool = True
     value = line.get(field)
     if value is None and not needed:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _LARGEST:
         raise InputError(Fault(field, "missing" if value is None else value, "expected a finite number", where))
     return float(value)
 
 
 def _count(line: dict[str, Any], field: str, where: str) -> int:
     value = line.get(field)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InputError(Fault(field, "missing" if value is None else value, "expected 0 or more", where))
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST:
+        expected = f"expected 0 or more and at most {_MOST}"
+        raise InputError(Fault(field, "missing" if value is None else value, expected, where))
     return value
 
 
