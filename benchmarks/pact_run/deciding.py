@@ -42,10 +42,10 @@ def problem(task: Task, phases: dict[Pair, Phase], known: Known, loss: float, *,
         costs = {"model": model, "nodes": nodes, "time_s": price.epoch_s, "energy_j": price.epoch_j}
         run.append(costs | {"loss_expected": [expected], "loss_robust": [robust]})
     for (here, there), line in known.rises.items():
-        expected, robust = line.at(loss)
+        rise = line.at(loss)
         time_s, energy_j = change_price(phases[here], phases[there], task.evaluator)
         costs = {"from": here, "to": there, "time_s": time_s, "energy_j": energy_j}
-        change.append(costs | {"loss_expected": expected, "loss_robust": robust})
+        change.append(costs | {"loss_expected": rise, "loss_robust": rise})
     fields = {
         "format": "palmette.pact/1",
         "models": [model for model, _ in PAIRS],

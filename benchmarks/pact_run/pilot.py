@@ -4,7 +4,8 @@ The pilots are pruned and handed over after some epochs, once and twice, and tra
 about the same factor, wherever it stands; so changes add up, as PACT's table wants it, in the logarithm of the loss.
 The table has the means of what was seen, and robust figures that 19 of 20 do not exceed. The first epochs after
 a switch win much of its rise back, so that what counts is what is left after ``WON_BACK`` epochs; the lower the loss,
-the more that is, along a line.
+the more that is, along a line. A training that lost more is often the faster afterwards, so what is uncertain about the
+rise and the epochs after it is counted once, in the epochs.
 """
 
 from __future__ import annotations
@@ -67,16 +68,14 @@ def _trained(trainee: Trainee, pair: Pair, parts: dict[str, Part], epochs: int) 
 
 @dataclass(frozen=True)
 class Line:
-    """A switch's rise over the logarithm of the loss before it, and how far above the line it may be."""
+    """A switch's rise over the logarithm of the loss before it."""
 
     base: float
     slope: float
-    above: float
 
-    def at(self, loss: float) -> tuple[float, float]:
-        """The rise at a loss, expected and robust."""
-        expected = self.base + self.slope * math.log(loss)
-        return expected, expected + self.above
+    def at(self, loss: float) -> float:
+        """The rise at a loss."""
+        return self.base + self.slope * math.log(loss)
 
 
 @dataclass(frozen=True)
@@ -124,4 +123,4 @@ def _line(seen: Sequence[Course], switch: tuple[Pair, Pair], rate: float) -> Lin
             points.append((before, float(np.mean(heights - rate * epochs)) - before))
     before_all, left = np.array(points).T
     slope, base = np.polyfit(before_all, left, 1)
-    return Line(float(base), float(slope), float(np.quantile(left - base - slope * before_all, 0.95)))
+    return Line(float(base), float(slope))
