@@ -93,6 +93,19 @@ def test_an_option_is_told_with_its_value(world: World, option: str, value: str,
 
 
 class TestWhatIsNotThere:
+    @pytest.mark.parametrize("goal", ["energy", "edp", "0.5*time+0.5*energy"])
+    @pytest.mark.parametrize("command", [("compare",), ("plan", "auto")], ids=" ".join)
+    def test_a_power_that_the_goal_needs(self, world: World, command: tuple[str, ...], goal: str) -> None:
+        edited(world, "    power: {idle: 2 W, busy: 5 W, exponent: 3}\n", "")
+        (line,) = world.refused(*command, *world.inputs, "--goal", goal)
+        assert line.startswith(f"{world.cluster}: nodes.phone.power: missing: the goal {goal} needs it")
+
+    def test_no_source_is_told_once_for_all(self, world: World) -> None:
+        edited(world, "    source: {samples: 1000, data: digits}\n", "")
+        for command in (("compare",), ("plan", "auto")):
+            (line,) = world.refused(*command, *world.inputs)
+            assert line.startswith(f"{world.cluster}: nodes: no source: expected ")
+
     def test_a_node_that_the_profile_does_not_know(self, world: World) -> None:
         known = json.loads(world.profile.read_text())
         del known["nodes"]["server"]

@@ -37,14 +37,9 @@ class Comparison:
         if unmet:
             raise closest(unmet)
         faults = [fault for error in told.values() if isinstance(error, InputError) for fault in error.faults]
-        for fault in faults:
-            if fault.field in ("--deadline", "--loss"):
-                raise InputError(
-                    Fault(fault.field, fault.value, "nobody can say how long to train; expected --learning beside it")
-                )
         if not faults:
             raise RunError("\n".join(f"{name}: {error}" for name, error in self.skipped.items()))
-        raise InputError({str(fault): fault for fault in faults}.values())
+        raise InputError(_gist(faults))
 
 
 def closest(unmet: Mapping[str, Infeasible]) -> Infeasible:
@@ -59,9 +54,26 @@ def closest(unmet: Mapping[str, Infeasible]) -> Infeasible:
     return Infeasible("; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items()))
 
 
+def _gist(faults: Sequence[Fault]) -> Iterable[Fault]:
+    """What is wrong with files, each once, for options may suit one strategy and not another; else with options."""
+    in_files = [fault for fault in faults if not _of_an_option(fault)]
+    how_long = [fault for fault in faults if fault.field in ("--deadline", "--loss")]
+    if how_long and not in_files:
+        expected = "nobody can say how long to train; expected --learning beside it"
+        return [replace(how_long[0], expected=expected)]
+    found: dict[tuple[str, str], Fault] = {}
+    for fault in in_files or faults:
+        found.setdefault((fault.field, str(fault.value)), fault)
+    return found.values()
+
+
 def _lacks_a_table(error: PalmetteError) -> bool:
-    """Whether a strategy was left out for want of a file of its own, which says nothing about the others."""
-    return isinstance(error, InputError) and all(fault.value == "missing" for fault in error.faults)
+    """Whether a strategy was left out for want of an option of its own, which says nothing about the others."""
+    return isinstance(error, InputError) and all(f.value == "missing" and _of_an_option(f) for f in error.faults)
+
+
+def _of_an_option(fault: Fault) -> bool:
+    return fault.field.startswith("--")
 
 
 def compare(task: Task, options: Mapping[str, Any] | None = None, names: Iterable[str] | None = None) -> Comparison:
