@@ -161,6 +161,7 @@ class Hub:
             await _first(asyncio.ensure_future(self._complete.wait()), leaving, self._lost)
             if self._complete.is_set():
                 await context.write(welcome())
+                self._silence.heard([node], time.monotonic())
             await _first(leaving, self._lost)
             if not leaving.done():
                 await context.abort(*self._lost.result())
