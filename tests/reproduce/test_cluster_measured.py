@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from palmette.cost.estimate import evaluator
-from palmette.errors import InputError
+from palmette.errors import InputError, RunError
 from palmette.measure.bandwidth import Measured as Way
 from palmette.measure.profiling import profile_network
 from palmette.reproduce import cluster as paper
@@ -151,6 +151,17 @@ class TestGround:
         assert told == [f"links/{pair}-100" for pair in ("desktop-jtx2", "desktop-jtx1", "jtx2-jtx1")] + [
             "CIFAR10/jtx2-jtx1-100"
         ]
+
+    def test_a_device_that_fails_is_the_end(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        whole = FakePretrainer.run
+
+        def without_one(self: FakePretrainer) -> Measurements:
+            made = whole(self)
+            return made.model_copy(update={"devices": {n: d for n, d in made.devices.items() if n != "jtx1"}})
+
+        monkeypatch.setattr(FakePretrainer, "run", without_one)
+        with pytest.raises(RunError, match="jtx1 could not be pre-trained on CIFAR10"):
+            next(Measured(tmp_path, lambda _: None).worlds("CIFAR10"))
 
     def test_a_piece_that_cannot_be_read_is_named(self, tmp_path: Path) -> None:
         file = tmp_path / "CIFAR10/pretrained.json"

@@ -28,6 +28,7 @@ from palmette.control.run import Request, start
 from palmette.control.stopwatch import Lengths
 from palmette.cost.estimate import evaluator
 from palmette.cost.evaluate import Evaluator
+from palmette.errors import RunError
 from palmette.measure.bandwidth import Measured as Way
 from palmette.measure.bandwidth import measured_bandwidth
 from palmette.measure.factors import Alone
@@ -76,7 +77,7 @@ class Measured:
 
     how = (
         "measured: layer times of this machine, scaled to what the catalogue predicts for a step; devices pre-trained, "
-        "clusters trained on the testbed, those that need a dilation above 10 or two minutes simulated; power modelled"
+        "clusters trained on the testbed, those that need a dilation above 10 or too long simulated; power modelled"
     )
 
     def __init__(self, folder: Path, told: paper.Told, longest_s: float = LONGEST_S) -> None:
@@ -119,6 +120,11 @@ class Measured:
         return load(kind, file)
 
     def _pretrained(self, name: str, profile: Profile, here: Profile) -> Measurements:
+        """Every device alone.
+
+        Raises:
+            RunError: one of them failed.
+        """
         prices = evaluator(profile, paper.machines(paper.MBPS[0]))
         alone = [_Cluster(name, (device,), prices, here) for device in paper.MACHINES]
         wish = Pretraining(
@@ -131,7 +137,11 @@ class Measured:
             options=OPTIONS,
         )
         with tempfile.TemporaryDirectory(prefix="palmette-") as folder:
-            return Pretrainer(paper.machines(paper.MBPS[0]), wish, Path(folder), self._told, self._told).run()
+            table = Pretrainer(paper.machines(paper.MBPS[0]), wish, Path(folder), self._told, self._told).run()
+        lacking = [device for device in paper.MACHINES if device not in table.devices]
+        if lacking:
+            raise RunError(f"{lacking[0]} could not be pre-trained on {name}, and no case can do without it")
+        return table
 
     def _ways(self, a: str, b: str, mbps: float) -> Iterator[tuple[tuple[str, str], Way]]:
         """The way between two devices, either way round."""
