@@ -25,12 +25,21 @@ def made(optimum: list[dict[str, Any]]) -> dict[str, Any]:
 def test_claims_agree_where_the_numbers_do() -> None:
     rows = claims(made([point(8.9, 10.0, 5, 1.0), point(4.0, 50.0, 20, 0.3)]))
     assert all(row["agrees"] for row in rows)
+    told = {row["key"]: row["ours"] for row in rows}
+    assert told["tight saving"] == "10% less"
+    assert told["saving"] == "60% less"
+
+
+def test_an_optimum_that_was_not_always_found_is_told() -> None:
+    rows = claims(made([{"failed": "too large"}, point(4.0, 50.0, 20, 0.3)]))
+    (wrong,) = [row for row in rows if not row["agrees"]]
+    assert wrong["ours"] == "0.0% above at most, at the 1 of 2 deadlines for which the optimum was found"
 
 
 def test_a_difference_has_a_reason() -> None:
     rows = claims(made([{"failed": "too large"}] * 2))
     (wrong,) = [row for row in rows if not row["agrees"]]
-    assert "did not end" in wrong["why"]
+    assert "does not end" in wrong["why"]
 
 
 def test_blocks_add_up() -> None:

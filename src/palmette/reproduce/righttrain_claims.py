@@ -5,19 +5,29 @@ from __future__ import annotations
 from typing import Any
 
 Record = dict[str, Any]
-_TIGHT = 2  # deadlines that count as tight: the first so many
 
 
 def claims(made: Record) -> list[Record]:
     """Each claim: the figure, what the paper says, what came out, whether they agree, and why not."""
-    found = [_saving(made), _close_when_tight(made), _never_worse(made), _unchanged(made), _shorter(made), _data(made)]
+    found = [
+        _saving(made),
+        _saving_when_tight(made),
+        _close(made),
+        _never_worse(made),
+        _unchanged(made),
+        _shorter(made),
+        _data(made),
+    ]
     return [row if row["agrees"] else row | {"why": _WHY[row["key"]]} for row in found]
 
 
 _WHY = {
+    "tight saving": "here RightTrain saves much even at split learning's own time: power grows with the cube of a "
+    "CPU's share, and split learning runs every CPU at full speed while most of them wait for the slowest",
     "saving": "it depends on the machines' idle power, which the paper does not tell",
     "tight": "at these deadlines RightTrain's search ends with another tree than the optimum's",
-    "no optimum": "the search for the optimum did not end within its effort; `gap` is the distance to a bound",
+    "no optimum": "with four sources and tight deadlines the search for the optimum does not end within its effort; "
+    "`gap` of RightTrain's points is their distance to a lower bound",
     "never worse": "its search ended before it found a plan as good",
     "unchanged": "looser deadlines let split learning in three use another split",
     "shorter": "RightTrain's best plan here is quicker than it has to be: idle power makes waiting cost more than slow "
@@ -47,12 +57,20 @@ def _saving(made: Record) -> Record:
     return _claim("saving", "at loose deadlines, energy against split learning", "over 50% less", told, ours >= 0.5)
 
 
-def _close_when_tight(made: Record) -> Record:
-    ratios = _ratios(made, "righttrain", "righttrain-optimum")
+def _saving_when_tight(made: Record) -> Record:
+    ours = 1 - _ratios(made, "righttrain", "split-learning")[0]
+    claim = "at the tightest deadline, energy against split learning"
+    return _claim("tight saving", claim, "slightly less", f"{ours:.0%} less", 0 <= ours <= 0.2)
+
+
+def _close(made: Record) -> Record:
+    ratios, many = _ratios(made, "righttrain", "righttrain-optimum"), len(_points(made, "righttrain-optimum"))
     if not ratios:
         return _claim("no optimum", "energy against the optimum", "close", "not known", False)
     worst = max(ratios) - 1
-    return _claim("tight", "energy against the optimum, at any deadline", "close", f"{worst:.1%} above", worst <= 0.05)
+    told = f"{worst:.1%} above at most, at the {len(ratios)} of {many} deadlines for which the optimum was found"
+    agrees = worst <= 0.05 and len(ratios) == many
+    return _claim("no optimum" if worst <= 0.05 else "tight", "energy against the optimum", "close", told, agrees)
 
 
 def _never_worse(made: Record) -> Record:

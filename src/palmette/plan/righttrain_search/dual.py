@@ -22,7 +22,7 @@ import numpy as np
 
 from palmette.plan.righttrain_search.ground import Floats
 from palmette.plan.righttrain_search.instances import Instances
-from palmette.plan.righttrain_search.joint import Alive, JointTable, Multipliers, everywhere, fits, is_empty
+from palmette.plan.righttrain_search.joint import Alive, JointTable, Multipliers, everywhere, is_empty, most_states
 from palmette.plan.righttrain_search.layout import Mapping
 from palmette.plan.righttrain_search.split import moments, moved
 
@@ -107,13 +107,13 @@ def squeezed(frame: Frame, start: Squeezed, aim: float, rounds: int) -> Squeezed
     return best
 
 
-def cheapest(frame: Frame, aim: float, rounds: int, most_states: int) -> Iterator[Mapping]:
+def cheapest(frame: Frame, aim: float, rounds: int, most: int) -> Iterator[Mapping]:
     """The cheapest mappings, as numbers of the cluster's nodes, at prices that are raised towards a bound of ``aim``.
 
-    None where a layer has more states than ``most_states``.
+    None where a layer has more states than ``most``.
     """
     start = frame.start()
-    if is_empty(start.alive) or not fits(start.alive, most_states):
+    if is_empty(start.alive) or most_states(start.alive) > most:
         return
     worth, nodes = start.worth, frame.instances.costs.nodes
     for _ in range(rounds):

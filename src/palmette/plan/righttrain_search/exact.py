@@ -24,7 +24,7 @@ from palmette.plan.righttrain_search.allocate import Candidate, Found
 from palmette.plan.righttrain_search.bound import Bound
 from palmette.plan.righttrain_search.dual import Frame, Squeezed, squeezed
 from palmette.plan.righttrain_search.ground import Floats, Ground
-from palmette.plan.righttrain_search.joint import Alive, fits, is_empty
+from palmette.plan.righttrain_search.joint import Alive, is_empty, most_states
 from palmette.plan.righttrain_search.layout import Mapping
 from palmette.plan.righttrain_search.program import GAP
 from palmette.plan.righttrain_search.search import Outcome, Search
@@ -33,8 +33,11 @@ from palmette.plan.righttrain_search.trees import Ranked, all_listed, ranked_tre
 
 MOST_STATES = 400_000
 """Of all groups of a layer together."""
-MOST_STEPS = 8_000
-"""Splits and programs that a search may look at before it gives up."""
+MOST_STEPS = 10_000
+"""Splits and programs that a search may look at before it gives up; those of large tables count as more."""
+_STATES_A_STEP = 16_000
+_FIRST_EFFORT = 10_000
+"""What RightTrain may spend on a plan to beat."""
 _FIRST_ROUNDS = 20
 _ROUNDS = 8
 """Rounds of raising prices: at first, and after each split."""
@@ -59,7 +62,7 @@ class Optimum:
     _steps: int = 0
 
     def __post_init__(self) -> None:
-        self.search = Search(self.ground, None)
+        self.search = Search(self.ground, None, _FIRST_EFFORT)
 
     def outcome(self) -> Outcome:
         """The optimum, and what bounds it from below.
@@ -92,16 +95,16 @@ class Optimum:
         alive = frame.start().alive
         if is_empty(alive):
             return
-        if not fits(alive, MOST_STATES):
+        if most_states(alive) > MOST_STATES:
             self._give_up()
         frames = [frame] if math.isinf(frame.most_s) else [replace(frame, timed=True), frame]
         self._narrow([_Side(each, each.start()) for each in frames], ranked, [_FIRST_ROUNDS] * len(frames))
 
     def _narrow(self, sides: list[_Side], ranked: Ranked, rounds: list[int]) -> None:
         """Squeeze what is left; then split it by the nodes of a group, or try the last mapping."""
-        self._count()
         found: list[tuple[float, _Side]] = []
         alive = sides[0].left.alive
+        self._count(1 + sum(rounds) * most_states(alive) // _STATES_A_STEP)
         nodes = sides[0].frame.instances.costs.nodes
         if _is_single(alive, len(nodes)):
             self._try_all(ranked, _mapping(alive, nodes))
@@ -138,7 +141,7 @@ class Optimum:
                 self._try(candidate)
 
     def _try(self, candidate: Candidate) -> None:
-        self._count()
+        self._count(1)
         bound_j = self.search.allocator.bound_j(candidate)
         if bound_j >= self._limit_j():
             return
@@ -148,8 +151,8 @@ class Optimum:
         if found is None or found.total_j > bound_j * (1 + 2 * GAP):  # what its program believes and the clock denies
             self._open_j = min(self._open_j, bound_j)
 
-    def _count(self) -> None:
-        self._steps += 1
+    def _count(self, steps: int) -> None:
+        self._steps += steps
         if self._steps > MOST_STEPS:
             self._give_up()
 

@@ -57,9 +57,9 @@ class _Way(NamedTuple):
     back_s: float
 
 
-def fits(alive: Alive, most_states: int) -> bool:
-    """Whether no layer has more states of all its groups together."""
-    return all(math.prod(map(len, groups)) <= most_states for groups in alive)
+def most_states(alive: Alive) -> int:
+    """The states of all groups of a layer together, of the layer with the most."""
+    return max(math.prod(map(len, groups)) for groups in alive)
 
 
 def is_empty(alive: Alive) -> bool:

@@ -48,12 +48,15 @@ class Search:
 
     ground: Ground
     epsilon: float | None
+    most_effort: int | None = None
+    """What going downhill may take; by the number of nodes if not given."""
     allocator: Allocator = field(init=False)
     bounds: Bounds = field(init=False)
 
     def __post_init__(self) -> None:
         self.bounds = Bounds(self.ground)
-        self.allocator = Allocator(self.ground, SMALL_EFFORT if self.bounds.settled else EFFORT)
+        effort = self.most_effort or (SMALL_EFFORT if self.bounds.settled else EFFORT)
+        self.allocator = Allocator(self.ground, effort)
 
     def first(self) -> Outcome:
         """The paper's: trees by their processing, the first that is feasible."""
