@@ -35,7 +35,7 @@ MOST_STATES = 400_000
 """Of all groups of a layer together."""
 MOST_STEPS = 10_000
 """Splits and programs that a search may look at before it gives up; those of large tables count as more."""
-_STATES_A_STEP = 16_000
+_STATES_A_STEP = 10_000
 _FIRST_EFFORT = 10_000
 """What RightTrain may spend on a plan to beat."""
 _FIRST_ROUNDS = 20
@@ -104,7 +104,7 @@ class Optimum:
         """Squeeze what is left; then split it by the nodes of a group, or try the last mapping."""
         found: list[tuple[float, _Side]] = []
         alive = sides[0].left.alive
-        self._count(1 + sum(rounds) * most_states(alive) // _STATES_A_STEP)
+        self._count(1 + most_states(alive) // _STATES_A_STEP)
         nodes = sides[0].frame.instances.costs.nodes
         if _is_single(alive, len(nodes)):
             self._try_all(ranked, _mapping(alive, nodes))
