@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import secrets
@@ -85,16 +84,6 @@ class RayCluster:
         done = self.palmette("cluster", "join", head, "--node", host, *given, on=host)
         assert (done.returncode, done.stderr) == (0, ""), done
 
-    def fill_disk(self) -> None:
-        """Leave no room on the disk where Ray keeps its session; it is the same for all hosts."""
-        with (self._disk / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
-            while file.write(bytes(2**20)):
-                pass
-
-    def free_disk(self) -> None:
-        """Make room again."""
-        (self._disk / "filler").unlink(missing_ok=True)
-
     @property
     def _disk(self) -> Path:
         return self.folder / "ray"
@@ -136,10 +125,6 @@ class RayCluster:
         """The processes of a host whose command line has these words."""
         found = subprocess.run(["ip", "netns", "pids", self._names[host]], check=True, capture_output=True, text=True)
         return [pid for pid in map(int, found.stdout.split()) if words in _command(pid)]
-
-    def inside(self, host: str, *words: str) -> str:
-        """What a command says on a host."""
-        return subprocess.run(self._inside(host, words), check=True, capture_output=True, text=True).stdout
 
     def commands(self, host: str) -> list[str]:
         """The command lines of a host's processes."""

@@ -1,4 +1,4 @@
-"""Hosts of a real Ray cluster that die, freeze, are cut off, fill up or join: the run goes on to the same weights."""
+"""Hosts of a Ray cluster that die, freeze, are cut off, lack memory or join: the run comes to the same weights."""
 
 from __future__ import annotations
 
@@ -61,22 +61,20 @@ class Eventful:
         profile.write_text(json.dumps(known))
         self.back_s: float | None = None
 
-    def run(self, happens: Callable[[], None], *more: str, changes: bool = True) -> None:
-        """Run to the end; ``back_s`` is how long after a fault that ``changes`` the plan the next iteration is done."""
-        watching = threading.Thread(target=self._watch, args=(happens, changes), daemon=True)
+    def run(self, happens: Callable[[], None], *more: str) -> None:
+        """Run to the end; ``back_s`` is how long after the fault the next iteration is done."""
+        watching = threading.Thread(target=self._watch, args=(happens,), daemon=True)
         watching.start()
         given = more or ("--transport", "tls", "--keys", str(self.cluster.keys.folder))
         done = self.cluster.palmette(*self._arguments, *given)
         assert (done.returncode, done.stdout) == (0, ""), done.stderr
         watching.join()
 
-    def _watch(self, happens: Callable[[], None], changes: bool) -> None:
+    def _watch(self, happens: Callable[[], None]) -> None:
         metrics = self.out / "metrics.jsonl"
         assert eventually(lambda: metrics.exists() and _many(metrics) >= 10, 120)
         happens()
         began_s = time.monotonic()
-        if not changes:
-            return
         assert eventually(lambda: self.record["changes"], 120)
         before = _many(metrics)
         assert eventually(lambda: _many(metrics) != before, 120)

@@ -181,10 +181,3 @@ def slow() -> nn.Module:
     network = tiny()
     network.conv1.append(Late(0.03))  # type: ignore[operator]
     return network
-
-
-def sleepy() -> nn.Module:
-    """The same, for so long that nothing else happens meanwhile."""
-    network = tiny()
-    network.conv1.append(Late(60.0))  # type: ignore[operator]
-    return network
