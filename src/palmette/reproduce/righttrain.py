@@ -34,7 +34,7 @@ STRATEGIES = ("righttrain", "split-learning", "righttrain-optimum")
 # Deadlines in parts of what split learning takes at its quickest.
 DEADLINES = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)
 PANELS = {
-    "energy": ("total_j", "joules of the whole training", 1.0),
+    "energy": ("total_j", "megajoules of the whole training", 1e6),
     "time": ("total_s", "hours of the whole training", 3600.0),
     "epochs": ("epochs", "epochs", 1.0),
     "data": ("data_fraction", "fraction of the data in use", 1.0),
@@ -129,7 +129,7 @@ def _figure(panel: str, rows: dict[str, list[Record]], unit_s: float) -> Record:
     key, label, unit = PANELS[panel]
     return {
         "title": panel,
-        "x": [round(part * unit_s / 3600, 3) for part in DEADLINES],
+        "x": [round(part * unit_s / 3600) for part in DEADLINES],
         "x_label": "deadline, hours",
         "y_label": label,
         "series": {
