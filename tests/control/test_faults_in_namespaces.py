@@ -64,6 +64,9 @@ with grpc.secure_channel(address, doors, options=[("grpc.ssl_target_name_overrid
         print(error.code().name, error.details())
 """
 
+# Strangers compute on the same cores as the hosts here, which makes transfers as long as on slower links.
+UNHURRIED = ("--drift", "100")
+
 
 class Four:
     """LeNet-5 on four hosts by a plan that ``hybrid`` is said to have made; the hub is on ``server``."""
@@ -91,11 +94,16 @@ class Four:
         return json.loads((self.folder / name).read_text())
 
     def run(
-        self, transport: str, happens: Callable[[dict[str, int]], None], code: int = 0, out: Path | None = None
+        self,
+        transport: str,
+        happens: Callable[[dict[str, int]], None],
+        *more: str,
+        code: int = 0,
+        out: Path | None = None,
     ) -> dict[str, Any]:
         """What ``run.json`` says when it is over; something happens once an iteration is done."""
         out = out or self.out
-        words = self._made.arguments(str(out), "namespaces", ITERATIONS)
+        words = [*self._made.arguments(str(out), "namespaces", ITERATIONS), *more]
         if transport == "tls":
             words += ["--transport", "tls", "--keys", str(self.keys.folder), "--hub", "server"]
         with hired() as crews:
@@ -220,7 +228,7 @@ def test_a_stranger_who_speaks_garbage_to_every_open_port(four: Four) -> None:
                 inside("hut" if node != "hut" else "phone", sys.executable, "-c", GARBAGE, address, str(port))
                 reached.append((address, port))
 
-    found = four.run("tls", disturb)
+    found = four.run("tls", disturb, *UNHURRIED)
     assert reached
     assert (found["ended"], found["changes"]) == ("done", [])
     four.assert_weights_are_those_of_a_quiet_run()
@@ -271,7 +279,7 @@ def test_people_with_keys_that_do_not_count(four: Four) -> None:
             words = ("-c", INTRUDER, address, str(four.folder / kind), "server", name)
             refused[kind] = inside("hut", sys.executable, *words).strip()
 
-    found = four.run("tls", intrude)
+    found = four.run("tls", intrude, *UNHURRIED)
     assert all(refused[kind].startswith(expected) for kind, (_, expected) in kinds.items()), refused
     assert (found["ended"], found["changes"]) == ("done", [])
     four.assert_weights_are_those_of_a_quiet_run()

@@ -291,7 +291,7 @@ def test_garbage_for_every_open_port_of_every_node_changes_nothing_over_tls(file
     disturbing.start()
     assert palmette([*made.arguments("disturbed", "namespaces", 60), "--transport", "tls"]) == 0
     disturbing.join()
-    assert len(spoken) == 4  # the hub, and where three nodes listen for signs of life
+    assert len(spoken) == 1  # nobody but the hub listens
     assert palmette([*made.arguments("in peace", "none", 60)]) == 0
     one, other = (load_file(made.folder / name / "model.safetensors") for name in ("disturbed", "in peace"))
     assert all(weights.equal(other[name]) for name, weights in one.items())
