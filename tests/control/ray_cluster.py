@@ -23,6 +23,15 @@ LATE = "hut"  # a host that may join later
 PORT = 6379
 PALMETTE = [sys.executable, "-c", "from palmette.cli import main; main()"]
 
+UNTIL_GONE = """
+import sys, time
+from palmette.runtime.ray.hosts import connected
+
+ray = connected()
+while any(host["Alive"] and sys.argv[1] in host["Resources"] for host in ray.nodes()):
+    time.sleep(0.5)
+"""
+
 
 class RayCluster:
     """Three hosts that stand for nodes, one that may join, a router between them, and a stranger's host beside them."""
@@ -67,8 +76,14 @@ class RayCluster:
         _ip("-n", self._names["router"], "link", "set", self._device(host), "down")
 
     def renew(self, host: str) -> None:
-        """End all that is left on a host, mend its cable, and let it join again."""
+        """End all that is left on a host, and let it come back once Ray knows that it had left."""
         self.leave(host)
+        waiting = self._inside("server", [sys.executable, "-c", UNTIL_GONE, host])
+        subprocess.run(waiting, env=self.environment("server"), cwd=ROOT, check=True, capture_output=True, timeout=90)
+        self.come_back(host)
+
+    def come_back(self, host: str) -> None:
+        """Mend a host's cable, and let it join again."""
         _ip("-n", self._names["router"], "link", "set", self._device(host), "up")
         self.join(host)
 

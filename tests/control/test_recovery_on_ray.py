@@ -157,7 +157,7 @@ def test_a_host_that_comes_back_takes_part_again(runs: Runs, cluster: RayCluster
     def leave_and_come_back() -> None:
         cluster.leave("cloud")
         assert eventually(lambda: eventful.record["changes"], 60)
-        cluster.renew("cloud")
+        cluster.come_back("cloud")
 
     eventful.run(leave_and_come_back)
     eventful.assert_nothing_is_missing()
