@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import statistics
 from dataclasses import replace
+from itertools import chain
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -53,8 +54,13 @@ class Turns(Training):
             self.plain_cpu_s.append(cpu_s)
         self._pipe.send(0)
         self.stop()
-        for figures in (self.ours_s, self.plain_s, self.ours_cpu_s, self.plain_cpu_s):
-            del figures[0]  # in the first turn much is done for the first time
+        for each in self.figures:
+            del each[0]  # in the first turn much is done for the first time
+
+    @property
+    def figures(self) -> tuple[list[float], ...]:
+        """Seconds of each turn, ours and the plain loop's, by the wall clock and in CPU time."""
+        return self.ours_s, self.plain_s, self.ours_cpu_s, self.plain_cpu_s
 
     def _hired(self, *given: Any) -> ProcessCrew:
         self._crew = ProcessCrew(*given)
@@ -74,10 +80,9 @@ def cpu_s(pid: int) -> float:
 def measured(case: Case, pairs: int, turns: int, many: int) -> dict[str, Any]:
     """Throughput of both, and their ratio turn by turn."""
     taken = [_taken(case, turns, many) for _ in range(pairs)]
-    ours_s = [each for pair in taken for each in pair.ours_s]
-    plain_s = [each for pair in taken for each in pair.plain_s]
-    ours_cpu_s = [each for pair in taken for each in pair.ours_cpu_s]
-    plain_cpu_s = [each for pair in taken for each in pair.plain_cpu_s]
+    ours_s, plain_s, ours_cpu_s, plain_cpu_s = (
+        list(chain.from_iterable(turns_s)) for turns_s in zip(*(pair.figures for pair in taken), strict=True)
+    )
     return {
         "batch": case.batch,
         "pairs": pairs,

@@ -3,10 +3,17 @@
     app         the commands
     planning    palmette plan STRATEGY, one command a strategy, made from its options
     options     options that several commands take
-    show        tables for people
+    show        tables for people; printing is JSON for scripts
     choosing    a choice of devices for people
     scheduling  a schedule of models and nodes for people
     starting    palmette init
+    profiling   palmette profile
+    pretraining palmette pretrain
+    powering    palmette power
+    training    palmette run and palmette prune; running shows what a run does
+    programs    palmette program
+    fitting     palmette learn
+    reproduce   palmette reproduce; papers has a file a paper
     comparing   palmette compare
     reporting   palmette report
     watching    palmette watch

@@ -16,6 +16,7 @@ factors      pure: what the exchange of weights costs a member of a cluster
 meters       joules, metered or modelled, behind one seam
 counters     what this machine says of its load
 sampling     counters and watts side by side
+csv_table    how both are written and read
 power_fit    pure: watts as a linear function of counters
 curves       learning curves of real trainings, through prunings and hand-overs
 """

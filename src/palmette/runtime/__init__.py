@@ -34,6 +34,8 @@ tls         over gRPC streams with mutual TLS
 keys        who a node is: certificates of a private authority
 meeting     where the workers of a phase meet: the seam between ground and transport
 presence    notices a peer that has gone silent
+silence     who has been silent for long
+keepsake    what a node goes back to when an iteration cannot be finished
 worker      one node's share of a run
 control     what engine and workers tell each other
 failure     what a worker says when it cannot go on
@@ -46,6 +48,9 @@ threads     workers as threads, for tests
 ground      what workers stand on: this machine, or a testbed's cluster
 rehearsal   how long calls take here when nothing is padded
 training    a run from beginning to end
+course      its segments, as far as they are known
+hiring      workers for one of them
+handover    from one to the next: the model is gathered, made smaller and sent; relay is a node's part in it
 job         what is to be run, and what it came to
 lengths     how many iterations that is
 judge       accuracy on held-out data

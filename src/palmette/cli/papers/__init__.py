@@ -1,1 +1,1 @@
-"""What each command of ``palmette reproduce`` writes and prints."""
+"""What each command of ``palmette reproduce`` writes and prints: a file a paper, everything, and their common frame."""
