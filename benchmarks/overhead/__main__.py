@@ -2,7 +2,9 @@
 
 A worker and a plain loop, each in a process of its own with one thread, take turns: some iterations of one, as many of
 the other, over and over. So both see the same machine, however busy it is. CPU seconds are those of the worker and of
-the plain loop: they hardly depend on who else is there.
+the plain loop: they hardly depend on who else is there. How often a plain loop has to ask the system for memory that it
+has just given back is left to chance, and decides over up to a fifth (``palmette.runtime.memory``). So there is another
+that keeps what it frees, as workers do.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.overhead import plain
 from benchmarks.overhead.cases import Case, job
@@ -25,16 +27,24 @@ from palmette.runtime.job import Job
 from palmette.runtime.rounds import Rounds
 from palmette.runtime.training import Training
 
-# Pairs of processes, turns of each pair, and iterations a turn: which memory a process is given decides over a fifth.
-CASES = {Case("lenet5", 64): (6, 12, 20), Case("alexnet?size=64", 32): (2, 12, 2)}
+
+class How(NamedTuple):
+    """Pairs of processes of each kind, turns of a pair, and iterations a turn."""
+
+    pairs: int
+    turns: int
+    iterations: int
+
+
+CASES = {Case("lenet5", 64): How(4, 16, 50), Case("alexnet?size=64", 32): How(2, 12, 2)}
 
 
 class Turns(Training):
     """A training that takes turns with a plain loop."""
 
-    def __init__(self, given: Job, pipe: Connection[Any, Any], turns: int, many: int) -> None:
+    def __init__(self, given: Job, pipe: Connection[Any, Any], how: How) -> None:
         super().__init__(replace(given, hire=self._hired), lambda _: None)
-        self._pipe, self._turns, self._many = pipe, turns, many
+        self._pipe, (_, self._turns, self._many) = pipe, how
         self.ours_s: list[float] = []
         self.plain_s: list[float] = []
         self.ours_cpu_s: list[float] = []
@@ -77,32 +87,33 @@ def cpu_s(pid: int) -> float:
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
 
-def measured(case: Case, pairs: int, turns: int, many: int) -> dict[str, Any]:
-    """Throughput of both, and their ratio turn by turn."""
-    taken = [_taken(case, turns, many) for _ in range(pairs)]
+def measured(case: Case, how: How) -> dict[str, Any]:
+    """Throughput beside a loop as people write it, and beside one that keeps the memory it frees, pair about pair."""
+    pairs = [[_taken(case, how, keeps) for keeps in (False, True)] for _ in range(how.pairs)]
+    plain, keeping = (_figures(list(taken), how.iterations) for taken in zip(*pairs, strict=True))
+    return {"batch": case.batch, **how._asdict(), **plain, "beside_a_loop_that_keeps_memory": keeping}
+
+
+def _figures(taken: list[Turns], iterations: int) -> dict[str, Any]:
     ours_s, plain_s, ours_cpu_s, plain_cpu_s = (
         list(chain.from_iterable(turns_s)) for turns_s in zip(*(pair.figures for pair in taken), strict=True)
     )
     return {
-        "batch": case.batch,
-        "pairs": pairs,
-        "turns": turns,
-        "iterations_a_turn": many,
         "throughput": ratios(plain_s, ours_s),
         "throughput_by_cpu_time": ratios(plain_cpu_s, ours_cpu_s),
         "of_each_pair": [ratios(pair.plain_s, pair.ours_s)["median"] for pair in taken],
-        "iteration_s": round(statistics.median(ours_s) / many, 5),
-        "plain_iteration_s": round(statistics.median(plain_s) / many, 5),
+        "iteration_s": round(statistics.median(ours_s) / iterations, 5),
+        "plain_iteration_s": round(statistics.median(plain_s) / iterations, 5),
     }
 
 
-def _taken(case: Case, turns: int, many: int) -> Turns:
+def _taken(case: Case, how: How, keeps: bool) -> Turns:
     """A worker and a plain loop that have taken turns."""
     ours, theirs = forking().Pipe()
-    process = forking().Process(target=plain.serve, args=(case, theirs), daemon=True)
+    process = forking().Process(target=plain.serve, args=(case, theirs, keeps), daemon=True)
     process.start()
     with TemporaryDirectory() as folder:
-        taking = Turns(job(case, Path(folder), (turns + 1) * many), ours, turns, many)
+        taking = Turns(job(case, Path(folder), (how.turns + 1) * how.iterations), ours, how)
         taking.run()
     process.join()
     return taking
@@ -120,7 +131,7 @@ def ratios(plain_s: list[float], ours_s: list[float]) -> dict[str, Any]:
 
 def main() -> None:
     """Print all figures."""
-    print(json.dumps({case.model: measured(case, *how) for case, how in CASES.items()}, indent=1))
+    print(json.dumps({case.model: measured(case, how) for case, how in CASES.items()}, indent=1))
 
 
 if __name__ == "__main__":

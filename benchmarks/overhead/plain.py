@@ -11,13 +11,19 @@ from torch import nn
 
 from benchmarks.overhead.cases import OPTIONS, Case
 from palmette.runtime.batches import Batches
+from palmette.runtime.memory import keep_freed_memory
 from palmette.zoo.data import load_data
 from palmette.zoo.models import load_network
 
 
-def serve(case: Case, pipe: Connection[Any, Any]) -> None:
-    """Run as many iterations as asked for and answer with the seconds they took, of the wall and of CPU; 0 ends."""
+def serve(case: Case, pipe: Connection[Any, Any], keeps: bool) -> None:
+    """Run as many iterations as asked for and answer with the seconds they took, of the wall and of CPU; 0 ends.
+
+    A loop that ``keeps`` the memory it frees, as workers do, is not left to the luck it has with the C library.
+    """
     torch.set_num_threads(1)
+    if keeps:
+        keep_freed_memory()
     network = load_network(case.model, seed=0)
     model = nn.Sequential(*[layer.module for layer in network.layers]).train()
     optimizer = torch.optim.SGD(model.parameters(), lr=OPTIONS.lr)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import palmette as pt
 from palmette.compress.codec import decode, encode
 from palmette.runtime.batches import Batches
-from palmette.runtime.dropout import Draw, drawing, replace_dropout
+from palmette.runtime.dropout import Draw, Drawing, replace_dropout
 from palmette.runtime.options import Options
 from palmette.spec.cluster import Cluster, Limits
 from palmette.spec.plan import Phase, Plan
@@ -129,7 +129,7 @@ def with_integers_after(cut: int, rig: Rig, batch: int) -> tuple[list[float], di
     for number in range(ITERATIONS):
         inputs, labels = rig.data.batch(batches.indices(number))
         optimizer.zero_grad()
-        with drawing(Draw(rig.options.seed, number, range(batch))):
+        with Drawing(Draw(rig.options.seed, number, range(batch))):
             output = first(inputs)
             arrived = rounded(output).requires_grad_()
             loss = nn.functional.cross_entropy(rest(arrived), labels)

@@ -23,7 +23,7 @@ from palmette.cost.operations import iteration
 from palmette.runtime.actions import Samples
 from palmette.runtime.batches import Batches
 from palmette.runtime.control import Done, GiveState, Go, Ready, State
-from palmette.runtime.dropout import Draw, drawing, replace_dropout
+from palmette.runtime.dropout import Draw, Drawing, replace_dropout
 from palmette.runtime.options import Options
 from palmette.runtime.program import Program, compiled
 from palmette.runtime.samples import CommonBatches
@@ -176,7 +176,7 @@ class Rig:
         return self._loop(phase.batch, iterations, loss)
 
     def _whole_loss(self, layers: list[nn.Module], inputs: Tensor, labels: Tensor, number: int) -> Tensor:
-        with drawing(Draw(self.options.seed, number, range(len(labels)))):
+        with Drawing(Draw(self.options.seed, number, range(len(labels)))):
             return nn.functional.cross_entropy(nn.Sequential(*layers)(inputs), labels)
 
     def _loop(
@@ -225,7 +225,7 @@ class _Groups:
         parts += [self.output(j) for j in sorted(before, key=lambda j: self.phase.instances[j].layers[0])]
         values = torch.cat([part for part, _ in parts])
         places = [place for _, more in parts for place in more]
-        with drawing(Draw(self.rig.options.seed, self.number, places)):
+        with Drawing(Draw(self.rig.options.seed, self.number, places)):
             for n in range(instance.layers[0], instance.layers[1] + 1):
                 values = self.passed(k, n, values)
         return values, places

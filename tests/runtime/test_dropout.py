@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from palmette.runtime.dropout import Draw, SampleDropout, drawing, replace_dropout
+from palmette.runtime.dropout import Draw, Drawing, SampleDropout, replace_dropout
 
 
 def kept(
     layer: nn.Module, places: Sequence[int], shape: Sequence[int] = (500,), seed: int = 0, iteration: int = 0
 ) -> Tensor:
     """What is left of ones."""
-    with drawing(Draw(seed, iteration, places)):
+    with Drawing(Draw(seed, iteration, places)):
         result: Tensor = layer(torch.ones(len(places), *shape, dtype=torch.float64))
     return result
 
@@ -88,7 +88,7 @@ def test_whole_channels_are_dropped(kind: type[nn.Module], shape: tuple[int, ...
 def test_gradients_pass_where_values_do() -> None:
     layer = dropout()
     values = torch.ones(2, 50, requires_grad=True)
-    with drawing(Draw(0, 0, [0, 1])):
+    with Drawing(Draw(0, 0, [0, 1])):
         out = layer(values)
     out.sum().backward()
     assert values.grad is not None

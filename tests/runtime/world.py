@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from palmette.compress.networks import prune_network
 from palmette.compress.pruning import prune
 from palmette.runtime.batches import Batches
-from palmette.runtime.dropout import Draw, drawing, replace_dropout
+from palmette.runtime.dropout import Draw, Drawing, replace_dropout
 from palmette.runtime.engine import ProcessCrew
 from palmette.runtime.options import Options
 from palmette.spec.plan import Phase
@@ -122,7 +122,7 @@ def alone(
         inputs, labels = part.batch(batches.indices(number))
         if number in pruned:
             origin = prune(whole, inputs[:2].to(dtype), pruned[number], origin=origin, optimizer=optimizer).origin
-        with drawing(Draw(options.seed, number, range(batch))):
+        with Drawing(Draw(options.seed, number, range(batch))):
             loss = nn.functional.cross_entropy(whole(inputs.to(dtype)), labels)
         optimizer.zero_grad()
         loss.backward()

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from palmette.errors import Fault, InputError
+from palmette.runtime.memory import keep_freed_memory
 from palmette.zoo.capture.frame import reason
 from palmette.zoo.capture.probing import undisturbed
 from palmette.zoo.models import Network, example_input
@@ -38,7 +39,8 @@ def in_training(network: Network) -> Iterator[None]:
 
 @contextmanager
 def steady() -> Iterator[None]:
-    """One torch thread, as a node has, and no garbage collection in the middle of a layer."""
+    """One torch thread and memory that is kept, as a node has, and no garbage collection in the middle of a layer."""
+    keep_freed_memory()
     with ExitStack() as after:
         after.callback(torch.set_num_threads, torch.get_num_threads())
         if gc.isenabled():

@@ -17,10 +17,13 @@ from torch import Tensor, nn
 
 from palmette.cost.sizes import Run
 from palmette.errors import RunError
-from palmette.runtime.dropout import Draw, drawing, replace_dropout
+from palmette.runtime.dropout import Draw, Drawing, replace_dropout
 from palmette.runtime.options import Options
 from palmette.runtime.program import positions
 from palmette.spec.plan import Phase
+
+# A label that no data can have: PyTorch's own default would pass over samples labelled -100.
+_NONE_IGNORED = torch.iinfo(torch.int64).min
 
 
 class Passing:
@@ -55,6 +58,7 @@ class Compute:
         self._trained = {number: list(trained(module).values()) for number, module in self.layers.items()}
         here = [k for k, instance in enumerate(phase.instances) if instance.node == node]
         self._own = here if own is None else own
+        self._updates = {k: self._first_held(k) for k in self._own}
         self._modules = {k: self._run_of(k) for k in self._own}
         self._positions = positions(phase)
         self._kept: dict[int, Passing] = {}
@@ -91,6 +95,9 @@ class Compute:
 
     def updates(self, k: int) -> list[int]:
         """The layers whose weights an instance updates; a layer that several share is the first one's."""
+        return self._updates[k]
+
+    def _first_held(self, k: int) -> list[int]:
         first, last = self._phase.instances[k].layers
         before = [self._phase.instances[other].layers for other in self._own if other < k]
         return [n for n in range(first, last + 1) if not any(a <= n <= b for a, b in before)]
@@ -101,11 +108,10 @@ class Compute:
         instance = self._phase.instances[k]
         whole = (inputs[0] if len(inputs) == 1 else torch.cat(list(inputs))).to(self.device)
         if whole.is_floating_point():
-            whole = whole.to(self.dtype).detach()
-            whole.requires_grad_(instance.layers[0] > 1)
+            whole = whole.to(self.dtype).detach().requires_grad_(instance.layers[0] > 1)
         values = whole
         draw = Draw(self._options.seed, iteration, self._positions[k])
-        with torch.enable_grad(), drawing(draw), self._precision():
+        with Drawing(draw), self._precision():
             for module in self._modules[k]:
                 values = module(values)
         known = labels[0] if len(labels) == 1 else torch.cat(list(labels))
@@ -124,37 +130,39 @@ class Compute:
         kept, loss = self._kept.pop(k), 0.0
         outputs = kept.outputs
         if gradient is None:
-            refuse_labels(kept.labels, outputs)
-            with torch.enable_grad(), self._precision():
-                lost = (
-                    nn.functional.cross_entropy(
-                        outputs.float() if self._options.mixed_precision else outputs, kept.labels, reduction="sum"
-                    )
-                    / self._phase.batch
-                )
-            loss, outputs, gradient = float(lost.detach()), lost, torch.ones_like(lost)
-        wanted = self._wanted(k, kept.inputs)
-        gradients: Sequence[Tensor | None] = []
-        if wanted and outputs.requires_grad:
-            gradients = torch.autograd.grad(outputs, wanted, gradient.to(outputs.dtype), allow_unused=True)
-        found = dict(zip(map(id, wanted), gradients, strict=False))
-        self._keep_gradients(k, found)
-        if not kept.inputs.requires_grad:
-            return None, loss
-        passed_on = found.get(id(kept.inputs))
-        return torch.zeros_like(kept.inputs) if passed_on is None else passed_on, loss
-
-    def _wanted(self, k: int, inputs: Tensor) -> list[Tensor]:
+            outputs = self._lost(outputs, kept.labels)
+            loss, gradient = outputs.item() / self._phase.batch, torch.full_like(outputs, 1 / self._phase.batch)
         first, last = self._phase.instances[k].layers
-        weights: list[Tensor] = [w for number in range(first, last + 1) for w in self._trained[number]]
-        return [inputs, *weights] if inputs.requires_grad else weights
-
-    def _keep_gradients(self, k: int, found: Mapping[int, Tensor | None]) -> None:
-        first, last = self._phase.instances[k].layers
+        passes_on = kept.inputs.requires_grad
+        wanted: list[Tensor] = [kept.inputs] if passes_on else []
         for number in range(first, last + 1):
-            parts = [torch.zeros_like(w) if (g := found.get(id(w))) is None else g for w in self._trained[number]]
-            if parts:
-                self._gradients[k, number] = parts
+            wanted += self._trained[number]
+        found: Sequence[Tensor | None] = [None] * len(wanted)
+        if wanted and outputs.requires_grad:
+            found = torch.autograd.grad(outputs, wanted, gradient.to(outputs.dtype), allow_unused=True)
+        gradients = [torch.zeros_like(w) if g is None else g for w, g in zip(wanted, found, strict=True)]
+        self._keep_gradients(k, gradients[passes_on:])
+        return gradients[0] if passes_on else None, loss
+
+    def _lost(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """The sum of the samples' losses."""
+        if outputs.is_cuda:  # where a label that is out of bounds would end the whole process
+            refuse_labels(labels, outputs)
+        with self._precision():
+            outputs = outputs.float() if self._options.mixed_precision else outputs
+            try:
+                return nn.functional.cross_entropy(outputs, labels, reduction="sum", ignore_index=_NONE_IGNORED)
+            except IndexError:
+                refuse_labels(labels, outputs)
+                raise
+
+    def _keep_gradients(self, k: int, gradients: Sequence[Tensor]) -> None:
+        first, last = self._phase.instances[k].layers
+        at = 0
+        for number in range(first, last + 1):
+            if many := len(self._trained[number]):
+                self._gradients[k, number] = list(gradients[at : at + many])
+                at += many
 
     def kept_gradients(self, k: int, number: int) -> list[Tensor]:
         """The gradients of an instance for one layer, one a weight, as they are kept."""
@@ -162,7 +170,8 @@ class Compute:
 
     def take_gradients(self, k: int, gradients: Mapping[int, list[Tensor]]) -> None:
         """Take gradients, one a weight, by layer."""
-        self._gradients |= {(k, number): parts for number, parts in gradients.items()}
+        for number, parts in gradients.items():
+            self._gradients[k, number] = [part.to(self.device) for part in parts]
 
     def gradients(self, k: int, runs: Iterable[Run]) -> list[Tensor]:
         """The gradients of an instance, a flat tensor for each layer of the runs that is trained."""
@@ -172,7 +181,9 @@ class Compute:
     def set_gradients(self, k: int, runs: Iterable[Run], values: Sequence[Tensor]) -> None:
         """Take averaged gradients for the layers of the runs."""
         for number, value in zip(trained_layers(self.layers, runs), values, strict=True):
-            self._gradients[k, number] = list(torch.split(value, [weight.numel() for weight in self._trained[number]]))
+            weights = self._trained[number]
+            parts = torch.split(value.to(self.device), [weight.numel() for weight in weights])
+            self._gradients[k, number] = [part.view_as(weight) for part, weight in zip(parts, weights, strict=True)]
 
     def update(self, k: int) -> None:
         """Update the weights of an instance with its gradients, which are gone then."""
@@ -180,9 +191,11 @@ class Compute:
         if optimizer is not None:
             for number in self.updates(k):
                 for weight, part in zip(self._trained[number], self._gradients.get((k, number), ()), strict=True):
-                    weight.grad = part.to(self.device).view_as(weight)
+                    weight.grad = part
             optimizer.step()
-            optimizer.zero_grad()
+            for number in self.updates(k):
+                for weight in self._trained[number]:
+                    weight.grad = None
         first, last = self._phase.instances[k].layers
         for number in range(first, last + 1):
             self._gradients.pop((k, number), None)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
 
 _SLACK = 1e-9
 # A sleep overshoots by a tenth of a millisecond or two: the last stretch is waited for awake.
@@ -20,30 +18,55 @@ class Cpu:
         self.limit = limit
         self._free = limit + _SLACK
         self._queue: deque[object] = deque()
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
 
     def queue(self) -> object:
         """A place at the end of the queue, for a call that is ready before its thread gets here; it has to come."""
         ticket = object()
-        with self._changed:
+        with self._lock:
             self._queue.append(ticket)
         return ticket
 
-    @contextlib.contextmanager
-    def share(self, wanted: float, ticket: object | None = None) -> Iterator[None]:
-        """Have a share of the CPU, once it is this call's turn; by the place in the queue that it has, if any."""
-        ticket = ticket or self.queue()
-        with self._changed:
-            self._changed.wait_for(lambda: self._queue[0] is ticket and wanted <= self._free)
+    def share(self, wanted: float, ticket: object | None = None) -> Share:
+        """A share of the CPU, once it is this call's turn; by the place in the queue that it has, if any."""
+        return Share(self, wanted, ticket)
+
+    def take(self, wanted: float, ticket: object | None) -> None:
+        """Wait for the turn of a call, and take its share."""
+        with self._lock:
+            if ticket is None:
+                self._queue.append(ticket := object())
+            while self._queue[0] is not ticket or wanted > self._free:
+                self._changed.wait()
             self._queue.popleft()
-            self._free -= wanted
+            self._change(-wanted)
+
+    def give_back(self, share: float) -> None:
+        """Leave a share to others."""
+        with self._lock:
+            self._change(share)
+
+    def _change(self, by: float) -> None:
+        """Change what is free, and tell those in the queue: all who wait are there."""
+        self._free += by
+        if self._queue:
             self._changed.notify_all()
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._free += wanted
-                self._changed.notify_all()
+
+
+class Share:
+    """A share of a CPU, had while inside."""
+
+    __slots__ = ("_cpu", "_ticket", "_wanted")
+
+    def __init__(self, cpu: Cpu, wanted: float, ticket: object | None) -> None:
+        self._cpu, self._wanted, self._ticket = cpu, wanted, ticket
+
+    def __enter__(self) -> None:
+        self._cpu.take(self._wanted, self._ticket)
+
+    def __exit__(self, *_: object) -> None:
+        self._cpu.give_back(self._wanted)
 
 
 def last_until(end_s: float) -> None:

@@ -8,10 +8,9 @@ one pass draws anew each time.
 
 from __future__ import annotations
 
-import contextlib
 import contextvars
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -46,14 +45,19 @@ class _Pass:
 _current: contextvars.ContextVar[_Pass] = contextvars.ContextVar("pass")
 
 
-@contextlib.contextmanager
-def drawing(draw: Draw) -> Iterator[None]:
+class Drawing:
     """Let the dropout layers called inside know which samples they see."""
-    token = _current.set(_Pass(draw))
-    try:
-        yield
-    finally:
-        _current.reset(token)
+
+    __slots__ = ("_draw", "_token")
+
+    def __init__(self, draw: Draw) -> None:
+        self._draw = draw
+
+    def __enter__(self) -> None:
+        self._token = _current.set(_Pass(self._draw))
+
+    def __exit__(self, *_: object) -> None:
+        _current.reset(self._token)
 
 
 class SampleDropout(nn.Module):

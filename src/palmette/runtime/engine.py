@@ -21,6 +21,7 @@ from palmette.errors import NodeLost, RunError, one_line
 from palmette.runtime.control import Alive, Command, Event, Failed, Ready, Stop
 from palmette.runtime.failure import blamed, failure
 from palmette.runtime.forking import forking
+from palmette.runtime.memory import keep_freed_memory
 from palmette.runtime.service import Entrance
 from palmette.runtime.silence import Silence
 from palmette.runtime.worker import Setup, Worker
@@ -110,6 +111,7 @@ def _work(entrance: Entrance | None, connection: Connection[Any, Any]) -> None:
         _keep_alive(line)
         setup = line.receive()
         if isinstance(setup, Setup):
+            keep_freed_memory()
             Worker(setup, line).run()
     except BaseException as error:  # noqa: BLE001  (told to the engine, which ends the run)
         line.send(failure(error))

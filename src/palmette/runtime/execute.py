@@ -91,14 +91,17 @@ class Executor:
         self.program, self._actions, self._transport, self._cpu = program, actions, transport, cpu
         self._finished = finished
         self.pace = Pace()
-        numbers = {instance.id: k for k, instance in enumerate(program.phase.instances)}
-        self._takers = [numbers.get(instance.into or "", k) for k, instance in enumerate(program.phase.instances)]
-        self._done = {operation.number: threading.Event() for operation in program.operations}
+        self._whose = _whose(program)
+        instances = program.phase.instances
+        calls = [operation for operation in program.operations if operation.op in CALLS]
+        self._shares = {o.number: cpu.limit if o.layers else instances[o.instance].cpu_share for o in calls}
         self._values: dict[int, Any] = {}
         self._records: list[Record] = []
         self._iteration = 0
         self._lock = threading.Lock()
         lanes = _lanes(program)
+        self._needs = _needs(lanes)
+        self._done = {number: threading.Event() for needs in self._needs.values() for number in needs}
         self._alone = lanes[0] if len(lanes) == 1 and lanes[0][0].channel is None else None
         self._going = 0
         self._closing = False
@@ -150,7 +153,7 @@ class Executor:
         try:
             while start.get():
                 for operation in lane:
-                    for need in operation.after:
+                    for need in self._needs[operation.number]:
                         self._done[need].wait()
                     if self._closing:
                         return
@@ -189,16 +192,13 @@ class Executor:
             self._call(operation)
 
     def _call(self, operation: Operation) -> None:
-        with self._cpu.share(self._share(operation), self._queued.pop(operation.number, None)):
+        number = operation.number
+        with self._cpu.share(self._shares[number], self._queued.pop(number, None)):
             start = time.monotonic()
             value = self._actions.call(operation, self._values, self._iteration)
-            last_until(start + self.pace.seconds.get(operation.number, 0.0))
+            last_until(start + self.pace.seconds.get(number, 0.0))
             end = time.monotonic()
         self._note(operation, value, start, end)
-
-    def _share(self, operation: Operation) -> float:
-        instances = self.program.phase.instances
-        return self._cpu.limit if operation.layers else instances[operation.instance].cpu_share
 
     def _send(self, operation: Operation) -> None:
         assert operation.channel is not None
@@ -209,17 +209,13 @@ class Executor:
 
     def _note(self, operation: Operation, value: Any, start: float, end: float, size: int = 0) -> None:
         channel = None if operation.channel is None else operation.channel.number
-        record = Record(operation.number, operation.op, self._whose(operation), channel, start, end, size)
+        whose = self._whose[operation.number]
+        record = Record(operation.number, operation.op, whose, channel, start, end, size)
         with self._lock:
             self._values.setdefault(operation.number, value)
             self._records.append(record)
-        self._done[operation.number].set()
-
-    def _whose(self, operation: Operation) -> int:
-        """The instance at this end of an operation, as on the event clock: outputs arrive at the one they go into."""
-        taken = operation.what is Kind.OUTPUT and operation.op == "receive"
-        given_back = operation.what is Kind.GRADIENT and operation.op == "send"
-        return self._takers[operation.instance] if taken or given_back else operation.instance
+        if operation.number in self._done:
+            self._done[operation.number].set()
 
     def _lane_done(self) -> None:
         with self._lock:
@@ -242,3 +238,21 @@ def _lanes(program: Program) -> list[list[Operation]]:
         else:
             others.append([operation])
     return [*calls.values(), *others]
+
+
+def _needs(lanes: list[list[Operation]]) -> dict[int, list[int]]:
+    """What each operation has to wait for: those it comes after that other lanes carry out."""
+    made: dict[int, list[int]] = {}
+    for lane in lanes:
+        own = {operation.number for operation in lane}
+        made |= {operation.number: [need for need in operation.after if need not in own] for operation in lane}
+    return made
+
+
+def _whose(program: Program) -> dict[int, int]:
+    """The instance at this end of each operation, as on the event clock: outputs arrive at the one they go into."""
+    instances = program.phase.instances
+    numbers = {instance.id: k for k, instance in enumerate(instances)}
+    takers = [numbers.get(instance.into or "", k) for k, instance in enumerate(instances)]
+    taken = {(Kind.OUTPUT, "receive"), (Kind.GRADIENT, "send")}
+    return {o.number: takers[o.instance] if (o.what, o.op) in taken else o.instance for o in program.operations}

@@ -2,7 +2,7 @@
 
 Workers find each other through a file, or a store on the network, that all can reach. Receives are posted as soon as a
 channel's thread waits for its next message, so before the sender sends: a late receive would make both directions of a
-connection take turns.
+connection take turns. A node that is alone has nobody to connect with.
 On one connection messages stand in line; channels with a connection of their own share the network as transfers do on
 the event clock.
 """
@@ -23,7 +23,7 @@ from torch._C._distributed_c10d import FileStore, ProcessGroupGloo, Store, TCPSt
 
 from palmette.errors import one_line
 from palmette.runtime.program import Channel
-from palmette.runtime.transport import Lost
+from palmette.runtime.transport import Lost, MemoryTransport, Transport
 
 # The engine notices silence long before; gloo's own patience must not end a slow transfer.
 _PATIENCE = dt.timedelta(days=7)
@@ -41,8 +41,10 @@ class GlooPlace:
     address: str = "127.0.0.1"
     channels: Sequence[Channel] = ()
 
-    def join(self, node: str) -> GlooTransport:
+    def join(self, node: str) -> Transport:
         """Connect this process, as ``node``, with all others; returns when all are there."""
+        if len(self.nodes) == 1:
+            return MemoryTransport()
         device = ProcessGroupGloo.create_device(hostname=self.address)
         shared = _Group(FileStore(str(self.store), len(self.nodes)), self.nodes, node, device)
         # All nodes go through them in the same order, so that nobody waits for one who waits for another.
@@ -66,8 +68,10 @@ class StorePlace:
     nodes: Sequence[str]
     address: str
 
-    def join(self, node: str) -> GlooTransport:
+    def join(self, node: str) -> Transport:
         """Connect this process, as ``node``, with all others; returns when all are there."""
+        if len(self.nodes) == 1:
+            return MemoryTransport()
         device = ProcessGroupGloo.create_device(hostname=self.address)
         store = TCPStore(self.host, self.port, is_master=False)
         return GlooTransport(_Group(store, self.nodes, node, device), {})

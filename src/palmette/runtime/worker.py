@@ -110,8 +110,9 @@ class Worker:
 
     def _add(self, number: int, program: Program) -> None:
         actions = self._role.actions(number, program)
+        backwards = [o.number for o in program.operations if o.what is Kind.BACKWARD and o.op == "backward"]
         self._executors[number] = Executor(
-            program, actions, self._transport, self._cpu, lambda result: self._finished(number, program, result)
+            program, actions, self._transport, self._cpu, lambda result: self._finished(number, backwards, result)
         )
 
     def run(self) -> None:
@@ -156,11 +157,10 @@ class Worker:
         except BaseException as error:  # noqa: BLE001  (told to the engine, which ends the run)
             self._control.send(failure(error))
 
-    def _finished(self, number: int, program: Program, result: Finished | BaseException) -> None:
+    def _finished(self, number: int, backwards: Sequence[int], result: Finished | BaseException) -> None:
         if isinstance(result, BaseException):
             self._control.send(failure(result))
             return
-        backwards = [o.number for o in program.operations if o.what is Kind.BACKWARD and o.op == "backward"]
         passed: list[Passed] = [result.values[k] for k in backwards]
         loss = sum(each.loss for each in passed)
         executor = self._executors[number]

@@ -14,6 +14,7 @@ import torch
 
 from palmette.runtime.control import Alive, Command, Event
 from palmette.runtime.failure import failure
+from palmette.runtime.memory import keep_freed_memory
 from palmette.runtime.ray.beacons import Beacon
 from palmette.runtime.service import Service
 from palmette.runtime.worker import Worker
@@ -50,6 +51,7 @@ class WorkerActor:
     def _work(self, setup: bytes) -> None:
         try:
             torch.set_num_threads(1)
+            keep_freed_memory()
             Worker(pickle.loads(setup), self._line).run()  # noqa: S301  (from the driver, who runs code here anyway)
         except BaseException as error:  # noqa: BLE001  (told to the engine, which ends the run)
             self._line.send(failure(error))
