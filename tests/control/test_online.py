@@ -11,14 +11,16 @@ import pytest
 
 from palmette import load_cluster, load_profile
 from palmette.cli import run
-from palmette.control.online import director
+from palmette.control.online import Online, director
 from palmette.control.run import Request, start
 from palmette.plan.pact_search.forecasting import problem_of
 from palmette.plan.pact_search.stages import stages
 from palmette.plan.strategy import Task
 from palmette.runtime.job import Standing
 from palmette.runtime.judge import Judgement
+from palmette.spec.files import validated
 from palmette.spec.plan import Asked, Plan
+from palmette.spec.problem import Problem
 from palmette.zoo.data import load_data
 from tests.plan.test_pact_real import task
 from tests.runtime.world import TINY, Runs, lines, losses
@@ -57,7 +59,7 @@ def online(**options: Any) -> Any:
 
 
 def standing(*seen: float, time_s: float = 1.0) -> Standing:
-    return Standing(0, GOLD, seen, Judgement(0.5, seen[-1]), time_s, 1.0)
+    return Standing(0, GOLD, seen, Judgement(0.5, seen[-1]), time_s, 1.0, segment_epochs=1, epoch_s=1.0)
 
 
 def test_it_ends_when_the_loss_is_reached_or_time_is_up() -> None:
@@ -107,6 +109,26 @@ def test_a_table_is_looked_up_where_the_training_stands() -> None:
     found = online(problem=TABLE)
     assert found(standing(1.3))[0].pruning == 0.0
     assert found(standing(1.3, 0.8))[0].pruning == 0.5
+
+
+def test_epochs_that_take_longer_than_the_table_says_leave_fewer_of_them() -> None:
+    """Three epochs on silver would be in time by the table, but not if each takes half as long again."""
+    gold, silver = TABLE["run"]
+    runs = [
+        gold | {"loss_expected": [-0.9], "loss_robust": [-0.9]},
+        silver | {"time_s": 3.0, "energy_j": 2.0, "loss_expected": [-0.3], "loss_robust": [-0.3]},
+    ]
+    table = validated(Problem, TABLE | {"run": runs, "deadline_s": 10.0})
+    found = Online(PHASES, 0.5, 10.0, lambda seen, _: (table, len(seen.losses)))
+
+    def prunes(epoch_s: float) -> float:
+        phases = found(replace(standing(1.3), epoch_s=epoch_s))
+        assert phases
+        return phases[0].pruning
+
+    assert prunes(epoch_s=1.0) == 0.5
+    assert prunes(epoch_s=0.5) == 0.5
+    assert prunes(epoch_s=1.5) == 0.0
 
 
 def own_digits() -> Any:

@@ -61,10 +61,13 @@ class Online:
     def _next(self, standing: Standing, here: Pair) -> Pair | None:
         try:
             problem, epochs = self.ahead(standing, here)
-            moves = moves_of(problem)
-            state = State(epochs, moves.pairs.index(here), standing.losses[-1], standing.time_s if epochs else 0.0)
         except Infeasible:
             return None
+        moves, spent_s = moves_of(problem), standing.time_s if epochs else 0.0
+        state = State(epochs, moves.pairs.index(here), standing.losses[-1], spent_s)
+        # What is left is worth less where epochs take longer than the table says.
+        left_s = (problem.deadline_s - spent_s) / _slowness(problem, here, standing.epoch_s)
+        problem = problem.model_copy(update={"deadline_s": spent_s + left_s})
         for trust in TRUSTS:  # the first that knows a way: a training cannot wait for finer resolutions
             grid = grid_of(problem, moves, moves.blend(trust))
             move = Chooser(grid, factors=self.risk and not trust).move(state)
@@ -78,6 +81,12 @@ class Online:
             if all(getattr(own, field) == getattr(phase, field) for field in alike):
                 return pair
         return None
+
+
+def _slowness(problem: Problem, here: Pair, epoch_s: float) -> float:
+    """How many times longer than in the table an epoch really takes; 1 where it is no longer."""
+    told_s = next((run.time_s for run in problem.run if run.pair == here), epoch_s)
+    return max(1.0, epoch_s / told_s) if told_s > 0 else 1.0
 
 
 def director(plan: Plan, evaluator: Evaluator) -> Online | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from multiprocessing import connection, get_context
+from multiprocessing import connection, current_process, get_context
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from palmette.errors import Fault, Infeasible, InputError, PalmetteError, RunError, one_line
@@ -22,6 +22,18 @@ class Finished(NamedTuple, Generic[T]):
 
     result: T | None
     error: PalmetteError | None
+
+    def taken(self) -> T:
+        """The result, which there is, unless there was an error: that is raised."""
+        if self.error is not None:
+            raise self.error
+        assert self.result is not None
+        return self.result
+
+
+def helpers() -> int:
+    """How many jobs can run side by side from here: a job of ``side_by_side`` has its own core alone."""
+    return 1 if current_process().daemon else len(os.sched_getaffinity(0))
 
 
 def side_by_side(jobs: Sequence[Callable[[], T]]) -> list[Finished[T]]:

@@ -27,7 +27,7 @@ class Standing:
     """Where a run stands at the end of an epoch: in which segment, with which losses of all epochs so far.
 
     Losses are means over the epoch's batches, the last ``segment_epochs`` of them since the model or the nodes changed.
-    Time is that in which nodes worked, on the emulated clock.
+    Time is that in which nodes worked, on the emulated clock; ``epoch_s`` is how long an epoch takes in this segment.
     """
 
     number: int
@@ -36,7 +36,8 @@ class Standing:
     judgement: Judgement
     time_s: float
     energy_j: float | None
-    segment_epochs: int = 1
+    segment_epochs: int
+    epoch_s: float
 
 
 Director = Callable[[Standing], Sequence[Phase] | None]

@@ -130,7 +130,7 @@ class Training:
         parts = parts_of(phase, self.job.evaluator)
         with hired(self.job, self._carried, phase, parts, phase.sync) as crew:
             self.outcome.dilation = self.job.ground.dilation
-            self._log = self._opened(number, phase, parts)
+            self._log, self._began = self._opened(number, phase, parts), self._progress
             rounds = ROUNDS[phase.sync](Stage(phase, parts, crew, self.job, self._log, self._progress.tree_steps))
             try:
                 self._go_through(rounds, number)
@@ -206,6 +206,9 @@ class Training:
             progress.time_s,
             progress.energy_j,
             segment_epochs=at // segment.epoch_iterations,
+            epoch_s=(progress.time_s - self._began.time_s)
+            / (at - self._began.phase_iteration)
+            * segment.epoch_iterations,
         )
         phases = self.job.direct(standing)
         if phases is None:

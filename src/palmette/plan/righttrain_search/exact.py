@@ -13,13 +13,16 @@ least.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from palmette.errors import Fault, InputError
+from palmette.plan.parallel import helpers, side_by_side
 from palmette.plan.righttrain_search.allocate import Candidate, Found
 from palmette.plan.righttrain_search.bound import Bound
 from palmette.plan.righttrain_search.dual import Frame, Squeezed, squeezed
@@ -36,11 +39,23 @@ MOST_STATES = 400_000
 MOST_STEPS = 10_000
 """Splits and programs that a search may look at before it gives up; those of large tables count as more."""
 _STATES_A_STEP = 10_000
+_STEPS_ALONE = 300
+"""After so many the rest is shared out among cores."""
 _FIRST_EFFORT = 10_000
 """What RightTrain may spend on a plan to beat."""
 _FIRST_ROUNDS = 20
 _ROUNDS = 8
 """Rounds of raising prices: at first, and after each split."""
+
+
+_Pair = tuple[Bound, Ranked]
+
+
+class _Rest(NamedTuple):
+    """The plans of some trees that beat the best before, by the trees' numbers, and the least open bound."""
+
+    better: list[tuple[int, Found]]
+    open_j: float
 
 
 class _Side(NamedTuple):
@@ -73,13 +88,42 @@ class Optimum:
         if not all_listed(self.ground) or not self.search.bounds.settled:
             self._give_up()
         self._best = self.search.best().found
-        for bound, ranked in sorted(self._pairs(), key=lambda pair: pair[0].joules):
-            if bound.joules >= self._limit_j():
-                break
+        left = deque(sorted(self._pairs(), key=lambda pair: pair[0].joules))
+        while left and left[0][0].joules < self._limit_j() and self._steps < _STEPS_ALONE:
+            bound, ranked = left.popleft()
             self._branch(ranked, bound.nodes)
+        self._share_out([pair for pair in left if pair[0].joules < self._limit_j()])
         return Outcome(self._best, min(self._open_j, self._limit_j() * (1 - GAP)))
 
-    def _pairs(self) -> Iterator[tuple[Bound, Ranked]]:
+    def _share_out(self, pairs: list[_Pair]) -> None:
+        """Search what is left on all cores."""
+        numbered, cores = list(enumerate(pairs)), min(helpers(), len(pairs))
+        if cores < 2:
+            found = [self._rest(numbered)]
+        else:
+            found = [
+                done.taken() for done in side_by_side([partial(self._rest, numbered[k::cores]) for k in range(cores)])
+            ]
+        better = [each for rest in found for each in rest.better]
+        if better:
+            self._best = min(better, key=lambda each: (each[1].total_j, each[0]))[1]
+        self._open_j = min([self._open_j, *(rest.open_j for rest in found)])
+
+    def _rest(self, pairs: list[tuple[int, _Pair]]) -> _Rest:
+        """What some trees have that is better than the best so far.
+
+        They do not learn from one another, so that it is the same whoever is first, and on however many cores.
+        """
+        start, better = self._best, []
+        for number, (bound, ranked) in pairs:
+            self._best = start
+            self._branch(ranked, bound.nodes)
+            if self._best is not None and self._best is not start:
+                better.append((number, self._best))
+        self._best = start
+        return _Rest(better, self._open_j)
+
+    def _pairs(self) -> Iterator[_Pair]:
         """The trees among each set of nodes, one of each that differ in the names of equal machines only."""
         symmetry = Symmetry(self.ground)
         for ranked in symmetry.different(ranked_trees(self.ground)):
