@@ -8,6 +8,7 @@ import random
 import pytest
 
 import palmette as pt
+from palmette.plan.righttrain_search import exact
 from palmette.plan.strategy import Task
 from palmette.spec.cluster import Cluster, Limits, Power
 from palmette.spec.tree import Instance
@@ -97,6 +98,19 @@ def test_the_same_seed_gives_the_same_plan() -> None:
     first, second = (planned("righttrain", made_for, CURVE, epsilon=0.1) for _ in range(2))
     assert first.phases == second.phases
     assert first.decision == second.decision
+
+
+@pytest.mark.parametrize("seed", [3, 7])
+def test_the_optimum_is_the_same_on_any_number_of_cores(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = random_world(random.Random(seed))
+    wanted = task(*world[:2], 1.2 * least_s(*world))
+    monkeypatch.setattr(exact, "_STEPS_ALONE", 0)
+    found = []
+    for cores in (1, 2, 3):
+        monkeypatch.setattr(exact, "helpers", lambda cores=cores: cores)
+        plan = planned("righttrain-optimum", wanted, world[2])
+        found.append((plan.phases, plan.decision))
+    assert found[0] == found[1] == found[2]
 
 
 def test_fewer_epochs_with_more_data_do_not_pay() -> None:
