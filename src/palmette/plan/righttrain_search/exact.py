@@ -13,10 +13,11 @@ least.
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
+from multiprocessing import Value
+from multiprocessing.sharedctypes import Synchronized
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -39,8 +40,6 @@ MOST_STATES = 400_000
 MOST_STEPS = 10_000
 """Splits and programs that a search may look at before it gives up; those of large tables count as more."""
 _STATES_A_STEP = 10_000
-_STEPS_ALONE = 300
-"""After so many the rest is shared out among cores."""
 _FIRST_EFFORT = 10_000
 """What RightTrain may spend on a plan to beat."""
 _FIRST_ROUNDS = 20
@@ -49,13 +48,6 @@ _ROUNDS = 8
 
 
 _Pair = tuple[Bound, Ranked]
-
-
-class _Rest(NamedTuple):
-    """The plans of some trees that beat the best before, by the trees' numbers, and the least open bound."""
-
-    better: list[tuple[int, Found]]
-    open_j: float
 
 
 class _Side(NamedTuple):
@@ -74,7 +66,8 @@ class Optimum:
     _best: Found | None = None
     _open_j: float = math.inf
     """The least bound of what was played on the clock and came out above it."""
-    _steps: int = 0
+    _steps: Synchronized[int] = field(default_factory=lambda: Value("q"))
+    """Of all processes."""
 
     def __post_init__(self) -> None:
         self.search = Search(self.ground, None, _FIRST_EFFORT)
@@ -88,40 +81,30 @@ class Optimum:
         if not all_listed(self.ground) or not self.search.bounds.settled:
             self._give_up()
         self._best = self.search.best().found
-        left = deque(sorted(self._pairs(), key=lambda pair: pair[0].joules))
-        while left and left[0][0].joules < self._limit_j() and self._steps < _STEPS_ALONE:
-            bound, ranked = left.popleft()
-            self._branch(ranked, bound.nodes)
-        self._share_out([pair for pair in left if pair[0].joules < self._limit_j()])
+        pairs = sorted(self._pairs(), key=lambda pair: pair[0].joules)
+        self._search([pair for pair in pairs if pair[0].joules < self._limit_j()])
         return Outcome(self._best, min(self._open_j, self._limit_j() * (1 - GAP)))
 
-    def _share_out(self, pairs: list[_Pair]) -> None:
-        """Search what is left on all cores."""
-        numbered, cores = list(enumerate(pairs)), min(helpers(), len(pairs))
-        if cores < 2:
-            found = [self._rest(numbered)]
+    def _search(self, pairs: list[_Pair]) -> None:
+        """Look for a better plan in all trees, on all cores."""
+        if helpers() > 1:
+            found = [done.taken() for done in side_by_side([partial(self._tree, pair) for pair in pairs])]
         else:
-            found = [
-                done.taken() for done in side_by_side([partial(self._rest, numbered[k::cores]) for k in range(cores)])
-            ]
-        better = [each for rest in found for each in rest.better]
+            found = [self._tree(pair) for pair in pairs]
+        better = [best for best, _ in found if best is not None]
         if better:
-            self._best = min(better, key=lambda each: (each[1].total_j, each[0]))[1]
-        self._open_j = min([self._open_j, *(rest.open_j for rest in found)])
+            self._best = min(better, key=lambda each: each.total_j)
+        self._open_j = min([self._open_j, *(open_j for _, open_j in found)])
 
-    def _rest(self, pairs: list[tuple[int, _Pair]]) -> _Rest:
-        """What some trees have that is better than the best so far.
+    def _tree(self, pair: _Pair) -> tuple[Found | None, float]:
+        """The best plan of a tree among some nodes, if it beats the best so far; and the least open bound.
 
-        They do not learn from one another, so that it is the same whoever is first, and on however many cores.
+        It does not learn from others, so that it is the same whoever is first, and on however many cores.
         """
-        start, better = self._best, []
-        for number, (bound, ranked) in pairs:
-            self._best = start
-            self._branch(ranked, bound.nodes)
-            if self._best is not None and self._best is not start:
-                better.append((number, self._best))
-        self._best = start
-        return _Rest(better, self._open_j)
+        start, (bound, ranked) = self._best, pair
+        self._branch(ranked, bound.nodes)
+        found, self._best = self._best, start
+        return None if found is start else found, self._open_j
 
     def _pairs(self) -> Iterator[_Pair]:
         """The trees among each set of nodes, one of each that differ in the names of equal machines only."""
@@ -196,8 +179,9 @@ class Optimum:
             self._open_j = min(self._open_j, bound_j)
 
     def _count(self, steps: int) -> None:
-        self._steps += steps
-        if self._steps > MOST_STEPS:
+        with self._steps.get_lock():
+            self._steps.value += steps
+        if self._steps.value > MOST_STEPS:
             self._give_up()
 
     def _give_up(self) -> NoReturn:
