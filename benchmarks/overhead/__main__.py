@@ -3,7 +3,7 @@
 A worker and a plain loop, each in a process of its own with one thread, take turns: some iterations of one, as many of
 the other, over and over. So both see the same machine, however busy it is. CPU seconds are those of the worker and of
 the plain loop: they hardly depend on who else is there. How often a plain loop has to ask the system for memory that it
-has just given back is left to chance, and decides over up to a fifth (``palmette.runtime.memory``). So there is another
+has just given back is left to chance, and decides over up to a fifth (``palmette.runtime.tuning``). So there is another
 that keeps what it frees, as workers do.
 """
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from benchmarks.overhead.cases import OPTIONS, Case
 from palmette.runtime.batches import Batches
-from palmette.runtime.memory import keep_freed_memory
+from palmette.runtime.tuning import keep_freed_memory
 from palmette.zoo.data import load_data
 from palmette.zoo.models import load_network
 

@@ -15,15 +15,13 @@ from collections.abc import Mapping
 from multiprocessing.connection import Connection, wait
 from typing import Any, NoReturn, Protocol, TypeVar
 
-import torch
-
 from palmette.errors import NodeLost, RunError, one_line
 from palmette.runtime.control import Alive, Command, Event, Failed, Ready, Stop
 from palmette.runtime.failure import blamed, failure
 from palmette.runtime.forking import forking
-from palmette.runtime.memory import keep_freed_memory
 from palmette.runtime.service import Entrance
 from palmette.runtime.silence import Silence
+from palmette.runtime.tuning import tune_worker
 from palmette.runtime.worker import Setup, Worker
 
 START_PATIENCE_S = 120.0
@@ -107,11 +105,10 @@ def _work(entrance: Entrance | None, connection: Connection[Any, Any]) -> None:
     try:
         if entrance is not None:
             entrance()
-        torch.set_num_threads(1)
+        tune_worker()
         _keep_alive(line)
         setup = line.receive()
         if isinstance(setup, Setup):
-            keep_freed_memory()
             Worker(setup, line).run()
     except BaseException as error:  # noqa: BLE001  (told to the engine, which ends the run)
         line.send(failure(error))

@@ -87,7 +87,7 @@ def compiled(phase: Phase, made: Iteration, first_channel: int = 0) -> dict[str,
     """The programs of all nodes that take part; channels are numbered from ``first_channel``."""
     channels = _channels(made, first_channel)
     programs: dict[str, list[Operation]] = {name: [] for name in phase.nodes()}
-    for number in _in_order(made):
+    for number in in_order(made):
         step = made.steps[number]
         for node, op in _ends(step):
             here = tuple(need for need in step.after if node in _places(made.steps[need]))
@@ -135,7 +135,7 @@ def _channels(made: Iteration, first: int) -> dict[int, Channel]:
     }
 
 
-def _in_order(made: Iteration) -> list[int]:
+def in_order(made: Iteration) -> list[int]:
     """Numbers of the steps, each after all that it comes after."""
     placed: dict[int, None] = {}
 

@@ -1,22 +1,22 @@
 """Emulated links: a process that knows every transfer under way, and says when each has arrived.
 
 It shares the links with the same code as the event clock, on real time. A sender announces a transfer; when its last
-bit would have arrived, both ends are told. The bytes themselves travel over loopback meanwhile.
+bit would have left, both ends are told when it will have arrived. The bytes themselves travel over loopback meanwhile.
 
-    sender ── begin(channel) ──▶ links ── arrived(channel) ──▶ sender, receiver
+    sender ── begin(channel) ──▶ links ── arrives(channel, when) ──▶ sender, receiver
 """
 
 from __future__ import annotations
 
-import heapq
 import os
+import select
 import signal
 import struct
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Client, Connection, Listener, wait
+from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -76,10 +76,10 @@ class Caller:
         with self._lock:
             self._connection.send_bytes(_NUMBER.pack(channel, time.monotonic()))
 
-    def arrived(self) -> int:
-        """Wait until a transfer from or to this node has arrived; returns its channel."""
-        channel: int = _NUMBER.unpack(self._connection.recv_bytes())[0]
-        return channel
+    def arrives(self) -> tuple[int, float]:
+        """Wait for a transfer from or to this node; returns its channel and the moment at which it arrives."""
+        channel, arrived_s = _NUMBER.unpack(self._connection.recv_bytes())
+        return channel, arrived_s
 
 
 def _serve(
@@ -115,26 +115,25 @@ class _Server:
         slower = [capacity / dilation for capacity in self._capacities]
         self._flows = Flows(slower)
         self._next_s = float("inf")
-        self._arrivals: list[tuple[float, int]] = []
 
     def run(self) -> None:
         """Serve until the other end closes."""
         open_ends = list(self._ends.values())
         while True:
-            until = min(self._next_s, self._arrivals[0][0] if self._arrivals else float("inf"))
-            patience = None if until == float("inf") else max(0.0, until - time.monotonic())
-            for end in wait([*open_ends, self._control], patience):
+            patience = None if self._next_s == float("inf") else max(0.0, self._next_s - time.monotonic())
+            # Not multiprocessing's wait: that rounds up to whole milliseconds.
+            for end in select.select([*open_ends, self._control], [], [], patience)[0]:
                 if end is self._control:
                     self._stretch(self._control.recv())
                     self._control.send(True)
                     continue
                 try:
-                    channel, began_s = _NUMBER.unpack(end.recv_bytes())  # type: ignore[union-attr]
+                    channel, began_s = _NUMBER.unpack(end.recv_bytes())
                 except (EOFError, OSError):
-                    open_ends.remove(end)  # type: ignore[arg-type]
+                    open_ends.remove(end)
                     continue
                 self._begin(channel, began_s)
-            self._deliver()
+            self._end_until(time.monotonic())
 
     def _begin(self, channel: int, began_s: float) -> None:
         """Begin a transfer at the time its sender says, unless the links have moved on since."""
@@ -144,7 +143,7 @@ class _Server:
         if line.bits > 0:
             self._flows.begin(channel, line.path, line.bits, now)
         else:
-            heapq.heappush(self._arrivals, (now + line.latency_s * self._dilation, channel))
+            self._tell(channel, now)
         self._next_s = self._flows.share(now)
         self._passed_s = now
 
@@ -152,16 +151,13 @@ class _Server:
         while self._next_s <= now:
             ended_s = self._next_s
             for channel in self._flows.end(ended_s, ended_s):
-                latency = self._lines[channel].latency_s * self._dilation
-                heapq.heappush(self._arrivals, (ended_s + latency, channel))
+                self._tell(channel, ended_s)
             self._next_s = self._flows.share(ended_s)
             self._passed_s = ended_s
 
-    def _deliver(self) -> None:
-        now = time.monotonic()
-        self._end_until(now)
-        while self._arrivals and self._arrivals[0][0] <= now:
-            arrived_s, channel = heapq.heappop(self._arrivals)
-            line = self._lines[channel]
-            for node in (line.sender, line.receiver):
-                self._ends[node].send_bytes(_NUMBER.pack(channel, arrived_s))
+    def _tell(self, channel: int, left_s: float) -> None:
+        """Tell both ends when what has left will have arrived."""
+        line = self._lines[channel]
+        message = _NUMBER.pack(channel, left_s + line.latency_s * self._dilation)
+        for node in (line.sender, line.receiver):
+            self._ends[node].send_bytes(message)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import RunError
+from palmette.runtime.cpu import last_until
 from palmette.runtime.execute import Pace
 from palmette.runtime.folder import meeting_folder
 from palmette.runtime.ground import Seconds, on_loopback
@@ -44,7 +45,7 @@ class PacedTransport:
 
     def __init__(self, inner: Transport, links: Caller) -> None:
         self._inner, self._links = inner, links
-        self._arrived: dict[int, SimpleQueue[bool]] = {}
+        self._arrivals: dict[int, SimpleQueue[float | None]] = {}
         self._gone = False
         threading.Thread(target=self._listen, daemon=True).start()
 
@@ -76,21 +77,23 @@ class PacedTransport:
         self._inner.close()
 
     def _await(self, channel: Channel) -> None:
-        arrived = self._queue(channel.number)
-        if self._gone or not arrived.get():
+        arrived_s = None if self._gone else self._queue(channel.number).get()
+        if arrived_s is None:
             raise _gone()
+        last_until(arrived_s)
 
-    def _queue(self, number: int) -> SimpleQueue[bool]:
-        return self._arrived.setdefault(number, SimpleQueue())
+    def _queue(self, number: int) -> SimpleQueue[float | None]:
+        return self._arrivals.setdefault(number, SimpleQueue())
 
     def _listen(self) -> None:
         while not self._gone:
             try:
-                self._queue(self._links.arrived()).put(True)
+                channel, arrived_s = self._links.arrives()
+                self._queue(channel).put(arrived_s)
             except (EOFError, OSError):
                 self._gone = True
-        for waiting in list(self._arrived.values()):
-            waiting.put(False)
+        for waiting in list(self._arrivals.values()):
+            waiting.put(None)
 
 
 def _gone() -> RunError:

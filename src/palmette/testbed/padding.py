@@ -2,7 +2,8 @@
 
 A call is padded to its node's time in the profile. Where this machine is slower than an emulated node, a call overruns;
 stretching all times and bandwidths by one factor (time dilation) makes room. The least factor is chosen by which the
-overruns of an iteration are at most a hundredth of it.
+overruns of an iteration are at most a hundredth of it. Where iterations are short it also counts what a transfer takes
+beside its own time, until messages are handed over and threads are awake.
 """
 
 from __future__ import annotations
@@ -10,15 +11,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from palmette.cost.evaluate import Evaluator
+from palmette.cost.operations import Iteration
 from palmette.runtime.execute import Pace
 from palmette.runtime.ground import Seconds
 from palmette.runtime.parts import Part, parts_of
+from palmette.runtime.program import in_order
 from palmette.spec.plan import Phase
 
 OVERRUN = 0.01
 # Several workers share this machine's cores: a call takes longer than it did alone.
 CROWDED = 1.25
 MOST = 1000.0
+HANDING_OVER_S = 0.0008
+HANDED_OVER = 0.02
+"""The part of an iteration that handing over may take, unless that would need more than ``MOST_TO_HAND_OVER``."""
+MOST_TO_HAND_OVER = 3.0
 
 
 class Padding:
@@ -28,6 +35,7 @@ class Padding:
         self._fixed = fixed_dilation
         self._targets = [evaluator.call_seconds(part.phase, part.made) for part in parts]
         self._spans_s = [evaluator.played(part.phase, part.made).total_s for part in parts]
+        self._least = max(map(to_hand_over, (part.made for part in parts), self._spans_s))
 
     def settle(self, rehearsed: Mapping[str, Mapping[int, Seconds]]) -> tuple[float, dict[str, dict[int, Pace]]]:
         """The dilation, and the pace of each node's programs, from the seconds that unpadded calls take here."""
@@ -44,7 +52,7 @@ class Padding:
         for programs in rehearsed.values():
             for number, calls in programs.items():
                 taken[number].update(calls)
-        return max(map(dilation, self._targets, taken, self._spans_s))
+        return max(self._least, *map(dilation, self._targets, taken, self._spans_s))
 
 
 def needed_dilation(phase: Phase, emulated: Evaluator, here: Evaluator) -> float:
@@ -72,6 +80,16 @@ def dilation(targets_s: Mapping[int, float], taken_s: Mapping[int, float], itera
         fits = _overrun_s(targets_s, taken_s, middle) <= OVERRUN * iteration_s * middle
         low, high = (low, middle) if fits else (middle, high)
     return round(high + 0.005, 2)
+
+
+def to_hand_over(made: Iteration, iteration_s: float) -> float:
+    """The factor by which an iteration is long enough for all transfers that follow one another to be handed over."""
+    many: dict[int, int] = {}
+    for number in in_order(made):
+        step = made.steps[number]
+        many[number] = max((many[need] for need in step.after), default=0) + (step.to is not None)
+    needed_s = max(many.values(), default=0) * HANDING_OVER_S / HANDED_OVER
+    return min(MOST_TO_HAND_OVER, max(1.0, round(needed_s / iteration_s, 2))) if iteration_s > 0 else 1.0
 
 
 def _overrun_s(targets_s: Mapping[int, float], taken_s: Mapping[int, float], factor: float) -> float:

@@ -10,13 +10,11 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any
 
-import torch
-
 from palmette.runtime.control import Alive, Command, Event
 from palmette.runtime.failure import failure
-from palmette.runtime.memory import keep_freed_memory
 from palmette.runtime.ray.beacons import Beacon
 from palmette.runtime.service import Service
+from palmette.runtime.tuning import tune_worker
 from palmette.runtime.worker import Worker
 
 # How long a question waits for something to happen.
@@ -50,8 +48,7 @@ class WorkerActor:
 
     def _work(self, setup: bytes) -> None:
         try:
-            torch.set_num_threads(1)
-            keep_freed_memory()
+            tune_worker()
             Worker(pickle.loads(setup), self._line).run()  # noqa: S301  (from the driver, who runs code here anyway)
         except BaseException as error:  # noqa: BLE001  (told to the engine, which ends the run)
             self._line.send(failure(error))

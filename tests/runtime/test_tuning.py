@@ -11,7 +11,7 @@ import pytest
 _LEFT = """
 import ctypes
 import psutil
-from palmette.runtime.memory import keep_freed_memory
+from palmette.runtime.tuning import keep_freed_memory
 
 library, own = ctypes.CDLL(None), psutil.Process()
 library.malloc.restype = ctypes.c_void_p

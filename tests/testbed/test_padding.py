@@ -1,0 +1,47 @@
+"""By how much time is stretched: for calls that take longer here, and for messages that have to be handed over."""
+
+from __future__ import annotations
+
+import pytest
+
+from palmette.runtime.parts import parts_of
+from palmette.spec.plan import Plan
+from palmette.testbed.padding import CROWDED, MOST_TO_HAND_OVER, OVERRUN, Padding, dilation
+from tests.testbed.stand import cluster, evaluator, split
+
+
+def chosen(plan: Plan, bandwidth: str, fixed: float | None = None) -> float:
+    """The dilation of a plan whose calls take no time, on a link of that bandwidth."""
+    known = evaluator(cluster(("a", "b", bandwidth)))
+    padding = Padding(parts_of(plan.phases[0], known), known, fixed)
+    return padding.settle({})[0]
+
+
+def span_s(plan: Plan, bandwidth: str) -> float:
+    known = evaluator(cluster(("a", "b", bandwidth)))
+    return known.price(plan.phases[0]).iteration_s
+
+
+def test_long_iterations_are_not_stretched() -> None:
+    assert span_s(split("a", "b"), "100 kbit/s") > 0.08
+    assert chosen(split("a", "b"), "100 kbit/s") == 1.0
+
+
+def test_short_ones_are_until_two_transfers_are_handed_over_in_a_fiftieth() -> None:
+    plan, bandwidth = split("a", "b"), "4 Mbit/s"
+    assert chosen(plan, bandwidth) == pytest.approx(2 * 0.0008 / 0.02 / span_s(plan, bandwidth), abs=0.01)
+    assert 1.0 < chosen(plan, bandwidth) < MOST_TO_HAND_OVER
+
+
+def test_but_not_beyond_a_limit_and_not_where_the_user_says_how_much() -> None:
+    assert chosen(split("a", "b"), "1 Gbit/s") == MOST_TO_HAND_OVER
+    assert chosen(split("a", "b"), "1 Gbit/s", fixed=1.5) == 1.5
+
+
+@pytest.mark.parametrize("taken_s", [0.1, 0.5, 3.0])
+def test_the_least_factor_is_found_by_which_calls_fit(taken_s: float) -> None:
+    found = dilation({0: 0.2}, {0: taken_s}, 1.0)
+    assert CROWDED * taken_s - found * 0.2 <= OVERRUN * found
+    if found > 1:
+        less = found - 0.02
+        assert CROWDED * taken_s - less * 0.2 > OVERRUN * less
