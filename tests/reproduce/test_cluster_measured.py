@@ -104,7 +104,9 @@ def test_power_is_that_of_the_time_in_which_all_train() -> None:
     slow = [each for k in range(3) for each in (step("jtx1", 10 + k, 3 * k, 3 * k + 1.5),)]
     slow += [step("jtx1", 10 + k, 3 * k + 1.5, 3 * k + 3, op="send") for k in range(3)]
     found = module.power_while_all_train_w([*quick, *slow], paper.machines(1000.0))
-    assert found == pytest.approx(15.0 + (2.5 + 10.0) / 2)  # of the first 6 s
+    assert found == pytest.approx(15.0 + (2.5 + 10.0) / 2)
+    waiting = [step("jtx2", 7 + k, 20.0 + k, k + 21.0) for k in range(7)]  # after the end of an epoch
+    assert module.power_while_all_train_w([*quick, *slow, *waiting], paper.machines(1000.0)) == pytest.approx(found)
 
 
 @pytest.mark.usefixtures("faked")

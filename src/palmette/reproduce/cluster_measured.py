@@ -20,6 +20,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
+from statistics import median
 from typing import Any, TypeVar
 
 from palmette.control.engines import engine_of
@@ -197,22 +198,27 @@ class _Cluster:
 
 
 def power_while_all_train_w(trace: Sequence[Mapping[str, Any]], cluster: Cluster) -> float:
-    """Mean watts of all devices up to the end of the slowest one's last step before any of them had none left to take.
+    """Mean watts of all devices while each takes step after step, whatever they wait for at an epoch's end.
 
-    An instance is called like its device.
+    Steps come at the rate of a tree's median one, and each keeps devices computing for so long. An instance is called
+    like its device.
     """
-    began_s = min(line["start_s"] for line in trace)
-    steps: dict[str, dict[int, float]] = {}
-    calls: dict[str, list[tuple[float, float]]] = {}
+    spans: dict[str, dict[int, tuple[float, float]]] = {}
+    busy_s: dict[str, dict[str, float]] = {}
     for line in trace:
-        ends = steps.setdefault(line["instance"], {})
-        ends[line["iteration"]] = max(line["end_s"] - began_s, ends.get(line["iteration"], 0.0))
+        tree, start_s, end_s = line["instance"], line["start_s"], line["end_s"]
+        known = spans.setdefault(tree, {})
+        first_s, last_s = known.get(line["iteration"], (start_s, end_s))
+        known[line["iteration"]] = min(first_s, start_s), max(last_s, end_s)
         if line["op"] in CALLS:
-            calls.setdefault(line["node"], []).append((line["start_s"] - began_s, line["end_s"] - began_s))
-    stopped_s = min(max(ends.values()) for ends in steps.values())
-    slowest = min(steps.values(), key=len)
-    until_s = max(end_s for end_s in slowest.values() if end_s <= stopped_s)
-    return sum(mean_power_w(cluster.nodes[name], spans, until_s) for name, spans in calls.items())
+            own = busy_s.setdefault(line["node"], {})
+            own[tree] = own.get(tree, 0.0) + end_s - start_s
+    rates = {tree: 1 / median(end_s - start_s for start_s, end_s in known.values()) for tree, known in spans.items()}
+    computing = {
+        node: sum(each_s / len(spans[tree]) * rates[tree] for tree, each_s in own.items())
+        for node, own in busy_s.items()
+    }
+    return sum(mean_power_w(cluster.nodes[node], [(0.0, min(1.0, part))], 1.0) for node, part in computing.items())
 
 
 def _layers(name: str) -> Profile:
