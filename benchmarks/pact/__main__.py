@@ -33,6 +33,9 @@ def quality(many: int) -> dict[str, Any]:
     return {
         "long_deadline": {f"{noise:g}": judged(many, noise=noise, chain=True, deadline_s=LONG_S) for noise in NOISES},
         "short_deadline": {f"{noise:g}": judged(many, noise=noise, chain=True) for noise in NOISES},
+        "short_deadline_independent": {
+            f"{noise:g}": judged(many, noise=noise, chain=True, independent=True) for noise in NOISES
+        },
         "short_deadline_coarse": {
             "0.02": judged(many, noise=0.02, chain=True, loss_step=COARSE, time_step_s=25 * COARSE)
         },

@@ -24,14 +24,16 @@ def energy_j(strategy: str, problem: Problem, **options: Any) -> float:
         return math.inf
 
 
-def judged(many: int, **case: Any) -> Record:
+def judged(many: int, *, independent: bool = False, **case: Any) -> Record:
     """PACT on random trainings: how often it meets the goal, and its energy relative to the optimum's."""
     steps = {"loss_step": FINE, "time_step_s": 25 * FINE}
     problems = [training(seed, **(steps | case)) for seed in range(many)]
     least = [energy_j("pact-optimum", problem) for problem in problems]
     possible = [(problem, best) for problem, best in zip(problems, least, strict=True) if best < math.inf]
-    ours = [energy_j("pact", problem) for problem, _ in possible]
-    careless = [energy_j("pact", problem, risk=False) for problem, _ in possible]
+    ours, careless = (
+        [energy_j("pact", problem, risk=risk, independent=independent) for problem, _ in possible]
+        for risk in (True, False)
+    )
     ratios = sorted(a / best for a, (_, best) in zip(ours, possible, strict=True) if a < math.inf)
     plain = [a / best for a, (_, best) in zip(careless, possible, strict=True) if a < math.inf]
     row = {

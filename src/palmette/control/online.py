@@ -12,6 +12,7 @@ from palmette.errors import Infeasible
 from palmette.plan.pact_search.choose import Chooser
 from palmette.plan.pact_search.forecasting import Training, predictor_of, problem_of
 from palmette.plan.pact_search.grid import grid_of
+from palmette.plan.pact_search.margins import with_independent_errors
 from palmette.plan.pact_search.moves import moves_of
 from palmette.plan.pact_search.online import TRUSTS
 from palmette.plan.pact_search.play import State
@@ -101,6 +102,8 @@ def director(plan: Plan, evaluator: Evaluator) -> Online | None:
         table = validated(Problem, options["problem"])
         target, deadline_s = asked.loss or table.target_loss, asked.deadline_s or table.deadline_s
         table = table.model_copy(update={"target_loss": target, "deadline_s": deadline_s})
+        if options.get("independent"):
+            table = with_independent_errors(table)
         return Online(phases, target, deadline_s, lambda standing, _: (table, len(standing.losses)), risk)
     if asked.loss is None or asked.deadline_s is None:
         return None

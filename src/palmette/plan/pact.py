@@ -106,6 +106,19 @@ class Pact(_OnProblem):
     summary: ClassVar[str] = "smaller models and other nodes while training goes on, planned anew every epoch"
 
     risk: bool = field(default=True, metadata={"help": "Weigh risk and opportunity when choosing the next move."})
+    independent: bool = field(
+        default=False,
+        metadata={"help": "Take the errors of a problem's estimates for independent: they do not all add up."},
+    )
+
+    def _problem(self, task: Ask) -> Problem:
+        from palmette.plan.pact_search.margins import with_independent_errors
+
+        if self.independent and self.problem is None:
+            expected = "a predictor's estimates add up as they should; expected --problem with it"
+            raise InputError(Fault("--independent", "without --problem", expected))
+        problem = super()._problem(task)
+        return with_independent_errors(problem) if self.independent else problem
 
     def _moves(self, problem: Problem, moves: Moves) -> Chosen:
         from palmette.plan.pact_search.online import decided

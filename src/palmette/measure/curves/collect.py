@@ -23,6 +23,7 @@ from palmette.errors import Fault, InputError, RunError
 from palmette.measure.curves.grid import Branch, Grid
 from palmette.measure.curves.learner import Recipe
 from palmette.measure.curves.training import Trunk, check_recipe, train_branch, train_trunk
+from palmette.runtime.tuning import keep_freed_memory
 from palmette.spec.curves import Curve, Key, Origin, load_unfinished
 
 Watch = Callable[[int, int], None]  # curves that are there, and curves that there will be
@@ -127,6 +128,7 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _start() -> None:
-    """One thread a worker; Ctrl-C is for the parent to act on."""
+    """One thread a worker, which keeps its memory; Ctrl-C is for the parent to act on."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
+    keep_freed_memory()

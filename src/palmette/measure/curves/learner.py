@@ -82,6 +82,7 @@ class Learner:
             RunError: a loss is not finite.
         """
         losses, kept = [], {}
+        self.module.to(memory_format=torch.channels_last)  # as the shards are; half as long again without
         with seeded(seed):
             for epoch in range(1, epochs + 1):
                 losses.append(_finite(self._epoch(shard)))
@@ -90,16 +91,20 @@ class Learner:
         return Trained(tuple(losses), kept)
 
     def _epoch(self, shard: Shard) -> float:
-        """The mean loss of the samples as they were seen."""
+        """The mean loss of the samples as they were seen.
+
+        Batches are all of a size, or smaller by one: a last one of what is left over, be it a single sample, would
+        move the weights as far as any other, and every epoch would begin with a loss that it had lifted.
+        """
         self.module.train()
-        total = 0.0
-        for at in torch.split(torch.randperm(len(shard.labels)), self.batch):
+        total, many = 0.0, len(shard.labels)
+        for at in torch.tensor_split(torch.randperm(many), math.ceil(many / self.batch)):
             self.optimizer.zero_grad()
             loss = cross_entropy(self.module(shard.inputs[at]), shard.labels[at])
             loss.backward()  # type: ignore[no-untyped-call]
             self.optimizer.step()
             total += float(loss.detach()) * len(at)
-        return total / len(shard.labels)
+        return total / many
 
 
 @dataclass(frozen=True)

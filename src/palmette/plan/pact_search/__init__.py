@@ -9,5 +9,6 @@ paths    cheapest paths on the graph, also by a certain model
 choose   the next move, by weight, risk and opportunity
 online   epoch by epoch, with a ladder of estimates where the robust ones know no path
 optimum  the exact optimum, and how near a goal can be met
+margins  robust estimates whose errors are independent
 rivals   StaticLearn and OneSwitch
 """
