@@ -29,6 +29,8 @@ def test_the_plan(world: World, strategy: str) -> None:
 def test_options_of_its_own(world: World) -> None:
     careless = world.json("plan", "pact", "--problem", PROBLEM, "--no-risk")["decision"]
     assert careless["energy_j"] <= 11.1 + 1e-9
+    bolder = world.json("plan", "pact", "--problem", PROBLEM, "--independent")["decision"]
+    assert bolder["loss"] <= 0.15
     sooner = world.json("plan", "pact", "--problem", PROBLEM, "--deadline", "12s", "--loss", "0.5")["decision"]
     assert sooner["time_s"] <= 12
     assert sooner["loss"] <= 0.5
