@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,12 +14,12 @@ from palmette.errors import InputError
 from palmette.measure.curves.collect import collect
 from palmette.measure.curves.grid import Grid
 from palmette.measure.curves.learner import Recipe, fresh
-from palmette.measure.curves.sets import labels_of, shards
+from palmette.measure.curves.sets import Shard, labels_of, shards
 from palmette.measure.curves.training import Trunk, train_branch, train_trunk
 from palmette.spec.curves import load_curves
 from palmette.zoo.data import load_data
 
-RECIPE = Recipe(model="lenet5", data="digits")
+RECIPE = Recipe(model="lenet5", data="digits", batch=32, lr=0.005)
 SMALL = Grid(seeds=1, k1=(1, 2), k2=(1,), f1=(0.5,), f2=(0.5,), last=2)
 
 
@@ -35,7 +37,8 @@ def trunk() -> Trunk:
 
 
 def test_a_grid_has_every_combination_once() -> None:
-    keys = [key for branch in Grid(seeds=2).branches() for key in branch.every_key()]
+    grid = Grid(seeds=2, k1=(5, 15, 30), k2=(5, 15), f1=(0.5, 0.75), f2=(0.25, 0.5), last=20)
+    keys = [key for branch in grid.branches() for key in branch.every_key()]
 
     assert len(keys) == len(set(keys)) == 2 * 3 * 2 * 2 * (1 + 2 * 2)
     assert (1, ("gold", 0.0, 15), ("bronze", 0.75, 5), ("silver", 0.8125, 20)) in keys
@@ -45,9 +48,23 @@ def test_a_grid_has_every_combination_once() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"seeds": 0}, {"k1": (0,)}, {"k2": (-1,)}, {"f1": (1.0,)}, {"f2": (-0.1,)}, {"last": 0}, {"k1": ()}]
 )
-def test_a_grid_of_nonsense_is_refused(wrong: dict[str, object]) -> None:
+def test_a_grid_of_nonsense_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="expected"):
-        Grid(**wrong)  # type: ignore[arg-type]
+        replace(SMALL, **wrong)
+
+
+@pytest.mark.parametrize("samples", [1, 7, 32, 33, 97])
+def test_batches_of_an_epoch_are_of_one_size(samples: int) -> None:
+    """A last batch of a single sample would move the weights as far as any other."""
+    learner, sizes = fresh(RECIPE, 0), []
+    learner.module.register_forward_hook(lambda _, inputs, __: sizes.append(len(inputs[0])))
+    inputs, labels = torch.rand(samples, *learner.example.shape[1:]), torch.arange(samples) % 10
+
+    learner.train(Shard(inputs, labels, 10), epochs=1, seed=0)
+
+    assert sum(sizes) == samples
+    assert max(sizes) <= RECIPE.batch
+    assert max(sizes) - min(sizes) <= 1
 
 
 def test_sets_share_no_sample_and_have_more_classes_the_fewer_samples_they_have() -> None:
@@ -110,9 +127,9 @@ def test_a_learner_goes_on_from_what_another_saved() -> None:
 @pytest.mark.parametrize(
     ("recipe", "told"),
     [
-        (Recipe(model="lenet6"), "did you mean lenet5"),
-        (Recipe(model="lenet5", data="digit"), "did you mean digits"),
-        (Recipe(model="lenet5?classes=4"), "has 10 classes; the network tells 4 apart"),
+        (replace(RECIPE, model="lenet6"), "did you mean lenet5"),
+        (replace(RECIPE, data="digit"), "did you mean digits"),
+        (replace(RECIPE, model="lenet5?classes=4"), "has 10 classes; the network tells 4 apart"),
     ],
 )
 def test_what_cannot_be_trained_is_told_before_a_file_is_begun(tmp_path: Path, recipe: Recipe, told: str) -> None:
@@ -123,7 +140,7 @@ def test_what_cannot_be_trained_is_told_before_a_file_is_begun(tmp_path: Path, r
 
 def test_a_network_that_cannot_be_pruned_that_far_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be pruned further than"):
-        collect(tmp_path / "curves.jsonl", RECIPE, Grid(f1=(0.99999,)), jobs=1)
+        collect(tmp_path / "curves.jsonl", RECIPE, replace(SMALL, f1=(0.99999,)), jobs=1)
 
 
 @pytest.mark.slow
@@ -141,4 +158,4 @@ def test_a_collection_that_was_broken_off_goes_on_as_if_nothing_had_been(tmp_pat
     assert seen[0] == (0, 8)
     assert seen[-1] == (8, 8)
     with pytest.raises(InputError, match=r"lr: 0.005: the curves there are others; expected 0.1"):
-        collect(broken, Recipe(model="lenet5", lr=0.1), SMALL, jobs=1)
+        collect(broken, replace(RECIPE, lr=0.1), SMALL, jobs=1)

@@ -18,12 +18,12 @@ class Grid:
     The last set of nodes trains for ``last`` epochs.
     """
 
-    seeds: int = 8
-    k1: tuple[int, ...] = (5, 15, 40)
-    k2: tuple[int, ...] = (5, 15)
-    f1: tuple[float, ...] = (0.5, 0.75)
-    f2: tuple[float, ...] = (0.25, 0.5)
-    last: int = 30
+    seeds: int
+    k1: tuple[int, ...]
+    k2: tuple[int, ...]
+    f1: tuple[float, ...]
+    f2: tuple[float, ...]
+    last: int
 
     def __post_init__(self) -> None:
         wrong = [Fault("--seeds", self.seeds, "expected 1 or more")] if self.seeds < 1 else []
