@@ -49,13 +49,27 @@ def test_nodes_share_in_proportion_to_what_they_own_and_one_with_other_data_has_
     assert own_data(made, KNOWN, "elsewhere") == {}
 
 
+def test_a_node_owns_the_same_samples_whichever_others_a_plan_uses() -> None:
+    def owned(*names: str) -> dict[str, list[int]]:
+        feeds = [source(name, 4, name.upper()) for name in names]
+        made = phase(*feeds, *(instance(name.upper(), 1, 2, name) for name in names), sync="epoch")
+        found = zip(names, shares_of(made, KNOWN, "digits"), strict=True)
+        return {name: share.indices(90, seed=5).tolist() for name, share in found}
+
+    both = owned("a", "b")
+    assert sorted(both["a"] + both["b"]) == list(range(90))
+    assert owned("b", "a") == both
+    assert owned("b") == {"b": both["b"]}
+    assert owned("a", "c")["a"] == both["a"]
+
+
 def test_sources_on_one_node_share_by_batch_or_by_what_an_epoch_takes() -> None:
     both = [instance("X", 1, 2, "a"), instance("Y", 1, 2, "a")]
     by_batch = phase(source("a", 3, "X"), source("a", 1, "Y"), *both, sync="epoch")
-    assert [share.size(40) for share in shares_of(by_batch, KNOWN, "digits")] == [30, 10]
+    assert [share.size(60) for share in shares_of(by_batch, KNOWN, "digits")] == [30, 10]
     limited = phase(source("a", 3, "X", epoch_samples=50), source("a", 1, "Y", epoch_samples=50), *both, sync="epoch")
     found = shares_of(limited, KNOWN, "digits")
-    assert [share.size(40) for share in found] == [20, 20]
+    assert [share.size(60) for share in found] == [20, 20]
     assert [share.fraction for share in found] == [0.5, 0.5]  # 50 of 100 each
 
 

@@ -27,6 +27,7 @@ from palmette.runtime.job import Job
 from palmette.runtime.log import Log
 from palmette.runtime.parts import Part
 from palmette.runtime.program import compiled, numbers_of
+from palmette.runtime.shares import owners
 from palmette.spec.plan import Phase
 from palmette.zoo.capture import load_state
 from palmette.zoo.models import Network
@@ -76,13 +77,12 @@ class Change:
 
     def _taught(self, student: Network, teacher: Network) -> None:
         """Let the smaller network learn from the larger one, on the giver's own samples."""
-        job, nodes = self._job, self._job.evaluator.cluster.nodes
-        owned = {name: node.source for name, node in nodes.items() if node.source is not None}
-        named = {name: source.data or job.data.name for name, source in owned.items()}
-        alike = [name for name in owned if named[name] == named[self._found.giver]]
-        data = job.own_data.get(named[self._found.giver], job.data)
-        parts = shards(len(data.train), [owned[name].samples for name in alike], job.options.seed)
-        indices = parts[alike.index(self._found.giver)]
+        job, giver, cluster = self._job, self._found.giver, self._job.evaluator.cluster
+        own = cluster.nodes[giver].source
+        assert own is not None, "checked before a run: who teaches owns data"
+        data = job.own_data.get(own.data or job.data.name, job.data)
+        alike = owners(giver, cluster, job.data.name)
+        indices = shards(len(data.train), list(alike.values()), job.options.seed)[list(alike).index(giver)]
         how = Distillation(batch=self._before.batch, seed=job.options.seed)
         distill(student, teacher, data.train, indices, how)
 

@@ -1,9 +1,10 @@
 """Which samples each source owns under ``epoch`` and ``async``, and how many of them an epoch takes. Pure, no torch.
 
-The run's data is cut among the sources in proportion to the samples that their nodes own by the cluster's description,
-which need not match the data's size. A node that names data of its own has all of that. Where a node is a source
-several times, its samples are cut once more (``cost/shards``). ``epoch_samples`` then limits an epoch to the same
-fraction of the real shard as of the described one.
+The run's data is cut among all nodes of the cluster that own samples by its description, in proportion to them; they
+need not add up to the data's size. So a node owns the same samples whichever others a plan makes use of. A node that
+names data of its own has all of that. Where a node is a source several times, its samples are cut once more
+(``cost/shards``). ``epoch_samples`` then limits an epoch to the same fraction of the real shard as of the described
+one.
 """
 
 from __future__ import annotations
@@ -54,17 +55,30 @@ def own_data(phase: Phase, cluster: Cluster, data: str) -> dict[str, str]:
     return found
 
 
+def owners(node: str, cluster: Cluster, data: str) -> dict[str, int]:
+    """The nodes among which the data that a node draws from is cut, with the samples that they own by description.
+
+    ``data`` is the run's.
+    """
+    sources = {name: each.source for name, each in cluster.nodes.items() if each.source is not None}
+    if sources[node].data not in (None, data):
+        return {node: sources[node].samples}
+    return {name: source.samples for name, source in sources.items() if source.data in (None, data)}
+
+
 def shares_of(phase: Phase, cluster: Cluster, data: str) -> list[Share]:
     """The share of each source, in the plan's order; ``data`` is the run's."""
-    described = described_samples(phase, cluster)
-    named = own_data(phase, cluster, data)
-    pools = [feed.node if feed.node in named else None for feed in phase.sources]
+    described, named = described_samples(phase, cluster), own_data(phase, cluster, data)
     made = []
     for k, feed in enumerate(phase.sources):
-        pool = [j for j, other in enumerate(pools) if other == pools[k]]
-        proportions = tuple(described[j] for j in pool)
+        parts: list[tuple[int | None, float]] = []
+        for owner, samples in owners(feed.node, cluster, data).items():
+            fed = [(j, described[j]) for j, other in enumerate(phase.sources) if other.node == owner]
+            parts += fed or [(None, samples)]
+        index = [number for number, _ in parts].index(k)
         fraction = used_fraction(feed.epoch_samples, described[k])
-        made.append(Share(k, named.get(feed.node, data), proportions, pool.index(k), fraction))
+        proportions = tuple(part for _, part in parts)
+        made.append(Share(k, named.get(feed.node, data), proportions, index, fraction))
     return made
 
 

@@ -13,6 +13,8 @@ from itertools import accumulate
 
 from palmette.cost.handover import change_price, hand_over
 from palmette.errors import Fault, InputError
+from palmette.plan.pact_search.grid import MOST_CELLS, grid_of
+from palmette.plan.pact_search.moves import moves_of
 from palmette.plan.pact_search.play import MOST_EPOCHS
 from palmette.plan.pact_search.stages import samples, stages
 from palmette.plan.strategy import Task
@@ -24,6 +26,7 @@ from palmette.spec.problem import Change, Pair, Problem, Run, Start
 
 MOST_FORESEEN = 200
 """Epochs that are asked for; the last change of the loss repeats beyond."""
+_COARSER = 1.01
 _STEPS = 600
 _TIMES_A_STEP = 20
 """Steps of the loss from now to the target, and of time in the shortest epoch: each epoch is rounded up to them."""
@@ -77,7 +80,7 @@ def problem_of(
     shortest_s = min(time_s for time_s, _ in prices.values())
     epochs = max(1, min(MOST_FORESEEN, int(deadline_s / shortest_s))) if shortest_s else MOST_FORESEEN
     middle = _halfway(past, training.predictor.run(past, epochs), loss)
-    return Problem(
+    problem = Problem(
         models=tuple(dict.fromkeys(model for model, _ in found)),
         node_sets=tuple(dict.fromkeys(nodes for _, nodes in found)),
         start=Start(model=here[0], nodes=here[1], loss=past.loss),
@@ -93,6 +96,15 @@ def problem_of(
             if a != b and found[b].pruning >= found[a].pruning and _can_pass(training.task, found[a], found[b])
         ),
     )
+    return _holdable(problem)
+
+
+def _holdable(problem: Problem) -> Problem:
+    """The problem with steps of the loss that are as coarse as its graph needs them to be."""
+    moves = moves_of(problem)
+    while (cells := grid_of(problem, moves, moves.robust).cells) > MOST_CELLS:
+        problem = problem.model_copy(update={"loss_step": _COARSER * problem.loss_step * cells / MOST_CELLS})
+    return problem
 
 
 def _price(task: Task, phase: Phase) -> tuple[float, float]:
