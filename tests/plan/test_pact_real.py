@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import palmette as pt
+from palmette.plan.pact_search import forecasting, grid
 from palmette.plan.pact_search.forecasting import Training, problem_of
 from palmette.plan.pact_search.stages import stages
 from palmette.plan.strategy import Task
@@ -91,6 +92,21 @@ def test_a_problem_from_the_middle_of_a_training_goes_on_from_there() -> None:
     assert (problem.start.model, problem.start.nodes, problem.start.loss) == ("0.5", "silver", losses[-1])
     own = next(run for run in problem.run if run.pair == ("0.5", "silver"))
     assert own.loss_expected[0] == pytest.approx(2.3 * 8**-0.5 - losses[-1], abs=1e-3)
+
+
+def test_steps_are_as_coarse_as_the_graph_needs_them_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    training = Training(task(), PowerLawPredictor(), 10)
+    fine = problem_of(training, (2.3, 1.9))
+    for module in (forecasting, grid):
+        monkeypatch.setattr(module, "MOST_CELLS", 2e5)
+
+    coarse = problem_of(training, (2.3, 1.9))
+
+    assert coarse.loss_step > fine.loss_step
+    assert coarse.model_copy(update={"loss_step": fine.loss_step}) == fine
+    with pytest.raises(pt.InputError, match="the graph would hold"):
+        pt.plan("pact", problem=fine)
+    assert pt.plan("pact", problem=coarse).decision["loss"] <= 1.0
 
 
 @pytest.mark.parametrize("strategy", ["pact", "pact-optimum", "one-switch"])
