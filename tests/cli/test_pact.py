@@ -36,6 +36,19 @@ def test_options_of_its_own(world: World) -> None:
     assert sooner["loss"] <= 0.5
 
 
+@pytest.mark.parametrize("strategy", ["pact", "pact-optimum", "static-learn", "one-switch"])
+@pytest.mark.parametrize(
+    "options",
+    [("--loss", "1e308"), ("--deadline", "1e300 s"), ("--loss", "nan"), ("--bound", "0.1")],
+    ids=["loss", "deadline", "no number", "bound of a table"],
+)
+def test_options_out_of_bounds_are_told(world: World, strategy: str, options: tuple[str, str]) -> None:
+    done = world.palmette("plan", strategy, "--problem", PROBLEM, *options)
+    assert (done.code, done.out) == (2, "")
+    (line,) = done.err.splitlines()
+    assert options[0] in line
+
+
 def test_people_see_the_schedule(world: World) -> None:
     done = world.palmette("plan", "pact", "--problem", PROBLEM)
     assert done.code == 0

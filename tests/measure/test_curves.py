@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -159,3 +162,26 @@ def test_a_collection_that_was_broken_off_goes_on_as_if_nothing_had_been(tmp_pat
     assert seen[-1] == (8, 8)
     with pytest.raises(InputError, match=r"lr: 0.005: the curves there are others; expected 0.1"):
         collect(broken, replace(RECIPE, lr=0.1), SMALL, jobs=1)
+
+
+@pytest.mark.slow
+def test_a_collection_that_is_killed_leaves_no_worker_behind(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from palmette.cli import main; main()", "curves", "collect", "--model", "lenet5"]
+    parent = subprocess.Popen([*command, "--jobs", "1", "--quiet", "-o", str(tmp_path / "curves.jsonl")])
+    try:
+        started = time.monotonic()
+        while not (workers := _children(parent.pid)) and time.monotonic() < started + 60:
+            time.sleep(0.1)
+        assert workers
+        time.sleep(2)  # its imports
+    finally:
+        parent.kill()
+        parent.wait()
+    ended = time.monotonic() + 20
+    while any(Path(f"/proc/{pid}").exists() for pid in workers) and time.monotonic() < ended:
+        time.sleep(0.1)
+    assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
+
+
+def _children(pid: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

@@ -13,6 +13,7 @@ from palmette.plan.pact_search.choose import Chooser
 from palmette.plan.pact_search.grid import grid_of
 from palmette.plan.pact_search.moves import moves_of
 from palmette.plan.pact_search.play import start_of
+from palmette.plan.pact_search.rivals import Rivals
 from palmette.spec.goal import Goal
 from tests.plan.pact_by_hand import Plain, changes_in, least_energy_j, least_loss, meeting
 from tests.plan.pact_graph import LiteralGraph
@@ -122,6 +123,21 @@ def fall(problem: Plain, pairs: tuple[tuple[str, str], ...], own: tuple[str, str
             total -= runs[pair][min(k, len(runs[pair]) - 1)] + (changes[here, pair] if here != pair else 0.0)
         here = pair
     return total
+
+
+def test_static_learn_looks_where_parts_are_equal_first_and_says_when_it_has_not_seen_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Epochs that take no time have 20,000 lengths, and so many stretches that nobody could look at them all."""
+    free = random_problem(4, back=True, models=3, epochs=3)
+    for run in free["run"]:
+        run["time_s"] = 0.0
+    whole = energy_j("static-learn", free)
+    monkeypatch.setattr(Rivals.static_learn, "__defaults__", (300_000,))
+    found = decision("static-learn", free)
+    assert whole < math.inf
+    assert found["energy_j"] == pytest.approx(whole)
+    assert found["exact"] is False
 
 
 def test_what_is_out_of_reach_names_the_least_loss() -> None:

@@ -12,6 +12,7 @@ from palmette.plan.pact_search import forecasting, grid
 from palmette.plan.pact_search.forecasting import Training, problem_of
 from palmette.plan.pact_search.stages import stages
 from palmette.plan.strategy import Task
+from palmette.predict.named import predictor_of
 from palmette.predict.power_law import PowerLawPredictor
 from palmette.spec.cluster import Cluster, Limits
 from palmette.spec.profile import Profile, Table
@@ -92,6 +93,17 @@ def test_a_problem_from_the_middle_of_a_training_goes_on_from_there() -> None:
     assert (problem.start.model, problem.start.nodes, problem.start.loss) == ("0.5", "silver", losses[-1])
     own = next(run for run in problem.run if run.pair == ("0.5", "silver"))
     assert own.loss_expected[0] == pytest.approx(2.3 * 8**-0.5 - losses[-1], abs=1e-3)
+
+
+def test_no_epoch_is_trusted_beyond_the_bound() -> None:
+    def robust(bound: float | None) -> list[float]:
+        training = Training(task(), predictor_of("power-law", bound), 10)
+        return [loss for run in problem_of(training, (2.3, 1.9, 1.7)).run for loss in run.loss_robust]
+
+    assert min(robust(None)) < -0.01
+    assert min(robust(0.01)) >= -0.01 - 1e-12
+    with pytest.raises(pt.InputError, match="--bound"):
+        predictor_of("power-law", -1.0)
 
 
 def test_steps_are_as_coarse_as_the_graph_needs_them_to_be(monkeypatch: pytest.MonkeyPatch) -> None:

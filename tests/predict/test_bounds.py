@@ -23,6 +23,17 @@ def test_robust_changes_rise_to_the_bound_and_no_others_change() -> None:
     assert (held.expected, held.low) == (plain.expected, plain.low)
 
 
+@pytest.mark.parametrize("least", [[-0.01] * 6, [-0.2, 0.0, -1.0, 0.1, -0.001, -0.5], [0.0] * 6])
+def test_no_step_of_a_plan_is_below_its_bound(least: list[float]) -> None:
+    """Plans add up steps from any epoch on, so each has to keep its own bound."""
+    for losses in (NOW.losses, (2.0, 1.9), (3.0, 1.0, 2.0, 0.5, 1.5, 0.2)):
+        past = Past(setting=NOW.setting, losses=losses)
+        plain = PowerLawPredictor().run(past, 6)
+        held = Bounded(PowerLawPredictor(), run_bound=lambda _, epochs: least[:epochs]).run(past, 6)
+        assert all(step >= bound - 1e-12 for step, bound in zip(held.steps_robust, least, strict=True))
+        assert all(a >= b - 1e-12 for a, b in zip(held.total_robust, plain.total_robust, strict=True))
+
+
 def test_without_bounds_nothing_changes() -> None:
     held = Bounded(PowerLawPredictor())
 

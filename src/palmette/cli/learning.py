@@ -124,13 +124,14 @@ def loss(
 
     Example: palmette predict loss --losses 2.3,1.95,1.7 --samples 1300 --classes 7 --to-pruning 0.5
     """
-    from palmette.cli.predicting import changed_setting, chosen, show_forecast
+    from palmette.cli.predicting import changed_setting, show_forecast
     from palmette.predict.forecast import Past, Setting
+    from palmette.predict.named import predictor_of
 
     setting = Setting(pruning=_fraction("--pruning", pruning), samples=samples, classes=classes)
     earlier = () if before is None else _losses("--before", before)
     past = Past(setting=setting, losses=_losses("--losses", losses), before=earlier)
-    known = chosen(predictor, bound)
+    known = predictor_of(predictor, bound)
     told = known.run(past, epochs)
     to = changed_setting(setting, to_pruning, to_samples, to_classes)
     change = None if to is None else known.change(past, to)

@@ -19,11 +19,10 @@ from palmette.errors import Fault, InputError, RunError
 from palmette.measure.curves.collect import collect as collect_curves
 from palmette.measure.curves.grid import Grid
 from palmette.measure.curves.learner import Recipe
-from palmette.predict.bounds import Bounded
 from palmette.predict.examples import changes, runs
 from palmette.predict.forecast import Forecast, Past, Predictor, Setting
 from palmette.predict.judging import judged_changes, judged_runs
-from palmette.predict.learned import LearnedPredictor, learn, load, shipped
+from palmette.predict.learned import LearnedPredictor, learn
 from palmette.predict.power_law import PowerLawPredictor
 from palmette.predict.shipping import shipped_curves
 from palmette.spec.curves import load_curves
@@ -93,19 +92,6 @@ def show_quality(origin: dict[str, Any], quality: dict[str, Any]) -> None:
                 f"{row['many']}",
             )
     out.print(table)
-
-
-def chosen(name: str, bound: float | None) -> Predictor:
-    """The predictor of that name, held to a bound where there is one.
-
-    Raises:
-        InputError: there is no such predictor.
-    """
-    if name == "power-law":
-        known: Predictor = PowerLawPredictor()
-    else:
-        known = shipped() if name == "shipped" else load(name)
-    return known if bound is None else Bounded(known, run_bound=lambda _, epochs: [-bound] * epochs)
 
 
 def changed_setting(

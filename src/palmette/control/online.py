@@ -10,7 +10,7 @@ from typing import Any
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import Infeasible
 from palmette.plan.pact_search.choose import Chooser
-from palmette.plan.pact_search.forecasting import Training, predictor_of, problem_of
+from palmette.plan.pact_search.forecasting import Training, problem_of
 from palmette.plan.pact_search.grid import grid_of
 from palmette.plan.pact_search.margins import with_independent_errors
 from palmette.plan.pact_search.moves import moves_of
@@ -18,6 +18,7 @@ from palmette.plan.pact_search.online import TRUSTS
 from palmette.plan.pact_search.play import State
 from palmette.plan.pact_search.stages import stages
 from palmette.plan.strategy import Task
+from palmette.predict.named import predictor_of
 from palmette.runtime.job import Standing
 from palmette.spec.files import validated
 from palmette.spec.goal import Goal, parse_weights
@@ -116,7 +117,7 @@ class _Foreseen:
 
     def __init__(self, task: Task, target: float, deadline_s: float, options: Mapping[str, Any]) -> None:
         self._task, self._target, self._deadline_s = task, target, deadline_s
-        self._predictor = predictor_of(str(options.get("predictor", "shipped")))
+        self._predictor = predictor_of(str(options.get("predictor", "shipped")), options.get("bound"))
         self._classes = int(options.get("classes", 10))
 
     def __call__(self, standing: Standing, here: Pair) -> tuple[Problem, int]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 Chosen = tuple[list[int], dict[str, Any]]
 
 _MARGINS = (0.1, 0.15, 0.2, 0.3, 0.5, 0.9)
+_GLANCE = 5 * 10**6
+"""Lengths of stretches that are looked at to say which margin would do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +43,9 @@ class _OnProblem(ABC):
         default="shipped",
         metadata={"help": "Who foretells the loss where there is no problem: shipped, power-law or a file."},
     )
+    bound: float | None = field(
+        default=None, metadata={"help": "The predictor trusts no epoch to lower the loss by more than this."}
+    )
     classes: int = field(
         default=10, metadata={"help": "Classes of the data; a fresh network's loss is their logarithm."}
     )
@@ -52,6 +57,9 @@ class _OnProblem(ABC):
 
         if not 2 <= self.classes <= 10**9:
             raise InputError(Fault("--classes", self.classes, "expected at least 2"))
+        if self.bound is not None and self.problem is not None:
+            expected = "a problem has its own robust estimates; expected it without --problem"
+            raise InputError(Fault("--bound", self.bound, expected))
 
     def decide(self, task: Ask) -> Decision:
         """Decide the schedule, and play it with the losses that really happen."""
@@ -83,10 +91,11 @@ class _OnProblem(ABC):
         if not isinstance(task, Task):
             expected = f"{self.name} needs it, or --profile and --cluster; expected a file"
             raise InputError(Fault("--problem", "missing", expected))
-        from palmette.plan.pact_search.forecasting import Training, predictor_of, problem_of, target
+        from palmette.plan.pact_search.forecasting import Training, problem_of, target
+        from palmette.predict.named import predictor_of
 
         target(task.goal)  # before a learned predictor is loaded, which takes seconds
-        training = Training(task, predictor_of(self.predictor), self.classes)
+        training = Training(task, predictor_of(self.predictor, self.bound), self.classes)
         return problem_of(training, (math.log(self.classes),))
 
     @abstractmethod
@@ -167,16 +176,18 @@ class StaticLearn(_OnProblem):
         from palmette.plan.pact_search.optimum import refuse_if_out_of_reach
         from palmette.plan.pact_search.rivals import Rivals
 
-        chosen = Rivals(problem, moves).static_learn(self.margin)
+        rivals = Rivals(problem, moves)
+        chosen = rivals.static_learn(self.margin)
         if chosen is None:
             refuse_if_out_of_reach(problem, moves)
             wider = (margin for margin in _MARGINS if margin > self.margin)
-            met = next((m for m in wider if Rivals(problem, moves).static_learn(m) is not None), None)
-            closest = "nor with any other" if met is None else f"the closest that can be had is {met:g}"
+            met = next((m for m in wider if Rivals(problem, moves).static_learn(m, _GLANCE) is not None), None)
+            closest = "none with any other was found" if met is None else f"with a margin of {met:g} one does"
+            none = "was found that meets" if rivals.spent else "meets"
             raise Infeasible(
-                f"--margin: {self.margin:g}: no schedule of equal parts meets the target in time; {closest}"
+                f"--margin: {self.margin:g}: no schedule of equal parts {none} the target in time; {closest}"
             )
-        return chosen, {}
+        return chosen, {"exact": False} if rivals.spent else {}
 
 
 class OneSwitch(_OnProblem):

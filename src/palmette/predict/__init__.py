@@ -8,5 +8,6 @@ training    how they learn: squared and tilted loss
 learned     a trained predictor, in a file of its own; one ships
 judging     how good predictions are: MAE, MIL and ICP
 bounds      what the robust estimate may not be more optimistic than
+named       a predictor by its name, as options have it
 shipping    the curves that ship
 """

@@ -42,8 +42,8 @@ class Bounded:
 
 def _raised(told: Forecast, least: Sequence[float]) -> Forecast:
     robust = tuple(max(pair) for pair in zip(told.robust, least, strict=True))
-    totals = tuple(max(pair) for pair in zip(told.total_robust, accumulate(least), strict=True))
-    return replace(told, robust=robust, total_robust=totals)
+    steps = (max(pair) for pair in zip(told.steps_robust, least, strict=True))
+    return replace(told, robust=robust, total_robust=tuple(accumulate(steps)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from palmette.errors import Fault, InputError
 from palmette.predict.forecast import QUANTILES, Forecast, Past, Setting
+from palmette.spec.document import MOST
 
 USUAL_EXPONENT = 0.5
 ENOUGH = 5
@@ -48,14 +49,14 @@ def fit(losses: tuple[float, ...]) -> PowerLaw:
     """The power law that fits losses best, the first of them at k = 1.
 
     Raises:
-        InputError: there is no loss, or one is not a finite number of 0 or more.
+        InputError: there is no loss, or one is below 0 or too large.
     """
     y = np.asarray(losses, dtype=float)
     if not y.size:
         raise InputError(Fault("losses", "none", "expected at least one"))
-    if not (np.isfinite(y).all() and (y >= 0).all()):
-        wrong = next(each for each in losses if not 0 <= each < float("inf"))
-        raise InputError(Fault("losses", wrong, "expected a finite number of 0 or more"))
+    if not ((y >= 0) & (y <= MOST)).all():
+        wrong = next(each for each in losses if not 0 <= each <= MOST)
+        raise InputError(Fault("losses", wrong, f"expected a number from 0 to {MOST:g}"))
     if y.size == 1:
         return PowerLaw(0.0, float(y[0]), USUAL_EXPONENT)
     exponent = USUAL_EXPONENT if y.size < 3 else _best_exponent(y)

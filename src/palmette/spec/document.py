@@ -27,12 +27,12 @@ from palmette.errors import Fault, InputError, nearest, one_line
 from palmette.spec.units import Dimension
 
 # A ceiling far above anything physical keeps products of several quantities finite. Amounts are such products.
-_MOST = 1e18
+MOST = 1e18
 _LARGEST = 1e300
 _DEEPEST = 100
 Count = Annotated[int, Field(strict=True, ge=1, le=10**12)]
-Number = Annotated[float, Field(strict=True, ge=0, le=_MOST)]
-Positive = Annotated[float, Field(strict=True, gt=0, le=_MOST)]
+Number = Annotated[float, Field(strict=True, ge=0, le=MOST)]
+Positive = Annotated[float, Field(strict=True, gt=0, le=MOST)]
 Amount = Annotated[float, Field(strict=True, ge=0)]
 # Names stand in tables, messages and YAML, where a line break or an escape sequence would do harm.
 _ONE_LINE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from palmette.errors import Fault, InputError, expected_name
+from palmette.spec.document import MOST
 
 Quantity = Literal["time", "energy", "power", "edp"]
 QUANTITIES: tuple[str, ...] = get_args(Quantity)
@@ -23,6 +24,20 @@ class Goal:
     deadline_s: float | None = None
     iteration_deadline_s: float | None = None
     loss: float | None = None
+
+    def __post_init__(self) -> None:
+        limits = {
+            "--deadline": self.deadline_s,
+            "--iteration-deadline": self.iteration_deadline_s,
+            "--loss": self.loss,
+        }
+        wrong = [
+            Fault(option, value, f"expected a number of at most {MOST:g}")
+            for option, value in limits.items()
+            if value is not None and not value <= MOST
+        ]
+        if wrong:
+            raise InputError(wrong)
 
     @property
     def single(self) -> str | None:

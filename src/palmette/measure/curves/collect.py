@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -128,7 +129,15 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _start() -> None:
-    """One thread a worker, which keeps its memory; Ctrl-C is for the parent to act on."""
+    """One thread a worker, which keeps its memory; Ctrl-C is for the parent to act on, whose death ends it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
     keep_freed_memory()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "a worker has a parent"
+    parent.join()
+    os._exit(1)

@@ -19,7 +19,6 @@ from palmette.plan.pact_search.play import MOST_EPOCHS
 from palmette.plan.pact_search.stages import samples, stages
 from palmette.plan.strategy import Task
 from palmette.predict.forecast import Forecast, Past, Predictor, Setting
-from palmette.predict.power_law import PowerLawPredictor
 from palmette.spec.goal import Goal
 from palmette.spec.plan import Phase
 from palmette.spec.problem import Change, Pair, Problem, Run, Start
@@ -165,16 +164,3 @@ def _halfway(past: Past, foreseen: Forecast, target: float) -> Past:
     middle = (past.loss + target) / 2
     epochs = next((k for k, loss in enumerate(losses, 1) if loss <= middle), len(losses))
     return past.trained(*losses[:epochs])
-
-
-def predictor_of(name: str) -> Predictor:
-    """The predictor of a name: the one that ships, a power law, or one in a file.
-
-    Raises:
-        InputError: there is no such file, or it holds no predictor.
-    """
-    if name == "power-law":
-        return PowerLawPredictor()
-    from palmette.predict.learned import load, shipped
-
-    return shipped() if name == "shipped" else load(name)

@@ -11,7 +11,9 @@ over its length are arrays, all its lengths are looked at at once.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +23,9 @@ from palmette.plan.pact_search.play import State, epochs_within, start_of
 from palmette.spec.problem import Problem
 
 Flags = npt.NDArray[np.bool_]
+
+MOST_LENGTHS = 5 * 10**7
+"""Lengths of stretches that are looked at for a schedule of equal parts."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,7 @@ class Rivals:
         self._models = len({run.model for run in problem.run})
         self._best_j = math.inf
         self._found: list[int] | None = None
+        self._left = 0
 
     def one_switch(self) -> list[int] | None:
         """The moves of the cheapest schedule that meets the goal and changes exactly once; None if none does."""
@@ -93,33 +99,58 @@ class Rivals:
                 break
             self._finish([] if stay is None else [stay] * epochs, self._stretch(before, change))
 
-    def static_learn(self, margin: float) -> list[int] | None:
-        """The moves of the cheapest schedule that meets the goal with about equal parts of all models; None if none."""
+    def static_learn(self, margin: float, effort: int = MOST_LENGTHS) -> list[int] | None:
+        """The moves of the cheapest schedule that meets the goal with about equal parts of all models; None if none.
+
+        ``spent`` says afterwards that there were more to look at than the effort allows.
+        """
+        self._left = effort
         self._equal_parts([], start_of(self.problem), {}, margin)
         return self._found
 
+    @property
+    def spent(self) -> bool:
+        """Whether the search for equal parts ended before it had seen all."""
+        return self._left < 0
+
     def _equal_parts(self, made: list[int], state: State, falls: dict[str, float], margin: float) -> None:
+        ways: list[tuple[float, int, Stretch]] = []
         for first in self.moves.out[state.pair]:
             model = self.moves.model(int(self.moves.there[first]))
             if model in falls or (made and self.moves.there[first] == state.pair):
                 continue
+            if self.spent:
+                return
             stretch = self._stretch(state, first)
+            self._left -= len(stretch.losses)
             fitting = self._fitting(stretch, list(falls.values()), margin)
             if len(falls) + 1 == self._models:
                 self._finish(made, stretch, fitting)
-                continue
-            for epochs in np.flatnonzero(fitting) + 1:
-                after = stretch.after(self.moves, int(epochs))
-                if after.energy_j >= self._best_j or not after.in_time(self.problem):
-                    break
-                fall = {model: state.loss - after.loss}
-                self._equal_parts(made + stretch.moves(int(epochs)), after, falls | fall, margin)
+            else:
+                ways += [(far, epochs, stretch) for far, epochs in self._lengths(stretch, fitting)]
+        for _, epochs, stretch in sorted(ways, key=itemgetter(0)):
+            after = stretch.after(self.moves, epochs)
+            if after.energy_j < self._best_j and not self.spent:
+                fall = {self.moves.model(after.pair): state.loss - after.loss}
+                self._equal_parts(made + stretch.moves(epochs), after, falls | fall, margin)
+
+    def _lengths(self, stretch: Stretch, fitting: Flags) -> Iterator[tuple[float, int]]:
+        """The fitting lengths that are in time, and how far each part of the whole fall is from an equal one."""
+        lengths = np.flatnonzero(fitting) + 1
+        first_s, more_s = (float(self.moves.time_s[move]) for move in (stretch.first, stretch.stay))
+        end_s = stretch.before.time_s + first_s + (lengths - 1) * more_s
+        lengths = lengths[end_s <= self.problem.deadline_s + FORGIVEN]
+        far = np.abs(stretch.before.loss - stretch.losses[lengths - 1] - self._equal_part)
+        return zip(far.tolist(), lengths.tolist(), strict=True)
+
+    @property
+    def _equal_part(self) -> float:
+        return (self.problem.start.loss - self.problem.target_loss) / self._models
 
     def _fitting(self, stretch: Stretch, falls: list[float], margin: float) -> Flags:
         """Lengths whose fall of the loss can be one of about equal ones that together reach the target."""
         own = stretch.before.loss - stretch.losses
-        needed = (self.problem.start.loss - self.problem.target_loss) / self._models
-        fitting = (own > 0) & (own >= (1 - margin) * needed - FORGIVEN)
+        fitting = (own > 0) & (own >= (1 - margin) * self._equal_part - FORGIVEN)
         low, high = 1 - margin, 1 + margin
         for fall in falls:
             fitting &= (own * high >= fall * low - FORGIVEN) & (own * low <= fall * high + FORGIVEN)
