@@ -12,6 +12,7 @@ from palmette.plan.pact_search import forecasting, grid
 from palmette.plan.pact_search.forecasting import Training, problem_of
 from palmette.plan.pact_search.stages import stages
 from palmette.plan.strategy import Task
+from palmette.predict.forecast import Forecast, Past, Setting
 from palmette.predict.named import predictor_of
 from palmette.predict.power_law import PowerLawPredictor
 from palmette.spec.cluster import Cluster, Limits
@@ -93,6 +94,28 @@ def test_a_problem_from_the_middle_of_a_training_goes_on_from_there() -> None:
     assert (problem.start.model, problem.start.nodes, problem.start.loss) == ("0.5", "silver", losses[-1])
     own = next(run for run in problem.run if run.pair == ("0.5", "silver"))
     assert own.loss_expected[0] == pytest.approx(2.3 * 8**-0.5 - losses[-1], abs=1e-3)
+
+
+def test_a_change_from_the_present_pair_is_foretold_as_if_it_came_now() -> None:
+    """It lifts the loss by 0.7 here, and epochs after it start from there."""
+
+    class Noting(PowerLawPredictor):
+        def run(self, past: Past, epochs: int) -> Forecast:
+            begun[past.setting] = past.losses
+            return super().run(past, epochs)
+
+        def change(self, past: Past, to: Setting) -> Forecast:
+            asked.append((past.setting, past.losses))
+            return Forecast(expected=(0.7,), low=(0.6,), robust=(0.8,), total_robust=(0.8,))
+
+    begun: dict[Setting, tuple[float, ...]] = {}
+    asked: list[tuple[Setting, tuple[float, ...]]] = []
+    problem_of(Training(task(), Noting(), 10), (2.3, 1.9, 1.7))
+
+    here = Setting(pruning=0.0, samples=4000, classes=10)
+    assert {losses for setting, losses in asked if setting == here} == {(2.3, 1.9, 1.7)}
+    assert begun.pop(here) == (2.3, 1.9, 1.7)
+    assert all(losses == (pytest.approx(2.4),) for losses in begun.values())
 
 
 def test_no_epoch_is_trusted_beyond_the_bound() -> None:

@@ -1,9 +1,10 @@
 """A problem made from a profile, a cluster and a predictor: what epochs and changes cost, and how the loss should fall.
 
 Times and energies are the evaluator's: an epoch of federated averaging, and the passage of the model from one phase to
-the next. Losses are the predictor's, asked once: for epochs of each pair as if it trained from now on, and for a
-change as if it came when the loss is halfway to the target, as a problem knows one figure for it. A model cannot be
-made larger again, so changes lead to models as small or smaller.
+the next. Losses are the predictor's, asked once. What is to be decided is the next move, so a change from the present
+pair is foretold as if it came now, and the epochs of another pair as if that were trained from now on, with the loss
+that the change leads to. Changes between others come later: as if the loss were halfway to the target, as a problem
+knows one figure for each. A model cannot be made larger again, so changes lead to models as small or smaller.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def problem_of(
         time_step_s=max(shortest_s / _TIMES_A_STEP, deadline_s / MOST_EPOCHS),
         run=tuple(_run(pair, prices[pair], _foreseen(training, phase, past, epochs)) for pair, phase in found.items()),
         change=tuple(
-            _change(training, (a, found[a]), (b, found[b]), middle)
+            _change(training, (a, found[a]), (b, found[b]), past if a == here else middle)
             for a in found
             for b in found
             if a != b and found[b].pruning >= found[a].pruning and _can_pass(training.task, found[a], found[b])
@@ -136,10 +137,12 @@ def _run(pair: Pair, price: tuple[float, float], foreseen: Forecast) -> Run:
 
 
 def _foreseen(training: Training, phase: Phase, past: Past, epochs: int) -> Forecast:
-    """The changes of the loss if a phase trained from now on."""
+    """The changes of the loss if a phase trained from now on, after a change if there has to be one."""
     setting = training.setting(phase)
-    from_now = past if setting == past.setting else past.changed(setting, past.loss)
-    return training.predictor.run(from_now, epochs)
+    if setting == past.setting:
+        return training.predictor.run(past, epochs)
+    (change,) = training.predictor.change(past, setting).expected
+    return training.predictor.run(past.changed(setting, max(0.0, past.loss + change)), epochs)
 
 
 def _change(training: Training, here: tuple[Pair, Phase], there: tuple[Pair, Phase], middle: Past) -> Change:
