@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.pact.quality import COARSE, judged
 from benchmarks.pact.speed import against_the_full_graph, growth, whole_trainings
 
-NOISES = (0.01, 0.02, 0.05)
+NOISES, LARGE = (0.01, 0.02, 0.05), 0.1
 LONG_S = 1000.0
 
 
@@ -34,7 +34,11 @@ def quality(many: int) -> dict[str, Any]:
         "long_deadline": {f"{noise:g}": judged(many, noise=noise, chain=True, deadline_s=LONG_S) for noise in NOISES},
         "short_deadline": {f"{noise:g}": judged(many, noise=noise, chain=True) for noise in NOISES},
         "short_deadline_independent": {
-            f"{noise:g}": judged(many, noise=noise, chain=True, independent=True) for noise in NOISES
+            f"{noise:g}": judged(many, noise=noise, chain=True, independent=True) for noise in (*NOISES, LARGE)
+        },
+        "short_deadline_errors_alike": {
+            name: judged(many, noise=0.05, alike=True, chain=True, independent=independent)
+            for name, independent in (("pact", False), ("pact --independent", True))
         },
         "short_deadline_coarse": {
             "0.02": judged(many, noise=0.02, chain=True, loss_step=COARSE, time_step_s=25 * COARSE)

@@ -20,6 +20,7 @@ def training(
     *,
     back: bool = False,
     noise: float = 0.1,
+    alike: bool = False,
     chain: bool = False,
     target: float | None = None,
     deadline_s: float | None = None,
@@ -29,8 +30,8 @@ def training(
     """A random problem of three models on three sets of nodes.
 
     ``noise`` is the standard deviation of an estimate about the truth, relative to it; the robust estimate is the
-    0.95 quantile. ``back`` allows changes to larger models too. A ``chain`` has each model on one set of nodes alone,
-    as in the paper.
+    0.95 quantile. Errors are independent, or ``alike`` in all epochs of a pair. ``back`` allows changes to larger
+    models too. A ``chain`` has each model on one set of nodes alone, as in the paper.
     """
     draw = Random(seed)
     pairs = [
@@ -38,7 +39,7 @@ def training(
     ]
     first, knee = draw.uniform(0.15, 0.35), draw.uniform(4.0, 12.0)
     falls = [-first / (1 + k / knee) for k in range(EPOCHS)]
-    run = [_run(draw, pair, falls, noise) for pair in pairs]
+    run = [_run(draw, pair, falls, noise, alike) for pair in pairs]
     change = [
         _change(draw, here, there, noise)
         for here in pairs
@@ -63,7 +64,7 @@ def training(
     return validated(Problem, plain)
 
 
-def _run(draw: Random, pair: tuple[int, int], falls: list[float], noise: float) -> dict[str, Any]:
+def _run(draw: Random, pair: tuple[int, int], falls: list[float], noise: float, alike: bool) -> dict[str, Any]:
     model, nodes = pair
     slower = (1.0, draw.uniform(0.7, 0.9), draw.uniform(0.4, 0.65))[model] * (1.0, 0.97, 0.94)[nodes]
     true = [slower * fall for fall in falls]
@@ -72,13 +73,13 @@ def _run(draw: Random, pair: tuple[int, int], falls: list[float], noise: float) 
         "nodes": NODES[nodes],
         "time_s": (1.0, 0.8, 0.5)[model] * draw.uniform(0.8, 1.2) * (1.0, 1.2, 1.5)[nodes],
         "energy_j": (1.0, 0.5, 0.2)[model] * draw.uniform(0.7, 1.3) * (1.0, 0.8, 0.6)[nodes],
-        **_estimates(draw, true, noise),
+        **_estimates(draw, true, noise, alike),
     }
 
 
 def _change(draw: Random, here: tuple[int, int], there: tuple[int, int], noise: float) -> dict[str, Any]:
     true = draw.uniform(0.02, 0.08) * abs(there[0] - here[0]) + draw.uniform(0.0, 0.03)
-    lists = _estimates(draw, [true], noise)
+    lists = _estimates(draw, [true], noise, alike=True)
     return {
         "from": [MODELS[here[0]], NODES[here[1]]],
         "to": [MODELS[there[0]], NODES[there[1]]],
@@ -88,7 +89,8 @@ def _change(draw: Random, here: tuple[int, int], there: tuple[int, int], noise: 
     }
 
 
-def _estimates(draw: Random, true: list[float], noise: float) -> dict[str, list[float]]:
-    expected = [each * (1 + draw.gauss(0, noise)) for each in true]
+def _estimates(draw: Random, true: list[float], noise: float, alike: bool) -> dict[str, list[float]]:
+    errors = [draw.gauss(0, noise)] * len(true) if alike else [draw.gauss(0, noise) for _ in true]
+    expected = [each * (1 + error) for each, error in zip(true, errors, strict=True)]
     robust = [mean + 1.645 * noise * abs(mean) for mean in expected]
     return {"loss_expected": expected, "loss_robust": robust, "loss_true": true}

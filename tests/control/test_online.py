@@ -113,12 +113,12 @@ def test_a_table_is_looked_up_where_the_training_stands() -> None:
 
 def test_the_table_of_a_run_is_the_one_that_was_planned_with() -> None:
     wide = TABLE | {"run": [row | {"loss_robust": [0.9 * loss for loss in row["loss_expected"]]} for row in RUN]}
-    margins = {}
+    reserves = {}
     for independent in (False, True):
         problem, _ = online(problem=wide, independent=independent).ahead(standing(1.3), ("0", "gold"))
-        margins[independent] = problem.run[0].loss_robust[0] - problem.run[0].loss_expected[0]
-    assert margins[False] == pytest.approx(0.1)
-    assert 0 < margins[True] < 0.1
+        reserves[independent] = problem.run[0].loss_robust[0] - problem.run[0].loss_expected[0]
+    assert reserves[False] == pytest.approx(0.1)
+    assert 0 < reserves[True] < 0.1
 
 
 def test_epochs_that_take_longer_than_the_table_says_leave_fewer_of_them() -> None:

@@ -12,10 +12,10 @@ from palmette.errors import Infeasible
 from palmette.plan.pact_search.choose import Chooser
 from palmette.plan.pact_search.forecasting import Training, problem_of
 from palmette.plan.pact_search.grid import grid_of
-from palmette.plan.pact_search.margins import with_independent_errors
 from palmette.plan.pact_search.moves import moves_of
 from palmette.plan.pact_search.online import TRUSTS
 from palmette.plan.pact_search.play import State
+from palmette.plan.pact_search.reserves import with_independent_errors
 from palmette.plan.pact_search.stages import stages
 from palmette.plan.strategy import Task
 from palmette.predict.named import predictor_of

@@ -121,7 +121,7 @@ class Pact(_OnProblem):
     )
 
     def _problem(self, task: Ask) -> Problem:
-        from palmette.plan.pact_search.margins import with_independent_errors
+        from palmette.plan.pact_search.reserves import with_independent_errors
 
         if self.independent and self.problem is None:
             expected = "a predictor's estimates add up as they should; expected --problem with it"

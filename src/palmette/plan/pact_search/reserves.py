@@ -1,9 +1,9 @@
-"""How margins add up: what robust estimates leave for errors, where the errors of different epochs are independent.
+"""How reserves add up: what robust estimates keep for errors, where the errors of different epochs are independent.
 
-Algorithm 1 adds up robust estimates, and so their margins (robust − expected), as if every epoch of a training fell
-short at once. The margin of a sum of independent errors is the root of the sum of their squares. A path on the graph
-can only add up, so all margins are narrowed by one factor: that by which the sum overstates the root along the cheapest
-schedule by the expected estimates.
+Algorithm 1 adds up robust estimates, and so their reserves (robust − expected), as if every epoch of a training fell
+short at once. The reserve of a sum of independent errors is the root of the sum of their squares. A path on the graph
+can only add up, so all reserves are narrowed by one factor: that by which the sum overstates the root along the
+cheapest schedule by the expected estimates.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from palmette.spec.problem import Change, Problem, Run
 
 
 def with_independent_errors(problem: Problem) -> Problem:
-    """The problem with margins that add up to what independent errors need.
+    """The problem with reserves that add up to what independent errors need.
 
     The same problem, where no schedule reaches the target even by the expected estimates.
     """
@@ -32,12 +32,12 @@ def with_independent_errors(problem: Problem) -> Problem:
 
 
 def _root_of_sum(problem: Problem) -> float:
-    """√Σm² / Σm of the margins m along the cheapest schedule by the expected estimates; 1 where there are none."""
+    """√Σm² / Σm of the reserves m along the cheapest schedule by the expected estimates; 1 where there are none."""
     moves = moves_of(problem)
     chosen = optimum(problem, replace(moves, true=moves.expected)).moves
     over = moves.robust - moves.expected
-    margins = [max(0.0, float(over[moves.row(epoch), move])) for epoch, move in enumerate(chosen)]
-    return math.hypot(*margins) / sum(margins) if any(margins) else 1.0
+    reserves = [max(0.0, float(over[moves.row(epoch), move])) for epoch, move in enumerate(chosen)]
+    return math.hypot(*reserves) / sum(reserves) if any(reserves) else 1.0
 
 
 def _narrowed_run(run: Run, factor: float) -> Run:
