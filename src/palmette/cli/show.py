@@ -78,6 +78,8 @@ def show_estimate(estimate: Estimate) -> None:
             size(node.peak_memory_bytes),
         )
     out.print(table)
+    for warning in estimate.warnings:
+        out.print(Text(f"note: {warning}"))
     if estimate.energy_source:
         out.print(f"energy {estimate.energy_source}", style="dim")
     if estimate.timeline:

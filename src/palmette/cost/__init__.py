@@ -10,6 +10,7 @@
     memory      bytes that a node holds at most
     evaluate    prices phases: the evaluator that every strategy uses
     check       whether a plan can be carried out
+    warnings    what a plan may do that its price does not tell
     estimate    the estimate that files and users see
 
 ``operations`` is also what the runtime compiles its programs from.

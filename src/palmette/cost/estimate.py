@@ -13,6 +13,7 @@ from palmette.cost.evaluate import Evaluator, Price
 from palmette.cost.handover import change_price
 from palmette.cost.memory import Optimizer, known_optimizer
 from palmette.cost.operations import Iteration, Kind, Step
+from palmette.cost.warnings import warnings_of
 from palmette.errors import InputError
 from palmette.spec.cluster import Cluster
 from palmette.spec.estimate import Estimate, NodeEstimate
@@ -81,6 +82,7 @@ def summary(plan: Plan, prices: Evaluator, *, timeline: bool = False) -> Estimat
         changes_s=sum(changes_s) if changes else None,
         changes_j=sum(joules[len(priced) :]) if changes and joules else None,
         energy_source=None if first.iteration_j is None else DECLARED,
+        warnings=tuple(warnings_of(plan)),
         nodes=_nodes(phase, prices, first),
         timeline=_timeline(first) if timeline else None,
     )

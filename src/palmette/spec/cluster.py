@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, cast, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field, PlainValidator, model_validator
+from pydantic_core import PydanticCustomError
 
 from palmette.errors import expected_name
 from palmette.spec.document import (
     Count,
     Document,
-    Flag,
     Name,
     Number,
     Positive,
@@ -26,6 +26,15 @@ from palmette.spec.units import BANDWIDTH, DURATION, ENERGY, ENERGY_PER_BIT, POW
 Tier = Literal["device", "edge", "cloud"]
 TIERS: tuple[Tier, ...] = get_args(Tier)
 Share = Annotated[float, Field(strict=True, ge=1e-6, le=1)]
+
+
+def _privacy(value: Any) -> bool | Literal["labels"]:
+    if isinstance(value, bool) or value == "labels":
+        return cast("bool | Literal['labels']", value)
+    raise PydanticCustomError("expected", "{expected}", {"expected": "expected true, false or labels"})
+
+
+Privacy = Annotated[bool | Literal["labels"], PlainValidator(_privacy)]
 
 
 class Power(Document):
@@ -46,11 +55,16 @@ class Power(Document):
 
 
 class Source(Document):
-    """Training data that lives at a node; ``private`` data never leaves it."""
+    """Training data that lives at a node; ``private`` samples never leave it, nor labels with ``private: labels``."""
 
     samples: Count
-    private: Flag = False
+    private: Privacy = False
     data: Name | None = None
+
+    @property
+    def keeps_labels(self) -> bool:
+        """Whether the labels have to stay, too, so that the loss is computed here."""
+        return self.private == "labels"
 
 
 class Limits(Document):

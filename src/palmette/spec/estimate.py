@@ -20,6 +20,7 @@ class Estimate(OpenDocument):
     """The price of a plan: of its first phase's iteration, and of the whole where the epochs are known.
 
     ``changes_s`` and ``changes_j`` are the parts of the whole that passing the model from phase to phase takes.
+    ``warnings`` say what a user should know before running the plan: what its price does not tell.
     """
 
     iteration_s: Amount
@@ -32,5 +33,6 @@ class Estimate(OpenDocument):
     changes_s: Amount | None = None
     changes_j: Amount | None = None
     energy_source: str | None = None
+    warnings: tuple[str, ...] = ()
     nodes: dict[Name, NodeEstimate] | None = None
     timeline: tuple[Operation, ...] | None = None

@@ -16,16 +16,23 @@ from palmette.spec.profile import Profile
 from palmette.spec.tree import Feed, Instance, wrong_instances, wrong_tree
 
 Sync = Literal["step", "epoch", "async"]
+BatchNorm = Literal["whole", "parts"]
 
 
 class Phase(OpenDocument):
-    """An instance tree, how small its model is, how long it runs, and how its replicas agree."""
+    """An instance tree, how small its model is, how long it runs, and how its replicas agree.
+
+    ``meet`` is the node at which the gradients of replicas meet under ``step``, where the plan says so. ``batch_norm``
+    says over which samples batch norm takes its statistics: the whole batch, or each instance's part of it.
+    """
 
     pruning: Annotated[float, Field(strict=True, ge=0, lt=1)] = 0.0
     compress: Literal["prune", "distill"] = "prune"
     epochs: Count | None = None
     sync: Sync = "step"
     server: Name | None = None
+    meet: Name | None = None
+    batch_norm: BatchNorm = "parts"
     local_epochs: Count = 1
     sources: Annotated[tuple[Feed, ...], Field(min_length=1)]
     instances: Annotated[tuple[Instance, ...], Field(min_length=1)]

@@ -7,19 +7,23 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from palmette.spec.document import Name, Number, OpenDocument, Positive, Wrong, refuse
+from palmette.spec.document import Count, Name, Number, OpenDocument, Positive, Wrong, refuse
 
 Seconds = tuple[Number, ...]
 
 
 class Layer(OpenDocument):
-    """One layer's sizes: its weights, one sample of its output, what a sample keeps for backward."""
+    """One layer's sizes: its weights, one sample of its output, what a sample keeps for backward.
+
+    ``batch_norm_channels`` are those of each batch norm in it, in the order in which they run.
+    """
 
     name: Name
     parameter_bytes: Number
     output_bytes: Number
     flops: Number = 0.0
     activation_bytes: Number | None = None
+    batch_norm_channels: tuple[Count, ...] = ()
 
     @property
     def kept_bytes(self) -> float:

@@ -74,7 +74,7 @@ def ground(task: Task) -> Ground:
     return Ground(
         names=names,
         home=names.index(owner) if owner in names else None,
-        private=source is not None and source.private,
+        private=source is not None and bool(source.private),
         batch=task.batch,
         depth=depth,
         **{field: sums(field) for field in ("forward", "backward", "forward_call", "backward_call", "update")},

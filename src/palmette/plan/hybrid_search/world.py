@@ -77,7 +77,7 @@ def _soonest(task: Task, source: str, nodes: list[str]) -> list[str]:
 
 def _is_private(task: Task, name: str) -> bool:
     source = task.cluster.nodes[name].source
-    return source is not None and source.private
+    return source is not None and bool(source.private)
 
 
 def _alone_s(task: Task, source: str, node: str) -> float:

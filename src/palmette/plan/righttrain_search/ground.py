@@ -159,7 +159,7 @@ def _even(total: int, parts: int) -> list[int]:
 
 def _is_private(task: Task, name: str) -> bool:
     source = task.cluster.nodes[name].source
-    return source is not None and source.private
+    return source is not None and bool(source.private)
 
 
 def _times(task: Task, names: list[str]) -> dict[str, Floats]:
