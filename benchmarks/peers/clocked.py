@@ -15,7 +15,7 @@ from itertools import combinations
 from tasks import Pipeline, Schedule
 
 from palmette.cost.evaluate import Evaluator
-from palmette.cost.operations import Iteration, Kind, Step
+from palmette.cost.steps import Iteration, Kind, Step
 from palmette.spec.plan import Phase
 from palmette.spec.tree import Feed, Instance
 

@@ -19,9 +19,23 @@ def random_case(seed: int) -> tuple[Phase, Profile, Cluster]:
     names = [f"n{k}" for k in range(draw.randint(1, 5))]
     layers = draw.randint(1, 8)
     cluster = random_cluster(draw, names)
+    phase = random_phase(draw, cluster, layers)
+    profile = validated(Profile, random_profile(draw, names, layers))
+    meet = draw.choice(names) if draw.random() < 0.4 else None
+    return phase.model_copy(update={"meet": meet}), profile, cluster
+
+
+def with_batch_norm(case: tuple[Phase, Profile, Cluster], seed: int) -> tuple[Phase, Profile, Cluster]:
+    """The same with batch norms in some layers, whose parts share their statistics."""
+    draw = random.Random(seed)
+    phase, profile, cluster = case
+    layers = [
+        layer.model_copy(update={"batch_norm_channels": tuple(draw.choices([1, 3, 8], k=draw.choice([0, 0, 1, 2, 3])))})
+        for layer in profile.layers
+    ]
     return (
-        random_phase(draw, cluster, layers),
-        validated(Profile, random_profile(draw, names, layers)),
+        phase.model_copy(update={"batch_norm": "whole"}),
+        profile.model_copy(update={"layers": tuple(layers)}),
         cluster,
     )
 

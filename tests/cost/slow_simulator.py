@@ -94,14 +94,51 @@ class Simulator:
         self.received[b] = self.received.get(b, Fraction(0)) + size
         self.link_j += 8 * size * sum((exact(link.energy_j_per_bit) for _, link in links), Fraction(0))
 
-    def call_seconds(self, instance: Instance, direction: str) -> Fraction:
+    def layer_seconds(self, instance: Instance, direction: str, layer: int) -> Fraction:
         times = self.profile.nodes[instance.node]
         each = getattr(times, f"{direction}_s")
         fixed = getattr(times, f"{direction}_call_s") or [0.0] * len(each)
-        return sum(
-            (exact(fixed[k - 1]) + self.samples(instance) * exact(each[k - 1]) for k in layers_of(instance)),
-            Fraction(0),
-        )
+        return exact(fixed[layer - 1]) + self.samples(instance) * exact(each[layer - 1])
+
+    def add_pass(self, instance: Instance, direction: str, needs: set[Key], order: Key) -> None:
+        """A call, cut at every batch norm whose parts share statistics; the key of its last piece has no point."""
+        forward = direction == "forward"
+        seconds, layers = Fraction(0), layers_of(instance)
+        for layer in layers if forward else reversed(layers):
+            norms = self.shared_norms(layer)
+            piece = self.layer_seconds(instance, direction, layer) / (len(norms) + 1)
+            for norm in norms if forward else reversed(norms):
+                key = (direction, instance.id, layer, norm)
+                self.add_call(key, needs, order, instance, seconds + piece)
+                seconds, needs = Fraction(0), {self.add_totals(direction, layer, norm, instance.node)}
+            seconds += piece
+        self.add_call((direction, instance.id), needs, order, instance, seconds)
+
+    def shared_norms(self, layer: int) -> list[int]:
+        many = len(self.profile.layers[layer - 1].batch_norm_channels)
+        return list(range(many)) if self.phase.batch_norm == "whole" and len(self.holders(layer)) > 1 else []
+
+    def add_totals(self, direction: str, layer: int, norm: int, asking: str) -> Key:
+        """Statistics to where the replicas meet, one message a node, and totals back; what ``asking`` waits for."""
+        holders = self.holders(layer)
+        place = self.meeting_place(holders)
+        size = 4 * Fraction(1 + 2 * self.profile.layers[layer - 1].batch_norm_channels[norm])
+        about = (direction, layer, norm)
+        if ("combine", *about) not in self.jobs:
+            given: set[Key] = set()
+            for node in {holder.node for holder in holders}:
+                own = {(direction, h.id, layer, norm) for h in holders if h.node == node}
+                if node == place:
+                    given |= own
+                else:
+                    self.add_transfer(("statistics", *about, node), own, node, place, size)
+                    self.add_transfer(("totals", *about, node), {("combine", *about)}, place, node, size)
+                    given.add(("statistics", *about, node))
+            self.jobs["combine", *about] = Job(("combine", *about), given)
+        return ("combine", *about) if asking == place else ("totals", *about, asking)
+
+    def holders(self, layer: int) -> list[Instance]:
+        return [i for i in self.phase.instances if layer in layers_of(i)]
 
     def message(self, instance: Instance) -> Fraction:
         size = self.samples(instance) * exact(self.profile.layers[instance.layers[1] - 1].output_bytes)
@@ -122,8 +159,7 @@ class Simulator:
                     ("output", other.id), {("forward", other.id)}, other.node, instance.node, self.message(other)
                 )
                 needs.add(("output", other.id))
-        seconds = self.call_seconds(instance, "forward")
-        self.add_call(("forward", instance.id), needs, (0, instance.layers[0], number), instance, seconds)
+        self.add_pass(instance, "forward", needs, (0, instance.layers[0], number))
 
     def add_backward(self, instance: Instance, number: int) -> None:
         needs: set[Key] = {("forward", instance.id)}
@@ -139,36 +175,46 @@ class Simulator:
                     self.message(instance),
                 )
                 needs.add(("gradient", instance.id))
-        seconds = self.call_seconds(instance, "backward")
-        self.add_call(("backward", instance.id), needs, (1, -instance.layers[0], -number), instance, seconds)
+        self.add_pass(instance, "backward", needs, (1, -instance.layers[0], -number))
 
     def add_exchange_and_updates(self) -> None:
-        waits: dict[str, set[Key]] = {instance.id: {("backward", instance.id)} for instance in self.phase.instances}
+        """Gradients are added up on each node and go in one message; a node updates a layer once."""
+        waits: dict[tuple[str, int], Key] = {}
         messages: dict[tuple[str, str], list[int]] = {}
         for layer in range(1, len(self.profile.layers) + 1):
-            holders = [i for i in self.phase.instances if layer in layers_of(i)]
+            holders = self.holders(layer)
             if len(holders) < 2 or not self.profile.layers[layer - 1].parameter_bytes:
                 continue
             place = self.meeting_place(holders)
+            given: set[Key] = set()
             for holder in holders:
-                if holder.node != place:
-                    messages.setdefault((holder.id, place), []).append(layer)
-                    waits[holder.id].add(("pull", holder.id, place))
+                if holder.node == place:
+                    waits[place, layer] = ("average", layer)
+                    given.add(("backward", holder.id))
                 else:
-                    waits[holder.id].add(("average", layer))
-            given: set[Key] = {("backward", h.id) if h.node == place else ("push", h.id, place) for h in holders}
+                    waits[holder.node, layer] = ("pull", holder.node, place)
+                    given.add(("push", holder.node, place))
+                    if layer not in messages.setdefault((holder.node, place), []):
+                        messages[holder.node, place].append(layer)
             self.jobs["average", layer] = Job(("average", layer), given)
-        for (name, place), layers in messages.items():
-            at = self.by_id[name].node
+        for (node, place), layers in messages.items():
             size = sum((exact(self.profile.layers[k - 1].parameter_bytes) for k in layers), Fraction(0))
-            self.add_transfer(("push", name, place), {("backward", name)}, at, place, size)
-            self.add_transfer(("pull", name, place), {("average", k) for k in layers}, place, at, size)
+            own = {("backward", h.id) for k in layers for h in self.holders(k) if h.node == node}
+            self.add_transfer(("push", node, place), own, node, place, size)
+            self.add_transfer(("pull", node, place), {("average", k) for k in layers}, place, node, size)
         for number, instance in enumerate(self.phase.instances):
-            times = self.profile.nodes[instance.node].update_s
-            seconds = sum((exact(times[k - 1]) for k in layers_of(instance)), Fraction(0))
-            self.add_call(("update", instance.id), waits[instance.id], (2, number), instance, seconds)
+            earlier = [i for i in self.phase.instances[:number] if i.node == instance.node]
+            layers = [k for k in layers_of(instance) if not any(k in layers_of(i) for i in earlier)]
+            if layers:
+                times = self.profile.nodes[instance.node].update_s
+                needs = {waits[instance.node, k] for k in layers if (instance.node, k) in waits}
+                seconds = sum((exact(times[k - 1]) for k in layers), Fraction(0))
+                key = ("update", instance.id)
+                self.add_call(key, needs | {("backward", instance.id)}, (2, number), instance, seconds)
 
     def meeting_place(self, holders: list[Instance]) -> str:
+        if self.phase.meet is not None and len({holder.node for holder in holders}) > 1:
+            return self.phase.meet
         root = next(i for i in self.phase.instances if i.into is None).node
         if any(holder.node == root for holder in holders):
             return root
@@ -278,7 +324,11 @@ class Simulator:
     # What it costs.
 
     def hosts(self) -> list[str]:
-        return list({source.node for source in self.phase.sources} | {i.node for i in self.phase.instances})
+        own = {source.node for source in self.phase.sources} | {i.node for i in self.phase.instances}
+        return list(own | ({self.phase.meet} if self.phase.meet is not None and self.meets() else set()))
+
+    def meets(self) -> bool:
+        return any(len({i.node for i in self.holders(k)}) > 1 for k in range(1, len(self.profile.layers) + 1))
 
     def exponent(self, name: str) -> float:
         power = self.cluster.nodes[name].power

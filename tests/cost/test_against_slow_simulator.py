@@ -5,16 +5,21 @@ from __future__ import annotations
 import pytest
 
 from palmette.cost.evaluate import Evaluator
-from tests.cost.random_trees import random_case
+from palmette.cost.steps import MEETINGS
+from palmette.spec.cluster import Cluster
+from palmette.spec.plan import Phase
+from palmette.spec.profile import Profile
+from tests.cost.random_trees import random_case, with_batch_norm
 from tests.cost.slow_simulator import Ambiguous, Result, Simulator
 
 CASES, CHUNK = 400, 40
+Case = tuple[Phase, Profile, Cluster]
 
 
-def slow_result(seed: int) -> Result | None:
+def slow_result(case: Case) -> Result | None:
     """What the slow simulator says; None where the text leaves open which path a transfer takes."""
     try:
-        return Simulator(*random_case(seed)).run()
+        return Simulator(*case).run()
     except Ambiguous:
         return None
 
@@ -23,17 +28,18 @@ def slow_result(seed: int) -> Result | None:
 def test_time_energy_traffic_and_load_of_random_trees_agree(first: int) -> None:
     compared = 0
     for seed in range(first, first + CHUNK):
-        slow = slow_result(seed)
-        if slow is not None:
-            compared += 1
-            assert_equal(seed, slow)
-    assert compared > CHUNK / 2
+        for case in (random_case(seed), with_batch_norm(random_case(seed), seed)):
+            slow = slow_result(case)
+            if slow is not None:
+                compared += 1
+                assert_equal(seed, case, slow)
+    assert compared > CHUNK
 
 
-def assert_equal(seed: int, slow: Result) -> None:
-    phase, profile, cluster = random_case(seed)
+def assert_equal(seed: int, case: Case, slow: Result) -> None:
+    phase, profile, cluster = case
     price = Evaluator(profile, cluster).price(phase)
-    told = f"seed {seed}"
+    told = f"seed {seed}, batch norm {phase.batch_norm}"
     assert price.iteration_s == pytest.approx(float(slow.iteration_s), rel=1e-9, abs=1e-12), told
     if slow.iteration_j is None:
         assert price.iteration_j is None, told
@@ -44,17 +50,19 @@ def assert_equal(seed: int, slow: Result) -> None:
         assert part.sent_bytes == float(slow.sent_bytes.get(name, 0)), told
         assert part.received_bytes == float(slow.received_bytes.get(name, 0)), told
     assert set(price.nodes) == set(slow.busy_s), told
-    assert_same_ends(seed, slow)
+    assert_same_ends(seed, case, slow)
 
 
-def assert_same_ends(seed: int, slow: Result) -> None:
-    """Every call ends at the same moment, not only the last."""
-    phase, profile, cluster = random_case(seed)
+def assert_same_ends(seed: int, case: Case, slow: Result) -> None:
+    """Every instance's pass and update ends at the same moment, not only the last."""
+    phase, profile, cluster = case
     ((_, made, played),) = Evaluator(profile, cluster).price(phase).played
+    ends = {}
     for step, end in zip(made.steps, played.end_s, strict=True):
-        if step.to is None and step.kind.value != "average":
-            key = (step.kind.value, phase.instances[step.instance].id)
-            assert end == pytest.approx(float(slow.end_s[key]), rel=1e-9, abs=1e-12), (seed, key)
+        if step.to is None and step.kind not in MEETINGS:
+            ends[step.kind.value, phase.instances[step.instance].id] = end
+    for key, end in ends.items():
+        assert end == pytest.approx(float(slow.end_s[key]), rel=1e-9, abs=1e-12), (seed, key)
 
 
 def test_an_evaluator_that_has_priced_other_phases_says_the_same() -> None:
@@ -69,6 +77,7 @@ def test_an_evaluator_that_has_priced_other_phases_says_the_same() -> None:
             phase.model_copy(update={"sources": tuple(reversed(more))}),
             phase.model_copy(update={"instances": tuple(coded)}),
             phase.model_copy(update={"instances": phase.instances[::-1]}),
+            phase.model_copy(update={"meet": list(cluster.nodes)[-1]}),
             phase.model_copy(update={"sync": "epoch"}),
             phase.model_copy(update={"sync": "async"}),
         ]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from palmette.cost.evaluate import Evaluator
-from palmette.cost.operations import Iteration, Kind, iteration, replicated_layers, samples_by_instance, trees
+from palmette.cost.operations import iteration, samples_by_instance, trees
+from palmette.cost.replicas import replicated_layers
 from palmette.cost.routes import Routes
 from palmette.cost.sizes import Sizes
+from palmette.cost.steps import Iteration, Kind
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase
 from palmette.spec.profile import Profile
@@ -16,8 +20,8 @@ FOUR: Profile = profile(SIZES, input_bytes=7.0)
 LINE = cluster(link("a", "b"), link("b", "c"), link("c", "d"), a=node(9), b=node(9), c=node(9), d=node(9))
 
 
-def read_off(*parts: Fields, on: Cluster = LINE) -> Iteration:
-    return iteration(phase(*parts), Sizes(FOUR, FOUR.input_bytes), Routes(on))
+def read_off(*parts: Fields, on: Cluster = LINE, of: Profile = FOUR, **more: Any) -> Iteration:
+    return iteration(phase(*parts, **more), Sizes(of, of.input_bytes), Routes(on))
 
 
 def transfers(found: Iteration) -> list[tuple[str, str, str | None, float]]:
@@ -119,9 +123,9 @@ def test_replicas_meet_on_the_node_of_the_first_listed_root() -> None:
     roots = [instance("I", 1, 4, "a"), instance("J", 1, 4, "b"), instance("K", 1, 4, "b")]
     for order in (roots, roots[::-1]):
         made = phase(*(source(i["node"], 1, i["id"]) for i in order), *order)
-        (run,) = replicated_layers(made.instances, Routes(LINE))
+        (run,) = replicated_layers(made, Routes(LINE))
         assert run.layers == (1, 4)
-        assert made.instances[run.meet].node == order[0]["node"]
+        assert run.place == order[0]["node"]
 
 
 def test_without_a_replica_there_they_meet_at_the_fewest_hops_and_then_by_list_order() -> None:
@@ -132,8 +136,8 @@ def test_without_a_replica_there_they_meet_at_the_fewest_hops_and_then_by_list_o
             *(instance(x.upper(), 1, 2, x, "R") for x in order),
             instance("R", 3, 4, "r"),
         )
-        (run,) = replicated_layers(made.instances, Routes(star))
-        assert made.instances[run.meet].node == order[0]
+        (run,) = replicated_layers(made, Routes(star))
+        assert run.place == order[0]
     nearer = phase(
         source("a", 1, "A"),
         source("b", 1, "B"),
@@ -141,8 +145,8 @@ def test_without_a_replica_there_they_meet_at_the_fewest_hops_and_then_by_list_o
         instance("B", 1, 2, "b", "R"),
         instance("R", 3, 4, "c"),
     )
-    (run,) = replicated_layers(nearer.instances, Routes(LINE))
-    assert nearer.instances[run.meet].node == "b"
+    (run,) = replicated_layers(nearer, Routes(LINE))
+    assert run.place == "b"
 
 
 def test_replicas_on_one_node_send_nothing_and_still_average() -> None:
@@ -151,11 +155,37 @@ def test_replicas_on_one_node_send_nothing_and_still_average() -> None:
     assert kinds(found).count("average") == 1
 
 
-def test_each_of_two_replicas_away_from_the_meeting_place_sends_its_own_message() -> None:
+def test_two_replicas_away_from_the_meeting_place_send_their_sum_in_one_message() -> None:
     parts = [instance("I", 1, 4, "a"), instance("J", 1, 4, "b"), instance("K", 1, 4, "b")]
-    found = transfers(read_off(*(source(p["node"], 1, p["id"]) for p in parts), *parts))
-    assert [step for step in found if step[0] == "push"] == [("push", "b", "a", 150)] * 2
-    assert [step for step in found if step[0] == "pull"] == [("pull", "a", "b", 150)] * 2
+    found = read_off(*(source(p["node"], 1, p["id"]) for p in parts), *parts)
+    assert [step for step in transfers(found) if step[0] == "push"] == [("push", "b", "a", 150)]
+    assert [step for step in transfers(found) if step[0] == "pull"] == [("pull", "a", "b", 150)]
+    push = next(step for step in found.steps if step.kind is Kind.PUSH)
+    assert [found.steps[need].instance for need in push.after] == [1, 2]
+
+
+def test_micro_batches_of_a_pipeline_exchange_once_a_node() -> None:
+    lanes = [(x, y, k) for x, y in ("ab", "cd") for k in range(64)]
+    parts = [instance(f"{x}{k}", 1, 2, x, f"{y}{k}") for x, y, k in lanes]
+    parts += [instance(f"{y}{k}", 3, 4, y) for _, y, k in lanes]
+    found = read_off(*(source(x, 1, f"{x}{k}") for x, _, k in lanes), *parts)
+    assert sum(kind in ("push", "pull") for kind, *_ in transfers(found)) == 4  # two stages, there and back
+    assert kinds(found).count("update") == 4
+
+
+def test_a_phase_may_say_where_gradients_meet() -> None:
+    parts = [instance("I", 1, 4, "a"), instance("J", 1, 4, "b")]
+    found = read_off(*(source(p["node"], 1, p["id"]) for p in parts), *parts, meet="c")
+    exchanged = {step for step in transfers(found) if step[0] in ("push", "pull")}
+    pushed = {("push", "a", "c", 150), ("push", "b", "c", 150)}
+    assert exchanged == pushed | {("pull", "c", "a", 150), ("pull", "c", "b", 150)}
+
+
+def test_replicas_on_one_node_meet_there_whatever_the_phase_says() -> None:
+    found = read_off(
+        source("a", 1, "I"), source("a", 1, "J"), instance("I", 1, 4, "a"), instance("J", 1, 4, "a"), meet="c"
+    )
+    assert transfers(found) == []
 
 
 def test_layers_without_weights_have_nothing_to_exchange() -> None:
@@ -176,7 +206,8 @@ def test_nothing_waits_for_what_comes_later() -> None:
         assert all(need < number for need in step.after)
 
 
-def test_every_instance_updates_after_its_backward_and_its_averages() -> None:
+def test_each_layer_of_a_node_is_updated_once_after_backward_and_averages() -> None:
+    # c holds I[1..1], K[2..2] and L[3..4], a holds J[1..2].
     found = read_off(*branches("cacc")).steps
     pull = next(k for k, step in enumerate(found) if step.kind is Kind.PULL)
     updates = {step.instance: step for step in found if step.kind is Kind.UPDATE}
@@ -184,6 +215,19 @@ def test_every_instance_updates_after_its_backward_and_its_averages() -> None:
     assert pull in updates[found[pull].instance].after
     for k, step in updates.items():
         assert any(found[need].kind is Kind.BACKWARD and found[need].instance == k for need in step.after)
+
+
+def test_statistics_of_batch_norm_go_in_one_message_a_node_there_and_back() -> None:
+    fields = FOUR.model_dump()
+    fields["layers"][0]["batch_norm_channels"] = (3,)
+    norms = Profile.model_validate(fields)
+    parts = [instance("I", 1, 4, "a"), instance("J", 1, 4, "b"), instance("K", 1, 4, "b")]
+    parts += [source(each["node"], 1, each["id"]) for each in parts]
+    whole = read_off(*parts, of=norms, batch_norm="whole")
+    sent = [step for step in transfers(whole) if step[0] in ("statistics", "totals")]
+    assert sorted(sent) == [("statistics", "b", "a", 28)] * 2 + [("totals", "a", "b", 28)] * 2  # forward, backward
+    assert kinds(whole).count("forward") == kinds(whole).count("backward") == 6
+    assert kinds(read_off(*parts, of=norms)).count("forward") == 3
 
 
 def test_a_phase_falls_apart_into_one_tree_a_root() -> None:

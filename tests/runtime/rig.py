@@ -25,7 +25,7 @@ from palmette.runtime.batches import Batches
 from palmette.runtime.control import Done, GiveState, Go, Ready, State
 from palmette.runtime.dropout import Draw, Drawing, replace_dropout
 from palmette.runtime.options import Options
-from palmette.runtime.program import Program, compiled
+from palmette.runtime.program import Program, compiled, numbers_of
 from palmette.runtime.samples import CommonBatches
 from palmette.runtime.threads import MemoryPlace, ThreadCrew
 from palmette.runtime.transport import MemoryTransport
@@ -161,7 +161,7 @@ class Rig:
                 for node in programs:
                     crew.send(node, Go(0, number, number))
                 losses.append(sum(done(crew).loss for _ in programs))
-            return losses, {node: given(crew, node, held_layers(program)) for node, program in programs.items()}
+            return losses, {node: given(crew, node, own_layers(program)) for node, program in programs.items()}
 
     def alone(self, batch: int, iterations: int = 20) -> tuple[list[float], Weights]:
         """One process, the whole network, the whole batch."""
@@ -239,6 +239,11 @@ class _Groups:
             return passed
         own = {name: value.clone() for name, value in layer.named_buffers()}
         return torch.func.functional_call(layer, own, (values,))
+
+
+def own_layers(program: Program) -> list[int]:
+    """The layers of a node's instances, without those whose gradients only meet there."""
+    return sorted(set(numbers_of(program.phase.instances[k].layers for k in program.own)))
 
 
 def optimizer_of(options: Options, weights: Sequence[nn.Parameter]) -> torch.optim.Optimizer:

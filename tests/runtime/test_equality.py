@@ -42,6 +42,7 @@ def random_rig(seed: int) -> tuple[Rig, Phase, Cluster]:
     names = [name for layer in rig.fresh() for name, _ in layer.named_parameters()]
     frozen = tuple(name for name in names if draw.random() < 0.4) if draw.random() < 0.3 else ()
     rig.options = replace(rig.options, freeze=frozen)
+    fields["meet"] = draw.choice([None, *known.nodes])
     return rig, validated(Phase, fields), known
 
 

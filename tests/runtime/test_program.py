@@ -9,7 +9,8 @@ from collections import Counter
 import pytest
 
 from palmette.cost.evaluate import Evaluator
-from palmette.cost.operations import Iteration, iteration
+from palmette.cost.operations import iteration
+from palmette.cost.steps import Iteration
 from palmette.runtime.program import Program, compiled, feeds, positions, slices
 from palmette.spec.plan import Phase
 from tests.cost.random_trees import random_case
@@ -135,7 +136,7 @@ def test_the_printed_program_reads_like_a_list_of_things_to_do() -> None:
         "   8  backward  after 7  [S]",
         "   9  send      push to server (channel 3)  layers 1–1  after 8  [S]",
         "  11  receive   pull from server (channel 4)  layers 1–1  [S]",
-        "  12  update    after 8, 11  [S]",
+        "  12  update    layers 1–1  after 8, 11  [S]",
     ]
 
 

@@ -2,7 +2,12 @@
 
     sizes       bytes of layers
     routes      how nodes reach one another
+    steps       the operations of an iteration: what they are
+    replicas    layers that several instances hold, where they meet, how their gradients do
+    batch_norm  where replicas share the statistics of a batch norm
+    passes      the forward and the backward pass of a tree
     operations  what happens in an iteration, without times
+    seconds     layer times of a node, as sums
     sharing     transfers that share links, max-min fair
     clock       plays calls and transfers
     energy      joules of a node from its load

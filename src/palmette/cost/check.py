@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.handover import hand_over, is_smaller
-from palmette.cost.operations import replicated_layers
+from palmette.cost.replicas import replicated_layers
 from palmette.errors import Fault, expected_name
 from palmette.spec.plan import Phase, Plan
 from palmette.spec.reading import size
@@ -62,7 +62,7 @@ def _unknown_nodes(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
     known = list(evaluator.cluster.nodes)
     named = [(f"sources[{k}].node", source.node) for k, source in enumerate(phase.sources)]
     named += [(f"instances[{k}].node", instance.node) for k, instance in enumerate(phase.instances)]
-    named += [("server", phase.server)] if phase.server is not None else []
+    named += [(field, name) for field, name in (("server", phase.server), ("meet", phase.meet)) if name is not None]
     for field, name in named:
         if name not in evaluator.cluster.nodes:
             yield Fault(field, name, expected_name(name, "node", known))
@@ -114,9 +114,8 @@ def _cut_off(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
         if phase.sync != "step":
             talks.append((f"instances[{k}].node", instance.node, phase.meeting_node))
     if phase.sync == "step":
-        for run in replicated_layers(phase.instances, evaluator.routes):
-            meet = phase.instances[run.meet].node
-            talks += [(f"instances[{k}].node", phase.instances[k].node, meet) for k in run.replicas]
+        for run in replicated_layers(phase, evaluator.routes):
+            talks += [(f"instances[{k}].node", phase.instances[k].node, run.place) for k in run.replicas]
     for field, a, b in dict.fromkeys(talks):
         if evaluator.routes.between(a, b) is None:
             yield Fault(field, f"{a} to {b}", "there is no path between them; expected nodes that links join")

@@ -12,7 +12,7 @@ from palmette.cost.clock import Played
 from palmette.cost.evaluate import Evaluator, Price
 from palmette.cost.handover import change_price
 from palmette.cost.memory import Optimizer, known_optimizer
-from palmette.cost.operations import Iteration, Kind, Step
+from palmette.cost.steps import Iteration, Kind, Step
 from palmette.cost.warnings import warnings_of
 from palmette.errors import InputError
 from palmette.spec.cluster import Cluster
@@ -26,6 +26,7 @@ DECLARED = "modelled: declared power of the nodes and energy a bit of the links"
 _CALLS: dict[Kind, Op] = {
     Kind.FORWARD: "forward",
     Kind.BACKWARD: "backward",
+    Kind.COMBINE: "average",
     Kind.AVERAGE: "average",
     Kind.UPDATE: "update",
 }

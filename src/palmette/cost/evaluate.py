@@ -13,17 +13,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import NamedTuple
 
 from palmette.cost.clock import Graph, Played, play
 from palmette.cost.energy import load, node_energy_j
 from palmette.cost.memory import Optimizer, peak_bytes
 from palmette.cost.operations import (
-    Iteration,
-    Kind,
-    Step,
-    Steps,
     exchange,
     exchanges_weights,
     iteration,
@@ -34,8 +29,10 @@ from palmette.cost.operations import (
     worker_step,
 )
 from palmette.cost.routes import Route, Routes
+from palmette.cost.seconds import Seconds
 from palmette.cost.shards import described_samples, shard_steps, used_fraction
 from palmette.cost.sizes import Sizes
+from palmette.cost.steps import MEETINGS, Iteration, Kind, Step, Steps
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase
 from palmette.spec.profile import Profile, Table
@@ -94,34 +91,6 @@ class _Course(NamedTuple):
     steps: Steps
     graph: Graph
     latencies_s: list[float]
-
-
-class Seconds:
-    """Sums of a node's layer times, so that those of a run of layers are a difference."""
-
-    __slots__ = ("backward", "backward_call", "forward", "forward_call", "update")
-
-    def __init__(self, table: Table, node: str) -> None:
-        times, none = table.nodes[node], (0.0,) * len(table.layers)
-        self.forward = [0.0, *accumulate(times.forward_s)]
-        self.backward = [0.0, *accumulate(times.backward_s)]
-        self.update = [0.0, *accumulate(times.update_s)]
-        self.forward_call = [0.0, *accumulate(times.forward_call_s or none)]
-        self.backward_call = [0.0, *accumulate(times.backward_call_s or none)]
-
-    def forward_s(self, first: int, last: int, samples: int) -> float:
-        """Seconds of a forward call of layers ``first`` to ``last`` with the whole CPU."""
-        fixed = self.forward_call[last] - self.forward_call[first - 1]
-        return fixed + samples * (self.forward[last] - self.forward[first - 1])
-
-    def backward_s(self, first: int, last: int, samples: int) -> float:
-        """Seconds of a backward call of layers ``first`` to ``last`` with the whole CPU."""
-        fixed = self.backward_call[last] - self.backward_call[first - 1]
-        return fixed + samples * (self.backward[last] - self.backward[first - 1])
-
-    def update_s(self, first: int, last: int) -> float:
-        """Seconds of a weight update of layers ``first`` to ``last`` with the whole CPU."""
-        return self.update[last] - self.update[first - 1]
 
 
 class Evaluator:
@@ -278,7 +247,8 @@ class Evaluator:
 
     def _course(self, phase: Phase) -> _Course:
         """The order of work of a phase; that of another with the very same instances serves again."""
-        key = (id(phase.instances), phase.pruning, *[(source.node, source.into) for source in phase.sources])
+        feeds = [(source.node, source.into) for source in phase.sources]
+        key = (id(phase.instances), phase.pruning, phase.meet, phase.batch_norm, *feeds)
         known = self._courses.get(key)
         if known is None:
             if len(self._courses) > _MOST_COURSES:
@@ -294,7 +264,7 @@ class Evaluator:
                 route = self.route(step.node, step.to)
                 graph.add_transfer(step.after, route.resources)
                 latencies_s[number] = route.latency_s
-            elif step.kind is Kind.AVERAGE:
+            elif step.kind in MEETINGS:
                 graph.add_transfer(step.after, ())
             else:
                 graph.add_call(step.after, self._index[step.node], self._share(phase, step))
@@ -309,24 +279,26 @@ class Evaluator:
 
     def call_seconds(self, phase: Phase, made: Iteration) -> dict[int, float]:
         """How long each call of an iteration lasts with its share of the CPU, by its number."""
-        if not any(step.to is None and step.kind is not Kind.AVERAGE for step in made.steps):
+        if not any(step.to is None and step.kind not in MEETINGS for step in made.steps):
             return {}  # nodes that only hand something over need not be in the profile
         places = [(self.seconds(i.node, phase.pruning), *i.layers, i.cpu_share) for i in phase.instances]
         found = {}
         for number, step in enumerate(made.steps):
             kind = step.kind
-            if kind is Kind.FORWARD:
+            if kind is Kind.FORWARD or kind is Kind.BACKWARD:
                 seconds, first, last, share = places[step.instance]
-                found[number] = seconds.forward_s(first, last, made.samples[step.instance]) / share
-            elif kind is Kind.BACKWARD:
-                seconds, first, last, share = places[step.instance]
-                found[number] = seconds.backward_s(first, last, made.samples[step.instance]) / share
+                samples = made.samples[step.instance]
+                if step.span is not None:
+                    whole_s = seconds.span_s(kind, step.span, samples)
+                elif kind is Kind.FORWARD:
+                    whole_s = seconds.forward_s(first, last, samples)
+                else:
+                    whole_s = seconds.backward_s(first, last, samples)
+                found[number] = whole_s / share
             elif kind is Kind.UPDATE:
-                seconds, first, last, share = places[step.instance]
-                if step.layers:  # the parameter server's update is no instance's
-                    seconds, (first, last) = self.seconds(step.node, phase.pruning), step.layers[0]
-                    share = self._share(phase, step)
-                found[number] = seconds.update_s(first, last) / share
+                seconds = self.seconds(step.node, phase.pruning)
+                runs = step.layers or (phase.instances[step.instance].layers,)
+                found[number] = sum(seconds.update_s(*run) for run in runs) / self._share(phase, step)
         return found
 
     def route(self, a: str, b: str) -> Route:
@@ -346,8 +318,8 @@ class Evaluator:
                 sender.sent_bytes += size
                 nodes[step.to].received_bytes += size
                 sender.sending_j += size * 8 * (route.energy_j_per_bit if route else 0.0)
-            elif step.kind is not Kind.AVERAGE:
-                share = self._share(phase, step) if step.layers else shares[step.instance]
+            elif step.kind not in MEETINGS:
+                share = self._share(phase, step) if phase.sync == "async" else shares[step.instance]
                 calls.setdefault(step.node, []).append((start, end, share))
         for name, times in calls.items():
             power = self.cluster.nodes[name].power
@@ -355,7 +327,7 @@ class Evaluator:
         return nodes
 
     def _share(self, phase: Phase, step: Step) -> float:
-        if step.layers:  # the parameter server's update is no instance's
+        if step.kind is Kind.UPDATE and phase.sync == "async":  # the parameter server's is no instance's
             return self._limits[self._index[step.node]]
         return phase.instances[step.instance].cpu_share
 

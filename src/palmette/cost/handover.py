@@ -15,8 +15,9 @@ from typing import NamedTuple
 from palmette.cost.energy import node_energy_j
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.memory import STATE_COPIES, Optimizer
-from palmette.cost.operations import Iteration, Kind, Step, exchanges_weights
-from palmette.cost.sizes import Run, Sizes
+from palmette.cost.operations import exchanges_weights
+from palmette.cost.sizes import Run, Sizes, runs_of
+from palmette.cost.steps import Iteration, Kind, Step
 from palmette.spec.plan import Phase
 from palmette.spec.tree import Feed, Instance
 
@@ -176,10 +177,4 @@ def _hosted(phase: Phase) -> dict[str, set[int]]:
 
 
 def _runs(layers: Iterable[int]) -> tuple[Run, ...]:
-    runs: list[Run] = []
-    for number in sorted(layers):
-        if runs and runs[-1][1] == number - 1:
-            runs[-1] = (runs[-1][0], number)
-        else:
-            runs.append((number, number))
-    return tuple(runs)
+    return runs_of(sorted(layers))

@@ -29,7 +29,7 @@ def peak_bytes(phase: Phase, sizes: Sizes, samples: Sequence[int], optimizer: Op
     """Bytes that each node holds at most: weights + gradients + optimizer state + activations of its samples.
 
     Under ``step``, replicas on one node share all but their activations; otherwise each has weights of its own, and the
-    server holds the whole network too.
+    server holds the whole network too. A node where gradients only meet holds no more than those of the whole network.
     """
     runs: dict[str, list[Run]] = {}
     peaks: dict[str, float] = {}
@@ -39,6 +39,8 @@ def peak_bytes(phase: Phase, sizes: Sizes, samples: Sequence[int], optimizer: Op
         peaks[instance.node] = peaks.get(instance.node, 0.0) + kept
     if phase.sync != "step":
         runs.setdefault(phase.meeting_node, []).append((1, phase.depth))
+    elif phase.meet is not None and phase.meet in phase.nodes() and phase.meet not in runs:
+        peaks[phase.meet] = 2 * sizes.weight_bytes([(1, phase.depth)])  # gradients that arrive, and their sums
     copies = 2 + STATE_COPIES[optimizer]
     for node, held in runs.items():
         own = _union(held) if phase.sync == "step" else held

@@ -11,14 +11,26 @@ from palmette.spec.profile import Table
 Run = tuple[int, int]
 
 
+def runs_of(layers: Iterable[int]) -> tuple[Run, ...]:
+    """Layers in ascending order as runs (first, last)."""
+    runs: list[Run] = []
+    for number in layers:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return tuple(runs)
+
+
 class Sizes:
     """What travels and what is kept: the input, outputs, weights and activations of each layer."""
 
-    __slots__ = ("_kept", "_weights", "input_bytes", "output_bytes")
+    __slots__ = ("_kept", "_weights", "batch_norm_channels", "input_bytes", "output_bytes")
 
     def __init__(self, table: Table, input_bytes: float) -> None:
         self.input_bytes = input_bytes
         self.output_bytes = [0.0, *(layer.output_bytes for layer in table.layers)]
+        self.batch_norm_channels = [(), *(layer.batch_norm_channels for layer in table.layers)]
         self._weights = [0.0, *accumulate(layer.parameter_bytes for layer in table.layers)]
         self._kept = [0.0, *accumulate(layer.kept_bytes for layer in table.layers)]
 
@@ -37,3 +49,7 @@ class Sizes:
         """Bytes on the wire of the output of a layer, and of the gradient that comes back."""
         size = samples * self.output_bytes[layer]
         return math.ceil(size / 4) if codec == "int8" else size
+
+    def statistics_bytes(self, layer: int, number: int) -> float:
+        """Bytes of the statistics of one of a layer's batch norms: a count, and two float32 numbers a channel."""
+        return 4.0 * (1 + 2 * self.batch_norm_channels[layer][number])

@@ -14,7 +14,8 @@ from typing import NamedTuple
 from palmette.cost.clock import Graph, Played, play
 from palmette.cost.energy import load, node_energy_j
 from palmette.cost.evaluate import Evaluator
-from palmette.cost.operations import Iteration, trees, worker_step
+from palmette.cost.operations import trees, worker_step
+from palmette.cost.steps import Iteration
 from palmette.spec.cluster import Node
 from palmette.spec.plan import Phase
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from palmette.compress.codec import decode, encode, encoded_bytes
-from palmette.cost.operations import Kind
+from palmette.cost.steps import Kind
 from palmette.runtime.compute import Compute
 from palmette.runtime.execute import Values
 from palmette.runtime.program import Operation, Program, feeds, samples_by_instance

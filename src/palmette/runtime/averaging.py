@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from palmette.cost.operations import Kind, samples_by_instance
+from palmette.cost.operations import samples_by_instance
+from palmette.cost.steps import Kind
 from palmette.runtime.actions import Agreement, TrainingActions
 from palmette.runtime.compute import Compute
 from palmette.runtime.execute import Actions, Values
@@ -102,11 +103,9 @@ class LocalUpdate(Agreement):
     def call(self, operation: Operation, values: Values) -> None:
         """Update with the mean over the instance's own samples: its root has divided by those of the whole tree."""
         k = operation.instance
-        replica, runs = self._replicas[k], [self._phase.instances[k].layers]
+        replica = self._replicas[k]
         if self._many[k] != self._phase.batch:
-            scale = self._phase.batch / self._many[k]
-            means = [gradient * scale for gradient in replica.compute.gradients(k, runs)]
-            replica.compute.set_gradients(k, runs, means)
+            replica.compute.scale_gradients(k, self._phase.batch / self._many[k])
         replica.compute.update(k)
         replica.samples += self._many[k]
 

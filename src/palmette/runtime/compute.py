@@ -173,17 +173,26 @@ class Compute:
         for number, parts in gradients.items():
             self._gradients[k, number] = [part.to(self.device) for part in parts]
 
-    def gradients(self, k: int, runs: Iterable[Run]) -> list[Tensor]:
-        """The gradients of an instance, a flat tensor for each layer of the runs that is trained."""
-        numbers = trained_layers(self.layers, runs)
-        return [_flat(self._gradients[k, number]) for number in numbers]
+    def added(self, number: int) -> Tensor:
+        """The gradients of a layer in one flat tensor, added up over the instances that hold it; they are gone then."""
+        parts = [_flat(found) for k in self._own if (found := self._gradients.pop((k, number), None)) is not None]
+        total = parts[0]
+        for part in parts[1:]:
+            total = total + part
+        return total
 
-    def set_gradients(self, k: int, runs: Iterable[Run], values: Sequence[Tensor]) -> None:
-        """Take averaged gradients for the layers of the runs."""
-        for number, value in zip(trained_layers(self.layers, runs), values, strict=True):
+    def take_added(self, k: int, gradients: Mapping[int, Tensor]) -> None:
+        """Take gradients by layer, each in one flat tensor as ``added`` gives them."""
+        for number, value in gradients.items():
             weights = self._trained[number]
             parts = torch.split(value.to(self.device), [weight.numel() for weight in weights])
             self._gradients[k, number] = [part.view_as(weight) for part, weight in zip(parts, weights, strict=True)]
+
+    def scale_gradients(self, k: int, factor: float) -> None:
+        """Multiply the gradients of an instance."""
+        for (own, _), parts in self._gradients.items():
+            if own == k:
+                parts[:] = [part * factor for part in parts]
 
     def update(self, k: int) -> None:
         """Update the weights of an instance with its gradients, which are gone then."""
@@ -196,8 +205,7 @@ class Compute:
             for number in self.updates(k):
                 for weight in self._trained[number]:
                     weight.grad = None
-        first, last = self._phase.instances[k].layers
-        for number in range(first, last + 1):
+        for number in self.updates(k):
             self._gradients.pop((k, number), None)
 
     def reset_optimizers(self) -> None:

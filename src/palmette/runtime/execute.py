@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
-from palmette.cost.operations import Kind
+from palmette.cost.steps import Kind
 from palmette.runtime.cpu import Cpu, last_until
 from palmette.runtime.program import Operation, Program
 from palmette.runtime.transport import Closed, Transport
@@ -94,7 +94,10 @@ class Executor:
         self._whose = _whose(program)
         instances = program.phase.instances
         calls = [operation for operation in program.operations if operation.op in CALLS]
-        self._shares = {o.number: cpu.limit if o.layers else instances[o.instance].cpu_share for o in calls}
+        serves = program.phase.sync == "async"  # then updates are the parameter server's, and no instance's
+        self._shares = {
+            o.number: cpu.limit if serves and o.op == "update" else instances[o.instance].cpu_share for o in calls
+        }
         self._values: dict[int, Any] = {}
         self._records: list[Record] = []
         self._iteration = 0

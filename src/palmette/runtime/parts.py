@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from palmette.cost.evaluate import Evaluator
-from palmette.cost.operations import Iteration, exchange, exchanges_weights, iteration, trees, worker_step
+from palmette.cost.operations import exchange, exchanges_weights, iteration, trees, worker_step
+from palmette.cost.steps import Iteration
 from palmette.runtime.program import Channel, Program, compiled
 from palmette.spec.plan import Phase
 

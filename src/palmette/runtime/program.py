@@ -17,8 +17,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from palmette.cost.operations import Iteration, Kind, Step, samples_by_instance, topological
+from palmette.cost.operations import samples_by_instance, topological
 from palmette.cost.sizes import Run
+from palmette.cost.steps import Iteration, Kind, Point, Step
 from palmette.spec.plan import Phase
 from palmette.spec.trace import Op
 
@@ -46,6 +47,7 @@ class Operation:
     channel: Channel | None = None
     source: int | None = None
     layers: tuple[Run, ...] = ()
+    point: Point | None = None
 
     def __str__(self) -> str:
         words = [f"{self.number:4d}  {self.op:8s}"]
@@ -102,6 +104,7 @@ def compiled(phase: Phase, made: Iteration, first_channel: int = 0) -> dict[str,
                     channel=channels.get(number),
                     source=step.source,
                     layers=step.layers,
+                    point=step.point,
                 )
             )
     return {node: Program(node, phase, tuple(operations)) for node, operations in programs.items()}
@@ -110,6 +113,7 @@ def compiled(phase: Phase, made: Iteration, first_channel: int = 0) -> dict[str,
 _CALLS: dict[Kind, Op] = {
     Kind.FORWARD: "forward",
     Kind.BACKWARD: "backward",
+    Kind.COMBINE: "average",
     Kind.AVERAGE: "average",
     Kind.UPDATE: "update",
 }

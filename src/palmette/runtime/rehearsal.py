@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from palmette.cost.operations import Kind
+from palmette.cost.steps import Kind
 from palmette.runtime.compute import Compute
 from palmette.runtime.packing import weights_of
 from palmette.runtime.program import Operation, Program, samples_by_instance
@@ -31,7 +31,8 @@ def rehearsed(program: Program, setup: Setup) -> dict[int, float]:
     compute = Compute(program.phase, setup.node, layers, setup.options, setup.device)
     for _ in range(TIMES):
         for call in calls:
-            timed = _timed_server(layers, setup) if call.layers else _timed(compute, program, call, setup)
+            serves = program.phase.sync == "async" and call.op == "update"
+            timed = _timed_server(layers, setup) if serves else _timed(compute, program, call, setup)
             seconds[call.number] = min(timed, seconds.get(call.number, timed))
     return seconds
 

@@ -1,7 +1,7 @@
 """``step`` on a node: gradients of replicated layers are averaged every iteration.
 
 Replicas on one node share their weights. Every root has divided its loss by the batch of the whole phase, so that the
-average of replicas is the sum of their gradients, taken in the plan's order.
+average of replicas is the sum of their gradients: on each node in the plan's order, then over the nodes, likewise.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from palmette.cost.operations import Kind
+from palmette.cost.steps import Kind
 from palmette.runtime.actions import Agreement, TrainingActions
 from palmette.runtime.compute import Compute, trained, trained_layers
 from palmette.runtime.execute import Actions, Values
@@ -23,6 +23,9 @@ from palmette.runtime.role import Given, given_state, optimizer_of, wire_of
 
 if TYPE_CHECKING:
     from palmette.runtime.worker import Setup
+
+ByLayer = dict[int, Tensor]
+"""A layer's gradients, those of all its weights in one flat tensor."""
 
 
 class StepRole:
@@ -58,7 +61,7 @@ class StepRole:
 
 
 class GradientAveraging(Agreement):
-    """Gradients go to where the replicas meet, and their average comes back before the update."""
+    """A node's gradients, added up, go to where the replicas meet, and their average comes back before the update."""
 
     def __init__(self, program: Program, compute: Compute) -> None:
         self._compute = compute
@@ -68,51 +71,46 @@ class GradientAveraging(Agreement):
         """Average gradients, or update with averages."""
         if operation.what is Kind.AVERAGE:
             return self._average(operation, values)
-        self._take_averages(operation, values)
+        averages = self._averages(operation, values)
+        own = [n for n in trained_layers(self._compute.layers, operation.layers) if n not in averages]
+        gradients = averages | {number: self._compute.added(number) for number in own}
+        self._compute.take_added(operation.instance, gradients)
         self._compute.update(operation.instance)
         return None
 
-    def _average(self, operation: Operation, values: Values) -> list[Tensor]:
-        total: list[Tensor] = []
+    def _average(self, operation: Operation, values: Values) -> ByLayer:
+        """The sum of what the nodes have added up, in the order in which the plan lists them."""
+        numbers = trained_layers(self._compute.layers, operation.layers)
+        found: dict[str, ByLayer] = {}
         for need in operation.after:
-            parts = self._contribution(need, operation, values)
-            total = [a + b for a, b in zip(total, parts, strict=True)] if total else parts
-        return total
+            pushed = self._by_number.get((need, "receive"))
+            if pushed is not None and pushed.channel is not None:
+                found[pushed.channel.sender] = values[need]
+            elif "here" not in found:
+                found["here"] = {number: self._compute.added(number) for number in numbers}
+        return {number: _sum([each[number] for each in found.values()]) for number in numbers}
 
-    def _contribution(self, need: int, operation: Operation, values: Values) -> list[Tensor]:
-        pushed = self._by_number.get((need, "receive"))
-        if pushed is None:
-            backward = self._by_number[need, "backward"]
-            return self._compute.gradients(backward.instance, operation.layers)
-        known: dict[int, Tensor] = values[need]
-        return [known[number] for number in trained_layers(self._compute.layers, operation.layers)]
-
-    def _take_averages(self, operation: Operation, values: Values) -> None:
+    def _averages(self, operation: Operation, values: Values) -> ByLayer:
+        """The averages that an update or a pull comes after, of its own layers."""
+        known: ByLayer = {}
         for need in operation.after:
-            average = self._by_number.get((need, "average"))
-            if average is not None:
-                self._compute.set_gradients(operation.instance, average.layers, values[need])
-            pulled = self._by_number.get((need, "receive"))
-            if pulled is not None and pulled.what is Kind.PULL:
-                known: dict[int, Tensor] = values[need]
-                numbers = trained_layers(self._compute.layers, pulled.layers)
-                self._compute.set_gradients(operation.instance, pulled.layers, [known[n] for n in numbers])
+            average, pulled = self._by_number.get((need, "average")), self._by_number.get((need, "receive"))
+            if average is not None or (pulled is not None and pulled.what is Kind.PULL):
+                known |= values[need]
+        numbers = trained_layers(self._compute.layers, operation.layers)
+        return {number: known[number] for number in numbers if number in known}
 
     def message(self, operation: Operation, values: Values, iteration: int) -> Tensor:
         """Gradients on their way to the average, or averages on their way back."""
-        if operation.what is Kind.PUSH:
-            return pack(self._compute.gradients(operation.instance, operation.layers))
-        known: dict[int, Tensor] = {}
-        for need in operation.after:
-            average = self._by_number[need, "average"]
-            known |= zip(trained_layers(self._compute.layers, average.layers), values[need], strict=True)
-        return pack(known[number] for number in trained_layers(self._compute.layers, operation.layers))
+        if operation.what is Kind.PULL:
+            return pack(self._averages(operation, values).values())
+        return pack(self._compute.added(n) for n in trained_layers(self._compute.layers, operation.layers))
 
     def message_bytes(self, operation: Operation) -> int:
         """The bytes of the gradients of an operation's layers."""
         return sum(self._layer_sizes(operation)) * self._compute.dtype.itemsize
 
-    def arrived(self, operation: Operation, message: Tensor) -> dict[int, Tensor]:
+    def arrived(self, operation: Operation, message: Tensor) -> ByLayer:
         """Gradients by layer."""
         numbers = trained_layers(self._compute.layers, operation.layers)
         parts = torch.split(message.view(self._compute.dtype), self._layer_sizes(operation))
@@ -122,3 +120,10 @@ class GradientAveraging(Agreement):
         layers = self._compute.layers
         numbers = trained_layers(layers, operation.layers)
         return [sum(weight.numel() for weight in trained(layers[number]).values()) for number in numbers]
+
+
+def _sum(parts: Sequence[Tensor]) -> Tensor:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
-from palmette.cost.operations import Kind
+from palmette.cost.steps import Kind
 from palmette.runtime.actions import Passed, Samples
 from palmette.runtime.averaging import EpochRole
 from palmette.runtime.control import (

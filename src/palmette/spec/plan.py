@@ -73,11 +73,22 @@ class Phase(OpenDocument):
         return root.node if self.server is None else self.server
 
     def nodes(self) -> list[str]:
-        """The nodes that take part: that host an instance, a source or the server."""
+        """The nodes that take part: that host an instance, a source or the server, or where gradients meet."""
         hosts = [*(s.node for s in self.sources), *(i.node for i in self.instances)]
         if self.sync != "step":
             hosts.append(self.meeting_node)
+        elif self.meet is not None and self._shares_layers():
+            hosts.append(self.meet)
         return list(dict.fromkeys(hosts))
+
+    def _shares_layers(self) -> bool:
+        """Whether two nodes hold the same layer, so that gradients have to meet."""
+        held: dict[int, str] = {}
+        return any(
+            held.setdefault(number, instance.node) != instance.node
+            for instance in self.instances
+            for number in range(instance.layers[0], instance.layers[1] + 1)
+        )
 
 
 class Inputs(OpenDocument):

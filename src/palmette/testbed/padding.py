@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from palmette.cost.evaluate import Evaluator
-from palmette.cost.operations import Iteration
+from palmette.cost.steps import Iteration
 from palmette.runtime.execute import Pace
 from palmette.runtime.ground import Seconds
 from palmette.runtime.parts import Part, parts_of

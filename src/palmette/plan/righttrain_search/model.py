@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from palmette.cost.evaluate import Evaluator, Price
-from palmette.cost.operations import Kind, order_of_work, sized
+from palmette.cost.operations import order_of_work, sized
+from palmette.cost.steps import MEETINGS
 from palmette.plan.righttrain_search.ground import Floats, Ground
 from palmette.plan.righttrain_search.layout import Part
 from palmette.plan.righttrain_search.program import Cap, Path, Program
@@ -84,7 +85,7 @@ def model_of(phase: Phase, evaluator: Evaluator, ground: Ground) -> Model:
             fixed[k] = route.latency_s + 8 * size / route.bandwidth_bps
             at = index[step.node]
             sending[at] = sending.get(at, 0.0) + 8 * size * route.energy_j_per_bit
-        elif step.kind is not Kind.AVERAGE:
+        elif step.kind not in MEETINGS:
             owner[k], work[k] = step.instance, calls[k]
             effort[step.instance] += calls[k]
     return Model([step.after for step in made.steps], fixed, owner, work, sending, effort)

@@ -1,0 +1,146 @@
+"""The forward and the backward pass of all instances of a tree, as operations.
+
+Each instance makes one call a pass; where replicas share the statistics of a batch norm, a call is cut there, and goes
+on with the totals of all. Backward mirrors forward.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from palmette.cost.batch_norm import Sharing, add_totals
+from palmette.cost.steps import Kind, Step, Steps, add
+from palmette.spec.plan import Phase
+
+
+class Pass(ABC):
+    """The calls of one pass. ``last`` is the number of each instance's last call."""
+
+    kind: Kind
+
+    def __init__(self, steps: Steps, phase: Phase, shared: Sequence[Sharing]) -> None:
+        self.steps, self.phase, self._shared = steps, phase, shared
+        self.index = {instance.id: k for k, instance in enumerate(phase.instances)}
+        self.last: dict[int, int] = {}
+        self._ready: dict[int, list[int]] = {}
+        self._at: dict[int, float] = {}
+
+    def add(self, order: Sequence[int]) -> list[int]:
+        """Add all calls and what passes between them, instances in this order; returns each one's last call."""
+        for shared in self._shared:
+            for k in order:
+                if self._is_done_by(k, shared.position):
+                    self.finish(k)
+                elif k in shared.run.replicas:
+                    self._call(k, shared.position)
+            computed = {k: self._ready[k][0] for k in shared.run.replicas}
+            ready = add_totals(self.steps, self.phase, shared, computed)
+            self._ready |= {k: [told] for k, told in ready.items()}
+        for k in order:
+            self.finish(k)
+        return [self.last[k] for k in range(len(self.phase.instances))]
+
+    def _is_done_by(self, k: int, position: float) -> bool:
+        """Whether an instance's pass ends before one comes to this position."""
+        begin, end = self.ends(k)
+        return end < position if begin < end else end > position
+
+    def finish(self, k: int) -> None:
+        """Add what is left of an instance's pass."""
+        if k not in self.last:
+            self.last[k] = self._call(k, self.ends(k)[1])
+            self.pass_on(k)
+
+    def _call(self, k: int, until: float) -> int:
+        """Add a call that goes on from where the last one ended."""
+        begin, end = self.ends(k)
+        if k not in self._ready:
+            self._ready[k], self._at[k] = self.enter(k), begin
+        at = self._at[k]
+        span = None if (at, until) == (begin, end) else (min(at, until), max(at, until))
+        done = add(self.steps, Step(self.kind, k, self.phase.instances[k].node, self._ready[k], span=span))
+        self._ready[k], self._at[k] = [done], until
+        return done
+
+    @abstractmethod
+    def ends(self, k: int) -> tuple[float, float]:
+        """Where in the network an instance's pass begins and ends."""
+
+    @abstractmethod
+    def enter(self, k: int) -> list[int]:
+        """What an instance's first call waits for; added if need be."""
+
+    @abstractmethod
+    def pass_on(self, k: int) -> None:
+        """Add what follows an instance's last call."""
+
+
+class Forward(Pass):
+    """Raw data and outputs go up the tree."""
+
+    kind = Kind.FORWARD
+
+    def __init__(self, steps: Steps, phase: Phase, shared: Sequence[Sharing] = ()) -> None:
+        super().__init__(steps, phase, shared)
+        self._feeds: list[list[int]] = [[] for _ in phase.instances]
+        self._feeders: list[list[int]] = [[] for _ in phase.instances]
+        for k, instance in enumerate(phase.instances):
+            if instance.into is not None:
+                self._feeders[self.index[instance.into]].append(k)
+        for number, source in enumerate(phase.sources):
+            target = self.index[source.into]
+            to = phase.instances[target].node
+            if source.node != to:
+                self._feeds[target].append(add(steps, Step(Kind.DATA, target, source.node, [], to, number)))
+
+    def ends(self, k: int) -> tuple[float, float]:
+        """From the first layer to the last."""
+        first, last = self.phase.instances[k].layers
+        return first - 1, last
+
+    def enter(self, k: int) -> list[int]:
+        """All that feeds it."""
+        for feeder in self._feeders[k]:
+            self.finish(feeder)
+        return self._feeds[k]
+
+    def pass_on(self, k: int) -> None:
+        """The output to the next instance, which waits for it."""
+        instance, done = self.phase.instances[k], self.last[k]
+        if instance.into is not None:
+            into = self.index[instance.into]
+            to = self.phase.instances[into].node
+            if to != instance.node:
+                done = add(self.steps, Step(Kind.OUTPUT, k, instance.node, [done], to))
+            self._feeds[into].append(done)
+
+
+class Backward(Pass):
+    """Gradients come back down the tree; a root begins when its forward is done."""
+
+    kind = Kind.BACKWARD
+
+    def __init__(self, steps: Steps, phase: Phase, forward: Sequence[int], shared: Sequence[Sharing] = ()) -> None:
+        super().__init__(steps, phase, shared[::-1])
+        self._forward = forward
+
+    def ends(self, k: int) -> tuple[float, float]:
+        """From the last layer to the first."""
+        first, last = self.phase.instances[k].layers
+        return last, first - 1
+
+    def enter(self, k: int) -> list[int]:
+        """The gradient of its output."""
+        instance = self.phase.instances[k]
+        if instance.into is None:
+            return [self._forward[k]]
+        into = self.index[instance.into]
+        self.finish(into)
+        ready, sender = self.last[into], self.phase.instances[into].node
+        if sender != instance.node:
+            ready = add(self.steps, Step(Kind.GRADIENT, k, sender, [ready], instance.node))
+        return [ready]
+
+    def pass_on(self, k: int) -> None:
+        """Nothing: the instances below fetch their gradients when they enter."""

@@ -1,0 +1,53 @@
+"""Seconds of a network's layers on one node, as sums, so that those of a run of layers are a difference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+from palmette.cost.steps import Kind, Span
+from palmette.spec.profile import Table
+
+
+class Seconds:
+    """Sums of a node's layer times."""
+
+    __slots__ = ("backward", "backward_call", "forward", "forward_call", "update")
+
+    def __init__(self, table: Table, node: str) -> None:
+        times, none = table.nodes[node], (0.0,) * len(table.layers)
+        self.forward = [0.0, *accumulate(times.forward_s)]
+        self.backward = [0.0, *accumulate(times.backward_s)]
+        self.update = [0.0, *accumulate(times.update_s)]
+        self.forward_call = [0.0, *accumulate(times.forward_call_s or none)]
+        self.backward_call = [0.0, *accumulate(times.backward_call_s or none)]
+
+    def forward_s(self, first: int, last: int, samples: int) -> float:
+        """Seconds of a forward call of layers ``first`` to ``last`` with the whole CPU."""
+        fixed = self.forward_call[last] - self.forward_call[first - 1]
+        return fixed + samples * (self.forward[last] - self.forward[first - 1])
+
+    def backward_s(self, first: int, last: int, samples: int) -> float:
+        """Seconds of a backward call of layers ``first`` to ``last`` with the whole CPU."""
+        fixed = self.backward_call[last] - self.backward_call[first - 1]
+        return fixed + samples * (self.backward[last] - self.backward[first - 1])
+
+    def update_s(self, first: int, last: int) -> float:
+        """Seconds of a weight update of layers ``first`` to ``last`` with the whole CPU."""
+        return self.update[last] - self.update[first - 1]
+
+    def span_s(self, kind: Kind, span: Span, samples: int) -> float:
+        """Seconds of a segment of a forward or backward call; a layer that it cuts counts in proportion."""
+        ahead = kind is Kind.FORWARD
+        fixed, sample = (self.forward_call, self.forward) if ahead else (self.backward_call, self.backward)
+        return _within(fixed, span) + samples * _within(sample, span)
+
+
+def _within(sums: Sequence[float], span: Span) -> float:
+    return _up_to(sums, span[1]) - _up_to(sums, span[0])
+
+
+def _up_to(sums: Sequence[float], position: float) -> float:
+    whole = int(position)
+    part = position - whole
+    return sums[whole] + part * (sums[whole + 1] - sums[whole]) if part else sums[whole]

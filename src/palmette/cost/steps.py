@@ -1,0 +1,89 @@
+"""The words of an iteration: the operations of a graph that the event clock plays and workers carry out.
+
+    data ─▶ forward ─▶ output ─▶ forward … ─▶ backward ─▶ gradient ─▶ backward … ─▶ push ─▶ average ─▶ pull ─▶ update
+
+Calls (forward, backward, update) belong to an instance; transfers (data, output, gradient, push, pull) carry bytes
+between nodes and do not exist where both ends are on one node. An average takes no time: it is where the gradients
+of replicated layers meet. Where batch norm takes its statistics over the whole batch, a forward or backward call falls
+into segments; between two of them statistics travel to where the replicas meet, are combined, and their totals return:
+
+    forward ─▶ statistics ─▶ combine ─▶ totals ─▶ forward …
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from palmette.cost.sizes import Run
+
+
+class Kind(Enum):
+    """What an operation does."""
+
+    DATA = "data"
+    FORWARD = "forward"
+    OUTPUT = "output"
+    BACKWARD = "backward"
+    GRADIENT = "gradient"
+    STATISTICS = "statistics"
+    COMBINE = "combine"
+    TOTALS = "totals"
+    PUSH = "push"
+    AVERAGE = "average"
+    PULL = "pull"
+    UPDATE = "update"
+
+
+MEETINGS = (Kind.AVERAGE, Kind.COMBINE)
+"""Where what several have made meets: neither a call nor a transfer, it takes no time."""
+
+
+class Point(NamedTuple):
+    """A batch norm whose parts share their statistics: its layer, and which of the layer's it is, from 0."""
+
+    layer: int
+    number: int
+
+
+Span = tuple[float, float]
+"""From where to where in the network, in layers: (2.0, 3.5) is the third layer and half of the fourth."""
+
+
+@dataclass(slots=True)
+class Step:
+    """One operation: where it happens, of which instance, after which others.
+
+    ``node`` is the node of a call, the sender of a transfer; ``to`` the receiver of a transfer, else None.
+    ``layers`` are those that a push, an average, a pull or an update is about, as runs (first, last).
+    ``span`` is the part of the network that a segment of a forward or backward call goes through; ``point`` the batch
+    norm that statistics are about.
+    """
+
+    kind: Kind
+    instance: int
+    node: str
+    after: list[int]
+    to: str | None = None
+    source: int | None = None
+    layers: tuple[Run, ...] = ()
+    span: Span | None = None
+    point: Point | None = None
+
+
+Steps = list[Step]
+
+
+class Iteration(NamedTuple):
+    """The operations of an iteration, the samples that each instance computes on, the bytes of each transfer."""
+
+    steps: Steps
+    samples: list[int]
+    size_bytes: list[float]
+
+
+def add(steps: Steps, step: Step) -> int:
+    """Append an operation and return its number."""
+    steps.append(step)
+    return len(steps) - 1
