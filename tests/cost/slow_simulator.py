@@ -122,7 +122,7 @@ class Simulator:
         """Statistics to where the replicas meet, one message a node, and totals back; what ``asking`` waits for."""
         holders = self.holders(layer)
         place = self.meeting_place(holders)
-        size = 4 * Fraction(1 + 2 * self.profile.layers[layer - 1].batch_norm_channels[norm])
+        size = 8 * Fraction(1 + 2 * self.profile.layers[layer - 1].batch_norm_channels[norm])
         about = (direction, layer, norm)
         if ("combine", *about) not in self.jobs:
             given: set[Key] = set()

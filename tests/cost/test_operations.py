@@ -225,7 +225,7 @@ def test_statistics_of_batch_norm_go_in_one_message_a_node_there_and_back() -> N
     parts += [source(each["node"], 1, each["id"]) for each in parts]
     whole = read_off(*parts, of=norms, batch_norm="whole")
     sent = [step for step in transfers(whole) if step[0] in ("statistics", "totals")]
-    assert sorted(sent) == [("statistics", "b", "a", 28)] * 2 + [("totals", "a", "b", 28)] * 2  # forward, backward
+    assert sorted(sent) == [("statistics", "b", "a", 56)] * 2 + [("totals", "a", "b", 56)] * 2  # forward, backward
     assert kinds(whole).count("forward") == kinds(whole).count("backward") == 6
     assert kinds(read_off(*parts, of=norms)).count("forward") == 3
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from typing import ClassVar
 
 import torch
 from safetensors.torch import load as from_bytes
@@ -36,6 +37,7 @@ from palmette.spec.plan import Phase
 from palmette.spec.profile import Profile
 
 PATIENCE_S = 60.0
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 Weights = dict[str, Tensor]
 
 
@@ -78,6 +80,8 @@ class Rig:
     classes: int = 3
     options: Options = field(default_factory=lambda: Options(dtype="float64", lr=0.05))
     inputs: torch.dtype | None = None
+    norms: ClassVar[Mapping[int, Sequence[int]]] = {}
+    """The channels of the batch norms of layers that have others than their modules tell."""
 
     @cached_property
     def data(self) -> Toy:
@@ -116,6 +120,7 @@ class Rig:
                 "name": f"l{k}",
                 "parameter_bytes": float(sum(w.numel() for w in layer.parameters()) * size),
                 "output_bytes": float(torch.Size(shape).numel() * size),
+                "batch_norm_channels": self.norms.get(k, own_norms(layer)),
             }
             for k, (layer, shape) in enumerate(zip(self.layers, self.shapes[1:], strict=True), 1)
         ]
@@ -239,6 +244,11 @@ class _Groups:
             return passed
         own = {name: value.clone() for name, value in layer.named_buffers()}
         return torch.func.functional_call(layer, own, (values,))
+
+
+def own_norms(layer: nn.Module) -> list[int]:
+    """The channels of a layer's batch norms, as its modules tell."""
+    return [part.num_features for part in layer.modules() if isinstance(part, BATCH_NORMS)]
 
 
 def own_layers(program: Program) -> list[int]:

@@ -146,6 +146,13 @@ def test_batch_norm_equals_one_process_with_the_same_groups(tree: Phase) -> None
         assert off(mine, expected) <= ELEMENTWISE
 
 
+@pytest.mark.parametrize("meet", [None, "b"])
+@pytest.mark.parametrize("tree", TREES.values(), ids=TREES)
+def test_batch_norm_over_the_whole_batch_equals_one_process(tree: Phase, meet: str | None) -> None:
+    rig = images(batch_norm=True)
+    assert_equal(rig, tree.model_copy(update={"batch_norm": "whole", "meet": meet}), three())
+
+
 def test_batch_norm_over_one_group_is_that_of_the_whole_batch() -> None:
     rig = images(batch_norm=True)
     _, held = rig.trained(BACK_AND_FORTH, three())

@@ -31,11 +31,11 @@ def shared_norms(phase: Phase, sizes: Sizes, routes: Routes) -> list[Sharing]:
     if phase.batch_norm == "parts" or phase.sync != "step":
         return []
     return [
-        Sharing(Point(layer, number), layer - 1 + (number + 1) / (len(norms) + 1), run)
+        Sharing(Point(layer, number, channels), layer - 1 + (number + 1) / (len(norms) + 1), run)
         for run in replicated_layers(phase, routes)
         for layer in range(run.layers[0], run.layers[1] + 1)
         for norms in [sizes.batch_norm_channels[layer]]
-        for number in range(len(norms))
+        for number, channels in enumerate(norms)
     ]
 
 

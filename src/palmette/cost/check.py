@@ -30,12 +30,18 @@ def check(plan: Plan, evaluator: Evaluator) -> list[Fault]:
 
 def missing(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
     """Nodes, layers and ways between nodes that are not there."""
-    unknown = list(_unknown_nodes(phase, evaluator)) + list(_wrong_model(phase, evaluator))
+    unknown = [*_unknown_nodes(phase, evaluator), *_wrong_model(phase, evaluator), *_wrong_norms(phase)]
     yield from unknown
     if not unknown:
         yield from _unmeasured_nodes(phase, evaluator)
         yield from _wrong_sources(phase, evaluator)
         yield from _cut_off(phase, evaluator)
+
+
+def _wrong_norms(phase: Phase) -> Iterator[Fault]:
+    if phase.batch_norm == "whole" and phase.sync != "step":
+        expected = f"under {phase.sync} replicas have weights of their own; expected parts"
+        yield Fault("batch_norm", phase.batch_norm, expected)
 
 
 def forbidden(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:

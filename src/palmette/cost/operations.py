@@ -48,7 +48,7 @@ def sized(steps: Steps, phase: Phase, sizes: Sizes) -> Iteration:
         if step.layers:
             size_bytes[number] = sizes.weight_bytes(step.layers)
         elif step.point is not None:
-            size_bytes[number] = sizes.statistics_bytes(*step.point)
+            size_bytes[number] = step.point.size_bytes
         elif step.source is not None:
             size_bytes[number] = phase.sources[step.source].samples * sizes.input_bytes
         else:

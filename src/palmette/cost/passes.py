@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from palmette.cost.batch_norm import Sharing, add_totals
-from palmette.cost.steps import Kind, Step, Steps, add
+from palmette.cost.steps import Kind, Point, Step, Steps, add
 from palmette.spec.plan import Phase
 
 
@@ -33,7 +33,7 @@ class Pass(ABC):
                 if self._is_done_by(k, shared.position):
                     self.finish(k)
                 elif k in shared.run.replicas:
-                    self._call(k, shared.position)
+                    self._call(k, shared.position, shared.point)
             computed = {k: self._ready[k][0] for k in shared.run.replicas}
             ready = add_totals(self.steps, self.phase, shared, computed)
             self._ready |= {k: [told] for k, told in ready.items()}
@@ -52,14 +52,15 @@ class Pass(ABC):
             self.last[k] = self._call(k, self.ends(k)[1])
             self.pass_on(k)
 
-    def _call(self, k: int, until: float) -> int:
-        """Add a call that goes on from where the last one ended."""
+    def _call(self, k: int, until: float, point: Point | None = None) -> int:
+        """Add a call that goes on from where the last one ended, up to a batch norm or to the end."""
         begin, end = self.ends(k)
         if k not in self._ready:
             self._ready[k], self._at[k] = self.enter(k), begin
         at = self._at[k]
         span = None if (at, until) == (begin, end) else (min(at, until), max(at, until))
-        done = add(self.steps, Step(self.kind, k, self.phase.instances[k].node, self._ready[k], span=span))
+        node = self.phase.instances[k].node
+        done = add(self.steps, Step(self.kind, k, node, self._ready[k], span=span, point=point))
         self._ready[k], self._at[k] = [done], until
         return done
 

@@ -49,7 +49,3 @@ class Sizes:
         """Bytes on the wire of the output of a layer, and of the gradient that comes back."""
         size = samples * self.output_bytes[layer]
         return math.ceil(size / 4) if codec == "int8" else size
-
-    def statistics_bytes(self, layer: int, number: int) -> float:
-        """Bytes of the statistics of one of a layer's batch norms: a count, and two float32 numbers a channel."""
-        return 4.0 * (1 + 2 * self.batch_norm_channels[layer][number])

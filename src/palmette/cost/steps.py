@@ -41,10 +41,16 @@ MEETINGS = (Kind.AVERAGE, Kind.COMBINE)
 
 
 class Point(NamedTuple):
-    """A batch norm whose parts share their statistics: its layer, and which of the layer's it is, from 0."""
+    """A batch norm whose parts share their statistics: its layer, which of the layer's it is, from 0, its channels."""
 
     layer: int
     number: int
+    channels: int
+
+    @property
+    def size_bytes(self) -> float:
+        """Of its statistics on the wire: a count and two sums a channel, in float64."""
+        return 8.0 * (1 + 2 * self.channels)
 
 
 Span = tuple[float, float]
@@ -58,7 +64,7 @@ class Step:
     ``node`` is the node of a call, the sender of a transfer; ``to`` the receiver of a transfer, else None.
     ``layers`` are those that a push, an average, a pull or an update is about, as runs (first, last).
     ``span`` is the part of the network that a segment of a forward or backward call goes through; ``point`` the batch
-    norm that statistics are about.
+    norm that statistics are about, or that a segment stops at.
     """
 
     kind: Kind

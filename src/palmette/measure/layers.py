@@ -23,6 +23,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from palmette.measure.conditions import Progress, batch, blamed, in_training
 from palmette.spec.profile import Layer
 from palmette.zoo.models import Network
+from palmette.zoo.norms import NormsSeen
 
 # Not one sample: batch norm refuses to train on a single value a channel.
 FEWER, MORE = 2, 3
@@ -35,6 +36,7 @@ class Census:
     flops: int
     kept_bytes: int
     output_bytes: int
+    batch_norm_channels: tuple[int, ...]
 
 
 def layer_sizes(network: Network, progress: Progress) -> tuple[Layer, ...]:
@@ -52,6 +54,7 @@ def layer_sizes(network: Network, progress: Progress) -> tuple[Layer, ...]:
             output_bytes=many.output_bytes - few.output_bytes,
             flops=max(0, many.flops - few.flops),
             activation_bytes=max(0, many.kept_bytes - few.kept_bytes),
+            batch_norm_channels=many.batch_norm_channels,
         )
         for layer, few, many in zip(network.layers, fewer, more, strict=True)
     )
@@ -75,9 +78,10 @@ def _censuses(network: Network, samples: int, progress: Progress) -> Iterator[Ce
 
 def _census(module: nn.Module, value: Tensor) -> tuple[Census, Tensor]:
     memory = NewMemory([value, *module.parameters(), *module.buffers()])
-    with memory, FlopCounterMode(display=False) as counter:
+    with memory, FlopCounterMode(display=False) as counter, NormsSeen() as norms:
         output: Tensor = module(value)
-    return Census(counter.get_total_flops(), memory.total_bytes, output.numel() * output.element_size()), output
+    output_bytes = output.numel() * output.element_size()
+    return Census(counter.get_total_flops(), memory.total_bytes, output_bytes, tuple(norms.channels)), output
 
 
 class NewMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -15,9 +15,11 @@ from torch import Tensor
 
 from palmette.compress.codec import decode, encode, encoded_bytes
 from palmette.cost.steps import Kind
+from palmette.runtime.batch_norm import SUMS
 from palmette.runtime.compute import Compute
 from palmette.runtime.execute import Values
 from palmette.runtime.program import Operation, Program, feeds, samples_by_instance
+from palmette.runtime.segments import Segments
 
 _LABEL = torch.int64
 
@@ -93,6 +95,7 @@ class TrainingActions:
         self._feeds = feeds(self._phase)
         self._many = samples_by_instance(self._phase)
         self._found = {_where(operation): operation.number for operation in program.operations}
+        self._segments = Segments(computes)
         self._index = {instance.id: k for k, instance in enumerate(self._phase.instances)}
         for number, source in enumerate(self._phase.sources):
             if source.node == program.node:
@@ -103,11 +106,17 @@ class TrainingActions:
         k = operation.instance
         match operation.what:
             case Kind.FORWARD:
-                return self._forward(k, values, iteration)
+                return self._segments.call(operation, values, lambda: self._forward(k, values, iteration))
             case Kind.BACKWARD:
-                return Passed(*self._computes[k].backward(k, self._gradient(k, values)))
+                return self._segments.call(operation, values, lambda: self._backward(k, values))
+            case Kind.COMBINE:
+                return self._segments.combined(operation, values)
             case _:
                 return self._agreement.call(operation, values)
+
+    def close(self) -> None:
+        """Give up what is under way."""
+        self._segments.close()
 
     def _forward(self, k: int, values: Values, iteration: int) -> Fed:
         fed = [self._fed_by_source(source, values, iteration) for source in self._feeds[k].sources]
@@ -115,6 +124,9 @@ class TrainingActions:
         compute = self._computes[k]
         output = compute.forward(k, [each.values for each in fed], [each.labels for each in fed], iteration)
         return Fed(output, compute.labels(k))
+
+    def _backward(self, k: int, values: Values) -> Passed:
+        return Passed(*self._computes[k].backward(k, self._gradient(k, values)))
 
     def _fed_by_source(self, source: int, values: Values, iteration: int) -> Fed:
         number = self._found.get((Kind.DATA, "receive", source))
@@ -164,6 +176,8 @@ class TrainingActions:
                 return _packed(encode(fed.values.cpu(), self._phase.instances[k].codec), fed.labels.cpu())
             case Kind.GRADIENT:
                 return encode(self._part_for(k, values).cpu(), self._phase.instances[k].codec)
+            case Kind.STATISTICS | Kind.TOTALS:
+                return self._segments.message(operation, values)
             case _:
                 return self._agreement.message(operation, values, iteration)
 
@@ -179,6 +193,8 @@ class TrainingActions:
                 return size + self._many[k] * label
             case Kind.GRADIENT:
                 return encoded_bytes(self._shape(k), self._wire.dtype, self._phase.instances[k].codec)
+            case Kind.STATISTICS | Kind.TOTALS:
+                return self._segments.message_bytes(operation)
             case _:
                 return self._agreement.message_bytes(operation)
 
@@ -195,6 +211,8 @@ class TrainingActions:
                 return Fed(decode(body, self._shape(k), self._wire.dtype, self._phase.instances[k].codec), labels)
             case Kind.GRADIENT:
                 return decode(message, self._shape(k), self._wire.dtype, self._phase.instances[k].codec)
+            case Kind.STATISTICS | Kind.TOTALS:
+                return message.view(SUMS)
             case _:
                 return self._agreement.arrived(operation, message)
 

@@ -166,6 +166,9 @@ class Exchange:
         layers = {n: [next(parts) for _ in state_of([self._layers[n]])] for n in self._numbers(k)}
         return k, Contribution(samples, layers)
 
+    def close(self) -> None:
+        """Nothing is ever under way."""
+
     def _like(self, operation: Operation) -> list[Tensor]:
         state = state_of(self._layers[n] for n in self._numbers(operation.instance))
         return [torch.tensor(0), *state] if operation.what is Kind.PUSH else state

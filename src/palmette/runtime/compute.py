@@ -9,14 +9,17 @@ own, and that of the first instance in the plan counts, for the same reason.
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from palmette.cost.sizes import Run
 from palmette.errors import RunError
+from palmette.runtime.batch_norm import Ask, SharedNorms, alone
 from palmette.runtime.dropout import Draw, Drawing, replace_dropout
 from palmette.runtime.options import Options
 from palmette.runtime.program import positions
@@ -64,6 +67,8 @@ class Compute:
         self._kept: dict[int, Passing] = {}
         self._gradients: dict[tuple[int, int], list[Tensor]] = {}
         self._optimizers = {k: self._optimizer(k) for k in self._own}
+        self._shared = shared_norm_layers(phase)
+        self.asks: dict[int, Ask] = {}
         self.begin: Callable[[int], None] = lambda _: None
 
     def _prepared(self, number: int, module: nn.Module) -> nn.Module:
@@ -112,11 +117,22 @@ class Compute:
         values = whole
         draw = Draw(self._options.seed, iteration, self._positions[k])
         with Drawing(draw), self._precision():
-            for module in self._modules[k]:
-                values = module(values)
+            for number, module in enumerate(self._modules[k], instance.layers[0]):
+                with self._norms(k, number):
+                    values = module(values)
         known = labels[0] if len(labels) == 1 else torch.cat(list(labels))
         self._kept[k] = Passing(whole, values, known.to(self.device))
         return values.detach().to(self.dtype)
+
+    def _norms(self, k: int, number: int) -> AbstractContextManager[object]:
+        """Let the batch norms of a layer that has replicas ask for the statistics of the whole batch."""
+        if number not in self._shared:
+            return nullcontext()
+        return SharedNorms(number, partial(self._totals, k))
+
+    def _totals(self, k: int, layer: int, number: int, sums: Tensor) -> Tensor:
+        """The totals of an instance's batch norm, from whoever knows them in the pass that is under way."""
+        return self.asks.get(k, alone)(layer, number, sums)
 
     def labels(self, k: int) -> Tensor:
         """The labels of the samples that an instance computes on."""
@@ -236,6 +252,14 @@ class Compute:
         if not self._options.mixed_precision:
             return nullcontext()
         return torch.autocast(self.device.type, dtype=torch.bfloat16)
+
+
+def shared_norm_layers(phase: Phase) -> set[int]:
+    """The layers with several replicas, where batch norm takes its statistics over the whole batch."""
+    if phase.batch_norm == "parts" or phase.sync != "step":
+        return set()
+    held = Counter(n for i in phase.instances for n in range(i.layers[0], i.layers[1] + 1))
+    return {number for number, many in held.items() if many > 1}
 
 
 def _flat(parts: Sequence[Tensor]) -> Tensor:

@@ -48,6 +48,10 @@ class Actions(Protocol):
         """What a received message says."""
         ...
 
+    def close(self) -> None:
+        """Give up what is under way."""
+        ...
+
 
 class Record(NamedTuple):
     """When an operation of an iteration started and ended, by ``time.monotonic``."""
@@ -151,6 +155,7 @@ class Executor:
             start.put(False)
         for event in self._done.values():
             event.set()
+        self._actions.close()
 
     def _work_forever(self, lane: list[Operation], start: SimpleQueue[bool]) -> None:
         try:

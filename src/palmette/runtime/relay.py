@@ -66,6 +66,9 @@ class Held:
         tensors = self._tensors(operation)
         load_into(tensors, unpack(message, tensors))
 
+    def close(self) -> None:
+        """Nothing is ever under way."""
+
     def _tensors(self, operation: Operation) -> list[Tensor]:
         numbers = numbers_of(operation.layers)
         return [*self.weights(numbers).values(), *self.optimizer(numbers).values()]

@@ -161,8 +161,7 @@ class Worker:
         if isinstance(result, BaseException):
             self._control.send(failure(result))
             return
-        passed: list[Passed] = [result.values[k] for k in backwards]
-        loss = sum(each.loss for each in passed)
+        loss = sum(value.loss for k in backwards if isinstance(value := result.values[k], Passed))
         executor = self._executors[number]
         # Asked before the engine is told: its next command may move the goal.
         goes_on = not executor.inline and result.iteration < self._last[number]

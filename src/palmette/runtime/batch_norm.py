@@ -1,0 +1,115 @@
+"""Batch norm over the whole batch where several instances hold its layer.
+
+Every batch norm that is called while ``SharedNorms`` is on asks for the totals of all its replicas, in the forward and
+in the backward pass; with them it computes what one process computes with the whole batch (Ioffe and Szegedy, 2015):
+
+    forward    n, Σx, Σx²                        y = γ x̂ + β,   x̂ = (x − μ) / √(σ² + ε)
+    backward   Σdy, Σ dy·x̂                       dx = γ / √(σ² + ε) · (dy − Σdy / n − x̂ · Σ dy·x̂ / n)
+
+Sums are taken in float64, so that adding up parts loses nothing; they are all that travels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from palmette.zoo.norms import Norm, called_norm
+
+Ask = Callable[[int, int, Tensor], Tensor]
+"""Given a layer, which of its batch norms it is, and one part's sums: the totals of all parts."""
+
+SUMS = torch.float64
+
+
+def alone(_layer: int, _number: int, sums: Tensor) -> Tensor:
+    """The totals of a part that is the whole."""
+    return sums
+
+
+class SharedNorms(TorchFunctionMode):
+    """Lets the batch norms of a layer ask for totals, as often as they are called."""
+
+    def __init__(self, layer: int, ask: Ask) -> None:
+        super().__init__()
+        self._layer, self._ask = layer, ask
+        self._called = 0
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Carry out a function; a batch norm that uses the batch's statistics does it with those of all parts."""
+        norm = called_norm(func, args, kwargs or {})
+        if norm is None:
+            return func(*args, **(kwargs or {}))
+        number, self._called = self._called, self._called + 1
+        if not norm.uses_batch:
+            return func(*args, **(kwargs or {}))
+        return _normalised(norm, lambda sums: self._ask(self._layer, number, sums))
+
+
+def _normalised(norm: Norm, ask: Callable[[Tensor], Tensor]) -> Tensor:
+    """What a batch norm returns with the statistics of all parts; what it keeps is updated."""
+    with torch.no_grad():
+        rest = [axis for axis in range(norm.values.dim()) if axis != 1]
+        values = norm.values.detach().to(SUMS)
+        count = values.new_tensor([values.numel() // norm.channels])
+        totals = ask(torch.cat((count, values.sum(rest), values.square().sum(rest))))
+        many, mean = float(totals[0]), totals[1 : 1 + norm.channels] / totals[0]
+        variance = (totals[1 + norm.channels :] / many - mean.square()).clamp_(min=0)
+        _keep(norm, mean, variance * many / max(1.0, many - 1))
+        scale = torch.rsqrt(variance + norm.eps)
+    whole = _Whole(mean, scale, many, ask)
+    normalised: Tensor = _Normalise.apply(norm.values, norm.weight, norm.bias, whole)  # type: ignore[no-untyped-call]
+    return normalised
+
+
+def _keep(norm: Norm, mean: Tensor, variance: Tensor) -> None:
+    """Move the running statistics towards those of this batch."""
+    for kept, now in ((norm.running_mean, mean), (norm.running_var, variance)):
+        if kept is not None and norm.training:
+            kept.mul_(1 - norm.momentum).add_(now.to(kept.dtype), alpha=norm.momentum)
+
+
+class _Whole(NamedTuple):
+    """The whole batch: mean and 1 / √(σ² + ε) of each channel, how many values that is over, and who knows totals."""
+
+    mean: Tensor
+    scale: Tensor
+    many: float
+    ask: Callable[[Tensor], Tensor]
+
+
+class _Normalise(torch.autograd.Function):
+    """γ (x − μ) / √(σ² + ε) + β, with the gradient that μ and σ² of the whole batch give."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, weight: Tensor | None, bias: Tensor | None, whole: _Whole) -> Tensor:
+        """The normalised values."""
+        spread = [-1 if axis == 1 else 1 for axis in range(values.dim())]
+        mean, scale = (each.to(values.dtype).view(spread) for each in (whole.mean, whole.scale))
+        ctx.unit = (values - mean) * scale
+        ctx.scale = scale if weight is None else scale * weight.to(values.dtype).view(spread)
+        ctx.whole = whole
+        ctx.types = [None if each is None else each.dtype for each in (weight, bias)]
+        made: Tensor = ctx.unit.clone() if weight is None else ctx.unit * weight.to(values.dtype).view(spread)
+        return made if bias is None else made + bias.to(values.dtype).view(spread)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        """The gradients of values, weight and bias; those of the weights are this part's alone."""
+        (gradient,) = gradients
+        rest = [axis for axis in range(gradient.dim()) if axis != 1]
+        spread = [-1 if axis == 1 else 1 for axis in range(gradient.dim())]
+        sums = torch.cat([each.to(SUMS).sum(rest) for each in (gradient, gradient * ctx.unit)])
+        whole: _Whole = ctx.whole
+        totals = whole.ask(torch.cat((sums.new_tensor([whole.many]), sums)))[1:] / whole.many
+        shift, slope = (each.to(gradient.dtype).view(spread) for each in totals.chunk(2))
+        passed = ctx.scale * (gradient - shift - ctx.unit * slope)
+        own = sums.chunk(2)[::-1]  # of weight and bias
+        weights = [None if kind is None else each.to(kind) for kind, each in zip(ctx.types, own, strict=True)]
+        return passed, *weights, None
