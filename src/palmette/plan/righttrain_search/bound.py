@@ -18,7 +18,7 @@ from itertools import combinations
 
 import numpy as np
 
-from palmette.plan.righttrain_search.costs import Costs
+from palmette.plan.righttrain_search.costs import Costs, Layered
 from palmette.plan.righttrain_search.ground import Floats, Ground
 from palmette.plan.righttrain_search.layout import Mapping
 from palmette.plan.righttrain_search.trees import Ranked, Tree
@@ -86,7 +86,12 @@ class Table:
 
     def own_j(self, layer: int, k: int) -> Floats:
         """What a group's layer costs on each node."""
-        return self.costs.layer(layer, self.samples(layer, k), self.price_w(layer, k)).cost_j
+        return self.layered(layer, k).cost_j
+
+    def layered(self, layer: int, k: int) -> Layered:
+        """A group's layer on each node."""
+        replicas = len(self.tree.groupings[layer])
+        return self.costs.layer(layer, self.samples(layer, k), self.price_w(layer, k), replicas)
 
     def _value(self, layer: int, k: int) -> Floats:
         total = self.own_j(layer, k).copy()
@@ -125,7 +130,7 @@ class Table:
                     total += float(self.costs.data(feed, self._samples[feed])[0][node])
                 else:
                     total += float(self.costs.way(layer - 1, self.samples(layer - 1, before[0]))[0][before[1], node])
-                total += float(self.costs.layer(layer, self.samples(layer, k), self.price_w(layer, k)).time_s[node])
+                total += float(self.layered(layer, k).time_s[node])
                 before = (k, node)
             times[feed] = total
         return times

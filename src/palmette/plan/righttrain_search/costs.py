@@ -31,7 +31,7 @@ class Costs:
     nodes: list[int]
     watts_when_busy: bool = False
     """Whether a node that owns no source costs its idle power while it computes: where no set of nodes is settled."""
-    _layers: dict[tuple[int, int, float], Layered] = field(default_factory=dict)
+    _layers: dict[tuple[int, int, float, int], Layered] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         ground, nodes = self.ground, self.nodes
@@ -50,19 +50,19 @@ class Costs:
         extra = [0.0 if node in own or not self.watts_when_busy else ground.idle_w[node] for node in nodes]
         self._extra_w = np.array(extra)
 
-    def layer(self, layer: int, samples: int, price_w: float) -> Layered:
-        """A layer with so many samples, at a price of time."""
-        key = (layer, samples, price_w)
+    def layer(self, layer: int, samples: int, price_w: float, replicas: int) -> Layered:
+        """A layer with so many samples, at a price of time; one of so many replicas, see ``update_part``."""
+        key = (layer, samples, price_w, replicas)
         if key not in self._layers:
             if len(self._layers) > _MOST_KEPT:
                 self._layers.clear()
-            self._layers[key] = self._layer(layer, samples, price_w)
+            self._layers[key] = self._layer(layer, samples, price_w, replicas)
         return self._layers[key]
 
-    def _layer(self, layer: int, samples: int, price_w: float) -> Layered:
+    def _layer(self, layer: int, samples: int, price_w: float, replicas: int) -> Layered:
         forward_s, backward_s, update_s = self.calls_s(layer, layer, samples)
         path_s = forward_s + backward_s
-        effort_j = self.busy_w * (path_s + update_s)
+        effort_j = self.busy_w * (path_s + update_part(replicas) * update_s)
         watts = price_w + self._extra_w
         with np.errstate(divide="ignore", invalid="ignore"):
             best = (watts * path_s / ((self.exponent - 1) * effort_j)) ** (1 / self.exponent)
@@ -94,3 +94,8 @@ class Costs:
         if ground.private[feed]:
             time_s = np.where(np.array(self.nodes) == node, time_s, np.inf)
         return time_s, size * ground.byte_j[node, self.nodes]
+
+
+def update_part(replicas: int) -> float:
+    """The part of a layer's update that each of its replicas makes at least: a node that holds several updates once."""
+    return 1 / replicas

@@ -8,6 +8,7 @@ layers of that life on one node. At prices of λ watts for a second forward, μ 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations
@@ -15,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from palmette.plan.righttrain_search.costs import Costs
+from palmette.plan.righttrain_search.costs import Costs, update_part
 from palmette.plan.righttrain_search.ground import Floats
 from palmette.plan.righttrain_search.program import LEAST_SHARE
 from palmette.plan.righttrain_search.split import Ends
@@ -40,7 +41,7 @@ class Life(NamedTuple):
 
 @dataclass(frozen=True)
 class Exchange:
-    """All replicas of a layer but the one where they meet send their gradients and get the average."""
+    """Replicas of a layer send their gradients to where they meet, those of one node added up, and get the average."""
 
     joules: Floats
     """By the replica where they meet, and the node of each."""
@@ -62,7 +63,7 @@ class Exchange:
         there_s, more_s = np.zeros((2, many, *joules.shape))
         for meet, k in permutations(range(many), 2):
             shape = [nodes if axis in (k, meet) else 1 for axis in range(many)]
-            joules[meet] += pair_j.reshape(shape)
+            joules[meet] += pair_j.reshape(shape) * _first_on_its_node(k, meet, many, nodes)
             more_s[meet, k] += pair_s.reshape(shape)
             there_s[meet, k] += (pair_s + ground.latency_s[square]).reshape(shape)
         return cls(joules, there_s, there_s if layer == 0 else more_s, low)
@@ -178,10 +179,24 @@ class Instances:
 
     @cached_property
     def work_s(self) -> tuple[Floats, Floats, Floats]:
-        """Seconds of each instance with the whole CPU: forward, backward, update."""
+        """Seconds of each instance with the whole CPU: forward, backward, and of the update what it makes at least."""
         parts = [self.costs.calls_s(first, last, self.samples[group]) for group, first, last in self.rows]
-        forward, backward, update = (np.array(each) for each in zip(*parts, strict=True))
-        return forward, backward, update
+        forward, backward, _ = (np.array(each) for each in zip(*parts, strict=True))
+        return forward, backward, self._updates_s(update_part)
+
+    @cached_property
+    def own_update_s(self) -> Floats:
+        """Seconds of each instance's update of layers that no other instance holds: what its way surely ends with."""
+        return self._updates_s(lambda replicas: float(replicas == 1))
+
+    def _updates_s(self, part: Callable[[int], float]) -> Floats:
+        parts = [part(len(groups)) for groups in self.tree.groupings]
+        return np.array(
+            [
+                sum(parts[layer] * self.costs.calls_s(layer, layer, 0)[2] for layer in range(first, last + 1))
+                for _, first, last in self.rows
+            ]
+        )
 
     @cached_property
     def layer_back_s(self) -> Floats:
@@ -209,6 +224,15 @@ class Instances:
         share = np.clip(_balanced(a, power * c, power, share_j), LEAST_SHARE, limit)
         cost = a / share + c * share**power + share_j * share
         return np.where(self.possible, cost, np.inf), share
+
+
+def _first_on_its_node(k: int, meet: int, many: int, nodes: int) -> Floats:
+    """1 where no replica before this one sends from the same node, by the node of each replica; else 0."""
+    found = np.ones([1] * many)
+    for other in range(k):
+        if other != meet:
+            found = found * (1 - np.eye(nodes)).reshape([nodes if axis in (other, k) else 1 for axis in range(many)])
+    return found
 
 
 def _balanced(a: Floats, c: Floats, power: Floats, k: Floats) -> Floats:

@@ -156,7 +156,7 @@ class JointTable:
         ways, ending_s = [below[k] for k in groups], ending_s[groups]
         forward_s = [way.there_s + float(known.data[feed][0][way.node]) for way, feed in zip(ways, feeds, strict=True)]
         back_s = np.array([way.back_s for way in ways]) + ending_s
-        update_s = [known.work_s[2][way.row, way.node] / self._share[way.row, way.node] for way in ways]
+        update_s = [known.own_update_s[way.row, way.node] / self._share[way.row, way.node] for way in ways]
         after_s = np.array(update_s) + ending_s
         if not known.ends.waits:
             back_s, after_s = back_s + after_s, np.zeros(len(feeds))
@@ -214,7 +214,7 @@ class JointTable:
 
     def _priced(self) -> tuple[Floats, Floats]:
         known, split = self._instances, self.worth.split
-        forward_s, _, update_s = known.work_s
+        forward_s, update_s = known.work_s[0], known.own_update_s
         there_w, after_w = (
             self.worth.time_w * (known.holds @ parts)[:, None] for parts in (split.forward, split.after)
         )

@@ -82,7 +82,7 @@ class Steiner:
             if layer == end:
                 stages.append(Stage(weight[:, [onto]], delay[:, [onto]]))
                 continue
-            own = costs.layer(layer, table.samples(layer, groups[layer]), table.price_w(layer, groups[layer]))
+            own = table.layered(layer, groups[layer])
             stages.append(Stage(weight + own.cost_j, np.where(np.isfinite(weight), delay + own.time_s, math.inf)))
         return stages
 
