@@ -22,6 +22,7 @@ from palmette.cost.check import check
 from palmette.cost.estimate import evaluator
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import Fault, InputError, RunError
+from palmette.measure.layers import batch_norm_channels
 from palmette.runtime import checkpoint
 from palmette.runtime.freezing import frozen
 from palmette.runtime.job import Job, Outcome, Update
@@ -161,6 +162,7 @@ class Running:
         to_come = [*plan.phases, *(direct.phases.values() if direct else ())]
         origin = network_origin(self.network) if any(phase.pruning for phase in to_come) else None
         refuse_unprunable(plan, origin)
+        refuse_unknown_norms(plan, self.network, profile)
         data = load_data(request.data, self.network.input_shape)
         refuse_unfit(self.network, data)
         others = _own_data(to_come, cluster, request.data, self.network)
@@ -318,6 +320,29 @@ def refuse_few(plan: Plan, cluster: Cluster, data: Sequence[DataSet]) -> None:
         if phase.sync != "step"
         for share in shares_of(phase, cluster, data[0].name)
         if not share.size(sizes[share.data])
+    ]
+    if wrong:
+        raise InputError(wrong)
+
+
+def refuse_unknown_norms(plan: Plan, network: Network, profile: Profile) -> None:
+    """Refuse to share statistics of batch norms that the profile has otherwise than the network: nobody would wait.
+
+    Raises:
+        InputError: names the layers.
+    """
+    if all(phase.batch_norm == "parts" for phase in plan.phases):
+        return
+    wrong = [
+        Fault(
+            f"profile.layers[{k}].batch_norm_channels",
+            list(known.batch_norm_channels),
+            f"{plan.model}'s layer {layer.name} has {list(found)}; expected a profile of this network",
+        )
+        for k, (layer, known, found) in enumerate(
+            zip(network.layers, profile.layers, batch_norm_channels(network), strict=True)
+        )
+        if known.batch_norm_channels != found
     ]
     if wrong:
         raise InputError(wrong)

@@ -8,7 +8,7 @@ A layer with two batch norms is cut in three, taken as equally long; the profile
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from palmette.cost.replicas import Replicated, replicated_layers
@@ -16,6 +16,31 @@ from palmette.cost.routes import Routes
 from palmette.cost.sizes import Sizes
 from palmette.cost.steps import Kind, Point, Step, Steps, add
 from palmette.spec.plan import Phase
+
+FLOOR = 32
+"""Samples of a part that normalises by itself below which its statistics are too noisy to be trusted."""
+
+
+class SmallPart(NamedTuple):
+    """An instance that normalises too few samples by itself."""
+
+    instance: str
+    samples: int
+
+
+def small_parts(phase: Phase, sizes: Sizes, samples: Sequence[int], floor: int = FLOOR) -> list[SmallPart]:
+    """Instances that hold a batch norm and normalise less than the whole batch, and fewer samples than a floor.
+
+    ``samples`` are those of each instance.
+    """
+    if phase.batch_norm == "whole":
+        return []
+    least, norms = min(floor, phase.batch), sizes.batch_norm_layers
+    return [
+        SmallPart(instance.id, many)
+        for instance, many in zip(phase.instances, samples, strict=True)
+        if many < least and any(instance.layers[0] <= layer <= instance.layers[1] for layer in norms)
+    ]
 
 
 class Sharing(NamedTuple):

@@ -25,12 +25,13 @@ def runs_of(layers: Iterable[int]) -> tuple[Run, ...]:
 class Sizes:
     """What travels and what is kept: the input, outputs, weights and activations of each layer."""
 
-    __slots__ = ("_kept", "_weights", "batch_norm_channels", "input_bytes", "output_bytes")
+    __slots__ = ("_kept", "_weights", "batch_norm_channels", "batch_norm_layers", "input_bytes", "output_bytes")
 
     def __init__(self, table: Table, input_bytes: float) -> None:
         self.input_bytes = input_bytes
         self.output_bytes = [0.0, *(layer.output_bytes for layer in table.layers)]
         self.batch_norm_channels = [(), *(layer.batch_norm_channels for layer in table.layers)]
+        self.batch_norm_layers = [n for n, channels in enumerate(self.batch_norm_channels) if channels]
         self._weights = [0.0, *accumulate(layer.parameter_bytes for layer in table.layers)]
         self._kept = [0.0, *accumulate(layer.kept_bytes for layer in table.layers)]
 

@@ -60,6 +60,18 @@ def layer_sizes(network: Network, progress: Progress) -> tuple[Layer, ...]:
     )
 
 
+def batch_norm_channels(network: Network) -> list[tuple[int, ...]]:
+    """The channels of the batch norms of each layer, in the order in which they run."""
+    found = []
+    with in_training(network), torch.no_grad():
+        value = batch(network, FEWER)
+        for layer in network.layers:
+            with blamed(network, layer.name, FEWER), NormsSeen() as norms:
+                value = layer.module(value)
+            found.append(tuple(norms.channels))
+    return found
+
+
 def input_bytes(network: Network) -> int:
     """Bytes of one sample on its way to the first layer."""
     return prod(network.input_shape) * network.dtype.itemsize
