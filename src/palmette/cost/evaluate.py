@@ -282,6 +282,7 @@ class Evaluator:
         if not any(step.to is None and step.kind not in MEETINGS for step in made.steps):
             return {}  # nodes that only hand something over need not be in the profile
         places = [(self.seconds(i.node, phase.pruning), *i.layers, i.cpu_share) for i in phase.instances]
+        serves = phase.sync == "async"
         found = {}
         for number, step in enumerate(made.steps):
             kind = step.kind
@@ -289,16 +290,19 @@ class Evaluator:
                 seconds, first, last, share = places[step.instance]
                 samples = made.samples[step.instance]
                 if step.span is not None:
-                    whole_s = seconds.span_s(kind, step.span, samples)
+                    found[number] = seconds.span_s(kind, step.span, samples) / share
                 elif kind is Kind.FORWARD:
-                    whole_s = seconds.forward_s(first, last, samples)
+                    found[number] = seconds.forward_s(first, last, samples) / share
                 else:
-                    whole_s = seconds.backward_s(first, last, samples)
-                found[number] = whole_s / share
+                    found[number] = seconds.backward_s(first, last, samples) / share
             elif kind is Kind.UPDATE:
-                seconds = self.seconds(step.node, phase.pruning)
-                runs = step.layers or (phase.instances[step.instance].layers,)
-                found[number] = sum(seconds.update_s(*run) for run in runs) / self._share(phase, step)
+                seconds, first, last, share = places[step.instance]
+                if serves:  # the parameter server's is no instance's
+                    seconds, share = self.seconds(step.node, phase.pruning), self._share(phase, step)
+                whole_s = 0.0
+                for run in step.layers or ((first, last),):
+                    whole_s += seconds.update_s(*run)
+                found[number] = whole_s / share
         return found
 
     def route(self, a: str, b: str) -> Route:
@@ -312,6 +316,7 @@ class Evaluator:
         nodes = {name: NodePrice() for name in hosts}
         calls: dict[str, list[tuple[float, float, float]]] = {}
         shares, between = [instance.cpu_share for instance in phase.instances], self.routes.between
+        serves = phase.sync == "async"
         for step, size, start, end in happened:
             if step.to is not None:
                 sender, route = nodes[step.node], between(step.node, step.to)
@@ -319,7 +324,7 @@ class Evaluator:
                 nodes[step.to].received_bytes += size
                 sender.sending_j += size * 8 * (route.energy_j_per_bit if route else 0.0)
             elif step.kind not in MEETINGS:
-                share = self._share(phase, step) if phase.sync == "async" else shares[step.instance]
+                share = self._share(phase, step) if serves else shares[step.instance]
                 calls.setdefault(step.node, []).append((start, end, share))
         for name, times in calls.items():
             power = self.cluster.nodes[name].power
