@@ -181,3 +181,112 @@ def slow() -> nn.Module:
     network = tiny()
     network.conv1.append(Late(0.03))  # type: ignore[operator]
     return network
+
+
+class Attention(nn.Module):
+    """Self-attention with two heads, written out; with ``rank``, queries and values have adapters."""
+
+    def __init__(self, wide: int, rank: int = 0) -> None:
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(wide, wide) for _ in range(3))
+        if rank:
+            self.query, self.value = Adapted(self.query, rank), Adapted(self.value, rank)  # type: ignore[assignment]
+        self.out = nn.Linear(wide, wide)
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key, value = (
+            each(x).unflatten(2, (2, -1)).transpose(1, 2) for each in (self.query, self.key, self.value)
+        )
+        found = torch.softmax(query @ key.transpose(2, 3) / 2.0, 3) @ value
+        return self.out(found.transpose(1, 2).flatten(2))
+
+
+class Adapted(nn.Module):
+    """LoRA: a linear layer that stays as it is, and beside it two thin ones that learn."""
+
+    def __init__(self, base: nn.Linear, rank: int) -> None:
+        super().__init__()
+        self.base = base
+        self.down, self.up = (
+            nn.Linear(base.in_features, rank, bias=False),
+            nn.Linear(rank, base.out_features, bias=False),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.base(x) + 0.5 * self.up(self.down(x))
+
+
+class Encoder(nn.Module):
+    """A transformer's block."""
+
+    def __init__(self, wide: int, rank: int = 0) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(wide), nn.LayerNorm(wide)
+        self.attention = Attention(wide, rank)
+        self.mlp = nn.Sequential(nn.Linear(wide, 2 * wide), nn.GELU(), nn.Dropout(0.1), nn.Linear(2 * wide, wide))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attention(self.norm1(x))
+        return x + self.mlp(self.norm2(x))
+
+
+class Vit(nn.Module):
+    """A small vision transformer: patches of 4×4, a class token, two blocks, a head."""
+
+    def __init__(self, wide: int = 8, rank: int = 0) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(1, wide, 4, stride=4)
+        self.token = nn.Parameter(torch.randn(1, 1, wide))
+        self.place = nn.Parameter(torch.randn(1, 5, wide))
+        self.blocks = nn.ModuleList([Encoder(wide, rank) for _ in range(2)])
+        self.norm, self.head = nn.LayerNorm(wide), nn.Linear(wide, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.token.expand(x.shape[0], -1, -1), x], 1) + self.place
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x)[:, 0])
+
+
+def vit() -> nn.Module:
+    """A vision transformer whose head alone learns."""
+    network = Vit()
+    network.requires_grad_(requires_grad=False)
+    network.head.requires_grad_(requires_grad=True)
+    return _sized(network)
+
+
+def adapters() -> nn.Module:
+    """A vision transformer of which only adapters in its attention learn, and the head."""
+    network = Vit(rank=2)
+    for name, weight in network.named_parameters():
+        weight.requires_grad_(".down." in name or ".up." in name or name.startswith("head"))
+    return _sized(network)
+
+
+def with_peft() -> nn.Module:
+    """A vision transformer with adapters of the package peft."""
+    from peft import LoraConfig, inject_adapter_in_model
+
+    made = inject_adapter_in_model(LoraConfig(r=2, target_modules=["query", "value"]), Vit())
+    return _sized(made)
+
+
+def headed() -> nn.Module:
+    """Convolutions with batch norm of which nothing learns, and a head of two layers that does."""
+    layers: list[tuple[str, nn.Module]] = [
+        ("conv1", nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2))),
+        ("conv2", nn.Sequential(nn.Conv2d(4, 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU())),
+        ("fc1", nn.Sequential(nn.Flatten(), nn.Linear(96, 12), nn.Tanh())),
+        ("fc2", nn.Linear(12, 10)),
+    ]
+    network = nn.Sequential(OrderedDict(layers))
+    for layer in network[:2]:
+        layer.requires_grad_(requires_grad=False)
+    return _sized(network)
+
+
+def all_frozen() -> nn.Module:
+    """The tiny network, of which nothing learns."""
+    return tiny().requires_grad_(requires_grad=False)

@@ -10,7 +10,7 @@ is worth something. What an optimizer kept for the teacher means nothing for it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from palmette.zoo.data import Indices, Part
+from palmette.zoo.freezing import freeze
 from palmette.zoo.models import Network, seeded
 
 
@@ -33,9 +34,22 @@ class Distillation:
     seed: int = 0
 
 
-def distill(student: Network, teacher: Network, samples: Part, indices: Indices, how: Distillation) -> None:
-    """Teach a network, in place, what another says of samples; by the same seed always the same."""
+def distill(
+    student: Network,
+    teacher: Network,
+    samples: Part,
+    indices: Indices,
+    how: Distillation,
+    *,
+    frozen: Collection[str] = (),
+) -> None:
+    """Teach a network, in place, what another says of samples; by the same seed always the same.
+
+    Weights without ``requires_grad`` and those that are ``frozen``, by their names, stay as they are.
+    """
     learner, master = _whole(student).train(), _whole(teacher).eval()
+    for layer in student.layers:
+        freeze(layer.module, frozen)
     optimizer = torch.optim.Adam([w for w in learner.parameters() if w.requires_grad], lr=how.lr)
     dtype = next(learner.parameters()).dtype
     with seeded(how.seed):
@@ -48,6 +62,7 @@ def distill(student: Network, teacher: Network, samples: Part, indices: Indices,
             _loss(learner(inputs), taught, labels, how).backward()  # type: ignore[no-untyped-call]
             optimizer.step()
     optimizer.zero_grad()
+    learner.train()
     master.train()
 
 

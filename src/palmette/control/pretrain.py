@@ -38,6 +38,7 @@ from palmette.spec.power import PowerModel
 from palmette.spec.profile import Profile
 from palmette.spec.tree import Feed, Instance
 from palmette.zoo.data import load_data
+from palmette.zoo.freezing import frozen, refuse_all_frozen
 from palmette.zoo.models import Network, load_network
 
 DECLARED = "modelled: declared power on the measured trace"
@@ -91,6 +92,7 @@ class Pretrainer:
         refuse_unknown("--engine", wish.engine)
         refuse_unknown("--testbed", wish.testbed)
         network = load_network(wish.model, wish.input_shape, seed=wish.options.seed)
+        refuse_all_frozen(wish.model, network.layers, frozen(network.layers, wish.options.freeze))
         data = load_data(wish.data, network.input_shape)
         refuse_unfit(network, data)
         self.cluster = with_data(cluster, len(data.train))

@@ -16,6 +16,7 @@ from palmette.control.weights import load, pruning_of, read_weights, save_networ
 from palmette.errors import Fault, InputError
 from palmette.zoo.capture import parameters
 from palmette.zoo.data import load_data
+from palmette.zoo.freezing import refuse_all_frozen
 from palmette.zoo.models import load_network
 
 
@@ -59,6 +60,7 @@ def prune_to_file(source: str, wish: Wish, path: Path) -> Smaller:
         load(network, values, source)
     smaller, pruned = prune_network(network, wish.ratio, origin=origin)
     if wish.compress == "distill":
+        refuse_all_frozen(smaller.name, smaller.layers)
         data = load_data(wish.data, network.input_shape)
         distill(smaller, network, data.train, np.arange(len(data.train)), Distillation(seed=wish.seed))
     save_network(smaller, wish.ratio, path)

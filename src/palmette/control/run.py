@@ -24,7 +24,6 @@ from palmette.cost.evaluate import Evaluator
 from palmette.errors import Fault, InputError, RunError
 from palmette.measure.layers import batch_norm_channels
 from palmette.runtime import checkpoint
-from palmette.runtime.freezing import frozen
 from palmette.runtime.job import Job, Outcome, Update
 from palmette.runtime.options import Options
 from palmette.runtime.shares import own_data, shares_of
@@ -34,6 +33,7 @@ from palmette.spec.files import make_folder, read, validated, write_text
 from palmette.spec.plan import Inputs, Phase, Plan, inputs_of
 from palmette.spec.profile import Profile
 from palmette.zoo.data import DataSet, load_data
+from palmette.zoo.freezing import frozen, refuse_all_frozen
 from palmette.zoo.models import Network, load_network
 
 FORMAT = "palmette.run/1"
@@ -175,6 +175,8 @@ class Running:
             self.network = initial(self.network, request.init, start, origin)
         else:
             self.network = shrunk(self.network, start, origin)
+        stays = frozen(self.network.layers, request.options.freeze)
+        refuse_all_frozen(plan.model, self.network.layers, stays)
         make_folder(folder)
         self._job = Job(
             plan=plan,
@@ -182,7 +184,7 @@ class Running:
             network=self.network,
             data=data,
             own_data=others,
-            options=replace(request.options, freeze=frozen(self.network.layers, request.options.freeze)),
+            options=replace(request.options, freeze=stays),
             folder=folder,
             ground=ground,
             hire=hire,

@@ -11,7 +11,6 @@ packing     tensors as bytes
 batch_norm  its statistics over the whole batch
 stepwise    a function that stops in its midst to ask for something
 segments    calls that stop where replicas share statistics
-freezing    which weights stay as they are
 dropout     masks that do not depend on who computes what
 batches     which samples an iteration takes
 shares      which samples each source owns

@@ -24,6 +24,7 @@ from palmette.runtime.dropout import Draw, Drawing, replace_dropout
 from palmette.runtime.options import Options
 from palmette.runtime.program import positions
 from palmette.spec.plan import Phase
+from palmette.zoo.freezing import freeze
 
 # A label that no data can have: PyTorch's own default would pass over samples labelled -100.
 _NONE_IGNORED = torch.iinfo(torch.int64).min
@@ -73,10 +74,7 @@ class Compute:
 
     def _prepared(self, number: int, module: nn.Module) -> nn.Module:
         module = replace_dropout(module.to(self.device, self.dtype).train(), str(number))
-        frozen = set(self._options.freeze)
-        for name, weight in module.named_parameters():
-            weight.requires_grad_(name not in frozen)
-        keep_statistics(module)
+        freeze(module, self._options.freeze)
         return module
 
     def _run_of(self, k: int) -> list[nn.Module]:
@@ -280,17 +278,6 @@ def trained_layers(layers: Mapping[int, nn.Module], runs: Iterable[Run]) -> list
 def twin(module: nn.Module) -> nn.Module:
     """The module once more, with the same weights but with buffers of its own."""
     return copy.deepcopy(module, {id(weight): weight for weight in module.parameters()})
-
-
-def keep_statistics(module: nn.Module) -> None:
-    """Let normalisations whose weights are frozen, or whose whole layer is, use and keep the statistics they have."""
-    weights = list(module.parameters())
-    whole = bool(weights) and not any(weight.requires_grad for weight in weights)
-    for part in module.modules():
-        if getattr(part, "running_mean", None) is not None:
-            own = list(part.parameters(recurse=False))
-            if whole or (own and not any(weight.requires_grad for weight in own)):
-                part.eval()
 
 
 def refuse_labels(labels: Tensor, outputs: Tensor) -> None:

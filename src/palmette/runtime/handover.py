@@ -84,7 +84,7 @@ class Change:
         alike = owners(giver, cluster, job.data.name)
         indices = shards(len(data.train), list(alike.values()), job.options.seed)[list(alike).index(giver)]
         how = Distillation(batch=self._before.batch, seed=job.options.seed)
-        distill(student, teacher, data.train, indices, how)
+        distill(student, teacher, data.train, indices, how, frozen=job.options.freeze)
 
     def _moved(self, state: Carried, like: Phase, moves: Sequence[Move]) -> Carried:
         """What is left of a state when layers have gone from node to node: the same, if all went well."""

@@ -1,0 +1,68 @@
+"""Which weights stay as they are: those without ``requires_grad`` in the user's module, and those of ``--freeze``.
+
+A weight is trained if its ``requires_grad`` is set and no pattern of ``--freeze`` names it, by itself or by its layer.
+Normalisations follow the mode of the whole network, as they do in PyTorch, also where the module itself has their
+weights frozen; those that ``--freeze`` names use and keep the statistics they have.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Collection, Iterable, Sequence
+
+from torch import nn
+
+from palmette.errors import Fault, InputError, expected_name
+from palmette.zoo.capture import Layer, parameters
+
+
+def frozen(layers: Sequence[Layer], patterns: Iterable[str]) -> tuple[str, ...]:
+    """The names of the weights that a pattern matches, by their own name or by that of their layer.
+
+    Raises:
+        InputError: a pattern matches nothing; names the nearest layer or weight.
+    """
+    named = [(layer.name, name) for layer in layers for name, _ in layer.module.named_parameters()]
+    found: dict[str, None] = {}
+    wrong = []
+    for pattern in patterns:
+        matched = [pair[1] for pair in named if any(fnmatch.fnmatchcase(name, pattern) for name in pair)]
+        if not matched:
+            known = list(dict.fromkeys([*(layer for layer, _ in named), *(name for _, name in named)]))
+            wrong.append(Fault("--freeze", pattern, expected_name(pattern, "layer with weights", known)))
+        found |= dict.fromkeys(matched)
+    if wrong:
+        raise InputError(wrong)
+    return tuple(found)
+
+
+def freeze(module: nn.Module, names: Collection[str]) -> None:
+    """Freeze the named weights of a module in training mode; what is frozen already stays so."""
+    known = set(names)
+    for name, weight in module.named_parameters():
+        if name in known:
+            weight.requires_grad_(False)
+    _keep_statistics(module, known)
+
+
+def _keep_statistics(module: nn.Module, names: set[str]) -> None:
+    """Put normalisations whose weights are named, or whose whole module is, into evaluation mode."""
+    weights = {name for name, _ in module.named_parameters()}
+    whole = bool(weights) and weights <= names
+    for path, part in module.named_modules():
+        if getattr(part, "running_mean", None) is not None:
+            own = {f"{path}.{name}".lstrip(".") for name, _ in part.named_parameters(recurse=False)}
+            if whole or (own and own <= names):
+                part.eval()
+
+
+def refuse_all_frozen(model: str, layers: Sequence[Layer], names: Collection[str] = ()) -> None:
+    """Refuse a network that has nothing to train.
+
+    Raises:
+        InputError: all of its weights are frozen, by themselves or by ``names``, or it has none.
+    """
+    known = parameters(layers)
+    if not any(weight.requires_grad and name not in names for name, weight in known.items()):
+        found = f"all of its {len(known)} weights are frozen" if known else "it has no weights"
+        raise InputError(Fault("model", model, f"{found}; expected one with requires_grad that --freeze leaves"))
