@@ -17,6 +17,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+_NAMED = 3
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -120,6 +122,13 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known name that ``word`` most likely stands for, if there is one."""
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.7)
     return close[0] if close else None
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names for people: all of up to four, else the first three and how many more there are."""
+    if len(names) > _NAMED + 1:
+        return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def expected_name(word: str, kind: str, known: Sequence[str]) -> str:

@@ -149,13 +149,14 @@ def own_digits() -> Any:
 def test_a_run_knows_the_data_and_the_network_of_all_that_may_follow(runs: Runs) -> None:
     """The plan begins and ends on gold; silver has data of its own, and the smaller model is made from the whole."""
     text = runs.cluster.read_text().replace("samples: 100}", f'samples: 100, data: "{__name__}:own_digits"}}')
+    text = text.replace("samples: 1500}", "samples: 1500, data: digits}")
     runs.cluster.write_text(text + "sets: {gold: [phone], silver: [server]}\n")
     cluster, profile = load_cluster(runs.cluster), load_profile(runs.profile(TINY, pruned=[0.5]))
     gold = stages(Task(profile=profile, cluster=cluster, batch=20))["0", "gold"].model_copy(update={"epochs": 1})
     asked = Asked(goal="energy", loss=0.5, deadline_s=100.0, options={"problem": TABLE})
     plan = Plan(strategy="pact", model=TINY, batch=20, phases=(gold,), asked=asked)
     job = start(plan, profile, cluster, Request(testbed="none"), runs.folder / "out")._job
-    assert list(job.own_data) == [f"{__name__}:own_digits"]
+    assert list(job.own_data) == ["digits", f"{__name__}:own_digits"]
     assert job.origin is not None
 
 
@@ -167,7 +168,8 @@ def test_only_pact_is_asked_again() -> None:
 
 @pytest.mark.parametrize("resumed", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_run_of_pact_switches_by_itself_and_ends_at_the_loss(runs: Runs, resumed: bool) -> None:
-    text = runs.cluster.read_text().replace("samples: 100}", "samples: 1500, data: digits}")
+    text = runs.cluster.read_text().replace("samples: 100}", "samples: 1500}")
+    text = text.replace("samples: 1500}", "samples: 1500, data: digits}")
     runs.cluster.write_text(text + "sets: {gold: [cloud], silver: [server], bronze: [phone]}\n")
     made = str(runs.profile(TINY, pruned=[0.25, 0.5]))
     plan, out = runs.folder / "pact.json", runs.folder / "out"

@@ -20,7 +20,7 @@ from palmette.spec.plan import Phase
 from tests.cost.random_trees import random_cluster, random_phase
 from tests.cost.small import cluster, instance, link, node, phase, source
 from tests.runtime.rig import Rig, off
-from tests.runtime.trees import OTHER_DATA, FedAvg, Forest
+from tests.runtime.trees import DATA, OTHER_DATA, FedAvg, Forest
 from tests.runtime.world import lines
 
 ELEMENTWISE = 1e-10
@@ -126,14 +126,18 @@ def test_frozen_weights_stay(tmp_path: Path) -> None:
     assert_equal(forest)
 
 
-def test_a_node_with_data_of_its_own_trains_on_that(tmp_path: Path) -> None:
-    known = world(a=30, b=24)
-    own = known.nodes["b"].model_copy(
-        update={"source": known.nodes["b"].source.model_copy(update={"data": OTHER_DATA})}
-    )
-    known = known.model_copy(update={"nodes": {**known.nodes, "b": own}})
+def naming(known: Cluster, **data: str) -> Cluster:
+    """The cluster whose nodes have data of their own."""
+    fields = known.model_dump()
+    for name, each in data.items():
+        fields["nodes"][name]["source"]["data"] = each
+    return validated(Cluster, fields)
+
+
+def test_nodes_with_data_of_their_own_train_on_that(tmp_path: Path) -> None:
+    known = naming(world(a=30, b=24), a=DATA, b=OTHER_DATA)
     forest = Forest(rig(), two_devices(sync="epoch"), known, tmp_path)
-    assert tree_steps(forest.phase, forest.job()) == [9, 5]  # all 54 common samples in sixes, all 18 others in fours
+    assert tree_steps(forest.phase, forest.job()) == [9, 5]  # all 54 samples of one in sixes, all 18 others in fours
     assert_equal(forest)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from palmette.control.run import refuse_few
+from palmette.control.data import RunData, refuse_few
 from palmette.errors import InputError
 from palmette.runtime.batches import shard_sizes, shards
-from palmette.runtime.shares import own_data, shares_of
-from palmette.spec.plan import Plan
+from palmette.runtime.shares import own_data, row_of, shares_of
+from palmette.spec.plan import Phase
 from palmette.zoo.data import load_data
 from tests.cost.small import cluster, instance, link, node, phase, source
 from tests.runtime.trees import DATA
@@ -36,31 +36,47 @@ def test_another_seed_cuts_otherwise() -> None:
     assert shards(50, (1, 1), 1)[0].tolist() == shards(50, (1, 1), 1)[0].tolist()
 
 
-def test_nodes_share_in_proportion_to_what_they_own_and_one_with_other_data_has_all_of_it() -> None:
-    made = phase(
-        *(source(name, 4, name.upper()) for name in "abc"),
-        *(instance(name.upper(), 1, 2, name) for name in "abc"),
-        sync="epoch",
-    )
-    found = shares_of(made, KNOWN, "digits")
-    assert [share.size(90) for share in found] == [60, 30, 90]
-    assert [share.data for share in found] == ["digits", "digits", "elsewhere"]
-    assert own_data(made, KNOWN, "digits") == {"c": "elsewhere"}
-    assert own_data(made, KNOWN, "elsewhere") == {}
+def whole_networks(names: str) -> Phase:
+    feeds = [source(name, 4, name.upper()) for name in names]
+    return phase(*feeds, *(instance(name.upper(), 1, 2, name) for name in names), sync="epoch")
+
+
+def test_nodes_share_in_proportion_to_what_they_own() -> None:
+    found = shares_of(whole_networks("ab"), KNOWN, "digits")
+    assert [share.size(90) for share in found] == [60, 30]
+    assert [share.data for share in found] == ["digits", "digits"]
+    assert own_data("ab", KNOWN) == {}
+
+
+def test_a_node_that_names_data_has_all_of_it() -> None:
+    (found,) = shares_of(whole_networks("c"), KNOWN, "digits")
+    assert (found.data, found.size(90)) == ("elsewhere", 90)
+    assert own_data("c", KNOWN) == {"c": "elsewhere"}
+
+
+def test_sources_of_which_only_some_name_data_are_refused() -> None:
+    expected = "source.data: a and b: names no data, but c does; expected data of every source of the plan, or of none"
+    for refused in (lambda: own_data("abc", KNOWN), lambda: shares_of(whole_networks("abc"), KNOWN, "digits")):
+        with pytest.raises(InputError) as error:
+            refused()
+        assert str(error.value) == expected
+
+
+def test_nodes_that_name_the_same_data_have_rows_of_their_own() -> None:
+    named = {"tier": "device", "source": {"samples": 7, "data": "x"}}
+    known = cluster(a=node(5), b=named, c={"tier": "device", "source": {"samples": 7, "data": "y"}}, d=named)
+    assert [row_of(name, known) for name in "bcd"] == [0, 0, 1]
 
 
 def test_a_node_owns_the_same_samples_whichever_others_a_plan_uses() -> None:
     def owned(*names: str) -> dict[str, list[int]]:
-        feeds = [source(name, 4, name.upper()) for name in names]
-        made = phase(*feeds, *(instance(name.upper(), 1, 2, name) for name in names), sync="epoch")
-        found = zip(names, shares_of(made, KNOWN, "digits"), strict=True)
+        found = zip(names, shares_of(whole_networks("".join(names)), KNOWN, "digits"), strict=True)
         return {name: share.indices(90, seed=5).tolist() for name, share in found}
 
     both = owned("a", "b")
     assert sorted(both["a"] + both["b"]) == list(range(90))
     assert owned("b", "a") == both
     assert owned("b") == {"b": both["b"]}
-    assert owned("a", "c")["a"] == both["a"]
 
 
 def test_sources_on_one_node_share_by_batch_or_by_what_an_epoch_takes() -> None:
@@ -76,6 +92,5 @@ def test_sources_on_one_node_share_by_batch_or_by_what_an_epoch_takes() -> None:
 def test_a_source_that_would_own_nothing_is_refused() -> None:
     feeds = [source("a", 1, f"I{k}") for k in range(60)]
     instances = [instance(f"I{k}", 1, 2, "a") for k in range(60)]
-    plan = Plan(model="toy", batch=60, phases=(phase(*feeds, *instances, sync="async"),))
     with pytest.raises(InputError, match=r"none of its 54 samples is left for it"):
-        refuse_few(plan, KNOWN, [load_data(DATA, (5,))])
+        refuse_few([phase(*feeds, *instances, sync="async")], KNOWN, RunData(load_data(DATA, (5,))))

@@ -100,7 +100,7 @@ class Forest:
             evaluator=self.rig.evaluator(self.cluster),
             network=Network("toy", made, self.rig.shape, self.rig.dtype),
             data=load_data(DATA, self.rig.shape),
-            own_data={OTHER_DATA: load_data(OTHER_DATA, self.rig.shape)},
+            own_data={name: load_data(name, self.rig.shape) for name in (DATA, OTHER_DATA)},
             options=self.rig.options,
             folder=self.folder,
             ground=self.ground,

@@ -27,7 +27,7 @@ from tests.runtime.rig import optimizer_of
 NODES = ("phone", "server", "cloud")
 CLUSTER = """\
 nodes:
-  phone: {tier: device, power: {idle: 2 W, busy: 5 W}, source: {samples: 1500, data: digits}}
+  phone: {tier: device, power: {idle: 2 W, busy: 5 W}, source: {samples: 1500}}
   server: {tier: edge, power: {idle: 7 W, busy: 22 W}, source: {samples: 100}}
   cloud: {tier: cloud, power: {idle: 90 W, busy: 300 W}, source: {samples: 100}}
 links:

@@ -19,7 +19,13 @@ def pretrain(
     model: Annotated[str, typer.Argument(help="A network of the zoo, or package.module:callable.")],
     cluster: opt.ClusterFile,
     output: Annotated[Path, typer.Option("-o", "--output", help="The file of measurements.")] = Path("m.json"),
-    data: Annotated[str, typer.Option("--data", help="digits, cifar10:FOLDER or package.module:callable.")] = "digits",
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data",
+            help="digits (default), cifar10:FOLDER or package.module:callable, for nodes that name no data.",
+        ),
+    ] = None,
     batch: Annotated[int, typer.Option("--batch", min=1, help="Samples of one step.")] = 32,
     steps: Annotated[int, typer.Option("--steps", min=1, help="Steps of the whole training.")] = 100_000,
     warmup: Annotated[int, typer.Option("--warmup", min=0, help="Steps before anything is timed.")] = 300,

@@ -16,7 +16,14 @@ def run(
     plan: Annotated[Path | None, typer.Argument(help="The plan (JSON).", show_default=False)] = None,
     profile: opt.AnyProfileFile = None,
     cluster: opt.AnyClusterFile = None,
-    data: Annotated[str, typer.Option("--data", help="digits, cifar10:FOLDER or package.module:callable.")] = "digits",
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data",
+            help="digits (default), cifar10:FOLDER or package.module:callable; "
+            "where the sources name data in the cluster file, only what the network is judged by.",
+        ),
+    ] = None,
     iterations: Annotated[int | None, typer.Option("--iterations", min=1, help="How many batches.")] = None,
     epochs: Annotated[int | None, typer.Option("--epochs", min=1, help="How many passes over the data.")] = None,
     optimizer: opt.OptimizerName = "sgd",

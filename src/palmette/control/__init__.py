@@ -1,6 +1,7 @@
 """Plan, run, observe, plan again.
 
 run         from a plan file and options to a run, and what it leaves behind
+data        the data of a run: its sources' own, or what all share
 engines     what a run stands on, by name
 weights     the weights that a run begins with, and the file it ends with
 replanning  the same strategy's plan for what is left of a cluster

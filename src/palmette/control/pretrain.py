@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from palmette.control.data import COMMON
 from palmette.control.engines import engine_of, refuse_unknown
 from palmette.control.run import Request, Running
 from palmette.control.stopwatch import Lengths, Stopwatch
@@ -55,7 +56,7 @@ class Pretraining:
     """
 
     model: str
-    data: str = "digits"
+    data: str | None = None
     batch: int = 32
     steps: int = 100_000
     lengths: Lengths = field(default_factory=Lengths)
@@ -93,12 +94,23 @@ class Pretrainer:
         refuse_unknown("--testbed", wish.testbed)
         network = load_network(wish.model, wish.input_shape, seed=wish.options.seed)
         refuse_all_frozen(wish.model, network.layers, frozen(network.layers, wish.options.freeze))
-        data = load_data(wish.data, network.input_shape)
-        refuse_unfit(network, data)
-        self.cluster = with_data(cluster, len(data.train))
+        self.cluster = with_data(cluster, self._common_samples(cluster, network))
         refuse_unpowered(self.cluster, wish)
         self.profile = wish.profile or self._layers(network)
         self.parameter_bytes = sum(layer.parameter_bytes for layer in self.profile.layers)
+
+    def _common_samples(self, cluster: Cluster, network: Network) -> int:
+        """How many samples the data has that is not a node's own; 0 where every node names its own.
+
+        Raises:
+            InputError: it cannot be had, or does not fit the network.
+        """
+        named = [node.source is not None and node.source.data is not None for node in cluster.nodes.values()]
+        if self.wish.data is None and all(named):
+            return 0
+        data = load_data(self.wish.data or COMMON, network.input_shape)
+        refuse_unfit(network, data)
+        return len(data.train)
 
     def _layers(self, network: Network) -> Profile:
         self.told("layer times")

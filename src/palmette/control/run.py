@@ -14,6 +14,7 @@ import torch
 
 from palmette.compress.channels import Origin
 from palmette.compress.networks import network_origin
+from palmette.control.data import common_name, find_data, refuse_few
 from palmette.control.engines import engine_of, refuse_strange_hub
 from palmette.control.online import director
 from palmette.control.replanning import can_ask_again
@@ -26,13 +27,11 @@ from palmette.measure.layers import batch_norm_channels
 from palmette.runtime import checkpoint
 from palmette.runtime.job import Job, Outcome, Update
 from palmette.runtime.options import Options
-from palmette.runtime.shares import own_data, shares_of
-from palmette.runtime.training import Training, refuse_unfit
+from palmette.runtime.training import Training
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import make_folder, read, validated, write_text
 from palmette.spec.plan import Inputs, Phase, Plan, inputs_of
 from palmette.spec.profile import Profile
-from palmette.zoo.data import DataSet, load_data
 from palmette.zoo.freezing import frozen, refuse_all_frozen
 from palmette.zoo.models import Network, load_network
 
@@ -44,12 +43,13 @@ MODELLED = "modelled: declared power of the nodes on the measured trace"
 class Request:
     """What a user asks of a run beside the plan; the testbed is ``paced``, and ``none`` where the hosts are real.
 
-    A run that may ``replan`` goes on without a node that is lost; one that is the source of data only if it may lose
-    data. It looks into ``cluster_file`` for nodes that have joined or left, and plans again when a link's speed is off
-    by more than the fraction ``drift``.
+    ``data`` is what sources that name no data draw from, the digits if not given; where sources name data, it is only
+    what the network is judged by, by default the held-out part of all their data. A run that may ``replan`` goes on
+    without a node that is lost; one that is the source of data only if it may lose data. It looks into ``cluster_file``
+    for nodes that have joined or left, and plans again when a link's speed is off by more than the fraction ``drift``.
     """
 
-    data: str = "digits"
+    data: str | None = None
     iterations: int | None = None
     epochs: int | None = None
     engine: str = "local"
@@ -163,10 +163,9 @@ class Running:
         origin = network_origin(self.network) if any(phase.pruning for phase in to_come) else None
         refuse_unprunable(plan, origin)
         refuse_unknown_norms(plan, self.network, profile)
-        data = load_data(request.data, self.network.input_shape)
-        refuse_unfit(self.network, data)
-        others = _own_data(to_come, cluster, request.data, self.network)
-        refuse_few(plan, cluster, [data, *others.values()])
+        self.request = replace(request, data=common_name(to_come, cluster, request.data))
+        data = find_data(to_come, cluster, self.request.data, self.network)
+        refuse_few(plan.phases, cluster, data)
         start = plan.phases[0].pruning
         if resumed is not None:
             self.network = shrunk(self.network, resumed.progress.pruning, origin)
@@ -182,8 +181,8 @@ class Running:
             plan=plan,
             evaluator=self.evaluator,
             network=self.network,
-            data=data,
-            own_data=others,
+            data=data.judged,
+            own_data=data.own,
             options=replace(request.options, freeze=stays),
             folder=folder,
             ground=ground,
@@ -292,37 +291,6 @@ def refuse_unprunable(plan: Plan, origin: Origin | None) -> None:
                 origin.cuts(phase.pruning)
         except InputError as error:
             wrong += [Fault(f"phases[{k}].pruning", fault.value, fault.expected) for fault in error.faults]
-    if wrong:
-        raise InputError(wrong)
-
-
-def _own_data(phases: Sequence[Phase], cluster: Cluster, data: str, network: Network) -> dict[str, DataSet]:
-    """The data sets of nodes that do not share the run's, by name, for phases that may come."""
-    names = {name for phase in phases if phase.sync != "step" for name in own_data(phase, cluster, data).values()}
-    found = {name: load_data(name, network.input_shape) for name in sorted(names)}
-    for each in found.values():
-        refuse_unfit(network, each)
-    return found
-
-
-def refuse_few(plan: Plan, cluster: Cluster, data: Sequence[DataSet]) -> None:
-    """Refuse data of which a source under ``epoch`` or ``async`` would own nothing; the run's is the first.
-
-    Raises:
-        InputError: names the source.
-    """
-    sizes = {each.name: len(each.train) for each in data}
-    wrong = [
-        Fault(
-            f"phases[{k}].sources[{share.number}]",
-            share.data,
-            f"none of its {sizes[share.data]} samples is left for it",
-        )
-        for k, phase in enumerate(plan.phases)
-        if phase.sync != "step"
-        for share in shares_of(phase, cluster, data[0].name)
-        if not share.size(sizes[share.data])
-    ]
     if wrong:
         raise InputError(wrong)
 

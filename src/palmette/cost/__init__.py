@@ -12,6 +12,7 @@
     clock       plays calls and transfers
     energy      joules of a node from its load
     shards      which part of a node's samples a source draws from
+    labels      where labels are needed, and whether they leave their node
     memory      bytes that a node holds at most
     evaluate    prices phases: the evaluator that every strategy uses
     check       whether a plan can be carried out

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.handover import hand_over, is_smaller
+from palmette.cost.labels import roots
 from palmette.cost.replicas import replicated_layers
 from palmette.errors import Fault, expected_name
 from palmette.spec.plan import Phase, Plan
@@ -45,13 +46,14 @@ def _wrong_norms(phase: Phase) -> Iterator[Fault]:
 
 
 def forbidden(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
-    """What a node may not give: raw data of a private source, more CPU than its limit, more memory than it has."""
+    """What a node may not give: samples or labels of a private source, more CPU than its limit, too much memory."""
     places = {instance.id: instance.node for instance in phase.instances}
     for k, source in enumerate(phase.sources):
         owned = evaluator.cluster.nodes[source.node].source
         if owned is not None and owned.private and places[source.into] != source.node:
             expected = f"the source of {source.node} is private; expected its instance to run there"
             yield Fault(f"sources[{k}].into", f"{source.into} on {places[source.into]}", expected)
+    yield from _labels_that_leave(phase, evaluator)
     for k, instance in enumerate(phase.instances):
         limit = evaluator.cluster.nodes[instance.node].limits.cpu_share
         if instance.cpu_share > limit * _ROUNDING:
@@ -62,6 +64,19 @@ def forbidden(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
         if memory is not None and peak > memory:
             expected = f"does not fit the memory of {node}, {SIZE.write(memory)}"
             yield Fault("instances", f"{size(peak)} on {node}", expected)
+
+
+def _labels_that_leave(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
+    """Losses of samples whose labels may not leave their node, computed elsewhere."""
+    for k, (source, root) in enumerate(zip(phase.sources, roots(phase), strict=True)):
+        owned = evaluator.cluster.nodes[source.node].source
+        if owned is not None and owned.keeps_labels and root.node != source.node:
+            expected = f"the source of {source.node} keeps its labels (private: labels)"
+            yield Fault(
+                f"sources[{k}].into",
+                f"loss computed by {root.id} on {root.node}",
+                f"{expected}; expected the last layer of its samples to run there",
+            )
 
 
 def _unknown_nodes(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:

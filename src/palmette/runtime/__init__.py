@@ -14,6 +14,7 @@ segments    calls that stop where replicas share statistics
 dropout     masks that do not depend on who computes what
 batches     which samples an iteration takes
 shares      which samples each source owns
+labels      which labels go with a message, and which stay
 samples     what each source gives to an iteration
 sources     the data as a worker finds it
 cpu         turns at a node's CPU

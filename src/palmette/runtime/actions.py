@@ -18,6 +18,7 @@ from palmette.cost.steps import Kind
 from palmette.runtime.batch_norm import SUMS
 from palmette.runtime.compute import Compute
 from palmette.runtime.execute import Values
+from palmette.runtime.labels import Labels, refuse_strange
 from palmette.runtime.program import Operation, Program, feeds, samples_by_instance
 from palmette.runtime.segments import Segments
 
@@ -37,7 +38,7 @@ class Samples(Protocol):
 
 
 class Fed(NamedTuple):
-    """What one instance or source gives to the next: values and labels."""
+    """What one instance or source gives to the next: values, and those labels that go with them."""
 
     values: Tensor
     labels: Tensor
@@ -94,6 +95,7 @@ class TrainingActions:
         self._phase = program.phase
         self._feeds = feeds(self._phase)
         self._many = samples_by_instance(self._phase)
+        self._labels = Labels(self._phase)
         self._found = {_where(operation): operation.number for operation in program.operations}
         self._segments = Segments(computes)
         self._index = {instance.id: k for k, instance in enumerate(self._phase.instances)}
@@ -121,9 +123,10 @@ class TrainingActions:
     def _forward(self, k: int, values: Values, iteration: int) -> Fed:
         fed = [self._fed_by_source(source, values, iteration) for source in self._feeds[k].sources]
         fed += [self._fed_by_instance(child, values) for child in self._feeds[k].instances]
-        compute = self._computes[k]
-        output = compute.forward(k, [each.values for each in fed], [each.labels for each in fed], iteration)
-        return Fed(output, compute.labels(k))
+        labels = torch.cat([each.labels for each in fed])
+        if self._phase.instances[k].into is None:
+            labels = self._labels.at_root(k, iteration, labels)
+        return Fed(self._computes[k].forward(k, [each.values for each in fed], [labels], iteration), labels)
 
     def _backward(self, k: int, values: Values) -> Passed:
         return Passed(*self._computes[k].backward(k, self._gradient(k, values)))
@@ -137,7 +140,8 @@ class TrainingActions:
 
     def _take(self, source: int, iteration: int) -> Fed:
         inputs, labels = self._samples.take(source, iteration)
-        return Fed(inputs.to(self._wire.raw_dtype), labels)
+        refuse_strange(labels, self._wire.shapes[-1], self._phase.sources[source].node)
+        return Fed(inputs.to(self._wire.raw_dtype), self._labels.leaving(source, iteration, labels))
 
     def _fed_by_instance(self, child: int, values: Values) -> Fed:
         number = self._found.get((Kind.OUTPUT, "receive", child))
@@ -168,12 +172,11 @@ class TrainingActions:
         k = operation.instance
         match operation.what:
             case Kind.DATA:
-                assert operation.source is not None
-                taken = self._take(operation.source, iteration)
+                taken = self._take(_source(operation), iteration)
                 return _packed(_raw(taken.values), taken.labels)
             case Kind.OUTPUT:
                 fed = values[self._found[Kind.FORWARD, "forward", k]]
-                return _packed(encode(fed.values.cpu(), self._phase.instances[k].codec), fed.labels.cpu())
+                return _packed(encode(fed.values.cpu(), self._phase.instances[k].codec), fed.labels)
             case Kind.GRADIENT:
                 return encode(self._part_for(k, values).cpu(), self._phase.instances[k].codec)
             case Kind.STATISTICS | Kind.TOTALS:
@@ -186,11 +189,11 @@ class TrainingActions:
         k, label = operation.instance, _LABEL.itemsize
         match operation.what:
             case Kind.DATA:
-                shape = self._input_shape(operation)
-                return encoded_bytes(shape, self._wire.raw_dtype, "none") + shape[0] * label
+                size = encoded_bytes(self._input_shape(operation), self._wire.raw_dtype, "none")
+                return size + self._labels.many_from(_source(operation)) * label
             case Kind.OUTPUT:
                 size = encoded_bytes(self._shape(k), self._wire.dtype, self._phase.instances[k].codec)
-                return size + self._many[k] * label
+                return size + self._labels.many(k) * label
             case Kind.GRADIENT:
                 return encoded_bytes(self._shape(k), self._wire.dtype, self._phase.instances[k].codec)
             case Kind.STATISTICS | Kind.TOTALS:
@@ -204,10 +207,10 @@ class TrainingActions:
         match operation.what:
             case Kind.DATA:
                 shape = self._input_shape(operation)
-                body, labels = _unpacked(message, shape[0])
+                body, labels = _unpacked(message, self._labels.many_from(_source(operation)))
                 return Fed(decode(body, shape, self._wire.raw_dtype, "none"), labels)
             case Kind.OUTPUT:
-                body, labels = _unpacked(message, self._many[k])
+                body, labels = _unpacked(message, self._labels.many(k))
                 return Fed(decode(body, self._shape(k), self._wire.dtype, self._phase.instances[k].codec), labels)
             case Kind.GRADIENT:
                 return decode(message, self._shape(k), self._wire.dtype, self._phase.instances[k].codec)
@@ -217,11 +220,16 @@ class TrainingActions:
                 return self._agreement.arrived(operation, message)
 
     def _input_shape(self, operation: Operation) -> tuple[int, ...]:
-        assert operation.source is not None
-        return (self._phase.sources[operation.source].samples, *self._wire.shapes[0])
+        return (self._phase.sources[_source(operation)].samples, *self._wire.shapes[0])
 
     def _shape(self, k: int) -> tuple[int, ...]:
         return (self._many[k], *self._wire.shapes[self._phase.instances[k].layers[1]])
+
+
+def _source(operation: Operation) -> int:
+    """The source that a transfer of samples is about."""
+    assert operation.source is not None
+    return operation.source
 
 
 def _where(operation: Operation) -> tuple[Kind, str, int]:

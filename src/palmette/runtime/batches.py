@@ -1,4 +1,7 @@
-"""Which samples an iteration takes: drawn by the data's size, the batch size, the seed and the iteration alone."""
+"""Which samples an iteration takes: drawn by the data's size, the batch size, the seed and the iteration alone.
+
+Of several owners of data by the same name each has a row of its own, so that they do not draw the same samples.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,10 @@ Indices = NDArray[np.int64]
 
 
 class Batches:
-    """An endless row of shuffled passes over the data, cut into batches."""
+    """An endless row of shuffled passes over the data, cut into batches; each ``row`` is shuffled in its own way."""
 
-    def __init__(self, samples: int, batch: int, seed: int) -> None:
-        self._samples, self._batch, self._seed = samples, batch, seed
+    def __init__(self, samples: int, batch: int, seed: int, *, row: int = 0) -> None:
+        self._samples, self._batch, self._seed, self._row = samples, batch, seed, [row] if row else []
         self._passes: dict[int, Indices] = {}
 
     def indices(self, iteration: int) -> Indices:
@@ -27,7 +30,7 @@ class Batches:
 
     def _shuffled(self, number: int) -> Indices:
         if number not in self._passes:
-            self._passes[number] = np.random.default_rng([self._seed, number]).permutation(self._samples)
+            self._passes[number] = np.random.default_rng([self._seed, number, *self._row]).permutation(self._samples)
         return self._passes[number]
 
 

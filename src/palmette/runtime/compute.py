@@ -132,10 +132,6 @@ class Compute:
         """The totals of an instance's batch norm, from whoever knows them in the pass that is under way."""
         return self.asks.get(k, alone)(layer, number, sums)
 
-    def labels(self, k: int) -> Tensor:
-        """The labels of the samples that an instance computes on."""
-        return self._kept[k].labels
-
     def backward(self, k: int, gradient: Tensor | None) -> tuple[Tensor | None, float]:
         """The gradient of an instance's input, None for raw data; and the loss, for a root (``gradient`` is None).
 

@@ -80,8 +80,8 @@ class Change:
         job, giver, cluster = self._job, self._found.giver, self._job.evaluator.cluster
         own = cluster.nodes[giver].source
         assert own is not None, "checked before a run: who teaches owns data"
-        data = job.own_data.get(own.data or job.data.name, job.data)
-        alike = owners(giver, cluster, job.data.name)
+        data = job.data if own.data is None else job.own_data[own.data]
+        alike = owners(giver, cluster)
         indices = shards(len(data.train), list(alike.values()), job.options.seed)[list(alike).index(giver)]
         how = Distillation(batch=self._before.batch, seed=job.options.seed)
         distill(student, teacher, data.train, indices, how, frozen=job.options.freeze)

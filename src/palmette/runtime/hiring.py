@@ -17,8 +17,8 @@ from palmette.runtime.job import Job
 from palmette.runtime.lengths import shares
 from palmette.runtime.parts import Part
 from palmette.runtime.relay import moved_layers
-from palmette.runtime.shares import by_tree
-from palmette.runtime.sources import NamedData, ShardedData
+from palmette.runtime.shares import by_tree, own_data, row_of, source_nodes
+from palmette.runtime.sources import NamedData, NodesData, ShardedData
 from palmette.runtime.worker import Setup, Source, held_layers, unshared
 from palmette.spec.plan import Phase, Sync
 from palmette.zoo.capture import state
@@ -98,12 +98,16 @@ class Setups:
         )
 
     def _source(self) -> Source:
-        job = self.job
+        job, cluster = self.job, self.job.evaluator.cluster
+        shape, seed = job.network.input_shape, job.options.seed
+        named = {} if self.sync == "relay" else own_data(source_nodes(self.phase), cluster)
+        if self.phase.sync == "step" and named:
+            return NodesData(named, {node: row_of(node, cluster) for node in named}, shape, seed)
         if self.phase.sync == "step" or self.sync == "relay":
-            return NamedData(job.data.name, job.network.input_shape, job.options.seed)
+            return NamedData(job.data.name, shape, seed)
         owned = by_tree(self.phase, shares(self.phase, job))
         roots = [part.root for part in self.parts]
-        return ShardedData(dict(zip(roots, owned, strict=False)), job.network.input_shape, job.options.seed)
+        return ShardedData(dict(zip(roots, owned, strict=False)), shape, seed)
 
 
 def _settle(job: Job, crew: Crew, parts: Sequence[Part]) -> None:

@@ -47,10 +47,11 @@ Director = Callable[[Standing], Sequence[Phase] | None]
 class Job:
     """What is to be run, with what, for how long, and where to write.
 
-    ``own_data`` are the data sets, by name, of nodes that have data of their own. ``pruning`` is what the network has
-    lost of ``origin``, which only a plan with smaller models needs. ``direct`` is asked at the end of every epoch which
-    phases are to follow; None lets the run go on as it would. A job that ``keeps`` lets its workers go back to the
-    iteration before when one of them is lost.
+    ``data`` is what the network is judged by and, where no source names data, what all draw from; ``own_data`` are the
+    data sets, by name, of nodes that have data of their own. ``pruning`` is what the network has lost of ``origin``,
+    which only a plan with smaller models needs. ``direct`` is asked at the end of every epoch which phases are to
+    follow; None lets the run go on as it would. A job that ``keeps`` lets its workers go back to the iteration before
+    when one of them is lost.
     """
 
     plan: Plan

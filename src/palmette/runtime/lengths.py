@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from palmette.runtime.job import Job
-from palmette.runtime.shares import Share, epoch_steps, shares_of
+from palmette.runtime.shares import Share, epoch_steps, own_data, owners, shares_of, source_nodes
 from palmette.spec.plan import Phase
 
 
@@ -43,7 +43,7 @@ def epoch_iterations(phase: Phase, job: Job) -> int:
     """
     match phase.sync:
         case "step":
-            return _common_batches(phase, job)
+            return _common_steps(phase, job)
         case "epoch":
             return max(tree_steps(phase, job))
         case _:
@@ -60,16 +60,25 @@ def tree_steps(phase: Phase, job: Job) -> list[int]:
     return epoch_steps(phase, shares(phase, job), job.data_sizes)
 
 
-def _common_batches(phase: Phase, job: Job) -> int:
-    owned = sum(node.source.samples for node in job.evaluator.cluster.nodes.values() if node.source is not None)
-    used = sum(job.evaluator.epoch_samples(phase).values())
-    samples = len(job.data.train) * min(1.0, used / owned)
+def _common_steps(phase: Phase, job: Job) -> int:
+    """Batches that hold as many samples as an epoch uses of all sources' data."""
+    if own_data(source_nodes(phase), job.evaluator.cluster):
+        samples = _used_samples(phase, job)
+    else:
+        owned = owners(phase.sources[0].node, job.evaluator.cluster)
+        used = sum(job.evaluator.epoch_samples(phase).values())
+        samples = len(job.data.train) * min(1.0, used / sum(owned.values()))
     return max(1, math.ceil(samples / phase.batch - 1e-9))
+
+
+def _used_samples(phase: Phase, job: Job) -> float:
+    """Samples that an epoch uses of what the sources own."""
+    return sum(share.size(job.data_sizes[share.data]) * share.fraction for share in shares(phase, job))
 
 
 def _worker_steps(phase: Phase, job: Job) -> int:
     """Steps in which the trees, each at its estimated rate, go through what all sources use."""
-    used = sum(share.size(job.data_sizes[share.data]) * share.fraction for share in shares(phase, job))
+    used = _used_samples(phase, job)
     played = [(tree.batch, played.total_s) for tree, _, played in job.evaluator.price(phase).played]
     rates = [1 / time_s if time_s else 1.0 for _, time_s in played]
     batch = sum(many * rate for (many, _), rate in zip(played, rates, strict=True)) / sum(rates)

@@ -1,4 +1,4 @@
-"""Where the samples of each source come from: consecutive slices of common batches, or shards of their own."""
+"""Where the samples of each source come from: slices of common batches or of its node's own, or shards."""
 
 from __future__ import annotations
 
@@ -27,6 +27,34 @@ class CommonBatches:
 
     def take(self, source: int, iteration: int) -> tuple[Tensor, Tensor]:
         """The inputs and labels that a source gives to an iteration."""
+        begin, end = self._slices[source]
+        with self._lock:
+            return self._part.batch(self._batches.indices(iteration)[begin:end])
+
+
+class NodeBatches:
+    """``step`` where nodes name data: the sources of a node take consecutive slices of a batch of its own data.
+
+    A node's batch has as many samples as the plan takes from all of its sources, so that it goes through its data pass
+    by pass, over however many branches it is spread.
+    """
+
+    def __init__(self, phase: Phase, node: str, part: Part, seed: int, *, row: int = 0) -> None:
+        self._part = part
+        self._slices: dict[int, tuple[int, int]] = {}
+        batch = 0
+        for number, source in enumerate(phase.sources):
+            if source.node == node:
+                self._slices[number] = batch, batch + source.samples
+                batch += source.samples
+        self._batches = Batches(len(part), batch, seed, row=row)
+        self._lock = threading.Lock()
+
+    def open(self, source: int) -> None:
+        """It is all there."""
+
+    def take(self, source: int, iteration: int) -> tuple[Tensor, Tensor]:
+        """The inputs and labels that a source of the node gives to an iteration."""
         begin, end = self._slices[source]
         with self._lock:
             return self._part.batch(self._batches.indices(iteration)[begin:end])

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from palmette.runtime.actions import Samples
 from palmette.runtime.program import Program
-from palmette.runtime.samples import CommonBatches, OwnShards, Shard
+from palmette.runtime.samples import CommonBatches, NodeBatches, OwnShards, Shard
 from palmette.runtime.shares import Share
 from palmette.zoo.data import load_data
 
@@ -29,6 +29,25 @@ class NamedData:
     def _batches(self, program: Program) -> Samples:
         part = load_data(self.name, self.input_shape).train
         return CommonBatches(program.phase, part, self.seed)
+
+
+@dataclass(frozen=True)
+class NodesData:
+    """Data sets by the nodes that name them, and which row of draws each node has."""
+
+    names: Mapping[str, str]
+    rows: Mapping[str, int]
+    input_shape: tuple[int, ...]
+    seed: int
+
+    def samples(self, program: Program) -> Samples:
+        """The samples of the sources in a program."""
+        return _Lazily(lambda: self._batches(program))
+
+    def _batches(self, program: Program) -> Samples:
+        node = program.node
+        part = load_data(self.names[node], self.input_shape).train
+        return NodeBatches(program.phase, node, part, self.seed, row=self.rows[node])
 
 
 class _Lazily:

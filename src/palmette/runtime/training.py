@@ -229,12 +229,12 @@ class Training:
         checkpoints.save(kept, self.job.folder / "checkpoints", best=best)
 
 
-def refuse_unfit(network: Network, data: DataSet) -> None:
-    """Refuse data with more classes than the network tells apart.
+def refuse_unfit(network: Network, data: DataSet, field: str = "--data") -> None:
+    """Refuse data, named in a field of the user's, with more classes than the network tells apart.
 
     Raises:
         InputError: they do not fit.
     """
     if data.classes is not None and data.classes > network.classes:
         expected = f"it has {data.classes} classes, but {network.name} tells {network.classes} apart"
-        raise InputError(Fault("--data", data.name, f"{expected}; expected data that fits"))
+        raise InputError(Fault(field, data.name, f"{expected}; expected data that fits"))

@@ -65,6 +65,47 @@ class DataSet:
     classes: int | None
 
 
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """Several parts, one after the other."""
+
+    parts: Sequence[Part]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts))
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        inputs, labels = self.batch([index])
+        return inputs[0], int(labels[0])
+
+    def batch(self, indices: Indices) -> tuple[Tensor, Tensor]:
+        """Inputs and labels, in the order asked for."""
+        at = torch.as_tensor(indices, dtype=torch.long)
+        ends = torch.tensor([len(part) for part in self.parts]).cumsum(0)
+        which = torch.bucketize(at, ends, right=True)
+        places = [(which == k).nonzero().flatten() for k in range(len(self.parts))]
+        found = [
+            part.batch(at[place] - (int(end) - len(part)))
+            for part, place, end in zip(self.parts, places, ends, strict=True)
+            if len(place)
+        ]
+        order = torch.argsort(torch.cat(places))
+        return torch.cat([inputs for inputs, _ in found])[order], torch.cat([labels for _, labels in found])[order]
+
+
+def joined(sets: Sequence[DataSet]) -> DataSet:
+    """Several data sets as one; of classes as many as the one with the most says."""
+    if len(sets) == 1:
+        return sets[0]
+    known = [each.classes for each in sets if each.classes is not None]
+    return DataSet(
+        name=" + ".join(each.name for each in sets),
+        train=Joined([each.train for each in sets]),
+        held_out=Joined([each.held_out for each in sets]),
+        classes=max(known, default=None),
+    )
+
+
 def load_data(name: str, input_shape: Sequence[int]) -> DataSet:
     """The data set of that name for a network that takes ``input_shape`` (without the batch).
 

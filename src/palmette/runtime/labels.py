@@ -1,0 +1,83 @@
+"""Labels on their way to the loss: a message carries only those whose source is not on the node of their root.
+
+All others stay where they are taken until the root of their samples asks for them there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from palmette.cost.labels import travelling
+from palmette.cost.operations import topological
+from palmette.errors import RunError
+from palmette.spec.plan import Phase
+
+
+class Labels:
+    """The labels of a phase's samples, as one node has them."""
+
+    def __init__(self, phase: Phase) -> None:
+        self._phase, self._travel = phase, travelling(phase)
+        self._reach = sources_by_instance(phase)
+        self._kept: dict[tuple[int, int], Tensor] = {}
+        self._lock = threading.Lock()
+
+    def many(self, k: int) -> int:
+        """How many labels leave an instance beside its output."""
+        return sum(self._phase.sources[s].samples for s in self._reach[k] if self._travel[s])
+
+    def many_from(self, source: int) -> int:
+        """How many labels leave a source beside its samples."""
+        return self._phase.sources[source].samples if self._travel[source] else 0
+
+    def leaving(self, source: int, iteration: int, labels: Tensor) -> Tensor:
+        """Those of a source's labels that go with its samples; the others are kept here for their root."""
+        if self._travel[source]:
+            return labels
+        with self._lock:
+            self._kept[source, iteration] = labels
+        return labels[:0]
+
+    def at_root(self, k: int, iteration: int, arrived: Tensor) -> Tensor:
+        """All labels of a root's samples, in the order of its input: those that arrived, and those kept here."""
+        parts, begin = [], 0
+        for source in self._reach[k]:
+            if self._travel[source]:
+                end = begin + self._phase.sources[source].samples
+                parts.append(arrived[begin:end])
+                begin = end
+            else:
+                with self._lock:
+                    parts.append(self._kept.pop((source, iteration)))
+        return torch.cat(parts)
+
+
+def sources_by_instance(phase: Phase) -> list[list[int]]:
+    """For each instance, the sources whose samples reach it, in the order in which they stand in its input."""
+    index = {instance.id: k for k, instance in enumerate(phase.instances)}
+    reach: list[list[int]] = [[] for _ in phase.instances]
+    for number, source in enumerate(phase.sources):
+        reach[index[source.into]].append(number)
+    for k in topological(phase.instances):
+        into = phase.instances[k].into
+        if into is not None:
+            reach[index[into]] += reach[k]
+    return reach
+
+
+def refuse_strange(labels: Tensor, output_shape: Sequence[int], node: str) -> None:
+    """Refuse labels of a node's data that the network has no output for.
+
+    Raises:
+        RunError: names the node and the first such label.
+    """
+    classes = output_shape[0] if output_shape else 1
+    smallest, largest = (int(each) for each in torch.aminmax(labels))
+    if smallest < 0 or largest >= classes:
+        label = smallest if smallest < 0 else largest
+        expected = f"expected 0 to {classes - 1}, what the network tells apart"
+        raise RunError(f"the data of {node} has the label {label}; {expected}")
