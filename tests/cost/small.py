@@ -15,7 +15,9 @@ Fields = dict[str, Any]
 BYTE_A_SECOND = 8.0
 
 
-def node(samples: int | None = None, *, private: bool = False, power: tuple[float, ...] = (), **more: Any) -> Fields:
+def node(
+    samples: int | None = None, *, private: bool | str = False, power: tuple[float, ...] = (), **more: Any
+) -> Fields:
     """A node; with ``samples`` it owns a source, ``power`` is (idle, busy[, exponent])."""
     fields: Fields = {"tier": "device", **more}
     if samples is not None:

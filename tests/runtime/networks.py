@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from palmette.zoo.data import load_data
+
 
 def tiny() -> nn.Module:
     """Five layers on 8×8 images: with weights, without, with dropout."""
@@ -146,6 +148,21 @@ class Labelled:
 
     def __getitem__(self, index: int) -> tuple[Any, int]:
         return torch.full((1, 8, 8), index / self.many), index % (self.most + 1)
+
+
+def small_digits() -> list[tuple[Tensor, int]]:
+    """The digits from 0 to 4."""
+    return _digits(range(5))
+
+
+def large_digits() -> list[tuple[Tensor, int]]:
+    """Some of the digits from 5 to 9."""
+    return _digits(range(5, 10))[:300]
+
+
+def _digits(kept: range) -> list[tuple[Tensor, int]]:
+    part = load_data("digits", (1, 8, 8)).train
+    return [sample for k in range(len(part)) if (sample := part[k])[1] in kept]
 
 
 def labels_to_eleven() -> Labelled:

@@ -30,7 +30,7 @@ from palmette.runtime.program import Program, compiled, numbers_of
 from palmette.runtime.samples import CommonBatches
 from palmette.runtime.threads import MemoryPlace, ThreadCrew
 from palmette.runtime.transport import MemoryTransport
-from palmette.runtime.worker import Setup, held_layers
+from palmette.runtime.worker import Setup, Source, held_layers
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import validated
 from palmette.spec.plan import Phase
@@ -44,8 +44,10 @@ Weights = dict[str, Tensor]
 class Toy:
     """Made-up samples in memory, as a part of a data set."""
 
-    def __init__(self, shape: tuple[int, ...], classes: int, many: int = 60, dtype: torch.dtype = torch.float64):
-        chance = torch.Generator().manual_seed(1)
+    def __init__(
+        self, shape: tuple[int, ...], classes: int, many: int = 60, dtype: torch.dtype = torch.float64, seed: int = 1
+    ):
+        chance = torch.Generator().manual_seed(seed)
         self.inputs = torch.randn(many, *shape, generator=chance, dtype=torch.float64).to(dtype)
         self.labels = torch.randint(0, classes, (many,), generator=chance)
 
@@ -101,6 +103,14 @@ class Rig:
             shapes.append(tuple(values.shape[1:]))
         return shapes
 
+    def source(self) -> Source:
+        """Where workers find their samples."""
+        return ToyData(self.data, self.options.seed)
+
+    def transport(self) -> MemoryTransport:
+        """What carries messages."""
+        return MemoryTransport()
+
     def fresh(self) -> list[nn.Module]:
         """The layers with the weights of the beginning; parameters are named by the layer's number."""
         made: list[nn.Module] = []
@@ -134,7 +144,7 @@ class Rig:
     @contextmanager
     def crew(self, phase: Phase, cluster: Cluster) -> Iterator[tuple[ThreadCrew, dict[str, Program]]]:
         """A worker in a thread for each node, ready to go."""
-        programs, place = self.programs(phase, cluster), MemoryPlace(MemoryTransport())
+        programs, place = self.programs(phase, cluster), MemoryPlace(self.transport())
         layers = self.fresh()
         setups = {
             node: Setup(
@@ -145,7 +155,7 @@ class Rig:
                 shapes=self.shapes,
                 input_dtype=self.inputs or self.dtype,
                 options=self.options,
-                source=ToyData(self.data, self.options.seed),
+                source=self.source(),
                 cpu_limit=cluster.nodes[node].limits.cpu_share,
             )
             for node, program in programs.items()

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from palmette.errors import InputError
-from palmette.zoo.data import CIFAR10_DEVIATION, CIFAR10_MEAN, _digits_table, load_data
+from palmette.zoo.data import CIFAR10_DEVIATION, CIFAR10_MEAN, _digits_table, joined, load_data
 from tests.zoo.archives import content, write_archive
 
 OWN = """
@@ -182,3 +182,15 @@ def test_the_digits_are_those_of_scikit_learn() -> None:
     pixels, targets = _digits_table()
     assert np.array_equal(pixels, images)
     assert np.array_equal(targets, labels)
+
+
+def test_several_sets_as_one_give_samples_in_the_order_asked_for() -> None:
+    digits = load_data("digits", (1, 8, 8))
+    assert joined([digits]) is digits
+    both = joined([digits, digits])
+    assert (both.name, both.classes, len(both.train), len(both.held_out)) == ("digits + digits", 10, 3000, 594)
+    inputs, labels = both.train.batch([1501, 3, 2999, 0])
+    expected_inputs, expected_labels = digits.train.batch([1, 3, 1499, 0])
+    assert torch.equal(inputs, expected_inputs)
+    assert torch.equal(labels, expected_labels)
+    assert both.train[1502][1] == digits.train[2][1]

@@ -59,7 +59,7 @@ def own_data(nodes: Iterable[str], cluster: Cluster) -> dict[str, str]:
     others = [name for name in owned if name not in named]
     if named and others:
         expected = (
-            f"names no data, but {listed(list(named))} does; expected data of every source of the plan, or of none"
+            f"none is named, unlike for {listed(list(named))}; expected data of every source of the plan, or of none"
         )
         raise InputError(Fault("source.data", listed(others), expected))
     return named

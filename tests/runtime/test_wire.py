@@ -1,0 +1,142 @@
+"""What the wire carries: of a private source no sample, and only those labels whose loss is computed elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from palmette.cost.labels import travelling
+from palmette.runtime.threads import MemoryPlace
+from palmette.spec.cluster import Cluster
+from palmette.spec.plan import Phase
+from tests.cost.small import cluster, instance, link, node, phase, source
+from tests.runtime.owners import CLASSES, Owners, Recording, random_owners
+from tests.runtime.rig import Rig, Toy
+from tests.runtime.trees import DATA, Forest, MemoryGround
+
+ITERATIONS = 5
+
+
+def labels_in(message: Tensor) -> list[int]:
+    """The labels that a message of doubles carries: as doubles they would be nothing that a network computes."""
+    assert message.numel() % 8 == 0
+    return [each for each in message.view(torch.int64).tolist() if 0 < each < CLASSES]
+
+
+def numbers_in(message: Tensor) -> set[float]:
+    return set(message.view(torch.float64).tolist())
+
+
+def sent_by(rig: Owners, node_name: str) -> list[Tensor]:
+    return [message for sender, message in rig.wire.sent if sender == node_name]
+
+
+def assert_private(rig: Owners, tree: Phase, known: Cluster) -> None:
+    rig.trained(tree, known, iterations=ITERATIONS)
+    for name in {feed.node for feed in tree.sources}:
+        secret = set(rig.owned[name].inputs.flatten().tolist())
+        for _, message in rig.wire.sent:
+            assert not numbers_in(message) & secret
+    assert sorted(each for _, message in rig.wire.sent for each in labels_in(message)) == sorted(expected(rig, tree))
+
+
+def expected(rig: Owners, tree: Phase) -> list[int]:
+    """The labels of sources whose loss is computed elsewhere, once for each time they change nodes."""
+    places = {each.id: each for each in tree.instances}
+    found: list[int] = []
+    for number in range(ITERATIONS):
+        _, drawn = rig.drawn(tree, number)
+        begin = 0
+        for feed, leaves in zip(tree.sources, travelling(tree), strict=True):
+            own, begin = drawn[begin : begin + feed.samples].tolist(), begin + feed.samples
+            at, node_name = places[feed.into], feed.node
+            while leaves:
+                found += own if at.node != node_name else []
+                if at.into is None:
+                    break
+                at, node_name = places[at.into], at.node
+    return found
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_of_private_sources_no_sample_leaves_and_only_labels_that_have_to(seed: int) -> None:
+    assert_private(*random_owners(seed, private=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(4))
+def test_of_private_sources_no_sample_leaves_many_times(block: int) -> None:
+    for seed in range(100 + 50 * block, 150 + 50 * block):
+        assert_private(*random_owners(seed, private=True))
+
+
+def u_shaped(**more: str) -> tuple[Owners, Phase, Cluster]:
+    """First and last layer on the phone, the middle on the server."""
+    torch.manual_seed(2)
+    toy = Toy((5,), CLASSES - 1, 30)
+    toy.labels += 1
+    layers: list[nn.Module] = [nn.Linear(5, 6), nn.Sequential(nn.Tanh(), nn.Linear(6, 6)), nn.Linear(6, CLASSES)]
+    first = more.get("first", "phone")
+    tree = phase(
+        source("phone", 6, "front"),
+        instance("front", 1, 1, first, "middle"),
+        instance("middle", 2, 2, "server", "back"),
+        instance("back", 3, 3, "phone"),
+    )
+    known = cluster(link("phone", "server"), phone=node(30), server=node())
+    return Owners(layers, (5,), classes=CLASSES, owned={"phone": toy}), tree, known
+
+
+def test_in_a_u_shaped_tree_no_label_leaves() -> None:
+    rig, tree, known = u_shaped()
+    assert_private(rig, tree, known)
+    assert rig.wire.sent
+    assert not any(labels_in(message) for _, message in rig.wire.sent)
+
+
+@dataclass
+class RecordingGround(MemoryGround):
+    """Writes down what the workers of a run send."""
+
+    wire: Recording = field(default_factory=Recording)
+
+    def open(self, *_: Any) -> None:
+        self._place = MemoryPlace(self.wire)
+
+
+@pytest.mark.parametrize("sync", ["step", "epoch", "async"])
+@pytest.mark.parametrize("at", ["a", "b"])
+def test_under_every_sync_labels_stay_unless_the_loss_is_computed_elsewhere(sync: str, at: str, tmp_path: Path) -> None:
+    torch.manual_seed(2)
+    layers: list[nn.Module] = [nn.Linear(5, 6), nn.Sequential(nn.Tanh(), nn.Linear(6, 6)), nn.Linear(6, 3)]
+    tree = phase(
+        source("a", 6, "front"),
+        instance("front", 1, 1, "a", "middle"),
+        instance("middle", 2, 2, "b", "back"),
+        instance("back", 3, 3, at),
+        sync=sync,
+    )
+    owner = {"tier": "device", "source": {"samples": 54, "private": True, "data": DATA}}
+    known, ground = cluster(link("a", "b"), a=owner, b=node()), RecordingGround()
+    forest = Forest(Rig(layers, (5,)), tree, known, tmp_path, ground)
+    outcome, _ = forest.trained(iterations=ITERATIONS)
+    assert (outcome.ended, outcome.iterations) == ("done", ITERATIONS)
+    secret = set(forest.job().own_data[DATA].train.batch(range(54))[0].flatten().tolist())
+    assert not any(numbers_in(message) & secret for _, message in ground.wire.sent)
+    assert any(labels_in(message) for _, message in ground.wire.sent) == (at == "b")
+
+
+def test_samples_that_may_leave_go_without_labels_that_are_needed_at_home() -> None:
+    rig, tree, known = u_shaped(first="server")
+    rig.trained(tree, known, iterations=ITERATIONS)
+    drawn = {value for number in range(ITERATIONS) for value in rig.drawn(tree, number)[0].flatten().tolist()}
+    seen = set().union(*(numbers_in(message) for message in sent_by(rig, "phone")))
+    assert drawn <= seen
+    assert not any(labels_in(message) for _, message in rig.wire.sent)
+    losses, _ = u_shaped(first="server")[0].trained(tree, known, iterations=ITERATIONS)
+    assert losses == pytest.approx(rig.alone_with(tree, ITERATIONS)[0], rel=1e-9)
