@@ -18,7 +18,7 @@ from palmette.runtime.training import Training
 from palmette.spec.plan import Phase
 from palmette.zoo.models import load_network
 from tests.cost.small import instance, phase, source
-from tests.runtime.rig import off
+from tests.runtime.rig import off, relatively_off
 from tests.runtime.world import Runs, alone, losses, weights
 
 VIT, ADAPTERS, HEADED, ALL_FROZEN = (
@@ -192,10 +192,10 @@ def test_batch_norm_with_frozen_weights_keeps_pytorchs_statistics_and_with_freez
 def test_adapters_of_peft_learn_and_nothing_else_does(runs: Runs) -> None:
     pytest.importorskip("peft")
     model, out = "tests.runtime.networks:with_peft", runs.folder / "out"
-    deep = len(load_network(model, seed=0).layers)
-    assert run([*runs.arguments(model, replicas(deep)), "--iterations", "4", *COMMON, "-o", str(out)]) == 0
-    _, expected = alone(model, 26, 4, DOUBLE)
-    assert off(weights(out), expected) < 1e-10
+    tree = replicas(len(load_network(model, seed=0).layers))
+    assert run([*runs.arguments(model, tree), "--iterations", "4", "--lr", "0.05", "--quiet", "-o", str(out)]) == 0
+    _, expected = alone(model, 26, 4, Options(lr=0.05))
+    assert relatively_off(weights(out), expected) < 1e-4
     assert_only_the_trainable_changed(model, weights(out))
 
 

@@ -236,11 +236,11 @@ class Adapted(nn.Module):
 class Encoder(nn.Module):
     """A transformer's block."""
 
-    def __init__(self, wide: int, rank: int = 0) -> None:
+    def __init__(self, wide: int, rank: int = 0, dropout: float = 0.1) -> None:
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(wide), nn.LayerNorm(wide)
         self.attention = Attention(wide, rank)
-        self.mlp = nn.Sequential(nn.Linear(wide, 2 * wide), nn.GELU(), nn.Dropout(0.1), nn.Linear(2 * wide, wide))
+        self.mlp = nn.Sequential(nn.Linear(wide, 2 * wide), nn.GELU(), nn.Dropout(dropout), nn.Linear(2 * wide, wide))
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.attention(self.norm1(x))
@@ -250,12 +250,12 @@ class Encoder(nn.Module):
 class Vit(nn.Module):
     """A small vision transformer: patches of 4×4, a class token, two blocks, a head."""
 
-    def __init__(self, wide: int = 8, rank: int = 0) -> None:
+    def __init__(self, wide: int = 8, rank: int = 0, dropout: float = 0.1) -> None:
         super().__init__()
         self.patches = nn.Conv2d(1, wide, 4, stride=4)
         self.token = nn.Parameter(torch.randn(1, 1, wide))
         self.place = nn.Parameter(torch.randn(1, 5, wide))
-        self.blocks = nn.ModuleList([Encoder(wide, rank) for _ in range(2)])
+        self.blocks = nn.ModuleList([Encoder(wide, rank, dropout) for _ in range(2)])
         self.norm, self.head = nn.LayerNorm(wide), nn.Linear(wide, 10)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -283,10 +283,10 @@ def adapters() -> nn.Module:
 
 
 def with_peft() -> nn.Module:
-    """A vision transformer with adapters of the package peft."""
+    """A vision transformer with adapters of the package peft, without chance: torch.export keeps no dropout layers."""
     from peft import LoraConfig, inject_adapter_in_model
 
-    made = inject_adapter_in_model(LoraConfig(r=2, target_modules=["query", "value"]), Vit())
+    made = inject_adapter_in_model(LoraConfig(r=2, target_modules=["query", "value"]), Vit(dropout=0.0))
     return _sized(made)
 
 
