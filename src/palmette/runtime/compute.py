@@ -156,15 +156,9 @@ class Compute:
 
     def _lost(self, outputs: Tensor, labels: Tensor) -> Tensor:
         """The sum of the samples' losses."""
-        if outputs.is_cuda:  # where a label that is out of bounds would end the whole process
-            refuse_labels(labels, outputs)
         with self._precision():
             outputs = outputs.float() if self._options.mixed_precision else outputs
-            try:
-                return nn.functional.cross_entropy(outputs, labels, reduction="sum", ignore_index=_NONE_IGNORED)
-            except IndexError:
-                refuse_labels(labels, outputs)
-                raise
+            return nn.functional.cross_entropy(outputs, labels, reduction="sum", ignore_index=_NONE_IGNORED)
 
     def _keep_gradients(self, k: int, gradients: Sequence[Tensor]) -> None:
         first, last = self._phase.instances[k].layers
@@ -274,19 +268,6 @@ def trained_layers(layers: Mapping[int, nn.Module], runs: Iterable[Run]) -> list
 def twin(module: nn.Module) -> nn.Module:
     """The module once more, with the same weights but with buffers of its own."""
     return copy.deepcopy(module, {id(weight): weight for weight in module.parameters()})
-
-
-def refuse_labels(labels: Tensor, outputs: Tensor) -> None:
-    """Refuse labels that the network has no output for.
-
-    Raises:
-        RunError: names the first such label.
-    """
-    classes = outputs.shape[1] if outputs.dim() > 1 else 1
-    smallest, largest = torch.aminmax(labels)
-    if int(smallest) < 0 or int(largest) >= classes:
-        label = int(smallest if int(smallest) < 0 else largest)
-        raise RunError(f"the data has the label {label}; expected 0 to {classes - 1}, what the network tells apart")
 
 
 def _device(name: str) -> torch.device:

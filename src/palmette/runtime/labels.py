@@ -70,7 +70,7 @@ def sources_by_instance(phase: Phase) -> list[list[int]]:
 
 
 def refuse_strange(labels: Tensor, output_shape: Sequence[int], node: str) -> None:
-    """Refuse labels of a node's data that the network has no output for.
+    """Refuse labels of a node's data that the network has no output for; on a GPU they would end the whole process.
 
     Raises:
         RunError: names the node and the first such label.
