@@ -12,11 +12,14 @@ from torch import Tensor, nn
 import palmette as pt
 from palmette.cli import run
 from palmette.control.data import COMMON
+from palmette.control.run import Request, start
 from palmette.errors import InputError
 from palmette.runtime.batches import Batches
 from palmette.runtime.dropout import Draw, Drawing, replace_dropout
+from palmette.runtime.job import Update
 from palmette.runtime.judge import judged
 from palmette.runtime.options import Options
+from palmette.runtime.training import Training
 from palmette.spec.plan import Phase
 from palmette.zoo.capture import load_state
 from palmette.zoo.data import joined, load_data
@@ -87,6 +90,27 @@ def test_two_private_owners_train_on_their_own_data_as_one_process_would(runs: R
     assert run([*runs.arguments(TINY, JOINING), "--iterations", "5", *COMMON_OPTIONS, "-o", str(out)]) == 0
     assert off(weights(out), one_process(5)) < 1e-10
     assert json.loads((out / "run.json").read_text())["options"]["data"] is None
+
+
+def test_a_run_on_data_of_its_sources_goes_on_where_it_stopped(runs: Runs) -> None:
+    own(runs)
+    out = runs.folder / "out"
+    begun = start(
+        pt.load_plan(runs.arguments(TINY, JOINING)[1]),
+        pt.load_profile(runs.profile(TINY)),
+        pt.load_cluster(runs.cluster),
+        Request(testbed="none", iterations=5, options=Options(dtype="float64", lr=0.05)),
+        out,
+    )
+    training: list[Training] = []
+
+    def stop(update: Update) -> None:
+        if update.iteration == 2:
+            training[0].stop()
+
+    assert begun.run(stop, training.append).ended == "stopped"
+    assert run(["run", "--resume", str(out), "--quiet"]) == 0
+    assert off(weights(out), one_process(5)) < 1e-10
 
 
 def test_data_beside_sources_that_name_their_own_is_what_the_network_is_judged_by(runs: Runs) -> None:

@@ -10,21 +10,23 @@ from typing import Any
 import pytest
 import yaml
 from safetensors.torch import load_file
+from torch import nn
 
 import palmette as pt
 from palmette.cli import run as palmette
 from palmette.control import pretrain
 from palmette.control.pretrain import Pretrainer, Pretraining, folder_name, mean_watts
 from palmette.control.stopwatch import Lengths
-from palmette.errors import RunError
+from palmette.errors import InputError, RunError
 from palmette.measure.bandwidth import Measured
 from palmette.measure.building import Built
 from palmette.runtime.job import Outcome, Update
 from palmette.spec.cluster import Cluster
-from palmette.spec.files import load
+from palmette.spec.files import load, validated
 from palmette.spec.measurements import Measurements
 from palmette.spec.power import PowerModel
 from palmette.zoo.equip import equipped
+from tests.runtime.trees import DATA
 
 CLUSTER = """\
 nodes:
@@ -243,3 +245,22 @@ def test_from_pre_training_to_a_training_that_goes_on(tmp_path: Path, monkeypatc
     before, after = load_file(decision["init"]), load_file("run/model.safetensors")
     assert before.keys() == after.keys()
     assert any((before[name] != after[name]).any() for name in before)
+
+
+def test_nodes_that_all_name_data_need_no_other(tmp_path: Path) -> None:
+    """The digits do not fit a network that takes five numbers."""
+    named = yaml.safe_load(CLUSTER)
+    for node in named["nodes"].values():
+        node["source"] = {"samples": 54, "data": DATA}
+    wish = Pretraining(model="tests.control.test_pretrain:five_numbers", batch=4, lengths=SHORT)
+    made = Pretrainer(equipped(validated(Cluster, named)), wish, tmp_path, lambda _: None, lambda _: None)
+    assert made.cluster.nodes["fast"].source.data == DATA
+    del named["nodes"]["slow"]["source"]["data"]
+    with pytest.raises(InputError, match="digits: holds images"):
+        Pretrainer(equipped(validated(Cluster, named)), wish, tmp_path, lambda _: None, lambda _: None)
+
+
+def five_numbers() -> nn.Module:
+    made = nn.Sequential(nn.Linear(5, 4), nn.Linear(4, 3))
+    made.input_shape = (5,)
+    return made

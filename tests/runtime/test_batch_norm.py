@@ -73,6 +73,14 @@ def trees(many: int) -> list[Phase]:
 THREE = cluster(link("a", "b"), link("b", "c"), a=node(99), b=node(99), c=node(99))
 
 
+@pytest.mark.parametrize("tree", trees(8), ids=lambda tree: f"{len(tree.instances)} instances")
+def test_batch_norm_that_the_module_has_frozen_equals_one_process(tree: Phase) -> None:
+    rig = residuals()
+    for layer in rig.layers[:2]:
+        layer.requires_grad_(requires_grad=False)
+    assert_equal(rig, tree)
+
+
 @pytest.mark.parametrize("tree", trees(12), ids=lambda tree: f"{len(tree.instances)} instances")
 def test_any_tree_equals_one_process(tree: Phase) -> None:
     assert_equal(residuals(), tree)

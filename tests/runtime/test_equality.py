@@ -59,6 +59,22 @@ def test_any_tree_equals_one_process(seed: int) -> None:
     assert_equal(*random_rig(seed))
 
 
+@pytest.mark.parametrize("seed", range(300, 315))
+def test_any_tree_of_a_network_with_frozen_weights_equals_one_process(seed: int) -> None:
+    rig, tree, known = random_rig(seed)
+    draw = random.Random(seed)
+    for weight in [weight for layer in rig.layers for weight in layer.parameters()]:
+        weight.requires_grad_(draw.random() < 0.5)
+    next(rig.layers[-1].parameters()).requires_grad_(True)
+    rig.options = replace(rig.options, freeze=())
+    assert_equal(rig, tree, known)
+    _, held = rig.trained(tree, known, iterations=3)
+    before = {name: weight for layer in rig.fresh() for name, weight in layer.named_parameters()}
+    for found in held.values():
+        frozen = [name for name in found if name in before and not before[name].requires_grad]
+        assert all(torch.equal(found[name], before[name]) for name in frozen)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(20))
 def test_any_tree_equals_one_process_many_times(block: int) -> None:
