@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 
 import pytest
+import torch
 
 from palmette.cli import run
 from palmette.runtime.options import Options
@@ -12,7 +13,7 @@ from palmette.spec.plan import Phase
 from palmette.zoo.models import load_network
 from tests.cost.small import instance, phase, source
 from tests.runtime.rig import off, relatively_off
-from tests.runtime.world import TINY, Runs, alive, alone, hired, losses, weights
+from tests.runtime.world import TINY, Runs, alive, alone, hired, lines, losses, weights
 
 RESIDUAL = "tests.runtime.networks:residual"
 
@@ -108,9 +109,11 @@ def test_a_small_network_equals_one_process(runs: Runs, name: str) -> None:
 def test_frozen_layers_of_replicas_send_nothing(runs: Runs) -> None:
     out = runs.folder / "out"
     arguments = [*runs.arguments(TINY, trees(5)["three replicas"]), "--iterations", "2", "--quiet", "-o", str(out)]
-    assert run([*arguments, "--freeze", "*"]) == 0
+    assert run([*arguments, "--freeze", "conv*", "--freeze", "fc1", "--freeze", "fc2.weight"]) == 0
     _, before = alone(TINY, 12, 0, Options())
-    assert off(weights(out), before) == 0
+    found = weights(out)
+    assert [name for name in before if not torch.equal(found[name], before[name])] == ["fc2.bias"]
+    assert {line["bytes"] for line in lines(out / "trace.jsonl") if line["op"] == "send"} == {10 * 4}
 
 
 @pytest.mark.slow
