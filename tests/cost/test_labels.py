@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from palmette.cost.estimate import estimate
+from palmette.cost.evaluate import Evaluator
 from palmette.cost.labels import roots, travelling
 from palmette.cost.warnings import warnings_of
 from palmette.spec.cluster import Cluster
@@ -29,6 +30,11 @@ def fleet(many: int) -> tuple[Phase, Cluster]:
     return made, cluster(*(link(name, "cloud") for name in names), cloud=node(10, private=True), **nodes)
 
 
+def told(made: Phase, known: Cluster) -> list[str]:
+    light = profile([(1.0, 1.0)] * made.depth, **{name: times(made.depth) for name in known.nodes})
+    return warnings_of(plan(made), Evaluator(light, known))
+
+
 def _cloud() -> list[dict[str, object]]:
     return [instance("own", 1, 1, "cloud", "end"), instance("end", 2, 2, "cloud")]
 
@@ -40,19 +46,19 @@ def test_labels_stay_where_their_loss_is_computed() -> None:
 
 def test_a_plan_says_whose_labels_travel_and_where_to() -> None:
     made, known = fleet(1)
-    assert warnings_of(plan(made), known) == ["labels of phone1 travel to cloud, where the loss is computed"]
+    assert told(made, known) == ["labels of phone1 travel to cloud, where the loss is computed"]
     made, known = fleet(3)
     expected = "labels of phone1, phone2 and phone3 travel to cloud, where the loss is computed"
-    assert warnings_of(plan(made), known) == [expected]
+    assert told(made, known) == [expected]
 
 
 def test_a_fleet_is_one_sentence() -> None:
     made, known = fleet(20)
     expected = "labels of phone1, phone2, phone3 and 17 more travel to cloud, where the loss is computed"
-    assert warnings_of(plan(made), known) == [expected]
+    assert told(made, known) == [expected]
     times_of = {name: times(2) for name in known.nodes}
     assert estimate(plan(made), profile([(1.0, 1.0)] * 2, **times_of), known).warnings == (expected,)
 
 
 def test_of_labels_that_stay_or_are_not_private_nothing_is_said() -> None:
-    assert warnings_of(plan(U_SHAPED), cluster(link("a", "b"), a=node(9, private=True), b=node(9))) == []
+    assert told(U_SHAPED, cluster(link("a", "b"), a=node(9, private=True), b=node(9))) == []

@@ -83,7 +83,7 @@ def summary(plan: Plan, prices: Evaluator, *, timeline: bool = False) -> Estimat
         changes_s=sum(changes_s) if changes else None,
         changes_j=sum(joules[len(priced) :]) if changes and joules else None,
         energy_source=None if first.iteration_j is None else DECLARED,
-        warnings=tuple(warnings_of(plan, prices.cluster)),
+        warnings=tuple(warnings_of(plan, prices)),
         nodes=_nodes(phase, prices, first),
         timeline=_timeline(first) if timeline else None,
     )

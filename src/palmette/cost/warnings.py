@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from palmette.cost.batch_norm import small_parts
+from palmette.cost.evaluate import Evaluator
 from palmette.cost.labels import roots
+from palmette.cost.operations import samples_by_instance
 from palmette.errors import listed
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase, Plan
 
 
-def warnings_of(plan: Plan, cluster: Cluster) -> list[str]:
+def warnings_of(plan: Plan, prices: Evaluator) -> list[str]:
     """The warnings of all phases of a plan that ``check`` finds nothing wrong with, each once."""
-    found = (warning for phase in plan.phases for warning in _of_phase(phase, cluster))
+    found = (warning for phase in plan.phases for warning in _of_phase(phase, prices))
     return list(dict.fromkeys(found))
 
 
-def _of_phase(phase: Phase, cluster: Cluster) -> Iterator[str]:
+def _of_phase(phase: Phase, prices: Evaluator) -> Iterator[str]:
     yield from _lossy(phase)
-    yield from _labels(phase, cluster)
+    yield from _labels(phase, prices.cluster)
+    yield from _norms(phase, prices)
 
 
 def _labels(phase: Phase, cluster: Cluster) -> Iterator[str]:
@@ -30,6 +34,16 @@ def _labels(phase: Phase, cluster: Cluster) -> Iterator[str]:
             leave.setdefault(root.node, {})[source.node] = None
     for node, owners in leave.items():
         yield f"labels of {listed(list(owners))} travel to {node}, where the loss is computed"
+
+
+def _norms(phase: Phase, prices: Evaluator) -> Iterator[str]:
+    """Batch norms that take their statistics from a few samples."""
+    small = small_parts(phase, prices.sizes(phase.pruning), samples_by_instance(phase))
+    if small:
+        least = min(small, key=lambda part: part.samples)
+        many = f"{least.samples} samples" if least.samples > 1 else "a single sample"
+        where = f"batch norm sees only a part of the batch in {listed([part.instance for part in small])}"
+        yield f"{where}, {many} in {least.instance}: so few may cost accuracy, or fail; batch_norm: whole sees all"
 
 
 def _lossy(phase: Phase) -> Iterator[str]:
