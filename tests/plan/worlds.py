@@ -53,6 +53,14 @@ def profile(layers: int = 2, /, **slowness: float) -> Profile:
     )
 
 
+def where_integers_help() -> tuple[Profile, Cluster]:
+    """A phone, a server and a cloud where JALAD cuts between the last two, and beats all that sends no integers."""
+    known = profile(4, phone=40.0, server=5.0, cloud=0.2)
+    layers = tuple(each.model_copy(update={"output_bytes": 4000.0}) for each in known.layers)
+    links = (link("phone", "server", 40.0), link("server", "cloud", 1.0))
+    return known.model_copy(update={"layers": layers}), three_tiers().model_copy(update={"links": links})
+
+
 THREE_SLOWNESSES = {"phone": 40.0, "server": 5.0, "cloud": 1.0}
 
 

@@ -61,7 +61,7 @@ def score(costs: Sequence[tuple[float, float]], goal: Goal) -> list[float]:
     totals = [0.0] * len(costs)
     for quantity, weight in goal.weights.items():
         values = [value(quantity, *cost) for cost in costs]
-        unit = 1.0 if goal.single else min(values, default=1.0) or 1.0
+        unit = 1.0 if goal.single else (goal.units or {}).get(quantity) or min(values, default=1.0) or 1.0
         totals = [total + weight * each / unit for total, each in zip(totals, values, strict=True)]
     return totals
 

@@ -24,6 +24,8 @@ class Goal:
     deadline_s: float | None = None
     iteration_deadline_s: float | None = None
     loss: float | None = None
+    units: Mapping[str, float] | None = None
+    """What quantities of a weighted sum are divided by, where it is known already; else each one's best value."""
 
     def __post_init__(self) -> None:
         limits = {

@@ -44,17 +44,8 @@ def lower_bounds(world: World) -> Bounds:
     """The bounds of a world's plans."""
     program = _Program(world)
     time_s = program.least(program.time_costs())
-    idle_w = [_power(world, source)[0] for source in world.samples]
+    idle_w = [world.power_w(source)[0] for source in world.samples]
     return Bounds(time_s, program.least(program.energy_costs(time_s), time_s), sum(idle_w))
-
-
-def _power(world: World, node: str) -> tuple[float, float]:
-    """Idle watts, and watts more while it computes at its CPU limit."""
-    power = world.task.cluster.nodes[node].power
-    if power is None:
-        return 0.0, 0.0
-    share = world.task.cluster.nodes[node].limits.cpu_share
-    return power.idle_w, (power.busy_w - power.idle_w) * share**power.exponent
 
 
 class _Program:
@@ -97,7 +88,7 @@ class _Program:
 
     def _sizes_bits(self) -> Floats:
         sizes = self._world.task.evaluator.sizes()
-        outputs = np.array(sizes.output_bytes[: self._depth]) / (1 if self._world.lossless else 4)
+        outputs = np.array(sizes.output_bytes[: self._depth]) / (4 if self._world.lossy else 1)
         outputs[0] = sizes.input_bytes
         return outputs * 8
 
@@ -140,7 +131,7 @@ class _Program:
         bits, batch = self._sizes_bits(), self._batch
         cheapest = self._cheapest_j_per_bit()
         for j, name in enumerate(self._nodes):
-            idle_w, busy_w = _power(self._world, name)
+            idle_w, busy_w = self._world.power_w(name)
             costs[self._y(j, 1) : self._y(j, 1) + self._depth] += busy_w * self._busy[j]
             costs[self._d(j, 0) : self._d(j, 0) + self._depth] += cheapest[name] * bits
             costs[self._e(j, 1) : self._e(j, 1) + self._depth - 1] += cheapest[name] * bits[1:]
@@ -184,7 +175,7 @@ class _Program:
         return max(0.0, float(done.fun) * (1 - 1e-6)) if done.status == 0 else 0.0
 
     def _limits(self, time_s: float, many: int) -> list[tuple[float, float | None]]:
-        """Of each variable: nodes that cannot compute have no samples, private data stays for the first layer."""
+        """Of each variable: nodes that cannot compute have no samples; what is private stays for its layers."""
         limits: list[tuple[float, float | None]] = [(0.0, None)] * many
         limits[0] = (time_s, None)
         for j, name in enumerate(self._nodes):
@@ -193,4 +184,6 @@ class _Program:
                     limits[self._y(j, i + 1)] = (0.0, 0.0)
             elif name in self._world.private:
                 limits[self._y(j, 1)] = (float(self._world.samples[name]), None)
+                if name in self._world.keeps_labels:
+                    limits[self._y(j, self._depth)] = (float(self._world.samples[name]), None)
         return limits

@@ -7,6 +7,7 @@ then go on a way of their own.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 from palmette.plan.hybrid_search.paths import Run, State, Way, joined, simplified
@@ -24,11 +25,15 @@ def look_of(way: Way, world: World) -> tuple[object, ...]:
 
 
 def selections(state: State, world: World) -> list[list[int]]:
-    """Ways that are edited together: those that look alike, then each alone."""
+    """Ways that are edited together: those that look alike, those that pass the same nodes, then each alone."""
     alike: dict[tuple[object, ...], list[int]] = {}
+    nearby: dict[tuple[object, ...], list[int]] = {}
     for k, way in enumerate(state.ways):
         alike.setdefault(look_of(way, world), []).append(k)
+        passed = tuple(("own" if node == way.source else node, last) for node, last in way.runs)
+        nearby.setdefault((way.lane, passed), []).append(k)
     groups = [group for group in alike.values() if len(group) > 1]
+    groups += [group for group in nearby.values() if len(group) > 1 and group not in groups]
     if len(groups) > 1 or (groups and len(alike) > 1):
         groups.append(list(range(len(state.ways))))
     return groups + [[k] for k in range(len(state.ways))]
@@ -119,13 +124,14 @@ def edited(state: State, chosen: Sequence[int], edit: Edit, part: float, world: 
     changed = False
     for k, way in enumerate(state.ways):
         runs = edit(way) if k in chosen else None
-        if runs is None or runs == way.runs or runs[0][0] not in world.shares:
+        runs = None if runs is None else world.kept_at_home(way.source, runs)
+        if runs is None or runs == way.runs or not all(node in world.shares for node, _ in runs):
             ways.append(way)
             continue
         moved = way.samples if part == 1.0 else max(1, round(part * way.samples))
         ways += [way._replace(samples=way.samples - moved), way._replace(samples=moved, runs=runs)]
         changed = True
-    return State(joined(ways), state.plain) if changed else None
+    return state._replace(ways=joined(ways)) if changed else None
 
 
 def in_lanes(state: State, k: int, lane: int) -> State | None:
@@ -135,9 +141,25 @@ def in_lanes(state: State, k: int, lane: int) -> State | None:
     if not half:
         return None
     ways = [*state.ways[:k], way._replace(samples=way.samples - half), *state.ways[k + 1 :]]
-    return State(joined([*ways, way._replace(samples=half, lane=lane)]), state.plain)
+    return state._replace(ways=joined([*ways, way._replace(samples=half, lane=lane)]))
+
+
+def spread_over_lanes(state: State, lanes: int) -> State | None:
+    """The state with all samples in so many lanes, few in the first and ever more: so the next node begins soon."""
+    steps = [lane * (lane + 1) for lane in range(lanes + 1)]
+    ways = []
+    for way in joined([way._replace(lane=0) for way in state.ways]):
+        ends = [way.samples * step // steps[-1] for step in steps]
+        ways += [way._replace(samples=b - a, lane=lane) for lane, (a, b) in enumerate(itertools.pairwise(ends))]
+    spread = state._replace(ways=joined(ways))
+    return None if spread == state else spread
 
 
 def first_in_line(state: State, k: int) -> State:
     """The state with a way listed first: the gradients of replicas meet at the node of its last layer."""
-    return State((state.ways[k], *state.ways[:k], *state.ways[k + 1 :]), state.plain)
+    return state._replace(ways=(state.ways[k], *state.ways[:k], *state.ways[k + 1 :]))
+
+
+def meeting_at(state: State, node: str | None) -> State | None:
+    """The state with gradients of replicas meeting at a node, or where the rule says; None where nothing changes."""
+    return state._replace(meet=node) if node != state.meet and state.shares_layers() else None

@@ -17,7 +17,7 @@ from palmette.spec.plan import Phase
 Cost = tuple[float, float]  # seconds and joules of an iteration
 Score = tuple[float, float]  # seconds beyond the deadline, then what the goal minimises
 WORST: Score = (math.inf, math.inf)
-LONGEST_S = 40.0
+LONGEST_S = 120.0
 """A search by effort ends by then whatever is left, should the machine be slow; the seed alone decides no more."""
 
 
@@ -42,7 +42,7 @@ class Objective:
 
 
 class Judge:
-    """Prices states. ``spent`` is the effort so far: about the time it took, but the same on every machine."""
+    """Prices states. ``spent`` is the effort so far, in operations played: the same on every machine."""
 
     def __init__(self, world: World, needs_energy: bool) -> None:
         self.world = world
@@ -64,13 +64,18 @@ class Judge:
                 self._known[state] = None
         return self._known[state]
 
+    def best(self, objective: Objective) -> tuple[State, Cost] | None:
+        """The best of all states that were priced, whatever for; the first of equals. None where none may run."""
+        priced = [(state, cost) for state, cost in self._known.items() if cost is not None]
+        return min(priced, key=lambda known: objective.score(known[1]), default=None)
+
     def phase(self, state: State) -> Phase:
         """The phase of a state."""
         shape = (state.plain, *[(way.source, way.runs, way.lane) for way in state.ways])
         tree = self._trees.get(shape)
         if tree is None:
-            tree = self._trees[shape] = tree_of(state, self.world.shares, self.world.lossless)
-        return tree.phase(state.ways)
+            tree = self._trees[shape] = tree_of(state, self.world.shares, self.world.lossy)
+        return tree.phase(state.ways, state.meet)
 
     def price(self, phase: Phase) -> Cost | None:
         """Time and energy of a phase's iteration; None where memory or a limit forbids it.
@@ -81,7 +86,7 @@ class Judge:
         prices = self.world.task.evaluator
         price = prices.price(phase)
         (_, made, _) = price.played[0]
-        self.spent += effort(len(made.steps))
+        self.spent += len(made.steps)
         self.priced += 1
         if self._memory:
             peaks = peak_bytes(phase, prices.sizes(), made.samples, prices.optimizer)
@@ -97,11 +102,6 @@ class Judge:
         return price.iteration_s, math.inf if price.iteration_j is None else price.iteration_j
 
 
-def effort(operations: int) -> int:
-    """The effort of playing so many operations: more than in proportion, since many transfers share links."""
-    return operations * max(60, operations) // 60
-
-
 @dataclass
 class Budget:
     """When to stop: at ``end_s`` if that is given, else after so much effort, and at ``latest_s`` anyway."""
@@ -109,13 +109,13 @@ class Budget:
     judge: Judge
     effort: int
     end_s: float | None = None
-    latest_s: float = field(default_factory=lambda: time.perf_counter() + LONGEST_S)
+    latest_s: float = math.inf
 
     def part(self, share: float) -> Budget:
         """A share of what is left."""
         if self.end_s is not None:
             now = time.perf_counter()
-            return Budget(self.judge, self.effort, now + share * max(0.0, self.end_s - now))
+            return Budget(self.judge, self.effort, now + share * max(0.0, self.end_s - now), self.latest_s)
         spent = self.judge.spent
         return Budget(self.judge, spent + int(share * max(0, self.effort - spent)), None, self.latest_s)
 

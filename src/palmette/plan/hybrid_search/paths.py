@@ -31,10 +31,25 @@ class Way(NamedTuple):
 
 
 class State(NamedTuple):
-    """A plan: ways, and between which nodes (from, to) outputs travel as they are, not as 8-bit integers."""
+    """A plan: ways, and between which nodes (from, to) outputs travel as they are, not as 8-bit integers.
+
+    ``meet`` is where gradients of replicas meet; None leaves that to the rule of ``cost.replicas``.
+    """
 
     ways: tuple[Way, ...]
     plain: frozenset[tuple[str, str]] = frozenset()
+    meet: str | None = None
+
+    def shares_layers(self) -> bool:
+        """Whether two nodes hold the same layer, so that gradients have to meet."""
+        held: dict[int, str] = {}
+        for way in self.ways:
+            before = 0
+            for node, last in way.runs:
+                if any(held.setdefault(layer, node) != node for layer in range(before, last)):
+                    return True
+                before = last
+        return False
 
 
 def simplified(runs: Sequence[Run]) -> tuple[Run, ...]:
@@ -80,7 +95,7 @@ class Tree(NamedTuple):
     instances: tuple[Instance, ...]
     feeds: tuple[tuple[str, str, tuple[int, ...]], ...]
 
-    def phase(self, ways: Sequence[Way]) -> Phase:
+    def phase(self, ways: Sequence[Way], meet: str | None) -> Phase:
         """The phase with the samples of ways. Not validated: the search makes thousands, and ways make a tree.
 
         All phases of a tree have the very same instances, which spares the evaluator to work out their order again.
@@ -91,19 +106,19 @@ class Tree(NamedTuple):
             )
             for source, into, members in self.feeds
         ]
-        return Phase.model_construct(sources=tuple(sources), instances=self.instances)
+        return Phase.model_construct(sources=tuple(sources), instances=self.instances, meet=meet)
 
 
-def tree_of(state: State, shares: Mapping[str, float], lossless: bool) -> Tree:
+def tree_of(state: State, shares: Mapping[str, float], lossy: bool) -> Tree:
     """The instance tree that the ways of a state make."""
-    return _Growth(state, shares, lossless).tree()
+    return _Growth(state, shares, lossy).tree()
 
 
 class _Growth:
     """Grows the trees of a state from their roots to the sources."""
 
-    def __init__(self, state: State, shares: Mapping[str, float], lossless: bool) -> None:
-        self._ways, self._plain, self._shares, self._lossless = state.ways, state.plain, shares, lossless
+    def __init__(self, state: State, shares: Mapping[str, float], lossy: bool) -> None:
+        self._ways, self._plain, self._shares, self._lossy = state.ways, state.plain, shares, lossy
         self._instances: list[Instance] = []
         self._feeds: list[tuple[str, str, tuple[int, ...]]] = []
 
@@ -123,7 +138,7 @@ class _Growth:
         starts = [ways[k].runs[run - 1][1] if run else 0 for k, run in members]
         before = max(starts)
         name = f"i{len(self._instances) + 1}"
-        plain = self._lossless or node == into_node or into_node is None or (node, into_node) in self._plain
+        plain = not self._lossy or node == into_node or into_node is None or (node, into_node) in self._plain
         self._instances.append(
             Instance.model_construct(
                 id=name,

@@ -8,8 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from palmette.errors import PalmetteError
-from palmette.plan.hybrid_search.glance import Glance
+from palmette.plan.hybrid_search.descent import MOST_WAYS
+from palmette.plan.hybrid_search.edits import meeting_at, spread_over_lanes
+from palmette.plan.hybrid_search.judge import Objective
 from palmette.plan.hybrid_search.paths import Run, State, Way, joined, simplified, ways_of
+from palmette.plan.hybrid_search.quick import Quick
 from palmette.plan.hybrid_search.world import World
 from palmette.plan.strategy import Strategy, Task
 from palmette.spec.goal import Goal
@@ -18,24 +21,37 @@ from palmette.spec.plan import Phase
 _ROOTS = 6
 _PATTERNS, _MIXED = 24, 12
 LANES = (2, 4, 8, 16)
-MOST_WAYS = 240  # more of them take the event clock too long
 
 
 def rivals(world: World) -> dict[str, Phase]:
-    """The plan of every rival that has one; with a deadline, as if there were none."""
+    """The plan of every rival that has one, whatever the goal: with a deadline, as if there were none."""
     from palmette.plan.hiertrain import HierTrain
     from palmette.plan.jalad import Jalad
     from palmette.plan.jointdnn import JointDNN, JointDNNPlus
-    from palmette.plan.whole import AllCloud, AllDevice, AllEdge
 
-    kinds: list[Any] = [AllDevice, AllEdge, AllCloud, JointDNN, JointDNNPlus, HierTrain]
-    kinds += [] if world.lossless else [Jalad]
-    task = replace(world.task, goal=Goal(weights=world.task.goal.weights))
-    found = {}
+    kinds: list[Any] = [JointDNN, JointDNNPlus, HierTrain]
+    kinds += [Jalad] if world.lossy else []
+    task = replace(world.task, goal=Goal())
+    found = _on_single_nodes(task, world.nodes)
     for kind in kinds:
         phase = _phase(kind(), task)
         if phase is not None:
             found[kind.name] = phase
+    return found
+
+
+def _on_single_nodes(task: Task, nodes: Iterable[str]) -> dict[str, Phase]:
+    """The whole network on each node that may have it: all that all-device, all-edge and all-cloud choose from."""
+    from palmette.plan.choice import best
+    from palmette.plan.whole import on_one_node
+
+    found = {}
+    for node in nodes:
+        try:
+            phase = best([on_one_node(node, task)], task).phase
+        except PalmetteError:
+            continue
+        found[f"all-{task.cluster.nodes[node].tier} on {node}"] = phase
     return found
 
 
@@ -47,51 +63,47 @@ def _phase(strategy: Strategy, task: Task) -> Phase | None:
     return phase
 
 
-def starts(world: World, known: dict[str, Phase]) -> list[State]:
-    """States to begin with."""
+def starts(world: World, known: dict[str, Phase], quick: Quick, objectives: Iterable[Objective]) -> list[State]:
+    """States to begin with: the rivals', and those that look best for any of the objectives."""
     ways = [ways_of(phase) for phase in known.values()]
-    if len(world.samples) == 1:
+    if len(world.samples) == 1 and world.lossy:
         ways += _shared_by_formula(world)
     states = [State(each) for each in ways]
-    return [state for state in [*states, *_promising(world)] if all(map(world.keeps_private, state.ways))]
+    patterns = [state for each in _patterns(world) for state in _meeting(State(each), world)]
+    for objective in objectives:
+        states += _promising(patterns, quick, objective)
+    return [state for state in dict.fromkeys(states) if all(map(world.keeps_private, state.ways))]
 
 
-def _promising(world: World) -> list[State]:
-    """Patterns, mixtures of two patterns, and both in lanes: those that look fastest at a glance."""
-    glance = Glance(world)
+def _promising(patterns: list[State], quick: Quick, objective: Objective) -> list[State]:
+    """Patterns, mixtures of two patterns, and both in lanes: those that look best at first."""
 
-    def fastest(states: Iterable[State], many: int) -> list[State]:
-        return sorted(dict.fromkeys(states), key=glance.likely_s)[:many]
+    def best(states: Iterable[State], many: int) -> list[State]:
+        return sorted(dict.fromkeys(states), key=lambda state: objective.score(quick.likely(state)))[:many]
 
-    patterns = fastest(map(State, _patterns(world)), _PATTERNS)
+    chosen = best(patterns, _PATTERNS)
     mixed = [
-        _mixed(one, other, part) for one, other in itertools.combinations(patterns, 2) for part in (0.25, 0.5, 0.75)
+        _mixed(one, other, part)
+        for one, other in itertools.combinations(chosen[:_MIXED], 2)
+        for part in (0.25, 0.5, 0.75)
     ]
-    mixed = fastest(mixed, _MIXED)
-    laned = [
-        _in_lanes(state, lanes)
-        for state in patterns[:_MIXED]
-        for lanes in LANES
-        if lanes * len(state.ways) <= MOST_WAYS
-    ]
-    return [*patterns, *mixed, *laned, *(_in_lanes(state, 3) for state in mixed)]
+    mixed = best(mixed, _MIXED)
+    spread = [(state, lanes) for state in chosen[:_MIXED] for lanes in LANES] + [(state, 3) for state in mixed]
+    laned = [spread_over_lanes(state, lanes) for state, lanes in spread if lanes * len(state.ways) <= MOST_WAYS]
+    return [*chosen, *mixed, *(state for state in laned if state is not None)]
+
+
+def _meeting(state: State, world: World) -> list[State]:
+    """A state with gradients meeting where the rule says, and at each node that they may meet at."""
+    return [state, *(met for node in world.meeting if (met := meeting_at(state, node)) is not None)]
 
 
 def _mixed(one: State, other: State, part: float) -> State:
     """A part of every source's samples as in one state, the rest as in the other."""
     ways = [way._replace(samples=round(part * way.samples)) for way in one.ways]
     taken = {way.source: way.samples for way in ways}
-    return State(joined([*ways, *(way._replace(samples=way.samples - taken[way.source]) for way in other.ways)]))
-
-
-def _in_lanes(state: State, lanes: int) -> State:
-    """The samples of every way in lanes of their own, few in the first and ever more: so the next node begins soon."""
-    steps = [lane * (lane + 1) for lane in range(lanes + 1)]
-    ways = []
-    for way in state.ways:
-        ends = [way.samples * step // steps[-1] for step in steps]
-        ways += [way._replace(samples=b - a, lane=lane) for lane, (a, b) in enumerate(itertools.pairwise(ends))]
-    return State(joined(ways))
+    rest = (way._replace(samples=way.samples - taken[way.source]) for way in other.ways)
+    return one._replace(ways=joined([*ways, *rest]))
 
 
 def _shared_by_formula(world: World) -> list[tuple[Way, ...]]:
@@ -101,8 +113,6 @@ def _shared_by_formula(world: World) -> list[tuple[Way, ...]]:
     from palmette.plan.hiertrain_search.tree import tree
 
     numbers = ground(world.task)
-    if world.lossless:
-        return []
     found = optimum(replace(numbers, output_bytes=numbers.output_bytes / 4))
     return [] if found.policy is None else [ways_of(tree(numbers, found.policy, world.task))]
 
@@ -123,8 +133,7 @@ def _pattern(world: World, root: str, home: int, helper: int) -> tuple[Way, ...]
     ways = []
     for source, samples in world.samples.items():
         helping = next((node for node in world.helpers[source] if node != source and node not in world.samples), root)
-        start = 1 if source in world.private else 0
-        runs: list[Run] = [(source, max(home, start)), (helping, helper), (root, world.depth)]
-        usable = [(node, last) for node, last in runs if node in world.shares]
-        ways.append(Way(source, samples, simplified(usable)))
+        runs: list[Run] = [(source, home), (helping, helper), (root, world.depth)]
+        usable = simplified([(node, last) for node, last in runs if node in world.shares])
+        ways.append(Way(source, samples, world.kept_at_home(source, usable)))
     return joined(ways)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from palmette.errors import Fault, InputError
-from palmette.plan.hybrid_search.paths import Way
+from palmette.plan.hybrid_search.paths import Run, Way, simplified
 from palmette.plan.samples import by_source
 from palmette.plan.strategy import Task
+from palmette.spec.cluster import Source
 
 _CUTS = 9
 _HELPERS = 6
@@ -18,17 +20,23 @@ class World:
     """The ground that a search moves on."""
 
     task: Task
-    lossless: bool
+    lossy: bool
+    """Whether outputs may travel as 8-bit integers."""
     nodes: list[str]
     """Nodes that may compute, those first that would train a batch alone soonest."""
     samples: dict[str, int]
     """Samples of a batch from each source, in proportion to what it owns."""
     private: frozenset[str]
+    """Sources whose samples stay: their first layer runs there."""
+    keeps_labels: frozenset[str]
+    """Sources whose labels stay, too: their last layer runs there as well."""
     shares: dict[str, float]
     cuts: list[int]
     """Layers after which a first cut is worth trying: small outputs, spread over the depth."""
     helpers: dict[str, list[str]]
     """For each source the nodes that would train its samples soonest, raw data's way included."""
+    meeting: list[str]
+    """Nodes where gradients may meet: any of a few, else those without data, which are where ways cross."""
 
     @property
     def depth(self) -> int:
@@ -36,11 +44,35 @@ class World:
         return len(self.task.profile.layers)
 
     def keeps_private(self, way: Way) -> bool:
-        """Whether raw data that may not leave its node stays there."""
-        return way.source not in self.private or way.runs[0][0] == way.source
+        """Whether raw data and labels that may not leave their node stay there."""
+        stays = way.source not in self.private or way.runs[0][0] == way.source
+        return stays and (way.source not in self.keeps_labels or way.runs[-1][0] == way.source)
+
+    def kept_at_home(self, source: str, runs: tuple[Run, ...]) -> tuple[Run, ...]:
+        """Runs with the first layer at the source where its data stays, and the last where its labels stay."""
+        if source in self.private and runs[0][0] != source:
+            runs = simplified([(source, 1), *runs])
+        if source in self.keeps_labels and runs[-1][0] != source:
+            before = [(node, min(last, self.depth - 1)) for node, last in runs]
+            runs = simplified([*before, (source, self.depth)])
+        return runs
+
+    def power_w(self, node: str) -> tuple[float, float]:
+        """Idle watts, and watts more while it computes at its CPU limit; 0 where they are not known."""
+        power = self.task.cluster.nodes[node].power
+        if power is None:
+            return 0.0, 0.0
+        share = self.task.cluster.nodes[node].limits.cpu_share
+        return power.idle_w, (power.busy_w - power.idle_w) * share**power.exponent
+
+    @property
+    def knows_powers(self) -> bool:
+        """Whether the power of every node that may take part is known."""
+        nodes = self.task.cluster.nodes
+        return all(nodes[name].power is not None for name in {*self.shares, *self.samples})
 
 
-def world(task: Task, lossless: bool) -> World:
+def world(task: Task, lossy: bool = False) -> World:
     """The ground of a task.
 
     Raises:
@@ -59,13 +91,15 @@ def world(task: Task, lossless: bool) -> World:
         raise InputError(Fault("nodes", f"none for the data of {first}", reached))
     return World(
         task=task,
-        lossless=lossless,
+        lossy=lossy,
         nodes=_soonest(task, first, known),
         samples=samples,
-        private=frozenset(name for name in samples if _is_private(task, name)),
+        private=frozenset(name for name in samples if _source(task, name).private),
+        keeps_labels=frozenset(name for name in samples if _source(task, name).keeps_labels),
         shares={name: task.cluster.nodes[name].limits.cpu_share for name in known},
         cuts=_cuts(task),
         helpers={source: _soonest(task, source, known)[:_HELPERS] for source in samples},
+        meeting=_meeting(task, first, samples),
     )
 
 
@@ -75,9 +109,21 @@ def _soonest(task: Task, source: str, nodes: list[str]) -> list[str]:
     return sorted(nodes, key=alone.__getitem__)
 
 
-def _is_private(task: Task, name: str) -> bool:
+def _meeting(task: Task, first: str, samples: Iterable[str]) -> list[str]:
+    between = task.evaluator.routes.between
+    reached = [name for name in task.cluster.nodes if between(first, name) is not None]
+    central = [name for name in reached if name not in samples]
+    return reached if len(reached) <= _HELPERS else sorted(central, key=lambda name: -_links(task, name))[:_HELPERS]
+
+
+def _links(task: Task, name: str) -> int:
+    return sum(name in link.between for link in task.cluster.links)
+
+
+def _source(task: Task, name: str) -> Source:
     source = task.cluster.nodes[name].source
-    return source is not None and bool(source.private)
+    assert source is not None, "samples come from sources"
+    return source
 
 
 def _alone_s(task: Task, source: str, node: str) -> float:
