@@ -168,7 +168,7 @@ def plans(evaluator: Evaluator, batch: int) -> dict[str, Plan]:
     """Palmette's plans."""
     return {
         "palmette-hiertrain": planned("hiertrain", evaluator, batch),
-        "palmette-hybrid": planned("hybrid", evaluator, batch, lossless=True),
+        "palmette-hybrid": planned("hybrid", evaluator, batch),
         "palmette-three-way": three_way(evaluator, batch),
     }
 

@@ -61,7 +61,7 @@ class Soaked:
             "sources": [{"node": "phone", "samples": many, "into": into} for into, many in feeds.items()],
             "instances": [{"id": i, "layers": run, "node": n, "into": into} for i, run, n, into in instances],
         }
-        asked = {"goal": "time", "options": {"lossless": True}}
+        asked = {"goal": "time", "options": {"lossy": False}}
         fields = {"strategy": "hybrid", "asked": asked, "model": MODEL, "batch": BATCH, "phases": [phase]}
         self._plan = validated(Plan, fields)
         self._request = Request(

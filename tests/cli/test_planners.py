@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.cli.world import World
+from tests.plan.worlds import where_integers_help
 
 CHAINS = ("jointdnn", "jointdnn+", "jalad")
 ALL = ("hiertrain", *CHAINS, "hybrid")
@@ -57,6 +60,31 @@ def test_hybrid_states_its_gap(world: World) -> None:
     ]
     assert 0 <= decision["lower_bound"] <= decision["value"]
     assert 0 <= decision["gap"] <= 1
+
+
+def test_the_gap_stands_on_the_screen(world: World) -> None:
+    out = world.palmette("plan", "hybrid", *world.inputs, "--seconds", 0.1).out
+    assert "above the best possible, which is at least" in out or "time: the best possible" in out
+
+
+def test_the_row_of_a_lossy_plan_says_so(world: World) -> None:
+    known, cluster = where_integers_help()
+    files = world.write("p.json", known.to_json()), world.write("c.yaml", cluster.to_yaml())
+    inputs = ("--profile", files[0], "--cluster", files[1], "--batch", 16)
+
+    def notes(*more: str) -> dict[str, Any]:
+        found = world.json("compare", *inputs, *more)["strategies"]
+        return {row["strategy"]: row["note"] for row in found if "skipped" not in row}
+
+    plain, lossy = notes(), notes("--lossy")
+    assert plain.pop("jalad") == "8-bit outputs"
+    assert set(plain.values()) == {None}
+    assert lossy["hybrid"] == "8-bit outputs"
+    assert "8-bit outputs" in world.palmette("compare", *inputs).out
+
+
+def test_lossless_is_no_option_any_more(world: World) -> None:
+    assert world.palmette("plan", "hybrid", *world.inputs, "--lossless").code == 2
 
 
 @pytest.mark.parametrize("strategy", ALL)

@@ -81,7 +81,7 @@ class Four:
         (phase,) = plan["phases"]
         phase["sources"].append({"node": "phone", "samples": 4, "into": "H"})
         phase["instances"].append({"id": "H", "layers": [1, 7], "node": "hut"})
-        asked = {"goal": "time", "options": {"lossless": True}}
+        asked = {"goal": "time", "options": {"lossy": False}}
         plan |= {"strategy": "hybrid", "asked": asked, "batch": 12, "phases": [phase]}
         for name, fields in (("profile.json", profile), ("cluster.yaml", cluster), ("plan.json", plan)):
             (self.folder / name).write_text(json.dumps(fields))

@@ -31,7 +31,7 @@ links:
   - {between: [phone, server], bandwidth: 200 Mbit/s}
   - {between: [server, cloud], bandwidth: 100 Mbit/s}
 """
-ASKED = {"goal": "time", "options": {"lossless": True}}
+ASKED = {"goal": "time", "options": {"lossy": False}}
 ADAM = Options(optimizer="adam", lr=0.001, seed=3, dtype="float64")
 CHOSEN = ["--optimizer", "adam", "--lr", "0.001", "--seed", "3", "--dtype", "float64"]
 REPLICAS = phase(

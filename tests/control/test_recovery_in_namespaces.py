@@ -33,7 +33,7 @@ class Eventful:
     def __init__(self, made: Files) -> None:
         self._made, self.out = made, made.folder / "out"
         plan = json.loads((made.folder / "plan.json").read_text())
-        plan |= {"strategy": "hybrid", "asked": {"goal": "time", "options": {"lossless": True}}}
+        plan |= {"strategy": "hybrid", "asked": {"goal": "time", "options": {"lossy": False}}}
         (made.folder / "plan.json").write_text(json.dumps(plan))
 
     def run(self, iterations: int, happens: Callable[[], None]) -> dict[str, Any]:

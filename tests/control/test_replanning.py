@@ -33,11 +33,20 @@ def test_it_is_what_the_strategy_says_of_the_smaller_cluster(strategy: str) -> N
 
 
 def test_goal_and_options_are_those_that_were_asked() -> None:
-    plan = made("hybrid", goal="0.3*time+0.7*energy", lossless=True, seed=5)
+    plan = made("hybrid", goal="0.3*time+0.7*energy", lossy=True, seed=5)
     assert plan.asked is not None
-    assert plan.asked.options["lossless"] is True
+    assert plan.asked.options["lossy"] is True
     again = replanned(plan, gone("server"), allow_data_loss=False)
     assert again.asked == plan.asked
+
+
+def test_a_plan_of_an_earlier_version_is_made_again_without_integers() -> None:
+    """It was asked with an option that is no more: what it forbade is now forbidden unless it is allowed."""
+    plan = made("hybrid")
+    assert plan.asked is not None
+    asked = plan.asked.model_copy(update={"options": {"lossless": False, "seconds": 0.1}})
+    again = replanned(plan.model_copy(update={"asked": asked}), gone("server"), allow_data_loss=False)
+    assert {instance.codec for instance in again.phases[0].instances} == {"none"}
 
 
 def test_a_node_takes_its_links_and_its_places_in_sets_along() -> None:

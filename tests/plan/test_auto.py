@@ -13,7 +13,7 @@ from palmette.plan import strategies
 from palmette.spec.cluster import Cluster
 from palmette.spec.learning import Learning
 from palmette.spec.plan import Plan
-from tests.plan.worlds import goal, link, node, profile, three_tiers
+from tests.plan.worlds import goal, link, node, profile, three_tiers, where_integers_help
 
 LAYERS = 4
 BATCH = 16
@@ -124,6 +124,27 @@ def test_a_goal_that_nobody_meets_is_told_with_the_closest() -> None:
     (line,) = str(caught.value).splitlines()
     assert line.startswith("--iteration-deadline: 1e-09 s: cannot be met; the least that can be had is ")
     assert caught.value.least_s is not None
+
+
+def test_it_takes_no_lossy_plan_unless_that_is_allowed() -> None:
+    """JALAD sends 8-bit integers and is faster."""
+    known, cluster = where_integers_help()
+    plain = pt.plan("auto", profile=known, cluster=cluster, batch=BATCH, seconds=1.0)
+    assert {instance.codec for instance in plain.phases[0].instances} == {"none"}
+    assert "jalad" not in plain.decision["compared"]
+    assert "--lossy" in plain.decision["left_out"]["jalad"]
+    lossy = pt.plan("auto", profile=known, cluster=cluster, batch=BATCH, seconds=1.0, lossy=True)
+    assert iteration_s(lossy) <= lossy.decision["compared"]["jalad"] < iteration_s(plain)
+    assert lossy.estimate is not None
+    assert "unknown until it is measured" in lossy.estimate.warnings[0]
+
+
+def test_it_has_as_long_as_it_is_given() -> None:
+    with pytest.raises(InputError, match="--seconds: 0: expected more than 0"):
+        auto(three_tiers(), seconds=0)
+    made = auto(three_tiers(), seconds=1.0)
+    assert made.plan_s is not None
+    assert made.plan_s < 20
 
 
 def test_a_cluster_without_data_is_refused() -> None:

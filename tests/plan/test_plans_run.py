@@ -21,7 +21,7 @@ from tests.runtime.rig import Rig, off, optimizer_of, random_layers
 
 ELEMENTWISE = 1e-10
 ITERATIONS = 8
-LOSSLESS = {"hiertrain": {}, "jointdnn": {}, "jointdnn+": {}, "hybrid": {"lossless": True, "seconds": 0.1}}
+LOSSLESS = {"hiertrain": {}, "jointdnn": {}, "jointdnn+": {}, "hybrid": {"seconds": 0.1}}
 
 
 def rig_of(seed: int) -> Rig:

@@ -208,6 +208,7 @@ def compare(
     measurements: opt.Measurements = None,
     learning: opt.Learning = None,
     problem: opt.Problem = None,
+    lossy: opt.Lossy = False,
     json_: opt.Json = False,
 ) -> None:
     """Price the plans of every strategy that applies, best first.
@@ -226,6 +227,7 @@ def compare(
         goal=parsed_goal("time" if goal is None else goal, deadline, iteration_deadline, loss),
         optimizer=known_optimizer(optimizer),
         seed=seed,
+        lossy=lossy,
         **tables(measurements=measurements, learning=learning, problem=problem),
     )
     if not found.plans:

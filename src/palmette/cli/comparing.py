@@ -7,7 +7,7 @@ from typing import Any
 from rich.table import Table
 
 from palmette.cli.show import console
-from palmette.plan.comparison import Comparison
+from palmette.plan.comparison import Comparison, is_lossy
 from palmette.spec.plan import Plan
 from palmette.spec.reading import energy, joule_seconds, time
 
@@ -16,7 +16,7 @@ def comparison_json(found: Comparison) -> dict[str, Any]:
     """The comparison as FORMATS has it."""
     rows: list[dict[str, Any]] = [
         plan.model_dump(mode="json", include={"strategy", "estimate", "decision", "plan_s"})
-        | {"nodes": nodes_of(plan), "edp_js": _product(plan)}
+        | {"nodes": nodes_of(plan), "edp_js": _product(plan), "note": note_of(plan)}
         for plan in found.plans
     ]
     rows += [{"strategy": name, "skipped": str(reason)} for name, reason in found.skipped.items()]
@@ -30,6 +30,9 @@ def show_comparison(found: Comparison) -> None:
         table.add_column(heading, justify="right")
     table.add_column("nodes")
     table.add_column("planned in", justify="right")
+    notes = any(map(note_of, found.plans))
+    if notes:
+        table.add_column("note")
     for plan in found.plans:
         estimate = plan.estimate
         assert estimate is not None, "only plans with a price are compared"
@@ -41,6 +44,7 @@ def show_comparison(found: Comparison) -> None:
             *_total(plan),
             ", ".join(nodes_of(plan)),
             time(plan.plan_s),
+            *([note_of(plan) or ""] if notes else []),
         )
     out = console()
     out.print(table)
@@ -63,6 +67,11 @@ def _product(plan: Plan) -> float | None:
     """Joule-seconds of an iteration."""
     estimate = plan.estimate
     return None if estimate is None or estimate.iteration_j is None else estimate.iteration_j * estimate.iteration_s
+
+
+def note_of(plan: Plan) -> str | None:
+    """What a row has to say of a plan beside its figures."""
+    return "8-bit outputs" if is_lossy(plan) else None
 
 
 def nodes_of(plan: Plan) -> list[str]:

@@ -35,6 +35,7 @@ Learning = Annotated[
     Path | None, typer.Option("--learning", help="A learning curve for RightTrain (JSON).", show_default=False)
 ]
 Problem = Annotated[Path | None, typer.Option("--problem", help="A table for PACT (JSON).", show_default=False)]
+Lossy = Annotated[bool, typer.Option("--lossy", help="Allow outputs to travel as 8-bit integers.")]
 Batch = Annotated[int, typer.Option("--batch", help="Samples of one iteration.")]
 GoalText = Annotated[
     str | None,

@@ -162,6 +162,7 @@ def make(  # one argument an option
     """Make a plan and print it, or write it to a file."""
     import palmette as pt
     from palmette.cli.choosing import show_choice
+    from palmette.cli.distance import show_distance
     from palmette.cli.scheduling import show_schedule
     from palmette.cli.show import show_plan
     from palmette.cost.memory import known_optimizer
@@ -185,6 +186,7 @@ def make(  # one argument an option
         print(made.to_json(), end="")
     else:
         show_plan(made)
+        show_distance(made.decision)
         if name == "cluster":
             show_choice(made.decision)
         if "schedule" in made.decision:

@@ -1,17 +1,20 @@
 """Auto: the best of all strategies for the goal, why it wins, and what would change the answer.
 
-All strategies plan in parallel; ``hybrid``, where it applies, has gone downhill from the plans of its rivals. Then each
-link is made faster and slower until another strategy wins, and each node is left out, so that the answer says what it
-stands on. A plan without a node that turns out to be better is taken instead.
+All strategies plan in parallel; ``hybrid``, where it applies, has gone downhill from the plans of its rivals. It plans
+again without each kind of node, so that the answer says what it stands on; a plan that turns out to be better is taken.
+Then each kind of link is made faster and slower until another strategy wins. Plans that change numbers on their way
+(8-bit integers) are taken only where that is allowed.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from palmette.errors import Fault, InputError
 from palmette.plan.strategy import Decision, Task
 from palmette.spec.learning import Learning
 from palmette.spec.measurements import Measurements
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from palmette.plan.auto_search.worth import Worth
 
 _EQUAL = 1 + 1e-9
+_COMPARING, _ASKING = 0.5, 0.4  # shares of --seconds: the search itself, and those without a node
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,32 +41,59 @@ class Auto:
     needs_profile: ClassVar[bool] = True
     composed: ClassVar[bool] = True
 
+    lossy: bool = field(default=False, metadata={"help": "Allow outputs to travel as 8-bit integers."})
+    seconds: float | None = field(
+        default=None,
+        metadata={"help": "Take about so long; by default a fixed effort, so that a seed gives the same plan."},
+    )
     learning: Learning | None = field(default=None, metadata={"help": "How the loss falls, for --loss."})
     measurements: Measurements | None = field(default=None, metadata={"help": "A table for cluster."})
     problem: Problem | None = field(default=None, metadata={"help": "A table for PACT."})
 
     def __post_init__(self) -> None:
+        if self.seconds is not None and not 0 < self.seconds < math.inf:
+            raise InputError(Fault("--seconds", self.seconds, "expected more than 0"))
         from palmette.plan.auto_search import words  # noqa: F401 -- imports are no part of plan_s
 
     def decide(self, task: Task) -> Decision:
         """Take the best, and find out why."""
+        from palmette.plan.auto_search.nodes import in_use
         from palmette.plan.auto_search.worth import worth
-        from palmette.plan.comparison import compare
+        from palmette.plan.comparison import compare, is_lossy
 
-        options = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) is not None}
-        found = compare(task, options)
-        if not found.plans:
+        found = compare(task, self._options(_COMPARING))
+        plans = [plan for plan in found.plans if self.lossy or not is_lossy(plan)]
+        if not plans:
             found.refuse()
-        goal = worth(task, found.plans, options)
-        chosen = simplest_best(found.plans, goal)
-        turned, spared = _asked(chosen, goal)
-        better = simplest_best([chosen, *(each.plan for each in spared if each.plan is not None)], goal)
-        if better is not chosen:
-            chosen = better
-            turned, spared = _asked(chosen, goal)
-        return Decision(
-            chosen.phases, _variables(chosen, found.plans, goal, turned, spared), chosen.model, chosen.batch
-        )
+        goal = worth(task, plans, self._options())
+        spared = self._spared(plans[0], goal)
+        chosen = simplest_best([*plans, *(each.plan for each in spared if each.plan is not None)], goal)
+        told = in_use(spared, chosen)
+        variables = _variables(chosen, plans, goal, _turned(chosen, goal), told)
+        left_out = [plan.strategy for plan in found.plans if plan not in plans]
+        if left_out:
+            variables["left_out"] = dict.fromkeys(left_out, "8-bit outputs; --lossy allows them")
+        return Decision(chosen.phases, variables, chosen.model, chosen.batch)
+
+    def _options(self, share: float | None = None) -> dict[str, Any]:
+        """What strategies are given of these options; of the seconds a share."""
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        given["seconds"] = None if self.seconds is None or share is None else share * self.seconds
+        return {name: value for name, value in given.items() if value is not None}
+
+    def _spared(self, first: Plan, goal: Worth) -> list[Without]:
+        """The best plan without each kind of node, all asked in parallel."""
+        from palmette.plan.auto_search.nodes import needed_for_their_data, nodes_to_ask, without
+        from palmette.plan.parallel import helpers, side_by_side
+
+        asked = nodes_to_ask(goal.task)
+        rounds = math.ceil(len(asked) / helpers()) or 1
+        options = self._options(_ASKING / rounds)
+        strategies = list(dict.fromkeys(["hybrid", first.strategy]))
+        jobs: list[Callable[[], Without]] = [partial(without, group, strategies, goal, options) for group in asked]
+        needed = needed_for_their_data(goal.task)
+        found = [done.result for done in side_by_side(jobs)]
+        return [each for each in [needed, *found] if each is not None]
 
 
 STRATEGIES = (Auto,)
@@ -75,32 +106,39 @@ def simplest_best(plans: Sequence[Plan], goal: Worth) -> Plan:
     return min(best, key=lambda plan: sum(len(phase.instances) for phase in plan.phases))
 
 
-def _asked(chosen: Plan, goal: Worth) -> tuple[list[Turn], list[Without]]:
-    """Where the answer turns with each link, and the best plan without each node; all asked in parallel."""
+def _turned(chosen: Plan, goal: Worth) -> list[Turn]:
+    """Where the answer turns with each kind of link, all asked in parallel."""
     from palmette.plan.auto_search.links import links_to_ask, turns
-    from palmette.plan.auto_search.nodes import nodes_to_ask, without
     from palmette.plan.parallel import side_by_side
 
-    strategies = list(dict.fromkeys(["hybrid", chosen.strategy]))
-    links: list[Callable[[], Any]] = [partial(turns, chosen, link, goal) for link in links_to_ask(chosen, goal.task)]
-    nodes: list[Callable[[], Any]] = [partial(without, node, strategies, goal) for node in nodes_to_ask(chosen)]
-    answers = [done.result for done in side_by_side([*nodes, *links])]
-    spared = [each for each in answers[: len(nodes)] if each is not None]
-    return [turn for found in answers[len(nodes) :] if found for turn in found], spared
+    jobs: list[Callable[[], list[Turn]]] = [
+        partial(turns, chosen, group, goal) for group in links_to_ask(chosen, goal.task)
+    ]
+    return [turn for done in side_by_side(jobs) for turn in done.result or []]
 
 
 def _variables(
-    chosen: Plan, others: Sequence[Plan], goal: Worth, turned: Sequence[Turn], spared: Sequence[Without]
+    chosen: Plan, others: Sequence[Plan], goal: Worth, turned: Sequence[Turn], told: Sequence[Without]
 ) -> dict[str, Any]:
     from palmette.plan.auto_search.words import paragraph
 
-    return {
+    variables: dict[str, Any] = {
         "strategy": chosen.strategy,
         "goal": str(goal.task.goal),
         "value": goal.of(chosen),
-        "why": paragraph(chosen, others, goal, turned, spared),
+        "why": paragraph(chosen, others, goal, turned, told),
         "compared": {plan.strategy: goal.of(plan) for plan in others},
         "links": [turn.as_json() for turn in turned],
-        "nodes": [each.as_json(chosen) for each in spared],
+        "nodes": [each.as_json(chosen) for each in told],
         "decision": chosen.decision,
     }
+    return variables | _distance(goal.of(chosen), others, goal)
+
+
+def _distance(value: float, others: Sequence[Plan], goal: Worth) -> dict[str, Any]:
+    """How far the plan may be from the best possible: hybrid has a bound of an iteration, on the whole cluster."""
+    bounds = [plan.decision["lower_bound"] for plan in others if plan.strategy == "hybrid"]
+    if not bounds or goal.task.goal.deadline_s is not None or goal.task.goal.loss is not None:
+        return {}
+    least = min(bounds[0], value)
+    return {"lower_bound": least, "gap": 1 - least / value if value else 0.0}

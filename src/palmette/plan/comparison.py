@@ -93,6 +93,11 @@ def compare(task: Task, options: Mapping[str, Any] | None = None, names: Iterabl
     return Comparison(ranked(plans, task.goal), skipped)
 
 
+def is_lossy(plan: Plan) -> bool:
+    """Whether outputs of a plan arrive as other numbers than were sent."""
+    return any(each.codec != "none" and each.into is not None for phase in plan.phases for each in phase.instances)
+
+
 def composed(kind: Any) -> bool:
     """Whether a strategy is made of the others, as auto is: comparing it with them says nothing."""
     return getattr(kind, "composed", False)

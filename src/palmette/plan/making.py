@@ -18,6 +18,9 @@ from palmette.spec.files import validated
 from palmette.spec.goal import Goal, parse_weights
 from palmette.spec.plan import Asked, Inputs, Plan
 
+RETIRED = frozenset({"lossless"})
+"""Options that plans of earlier versions were asked with: what they forbade is now forbidden unless it is allowed."""
+
 
 def configured(name: str, options: dict[str, Any]) -> Strategy:
     """The strategy of this name with the given options.
@@ -86,6 +89,7 @@ def make_again(plan: Plan, cluster: Cluster) -> Plan:
     options = {
         name: validated(kind, value) if (kind := document_kind(hints.get(name))) and value is not None else value
         for name, value in asked.options.items()
+        if name not in RETIRED
     }
     task = Task(
         profile=profile,

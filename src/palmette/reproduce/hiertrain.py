@@ -28,6 +28,7 @@ X_LABEL = "edge–cloud bandwidth, Mbit/s"
 
 Told = Callable[[str], None]
 Record = dict[str, Any]
+OPTIONS: dict[str, Record] = {"hybrid": {"lossy": True}}  # as jalad's, its outputs may travel as 8-bit integers
 
 
 class Point(NamedTuple):
@@ -112,7 +113,8 @@ def over_bandwidth(network: str, profile: Profile, ground: Ground) -> dict[str, 
     for mbps in paper.EDGE_CLOUD_MBPS:
         cluster = paper.machines(mbps)
         for name, points in series.items():
-            points.append(_point(Point(network, name, mbps), _plan(name, profile, cluster, ground.batch), ground))
+            plan = _plan(name, profile, cluster, ground.batch, **OPTIONS.get(name, {}))
+            points.append(_point(Point(network, name, mbps), plan, ground))
     return series
 
 

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from palmette.errors import PalmetteError
+from palmette.plan.auto_search.alike import links_alike
 from palmette.plan.auto_search.worth import Worth, with_bandwidth
 from palmette.plan.comparison import planned
 from palmette.plan.strategy import Task
@@ -34,23 +35,25 @@ class Turn:
     direction: Literal["above", "below"]
     bandwidth_bps: float
     strategy: str
+    alike: int
+    """How many links are equal to this one, itself included."""
 
     def as_json(self) -> dict[str, Any]:
         """As it stands in a decision."""
         return asdict(self) | {"between": list(self.between)}
 
 
-def turns(plan: Plan, link: int, goal: Worth) -> list[Turn]:
-    """Where the answer changes with the bandwidth of a link, above and below what it is."""
-    found = [_turn(plan, link, goal, direction) for direction in ("above", "below")]
+def turns(plan: Plan, links: Sequence[int], goal: Worth) -> list[Turn]:
+    """Where the answer changes with the bandwidth of the first of several equal links, above and below what it is."""
+    found = [_turn(plan, links, goal, direction) for direction in ("above", "below")]
     return [turn for turn in found if turn is not None]
 
 
-def links_to_ask(plan: Plan, task: Task) -> Sequence[int]:
-    """The links whose bandwidth is looked at: in the order of the file, those at nodes of the plan first."""
+def links_to_ask(plan: Plan, task: Task) -> list[tuple[int, ...]]:
+    """Equal links whose bandwidth is looked at: in the order of the file, those at nodes of the plan first."""
     nodes = {name for phase in plan.phases for name in phase.nodes()}
     links = task.cluster.links
-    return sorted(range(len(links)), key=lambda k: nodes.isdisjoint(links[k].between))[:MOST_LINKS]
+    return links_alike(task, sorted(range(len(links)), key=lambda k: nodes.isdisjoint(links[k].between)))[:MOST_LINKS]
 
 
 def winner(plan: Plan, task: Task, goal: Worth) -> str | None:
@@ -65,8 +68,8 @@ def winner(plan: Plan, task: Task, goal: Worth) -> str | None:
     return best if best is not None and scores[best] < goal.on(plan, task) * _AHEAD else None
 
 
-def _turn(plan: Plan, link: int, goal: Worth, direction: Literal["above", "below"]) -> Turn | None:
-    factor = 2.0 if direction == "above" else 0.5
+def _turn(plan: Plan, links: Sequence[int], goal: Worth, direction: Literal["above", "below"]) -> Turn | None:
+    factor, link = 2.0 if direction == "above" else 0.5, links[0]
     here = goal.task.cluster.links[link]
     near_bps = far_bps = here.bandwidth_bps
     for _ in range(_DOUBLINGS):
@@ -85,7 +88,7 @@ def _turn(plan: Plan, link: int, goal: Worth, direction: Literal["above", "below
             near_bps = middle_bps
     told_bps = _rounded(far_bps, up=direction == "above")
     strategy = winner(plan, with_bandwidth(goal.task, link, told_bps), goal)
-    return None if strategy is None else Turn(here.between, direction, told_bps, strategy)
+    return None if strategy is None else Turn(here.between, direction, told_bps, strategy, len(links))
 
 
 def _rounded(value: float, *, up: bool) -> float:

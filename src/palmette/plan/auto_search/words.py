@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from palmette.plan.auto_search.alike import named
 from palmette.plan.auto_search.links import MOST_LINKS, Turn
 from palmette.plan.auto_search.nodes import Without
 from palmette.plan.auto_search.worth import Worth, estimate_of
@@ -21,7 +22,7 @@ def paragraph(
     said += [_node(each, chosen) for each in spared]
     said += [_turn(each) for each in turned]
     if not turned and goal.task.cluster.links:
-        links = "any link" if len(goal.task.cluster.links) <= MOST_LINKS else f"any of {MOST_LINKS} links"
+        links = "any link" if len(goal.task.cluster.links) <= MOST_LINKS else "any link that was asked about"
         said.append(
             f"Doubling or halving the bandwidth of {links} up to five times keeps it ahead of simpler strategies."
         )
@@ -60,7 +61,7 @@ def _ahead(chosen: Plan, others: Sequence[Plan], goal: Worth) -> str:
 
 def _node(each: Without, chosen: Plan) -> str:
     if each.plan is None:
-        return f"{each.node} cannot be spared: {each.reason}."
+        return f"{_all_of(each.nodes)} cannot be spared: {each.reason}."
     here, there = estimate_of(chosen), estimate_of(each.plan)
     faster = (there.iteration_s - here.iteration_s) / there.iteration_s if there.iteration_s else 0.0
     parts = []
@@ -71,18 +72,29 @@ def _node(each: Without, chosen: Plan) -> str:
         if abs(joules) > _SAME * max(here.iteration_j, there.iteration_j):
             parts.append(("saves" if joules > 0 else "costs", energy(abs(joules))))
     if not parts:
-        return f"{each.node} makes no difference."
+        return f"{_sentence(named(each.nodes))} makes no difference."
     told = f"{parts[0][0]} {parts[0][1]}"
     for verb, amount in parts[1:]:
         told += f" and {amount}" if verb == parts[0][0] else f" and {verb} {amount}"
-    return f"{each.node} {told} an iteration."
+    return f"{_sentence(named(each.nodes))} {told} an iteration."
 
 
 def _turn(each: Turn) -> str:
     ends = f"between {each.between[0]} and {each.between[1]}"
+    ends += f" (or on another of {each.alike} links alike)" if each.alike > 1 else ""
     word = "From" if each.direction == "above" else "At"
     limit = f"{bandwidth(each.bandwidth_bps)} {'on' if each.direction == 'above' else 'and less'}"
     return f"{word} {limit} {ends}, {each.strategy} becomes better than this plan."
+
+
+def _all_of(names: Sequence[str]) -> str:
+    """Nodes of which the same holds: their names, or how many there are."""
+    return _list(names) if len(names) <= 3 else f"{len(names)} nodes ({names[0]}, {names[1]}, …)"
+
+
+def _sentence(words: str) -> str:
+    """Words as a sentence begins, unless they are a node's name."""
+    return words.replace("any one", "Any one", 1) if words.startswith("any one of ") else words
 
 
 def _percent(part: float) -> str:

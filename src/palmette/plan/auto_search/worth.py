@@ -18,7 +18,7 @@ from palmette.spec.plan import Plan
 
 @dataclass(frozen=True)
 class Worth:
-    """The goal as one number: less is better. A weighted sum is over the best of the plans that were compared."""
+    """The goal as one number: less is better. Quantities of a weighted sum are divided by their units."""
 
     task: Task
     units: Mapping[str, float]
@@ -40,14 +40,20 @@ class Worth:
 
 
 def worth(task: Task, plans: Sequence[Plan], options: Mapping[str, Any]) -> Worth:
-    """The goal of a task as one number, for plans that were compared."""
+    """The goal of a task as one number, for plans that were compared.
+
+    A weighted sum is over hybrid's units, which no deadline changes; else over the best of the plans.
+    """
     costs = [cost(plan, task.goal) for plan in plans]
-    single = task.goal.single is not None
+    single, whole = task.goal.single is not None, task.goal.deadline_s is not None or task.goal.loss is not None
+    searched: dict[str, float] = next(
+        (plan.decision.get("units", {}) for plan in plans if plan.strategy == "hybrid"), {}
+    )
     units = {
         quantity: 1.0 if single else min(value(quantity, *each) for each in costs) or 1.0
         for quantity in task.goal.weights
     }
-    return Worth(task, units, options)
+    return Worth(task, units if single or whole else {**units, **searched}, options)
 
 
 def with_bandwidth(task: Task, link: int, bps: float) -> Task:
