@@ -38,13 +38,14 @@ class _Numbers:
 def chains(task: Task, owner: str, names: list[str]) -> Iterator[tuple[str, ...]]:
     """Assignments of layers to nodes, best first; those beaten in time, updates and memory are left out.
 
-    Private data stays with its owner. Ties go by the order of ``names``.
+    Private data stays with its owner, and so do labels that have to. Ties go by the order of ``names``.
     """
     numbers = _numbers(task, owner, names)
     source = task.cluster.nodes[owner].source
-    private = source is not None and source.private
-    starts = [k for k, name in enumerate(names) if not private or name == owner]
-    for path in _best_first(numbers, starts):
+    everywhere, home = range(len(names)), [k for k, name in enumerate(names) if name == owner]
+    starts = home if source is not None and source.private else everywhere
+    ends = home if source is not None and source.keeps_labels else everywhere
+    for path in _best_first(numbers, starts, ends):
         yield tuple(names[k] for k in path)
 
 
@@ -90,12 +91,12 @@ class _Labels:
         return False
 
 
-def _best_first(n: _Numbers, starts: Sequence[int]) -> Iterator[Path]:
+def _best_first(n: _Numbers, starts: Sequence[int], ends: Sequence[int]) -> Iterator[Path]:
     nodes, depth = range(len(n.room)), len(n.computing)
     on = _ways_on(n)
     labels = _Labels()
     heap: list[tuple[float, Path, float, list[float]]] = []
-    for k in starts:
+    for k in starts if depth > 1 else [k for k in starts if k in ends]:
         start = [0.0] * (2 * len(n.room))
         heappush(heap, (n.enter[k] + n.computing[0][k] + on[0][k] + n.update[0][k], (k,), n.enter[k], start))
     while heap:
@@ -110,7 +111,7 @@ def _best_first(n: _Numbers, starts: Sequence[int]) -> Iterator[Path]:
             yield path
             continue
         slowest = max(held[: len(n.room)])
-        for k in nodes:
+        for k in nodes if layer < depth - 1 else ends:
             entering = cost + n.move[layer - 1][at][k]
             updating = max(slowest, held[k] + n.update[layer][k])
             bound = entering + n.computing[layer][k] + on[layer][k] + updating

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+from palmette.errors import Infeasible
 from palmette.plan.strategy import Decision, Task
 from palmette.spec.learning import Learning
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 class EpochPlanner(ABC):
     """A strategy that settles epochs and data by a learning curve. It minimises energy whatever the goal."""
 
+    name: ClassVar[str]
     default_goal: ClassVar[str] = "energy"
     plans_epochs: ClassVar[bool] = True
     needs_profile: ClassVar[bool] = True
@@ -35,9 +37,17 @@ class EpochPlanner(ABC):
         from palmette.plan.righttrain_search.ground import ground
         from palmette.plan.righttrain_search.verdict import refuse_loss
 
+        self._refuse_labels_that_stay(task)
         numbers = ground(task, self.learning, self.feeds_a_source)
         refuse_loss(numbers)
         return self._decided(numbers)
+
+    def _refuse_labels_that_stay(self, task: Task) -> None:
+        """Trees of ever coarser groupings do not lead back to the sources."""
+        for name, node in task.cluster.nodes.items():
+            if node.source is not None and node.source.keeps_labels:
+                told = f"nodes.{name}.source.private: labels: {self.name} does not lead samples back to their source"
+                raise Infeasible(f"{told} for the last layer; hybrid and jointdnn do")
 
     @property
     def feeds_a_source(self) -> float:

@@ -52,13 +52,15 @@ class Ground:
 
 
 def ground(task: Task) -> Ground:
-    """The numbers of a task.
+    """The numbers of a task. Where labels have to stay with the data, worker_o is its owner, and so the only worker.
 
     Raises:
         InputError: there is not exactly one source, or no node that can compute can be reached from it.
     """
     owner = one_owner(task, "hiertrain")
-    names = usable_nodes(task, owner)
+    owned = task.cluster.nodes[owner].source
+    keeps_labels = owned is not None and owned.keeps_labels
+    names = usable_nodes(task, owner, [owner] if keeps_labels else None)
     prices, nodes = task.evaluator, task.cluster.nodes
     sizes, depth = prices.sizes(), len(task.profile.layers)
     seconds = [prices.seconds(name) for name in names]
