@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from palmette.cli.show import show_plan
+from palmette.spec.plan import Plan
 from tests.cli.world import World
 from tests.plan.worlds import where_integers_help
 
@@ -65,6 +67,14 @@ def test_hybrid_states_its_gap(world: World) -> None:
 def test_the_gap_stands_on_the_screen(world: World) -> None:
     out = world.palmette("plan", "hybrid", *world.inputs, "--seconds", 0.1).out
     assert "above the best possible, which is at least" in out or "time: the best possible" in out
+
+
+def test_where_gradients_meet_stands_on_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    instances = [{"id": name, "layers": [1, 2], "node": name} for name in ("phone", "server")]
+    sources = [{"node": "phone", "samples": 4, "into": name} for name in ("phone", "server")]
+    phase = {"meet": "cloud", "sources": sources, "instances": instances}
+    show_plan(Plan.model_validate({"model": "tiny", "batch": 8, "phases": [phase]}))
+    assert "the tree (step, gradients meet at cloud)" in capsys.readouterr().out
 
 
 def test_the_row_of_a_lossy_plan_says_so(world: World) -> None:

@@ -163,6 +163,15 @@ class TestWhatItStates:
                 for quantity in ("time", "energy", "edp", "power"):
                     assert bounds.of(quantity) <= value(quantity, *cost) * (1 + 1e-9), quantity
 
+    @pytest.mark.parametrize("seed", range(12))
+    def test_no_plan_is_below_its_quick_estimate(self, seed: int) -> None:
+        ground = world(random_task(seed), lossy=seed % 2 == 1)
+        quick, judge = Quick(ground), Judge(ground, needs_energy=True)
+        for state in random_states(ground, random.Random(seed), 25):
+            cost = judge.cost(state)
+            if cost is not None:
+                assert all(least <= real * (1 + 1e-9) for least, real in zip(quick.least(state), cost, strict=True))
+
     def test_the_bound_is_met_where_there_is_nothing_to_decide(self) -> None:
         alone = Cluster(nodes={"phone": node("device", samples=10)})
         decision = pt.plan("hybrid", profile=profile(3, phone=1.0), cluster=alone, batch=8, seconds=0.1).decision

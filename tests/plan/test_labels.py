@@ -10,6 +10,7 @@ import palmette as pt
 from palmette.plan import strategies
 from palmette.plan.hybrid_search.bound import lower_bounds
 from palmette.plan.hybrid_search.world import world
+from palmette.plan.pact_search.stages import stages
 from palmette.plan.strategy import Task
 from palmette.spec.cluster import Cluster, Source
 from palmette.spec.learning import Learning
@@ -96,6 +97,14 @@ def test_devices_that_train_alone_keep_them() -> None:
     assert isinstance(obeyed("cluster", two_sources(), measurements=table), Plan)
 
 
+def test_the_stages_of_pact_keep_them() -> None:
+    cluster = two_sources().model_copy(update={"sets": {"own": ("a", "b"), "servers": ("server", "cloud")}})
+    known = profile(4, a=40.0, b=30.0, server=2.0, cloud=1.0)
+    phases = stages(Task(profile=known, cluster=cluster, batch=12))
+    assert {nodes for _, nodes in phases} == {"own"}
+    assert all(map(ends_at_home, phases.values()))
+
+
 def test_several_sources_each_keep_their_own() -> None:
     made = obeyed("hybrid", two_sources(), layers=8, seconds=0.5)
     assert isinstance(made, Plan)
@@ -117,7 +126,7 @@ def test_the_bound_counts_the_last_layer_at_home() -> None:
 
 
 def test_every_strategy_is_tested_here() -> None:
-    schedules = {"pact", "pact-optimum", "static-learn", "one-switch"}  # nodes train on their own data, alone
+    schedules = {"pact", "pact-optimum", "static-learn", "one-switch"}  # of the same stages
     tried = {"all-device", "all-edge", "all-cloud", "jalad", "jointdnn", "jointdnn+", "hiertrain", "hybrid", "auto"}
     tried |= {"righttrain", "righttrain-optimum", "split-learning", "cluster"}
     assert set(strategies()) == tried | schedules

@@ -29,7 +29,8 @@ def show_plan(plan: Plan) -> None:
     out.print(Text.assemble((plan.strategy, "bold"), f" for {plan.model}, batch {plan.batch}"))
     for number, phase in enumerate(plan.phases, 1):
         label = f"phase {number}" if len(plan.phases) > 1 else "the tree"
-        out.print(_tree(phase, f"{label} ({phase.sync})"))
+        meeting = "" if phase.meet is None else f", gradients meet at {phase.meet}"
+        out.print(_tree(phase, f"{label} ({phase.sync}{meeting})"))
     if plan.estimate is not None:
         show_estimate(plan.estimate)
     if isinstance(plan.decision.get("why"), str):

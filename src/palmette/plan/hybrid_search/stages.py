@@ -24,8 +24,9 @@ from palmette.plan.hybrid_search.world import World
 from palmette.spec.goal import value
 from palmette.spec.plan import Phase
 
-EFFORT, EFFORT_A_NODE, EFFORT_A_SOURCE = 40_000, 8_000, 10_000
-"""What a search may spend, in operations played on the event clock; more for each node and each source."""
+EFFORT, EFFORT_A_NODE, EFFORT_A_SOURCE, MOST_EFFORT = 30_000, 8_000, 10_000, 450_000
+"""What a search may spend, in operations played on the event clock: more for each node and each source, up to what a
+person waits for."""
 _LOOKED_AT = 48  # starts of a stage
 TIME, ENERGY, PRODUCT, POWER = (Objective({quantity: 1.0}) for quantity in ("time", "energy", "edp", "power"))
 _SHARES = {"time": 0.35, "energy": 0.3, "between": 0.3, "power": 0.05}
@@ -48,7 +49,7 @@ class Search:
         self._end_s: float | None = None
         self._latest_s = math.inf
         most = EFFORT + EFFORT_A_NODE * len(world.shares) + EFFORT_A_SOURCE * len(world.samples)
-        self._most = round(effort * most)
+        self._most = round(effort * min(most, MOST_EFFORT))
         self.judge, self._quick = Judge(world, needs_energy), Quick(world)
         self._rivals = rivals(world)
         self._both = world.knows_powers
