@@ -7,7 +7,8 @@ from typing import Any
 from rich.table import Table
 
 from palmette.cli.show import console
-from palmette.plan.comparison import Comparison, is_lossy
+from palmette.cost.estimate import evaluator
+from palmette.plan.comparison import Comparison, is_lossy, small_norm_parts
 from palmette.spec.plan import Plan
 from palmette.spec.reading import energy, joule_seconds, time
 
@@ -71,7 +72,11 @@ def _product(plan: Plan) -> float | None:
 
 def note_of(plan: Plan) -> str | None:
     """What a row has to say of a plan beside its figures."""
-    return "8-bit outputs" if is_lossy(plan) else None
+    notes = ["8-bit outputs"] if is_lossy(plan) else []
+    if plan.inputs is not None and plan.inputs.profile is not None and plan.inputs.cluster is not None:
+        small = small_norm_parts(plan, evaluator(plan.inputs.profile, plan.inputs.cluster))
+        notes += [f"batch norm over {min(part.samples for part in small)} samples"] if small else []
+    return ", ".join(notes) or None
 
 
 def nodes_of(plan: Plan) -> list[str]:

@@ -14,7 +14,10 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from palmette.cost.batch_norm import FLOOR
 from palmette.errors import Fault, InputError
+from palmette.plan.comparison import is_lossy, small_norm_parts
+from palmette.plan.hybrid import refuse_floor
 from palmette.plan.strategy import Decision, Task
 from palmette.spec.learning import Learning
 from palmette.spec.measurements import Measurements
@@ -46,11 +49,16 @@ class Auto:
         default=None,
         metadata={"help": "Take about so long; by default a fixed effort, so that a seed gives the same plan."},
     )
+    batch_norm_floor: int = field(
+        default=FLOOR,
+        metadata={"help": "The fewest samples that batch norm may see by themselves; smaller parts share statistics."},
+    )
     learning: Learning | None = field(default=None, metadata={"help": "How the loss falls, for --loss."})
     measurements: Measurements | None = field(default=None, metadata={"help": "A table for cluster."})
     problem: Problem | None = field(default=None, metadata={"help": "A table for PACT."})
 
     def __post_init__(self) -> None:
+        refuse_floor(self.batch_norm_floor)
         if self.seconds is not None and not 0 < self.seconds < math.inf:
             raise InputError(Fault("--seconds", self.seconds, "expected more than 0"))
         from palmette.plan.auto_search import words  # noqa: F401 -- imports are no part of plan_s
@@ -59,10 +67,11 @@ class Auto:
         """Take the best, and find out why."""
         from palmette.plan.auto_search.nodes import in_use
         from palmette.plan.auto_search.worth import worth
-        from palmette.plan.comparison import compare, is_lossy
+        from palmette.plan.comparison import compare
 
         found = compare(task, self._options(_COMPARING))
-        plans = [plan for plan in found.plans if self.lossy or not is_lossy(plan)]
+        left_out = {plan.strategy: why for plan in found.plans if (why := self._harm(plan, task)) is not None}
+        plans = [plan for plan in found.plans if plan.strategy not in left_out]
         if not plans:
             found.refuse()
         goal = worth(task, plans, self._options())
@@ -70,10 +79,19 @@ class Auto:
         chosen = simplest_best([*plans, *(each.plan for each in spared if each.plan is not None)], goal)
         told = in_use(spared, chosen)
         variables = _variables(chosen, plans, goal, _turned(chosen, goal), told)
-        left_out = [plan.strategy for plan in found.plans if plan not in plans]
         if left_out:
-            variables["left_out"] = dict.fromkeys(left_out, "8-bit outputs; --lossy allows them")
+            variables["left_out"] = left_out
         return Decision(chosen.phases, variables, chosen.model, chosen.batch)
+
+    def _harm(self, plan: Plan, task: Task) -> str | None:
+        """What a plan would do to the training that nobody has allowed; None where it does no harm."""
+        if is_lossy(plan) and not self.lossy:
+            return "8-bit outputs; --lossy allows them"
+        small = small_norm_parts(plan, task.evaluator, self.batch_norm_floor)
+        if small:
+            least = min(part.samples for part in small)
+            return f"batch norm over {least} samples by themselves; --batch-norm-floor {least} allows them"
+        return None
 
     def _options(self, share: float | None = None) -> dict[str, Any]:
         """What strategies are given of these options; of the seconds a share."""

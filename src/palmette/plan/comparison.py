@@ -8,8 +8,11 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, NoReturn
 
+from palmette.cost.batch_norm import FLOOR, SmallPart, small_parts
 from palmette.cost.check import check
 from palmette.cost.estimate import summary
+from palmette.cost.evaluate import Evaluator
+from palmette.cost.operations import samples_by_instance
 from palmette.errors import Fault, Infeasible, InputError, PalmetteError, RunError, too_late
 from palmette.plan import find, strategies
 from palmette.plan.choice import score
@@ -96,6 +99,15 @@ def compare(task: Task, options: Mapping[str, Any] | None = None, names: Iterabl
 def is_lossy(plan: Plan) -> bool:
     """Whether outputs of a plan arrive as other numbers than were sent."""
     return any(each.codec != "none" and each.into is not None for phase in plan.phases for each in phase.instances)
+
+
+def small_norm_parts(plan: Plan, prices: Evaluator, floor: int = FLOOR) -> list[SmallPart]:
+    """The instances of a plan in which batch norm sees fewer samples than a floor, and not the whole batch."""
+    return [
+        part
+        for phase in plan.phases
+        for part in small_parts(phase, prices.sizes(phase.pruning), samples_by_instance(phase), floor)
+    ]
 
 
 def composed(kind: Any) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from palmette.cost.batch_norm import FLOOR, shared_norms
 from palmette.errors import Fault, Infeasible, InputError, too_late
 from palmette.plan.choice import best
 from palmette.plan.strategy import Decision, Task
@@ -45,7 +46,13 @@ class Hybrid:
         metadata={"help": "Search so many times as much as by default; a seed still gives the same plan."},
     )
 
+    batch_norm_floor: int = field(
+        default=FLOOR,
+        metadata={"help": "The fewest samples that batch norm may see by themselves; smaller parts share statistics."},
+    )
+
     def __post_init__(self) -> None:
+        refuse_floor(self.batch_norm_floor)
         for option in ("seconds", "effort"):
             value = getattr(self, option)
             if value is not None and not 0 < value < float("inf"):
@@ -60,7 +67,8 @@ class Hybrid:
         from palmette.plan.hybrid_search.stages import Search
         from palmette.plan.hybrid_search.world import world
 
-        grounds = [world(task, lossy) for lossy in ((False, True) if self.lossy else (False,))]
+        floor = self.batch_norm_floor
+        grounds = [world(task, lossy, floor) for lossy in ((False, True) if self.lossy else (False,))]
         seconds = None if self.seconds is None else self.seconds / len(grounds)
         searches = [
             Search(ground, needs_energy=task.goal.single != "time", seconds=seconds, effort=self.effort)
@@ -77,7 +85,8 @@ class Hybrid:
             raise too_late("--iteration-deadline", objective.deadline_s, _least("time", searches))
         phase = Phase.model_validate(chosen.phase.model_dump())
         prices = sum(search.judge.priced for search in searches)
-        return Decision((phase,), _variables(chosen, objective, grounds[-1]) | {"prices": prices})
+        variables = _variables(chosen, objective, grounds[-1]) | _batch_norm(phase, task) | {"prices": prices}
+        return Decision((phase,), variables)
 
 
 STRATEGIES = (Hybrid,)
@@ -114,6 +123,26 @@ def _variables(found: Found, objective: Objective, world: World) -> dict[str, An
         "from": found.name,
     }
     return variables | ({"units": dict(objective.units)} if objective.units else {})
+
+
+def refuse_floor(floor: int) -> None:
+    """Refuse a part of no samples.
+
+    Raises:
+        InputError: says so.
+    """
+    if floor < 1:
+        raise InputError(Fault("--batch-norm-floor", floor, "expected at least 1"))
+
+
+def _batch_norm(phase: Phase, task: Task) -> dict[str, Any]:
+    """What an iteration of the plan takes with statistics of the whole batch and of parts, where they differ."""
+    prices = task.evaluator
+    whole, parts = (phase.model_copy(update={"batch_norm": how}) for how in ("whole", "parts"))
+    if not shared_norms(whole, prices.sizes(), prices.routes):
+        return {}
+    seconds = {how: prices.price(each).iteration_s for how, each in (("whole", whole), ("parts", parts))}
+    return {"batch_norm": {"chosen": phase.batch_norm, "iteration_s": seconds}}
 
 
 def _refusal(world: World) -> Infeasible:

@@ -75,7 +75,7 @@ class Judge:
         tree = self._trees.get(shape)
         if tree is None:
             tree = self._trees[shape] = tree_of(state, self.world.shares, self.world.lossy)
-        return tree.phase(state.ways, state.meet)
+        return self.world.normalised(tree.phase(state.ways, state.meet))
 
     def price(self, phase: Phase) -> Cost | None:
         """Time and energy of a phase's iteration; None where memory or a limit forbids it.

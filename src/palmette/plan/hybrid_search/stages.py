@@ -51,7 +51,7 @@ class Search:
         most = EFFORT + EFFORT_A_NODE * len(world.shares) + EFFORT_A_SOURCE * len(world.samples)
         self._most = round(effort * min(most, MOST_EFFORT))
         self.judge, self._quick = Judge(world, needs_energy), Quick(world)
-        self._rivals = rivals(world)
+        self._rivals = {name: world.normalised(phase) for name, phase in rivals(world).items()}
         self._both = world.knows_powers
         self._states = starts(world, self._rivals, self._quick, [TIME, ENERGY] if self._both else [TIME])
         self._priced = [

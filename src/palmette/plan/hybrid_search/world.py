@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from palmette.cost.batch_norm import FLOOR, small_parts
+from palmette.cost.operations import samples_by_instance
 from palmette.errors import Fault, InputError
 from palmette.plan.hybrid_search.paths import Run, Way, simplified
 from palmette.plan.samples import by_source
 from palmette.plan.strategy import Task
 from palmette.spec.cluster import Source
+from palmette.spec.plan import Phase
 
 _CUTS = 9
 _HELPERS = 6
@@ -37,6 +40,8 @@ class World:
     """For each source the nodes that would train its samples soonest, raw data's way included."""
     meeting: list[str]
     """Nodes where gradients may meet: any of a few, else those without data, which are where ways cross."""
+    floor: int
+    """The fewest samples that batch norm may see by themselves, unless they are the whole batch."""
 
     @property
     def depth(self) -> int:
@@ -57,6 +62,13 @@ class World:
             runs = simplified([*before, (source, self.depth)])
         return runs
 
+    def normalised(self, phase: Phase) -> Phase:
+        """The phase with statistics of batch norm over the whole batch, where a part of it is too small."""
+        sizes = self.task.evaluator.sizes()
+        if not sizes.batch_norm_layers or not small_parts(phase, sizes, samples_by_instance(phase), self.floor):
+            return phase
+        return phase.model_copy(update={"batch_norm": "whole"})
+
     def power_w(self, node: str) -> tuple[float, float]:
         """Idle watts, and watts more while it computes at its CPU limit; 0 where they are not known."""
         power = self.task.cluster.nodes[node].power
@@ -72,8 +84,8 @@ class World:
         return all(nodes[name].power is not None for name in {*self.shares, *self.samples})
 
 
-def world(task: Task, lossy: bool = False) -> World:
-    """The ground of a task.
+def world(task: Task, lossy: bool = False, floor: int = FLOOR) -> World:
+    """The ground of a task; ``floor`` is that of batch norm.
 
     Raises:
         InputError: no source, fewer samples than sources, no path between sources, or nothing to compute on.
@@ -100,6 +112,7 @@ def world(task: Task, lossy: bool = False) -> World:
         cuts=_cuts(task),
         helpers={source: _soonest(task, source, known)[:_HELPERS] for source in samples},
         meeting=_meeting(task, first, samples),
+        floor=floor,
     )
 
 
