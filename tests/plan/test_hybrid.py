@@ -195,9 +195,9 @@ class TestWhatItObeys:
         known = {"profile": large, "cluster": private, "batch": 12, "seconds": 0.3}
         plain, lossy = pt.plan("hybrid", **known), pt.plan("hybrid", **known, lossy=True)
         assert {i.codec for i in plain.phases[0].instances} == {"none"}
-        assert plain.estimate.warnings == ()
+        assert not any("8-bit" in warning for warning in plain.estimate.warnings)
         assert "int8" in {i.codec for i in lossy.phases[0].instances}
-        assert "unknown until it is measured" in lossy.estimate.warnings[0]
+        assert any("unknown until it is measured" in warning for warning in lossy.estimate.warnings)
 
     def test_what_gains_nothing_is_not_compressed(self) -> None:
         alone = Cluster(
