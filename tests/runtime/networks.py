@@ -307,3 +307,28 @@ def headed() -> nn.Module:
 def all_frozen() -> nn.Module:
     """The tiny network, of which nothing learns."""
     return tiny().requires_grad_(requires_grad=False)
+
+
+class NormedBlock(nn.Module):
+    """A residual block with a batch norm after each convolution, and one on the shortcut."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.one, self.two = nn.Conv2d(inputs, outputs, 3, 2, 1), nn.Conv2d(outputs, outputs, 3, padding=1)
+        self.norm1, self.norm2 = nn.BatchNorm2d(outputs), nn.BatchNorm2d(outputs)
+        self.shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, 2), nn.BatchNorm2d(outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        inner = self.norm2(self.two(torch.relu(self.norm1(self.one(x)))))
+        return torch.relu(inner + self.shortcut(x))
+
+
+def normed() -> nn.Module:
+    """A small residual network with five batch norms, as users have them."""
+    layers: list[tuple[str, nn.Module]] = [
+        ("stem", nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU())),
+        ("block", NormedBlock(8, 16)),
+        ("pool", nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.BatchNorm1d(64))),
+        ("head", nn.Linear(64, 10)),
+    ]
+    return _sized(nn.Sequential(OrderedDict(layers)))

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from palmette.compress.networks import prune_network
 from palmette.compress.pruning import prune
+from palmette.measure.layers import batch_norm_channels
 from palmette.runtime.batches import Batches
 from palmette.runtime.dropout import Draw, Drawing, replace_dropout
 from palmette.runtime.engine import ProcessCrew
@@ -87,8 +88,9 @@ def _table(network: Network, second: float) -> dict[str, Any]:
             "name": layer.name,
             "parameter_bytes": sum(w.numel() * w.element_size() for w in layer.module.parameters()),
             "output_bytes": torch.Size(layer.output_shape).numel() * size,
+            "batch_norm_channels": norms,
         }
-        for layer in network.layers
+        for layer, norms in zip(network.layers, batch_norm_channels(network), strict=True)
     ]
     times = {"forward_s": [second] * many, "backward_s": [2 * second] * many, "update_s": [second] * many}
     return {"layers": listed, "nodes": dict.fromkeys(NODES, times)}

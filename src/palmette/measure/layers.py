@@ -65,6 +65,8 @@ def batch_norm_channels(network: Network) -> list[tuple[int, ...]]:
     found = []
     with in_training(network), torch.no_grad():
         value = batch(network, FEWER)
+        if value.is_floating_point():  # a run may have turned the weights into other numbers
+            value = value.to(next((w.dtype for each in network.layers for w in each.module.parameters()), value.dtype))
         for layer in network.layers:
             with blamed(network, layer.name, FEWER), NormsSeen() as norms:
                 value = layer.module(value)
