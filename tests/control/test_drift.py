@@ -32,16 +32,17 @@ class Trace:
         self.speeds = LinkSpeeds(path, CHAIN, Evaluator(profile(4), declared), 0.5)
         assert self.speeds() is None
 
-    def write(self, real: Cluster, many: int) -> None:
-        """What happens in some iterations."""
+    def write(self, real: Cluster, many: int, passed: float = 1.0) -> None:
+        """What happens in some iterations, in which this fraction of the bytes passes."""
         found = transfers(Evaluator(profile(4), real).price(CHAIN))
         with self._path.open("a") as file:
             for _ in range(many):
                 self._iteration += 1
                 for each in found:
                     line = {"node": each.receiver, "instance": each.instance, "op": "receive"}
-                    when = {"iteration": self._iteration, "start_s": each.start_s, "end_s": each.end_s}
-                    file.write(json.dumps(line | when) + "\n")
+                    end_s = each.start_s + passed * (each.end_s - each.start_s)
+                    when = {"iteration": self._iteration, "start_s": each.start_s, "end_s": end_s}
+                    file.write(json.dumps(line | when | {"bytes": passed * each.size_bytes}) + "\n")
             file.write(f'{{"iteration": {self._iteration + 1}, "op": "forw')  # half a line of the next
 
     def finish(self) -> None:
@@ -67,6 +68,14 @@ def test_what_has_drifted_is_measured(tmp_path: Path, first: float, second: floa
 def test_a_little_is_no_drift(tmp_path: Path, first: float, second: float) -> None:
     trace = Trace(tmp_path / "trace.jsonl", with_speeds(8.0, 4.0))
     trace.write(with_speeds(first, second), 3 * WINDOW)
+    trace.finish()
+    assert trace.speeds() is None
+
+
+@pytest.mark.parametrize("passed", [0.0, 0.1])
+def test_messages_shorter_than_foretold_are_no_drift(tmp_path: Path, passed: float) -> None:
+    trace = Trace(tmp_path / "trace.jsonl", with_speeds(8.0, 4.0))
+    trace.write(with_speeds(8.0, 4.0), WINDOW, passed)
     trace.finish()
     assert trace.speeds() is None
 
@@ -105,7 +114,7 @@ def test_how_transfers_share_a_link_is_no_matter(tmp_path: Path, in_turns: bool)
                 end_s = each.start_s + (1 if first else 2) * (each.end_s - each.start_s)
                 line = {"node": each.receiver, "instance": each.instance, "op": "receive"}
                 when = {"iteration": iteration, "start_s": each.start_s, "end_s": end_s}
-                file.write(json.dumps(line | when) + "\n")
+                file.write(json.dumps(line | when | {"bytes": each.size_bytes}) + "\n")
     found = speeds()
     assert found is not None
     assert found.links[0].bandwidth_bps == pytest.approx(4e6, rel=0.05)

@@ -2,7 +2,8 @@
 
 A link has drifted when all that goes over it takes much longer, or much shorter, than the evaluator foretold, in the
 median of the last iterations. Transfers that share a link at the same time count as one: how they share it is up to the
-transport, how long they take together is up to the link.
+transport, how long they take together is up to the link. What was foretold is scaled to the bytes that really passed: a
+message that is shorter than foretold, as with frozen weights, says nothing of the link.
 """
 
 from __future__ import annotations
@@ -26,21 +27,31 @@ WINDOW = 5
 # Shorter ones tell more of the machine than of the link.
 _SHORTEST_S = 0.05
 
-Interval = tuple[float, float]
+class _Arrival(NamedTuple):
+    """A message that arrived: when it was sent, when it was there, and its bytes."""
+
+    start_s: float
+    end_s: float
+    size_bytes: float
 
 
 class _Load(NamedTuple):
-    """What a link carries at a time: the numbers of its transfers, and how long they take by the estimate."""
+    """What a link carries at a time: the numbers of its transfers, their bytes and time by the estimate."""
 
     link: int
     transfers: tuple[int, ...]
+    size_bytes: float
     foretold_s: float
     latency_s: float
 
-    def ratio(self, intervals: Sequence[Interval]) -> float:
-        """How many times as long it took."""
-        measured_s = covered_s([intervals[k] for k in self.transfers]) - self.latency_s
-        return max(measured_s, 0.1 * self.foretold_s) / self.foretold_s
+    def ratio(self, arrived: Sequence[_Arrival]) -> float:
+        """How many times as long it took for as many bytes; 1 where too few passed to tell anything."""
+        own = [arrived[k] for k in self.transfers]
+        foretold_s = self.foretold_s * sum(each.size_bytes for each in own) / self.size_bytes
+        if foretold_s < _SHORTEST_S:
+            return 1.0
+        measured_s = covered_s([(each.start_s, each.end_s) for each in own]) - self.latency_s
+        return max(measured_s, 0.1 * foretold_s) / foretold_s
 
 
 class LinkSpeeds:
@@ -78,15 +89,16 @@ class LinkSpeeds:
 
     def _note(self, iteration: Sequence[Mapping[str, Any]]) -> None:
         """Keep how much longer than foretold the links of an iteration were busy."""
-        arrived: dict[tuple[str, str], list[Interval]] = {}
+        arrived: dict[tuple[str, str], list[_Arrival]] = {}
         received = [line for line in iteration if line["op"] == "receive"]
         for line in sorted(received, key=lambda line: float(line["start_s"])):
-            arrived.setdefault((line["node"], line["instance"]), []).append((line["start_s"], line["end_s"]))
+            found = _Arrival(line["start_s"], line["end_s"], line["bytes"])
+            arrived.setdefault((line["node"], line["instance"]), []).append(found)
         try:
-            found = [arrived[_taker(transfer)].pop(0) for transfer in self._expected]
+            messages = [arrived[_taker(transfer)].pop(0) for transfer in self._expected]
         except (KeyError, IndexError):
             return  # something else happened, such as a hand-over
-        self._ratios.append([load.ratio(found) for load in self._loads])
+        self._ratios.append([load.ratio(messages) for load in self._loads])
 
     def _iterations(self) -> list[list[dict[str, Any]]]:
         """The iterations that have been written since the last look; the last may go on, and waits."""
@@ -118,7 +130,8 @@ def _loads(expected: Sequence[Transfer], prices: Evaluator) -> Iterator[_Load]:
             latency_s = max(routes[k].latency_s for k in together)
             foretold_s = covered_s([(expected[k].start_s, expected[k].end_s) for k in together]) - latency_s
             if foretold_s >= _SHORTEST_S:
-                yield _Load(link, tuple(together), foretold_s, latency_s)
+                size_bytes = sum(expected[k].size_bytes for k in together)
+                yield _Load(link, tuple(together), size_bytes, foretold_s, latency_s)
 
 
 def _overlapping(numbers: Sequence[int], expected: Sequence[Transfer]) -> list[list[int]]:

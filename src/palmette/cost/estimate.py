@@ -122,6 +122,7 @@ class Transfer(NamedTuple):
     instance: str
     start_s: float
     end_s: float
+    size_bytes: float
 
 
 def transfers(price: Price) -> list[Transfer]:
@@ -129,10 +130,11 @@ def transfers(price: Price) -> list[Transfer]:
     phase, made, played = price.played[0]
     into = _takers(phase)
     found = []
-    for step, start_s, end_s in zip(made.steps, played.start_s, played.end_s, strict=True):
+    happened = zip(made.steps, played.start_s, played.end_s, made.size_bytes, strict=True)
+    for step, start_s, end_s, size_bytes in happened:
         if step.to is not None:
             (sender, _, _), (receiver, instance, _) = _sides(step, phase.instances[step.instance].id, into)
-            found.append(Transfer(sender, receiver, instance, start_s, end_s))
+            found.append(Transfer(sender, receiver, instance, start_s, end_s, size_bytes))
     return sorted(found, key=lambda transfer: transfer.start_s)
 
 

@@ -1,9 +1,10 @@
 """Emulated links: a process that knows every transfer under way, and says when each has arrived.
 
-It shares the links with the same code as the event clock, on real time. A sender announces a transfer; when its last
-bit would have left, both ends are told when it will have arrived. The bytes themselves travel over loopback meanwhile.
+It shares the links with the same code as the event clock, on real time. A sender announces a transfer and the bytes of
+the message that it really sends, whatever the estimate says of them; when the last bit would have left, both ends are
+told when it will have arrived. The bytes themselves travel over loopback meanwhile.
 
-    sender ── begin(channel) ──▶ links ── arrives(channel, when) ──▶ sender, receiver
+    sender ── begin(channel, bytes) ──▶ links ── arrives(channel, when) ──▶ sender, receiver
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from typing import Any
 from palmette.cost.sharing import Flows, Path
 from palmette.runtime.forking import forking
 
-_NUMBER = struct.Struct("<qd")
+_BEGINS = struct.Struct("<qqd")
+_ARRIVES = struct.Struct("<qd")
 
 
 @dataclass(frozen=True)
 class Line:
-    """What a channel's transfers go over: a path of resources, its bits and its latency."""
+    """What a channel's transfers go over: a path of resources and its latency."""
 
     path: Path
-    bits: float
     latency_s: float
     sender: str
     receiver: str
@@ -71,14 +72,14 @@ class Caller:
         self._connection, self._lock = Client(address, "AF_UNIX"), threading.Lock()
         self._connection.send(node)
 
-    def begin(self, channel: int) -> None:
-        """Announce that a transfer begins now."""
+    def begin(self, channel: int, size_bytes: int) -> None:
+        """Announce that a transfer of so many bytes begins now."""
         with self._lock:
-            self._connection.send_bytes(_NUMBER.pack(channel, time.monotonic()))
+            self._connection.send_bytes(_BEGINS.pack(channel, size_bytes, time.monotonic()))
 
     def arrives(self) -> tuple[int, float]:
         """Wait for a transfer from or to this node; returns its channel and the moment at which it arrives."""
-        channel, arrived_s = _NUMBER.unpack(self._connection.recv_bytes())
+        channel, arrived_s = _ARRIVES.unpack(self._connection.recv_bytes())
         return channel, arrived_s
 
 
@@ -128,20 +129,19 @@ class _Server:
                     self._control.send(True)
                     continue
                 try:
-                    channel, began_s = _NUMBER.unpack(end.recv_bytes())
+                    channel, size_bytes, began_s = _BEGINS.unpack(end.recv_bytes())
                 except (EOFError, OSError):
                     open_ends.remove(end)
                     continue
-                self._begin(channel, began_s)
+                self._begin(channel, 8.0 * size_bytes, began_s)
             self._end_until(time.monotonic())
 
-    def _begin(self, channel: int, began_s: float) -> None:
+    def _begin(self, channel: int, bits: float, began_s: float) -> None:
         """Begin a transfer at the time its sender says, unless the links have moved on since."""
-        line = self._lines[channel]
         now = max(began_s, self._passed_s)
         self._end_until(now)
-        if line.bits > 0:
-            self._flows.begin(channel, line.path, line.bits, now)
+        if bits > 0:
+            self._flows.begin(channel, self._lines[channel].path, bits, now)
         else:
             self._tell(channel, now)
         self._next_s = self._flows.share(now)
@@ -158,6 +158,6 @@ class _Server:
     def _tell(self, channel: int, left_s: float) -> None:
         """Tell both ends when what has left will have arrived."""
         line = self._lines[channel]
-        message = _NUMBER.pack(channel, left_s + line.latency_s * self._dilation)
+        message = _ARRIVES.pack(channel, left_s + line.latency_s * self._dilation)
         for node in (line.sender, line.receiver):
             self._ends[node].send_bytes(message)

@@ -56,7 +56,7 @@ class PacedTransport:
             RunError: the emulated links are gone.
         """
         try:
-            self._links.begin(channel.number)
+            self._links.begin(channel.number, message.numel() * message.element_size())
         except OSError:
             raise _gone() from None
         self._inner.send(channel, message)
@@ -158,6 +158,5 @@ def _lines(part: Part, evaluator: Evaluator) -> dict[int, Line]:
             if operation.channel is not None:
                 number, sender, receiver = operation.channel
                 route = evaluator.route(sender, receiver)
-                bits = part.made.size_bytes[operation.number] * 8
-                found[number] = Line(route.resources, bits, route.latency_s, sender, receiver)
+                found[number] = Line(route.resources, route.latency_s, sender, receiver)
     return found
