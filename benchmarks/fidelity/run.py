@@ -1,6 +1,7 @@
 """How far the estimated iteration time is from the measured one, on the testbeds.
 
     python benchmarks/fidelity/run.py [--testbed paced --testbed namespaces] [--model lenet5] [--bandwidth 5] [--quick]
+    python benchmarks/fidelity/run.py --loaded --load 4
 
 Prints JSON: a row for each case, and the median and worst error for each testbed.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import sys
 import tempfile
@@ -26,11 +28,15 @@ from palmette.spec.profile import Profile
 from palmette.zoo.equip import equipped
 from palmette.zoo.models import load_network
 
+sys.path.insert(0, str(Path(__file__).parent))
+from loaded import load, loaded_cases
+
 BANDWIDTHS_MBIT = (1.5, 5.0, 20.0, 100.0)
 # Whole replicas of AlexNet exchange 94 MB each way.
 REPLICA_BANDWIDTHS_MBIT = {"lenet5": BANDWIDTHS_MBIT, "alexnet?size=32&classes=10": (50.0, 100.0)}
 BATCHES = {"lenet5": 48, "alexnet?size=32&classes=10": 12}
 ITERATIONS = 4
+LOADED_ITERATIONS = 12
 
 Tree = tuple[dict[str, int], list[tuple[str, tuple[int, int], str, str | None]]]
 
@@ -111,9 +117,9 @@ def cases(
                 yield model, name, bandwidth, plan(model, tree), profile, cluster(bandwidth)
 
 
-def measured(plan: Plan, profile: Profile, where: Cluster, testbed: str) -> dict[str, Any]:
+def measured(plan: Plan, profile: Profile, where: Cluster, testbed: str, iterations: int) -> dict[str, Any]:
     """Run a case; returns measured and estimated iteration time and their error."""
-    request = Request(iterations=ITERATIONS, testbed=testbed, options=Options(seed=1, lr=0.001))
+    request = Request(iterations=iterations, testbed=testbed, options=Options(seed=1, lr=0.001))
     with tempfile.TemporaryDirectory() as folder:
         running = start(plan, profile, where, request, Path(folder))
         outcome = running.run(lambda _: None, lambda _: None)
@@ -124,6 +130,8 @@ def measured(plan: Plan, profile: Profile, where: Cluster, testbed: str) -> dict
         "estimated_s": estimate_s,
         "error": outcome.iteration_s / estimate_s - 1,
         "dilation": outcome.dilation,
+        "widened": [each.dilation for each in outcome.widened],
+        "load_average": os.getloadavg()[0],
     }
 
 
@@ -140,15 +148,22 @@ def main() -> None:
     parser.add_argument("--model", action="append", choices=list(BATCHES))
     parser.add_argument("--bandwidth", action="append", type=float, help="in Mbit/s")
     parser.add_argument("--quick", action="store_true", help="one bandwidth only")
+    parser.add_argument("--loaded", action="store_true", help="the cases for a busy machine instead")
+    parser.add_argument("--load", type=int, default=0, help="processes that compute all the time beside")
     given = parser.parse_args()
     rows: list[dict[str, Any]] = []
     began = time.monotonic()
-    asked = list(cases(given.model or list(BATCHES), given.bandwidth or [], given.quick))
+    many = LOADED_ITERATIONS if given.loaded else ITERATIONS
+    asked = list(
+        loaded_cases() if given.loaded else cases(given.model or list(BATCHES), given.bandwidth or [], given.quick)
+    )
     for testbed in given.testbed or ["paced", "namespaces"]:
         for model, tree, bandwidth, made, profile, where in asked:
             row = {"testbed": testbed, "model": model, "tree": tree, "bandwidth_mbit": bandwidth}
-            row |= measured(made, profile, where, testbed)
-            print(f"{testbed} {model} {tree} {bandwidth:g} Mbit/s: {row['error']:+.1%}", file=sys.stderr)
+            with load(given.load):
+                row |= measured(made, profile, where, testbed, many)
+            found = f"{row['error']:+.1%} of {row['estimated_s'] * 1e3:.1f} ms, dilation {row['dilation']:g}"
+            print(f"{testbed} {model} {tree} {bandwidth:g} Mbit/s: {found}", file=sys.stderr)
             rows.append(row)
     shared = ("hiertrain-like", "three-replicas")
     result: dict[str, Any] = {"seconds": time.monotonic() - began, "rows": rows}

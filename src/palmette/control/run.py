@@ -235,6 +235,7 @@ class Running:
             "energy_source": MODELLED if outcome.energy_j is not None else None,
             "accuracy": outcome.judgement.accuracy if outcome.judgement else None,
             "dilation": outcome.dilation,
+            "widened": [asdict(each) for each in outcome.widened],
             "engine": self.request.engine,
             "testbed": self.request.testbed,
             "transport": self.request.transport,

@@ -18,6 +18,7 @@ from palmette.runtime.grants import Grants, Step
 from palmette.runtime.job import Measured
 from palmette.runtime.role import Given
 from palmette.runtime.rounds import LISTEN_S, Stage, Stopping, gathered, typical_s
+from palmette.runtime.widening import Widening
 
 # New steps are given out for so long before all are waited for.
 _STRETCH_S = 60.0
@@ -30,6 +31,7 @@ class AsyncRounds:
         self._stage, self._grants = stage, Grants(stage.crew, stage.parts)
         self._taken = list(stage.tree_steps) or [0] * len(stage.parts)
         self._steps_s: list[list[float]] = [[] for _ in stage.parts]
+        self._widening = Widening(stage.crew, stage.job.ground, stage.log)
 
     @property
     def tree_steps(self) -> Sequence[int]:
@@ -58,6 +60,9 @@ class AsyncRounds:
                 self._note(at, step)
                 at += 1
         self._stage.log.pause()
+        if self._widening.widened(at):
+            for steps_s in self._steps_s:
+                steps_s.clear()
         return at
 
     def _finish(self, step: Step) -> None:
@@ -68,6 +73,7 @@ class AsyncRounds:
     def _note(self, at: int, step: Step) -> None:
         part, log = self._stage.parts[step.part], self._stage.log
         span_s = log.happened(at, part.phase, step.records)
+        self._widening.note(step.records)
         log.iteration(at, step.loss, part.phase.batch, span_s, tree=part.root)
 
     def state(self) -> Given:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from typing import Self
 
 _SLACK = 1e-9
 # A sleep overshoots by a tenth of a millisecond or two: the last stretch is waited for awake.
@@ -12,10 +13,11 @@ _AWAKE_S = 0.0003
 
 
 class Cpu:
-    """The CPU of one node, as the event clock sees it."""
+    """The CPU of one node, as the event clock sees it; ``freed_s`` is when a share of it was last due to be free."""
 
     def __init__(self, limit: float = 1.0) -> None:
         self.limit = limit
+        self.freed_s = 0.0
         self._free = limit + _SLACK
         self._queue: deque[object] = deque()
         self._lock = threading.Lock()
@@ -42,9 +44,10 @@ class Cpu:
             self._queue.popleft()
             self._change(-wanted)
 
-    def give_back(self, share: float) -> None:
-        """Leave a share to others."""
+    def give_back(self, share: float, due_s: float) -> None:
+        """Leave a share to others; it was due to be free at a moment."""
         with self._lock:
+            self.freed_s = due_s
             self._change(share)
 
     def _change(self, by: float) -> None:
@@ -55,18 +58,22 @@ class Cpu:
 
 
 class Share:
-    """A share of a CPU, had while inside."""
+    """A share of a CPU, had while inside: free since ``free_s``, to be given back by ``due_s``, now if it is not set."""
 
-    __slots__ = ("_cpu", "_ticket", "_wanted")
+    __slots__ = ("_cpu", "_ticket", "_wanted", "due_s", "free_s")
 
     def __init__(self, cpu: Cpu, wanted: float, ticket: object | None) -> None:
         self._cpu, self._wanted, self._ticket = cpu, wanted, ticket
+        self.free_s = 0.0
+        self.due_s: float | None = None
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         self._cpu.take(self._wanted, self._ticket)
+        self.free_s = self._cpu.freed_s
+        return self
 
     def __exit__(self, *_: object) -> None:
-        self._cpu.give_back(self._wanted)
+        self._cpu.give_back(self._wanted, time.monotonic() if self.due_s is None else self.due_s)
 
 
 def last_until(end_s: float) -> None:

@@ -21,6 +21,7 @@ from palmette.runtime.job import Measured
 from palmette.runtime.lengths import tree_steps
 from palmette.runtime.role import Given
 from palmette.runtime.rounds import LISTEN_S, Stage, Stopping, gathered, holders, typical_s
+from palmette.runtime.widening import Widening
 
 
 class EpochRounds:
@@ -34,6 +35,7 @@ class EpochRounds:
         self._grants = Grants(stage.crew, stage.parts)
         self._spans_s: list[list[float]] = [[] for _ in self._steps]
         self._epochs_s: list[float] = []
+        self._widening = Widening(stage.crew, stage.job.ground, stage.log)
 
     def advance(self, at: int, end: int, stopping: Stopping) -> int:
         """Run the epoch that begins at iteration ``at``, or its first iterations up to ``end``."""
@@ -47,10 +49,19 @@ class EpochRounds:
                 return at
             if step is not None:
                 self._spans_s[step.part].append(epoch.take(step))
+                self._widening.note(step.records)
         self._exchange(end - 1)
         if end - at == max(self._steps):
             self._epochs_s.append((time.monotonic() - began_s) / self._stage.job.ground.dilation)
+        if self._widening.widened(end):
+            self._forget()
         return end
+
+    def _forget(self) -> None:
+        """Measure anew."""
+        self._epochs_s.clear()
+        for spans_s in self._spans_s:
+            spans_s.clear()
 
     def _exchange(self, at: int) -> None:
         """Exchange weights after iteration ``at``, if an epoch ends with that; then all are idle."""

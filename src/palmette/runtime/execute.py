@@ -23,7 +23,7 @@ from torch import Tensor
 from palmette.cost.steps import Kind
 from palmette.runtime.cpu import Cpu, last_until
 from palmette.runtime.program import Operation, Program
-from palmette.runtime.transport import Closed, Transport
+from palmette.runtime.transport import Closed, Transport, timed
 
 Values = Mapping[int, Any]
 CALLS = ("forward", "backward", "update")
@@ -54,7 +54,7 @@ class Actions(Protocol):
 
 
 class Record(NamedTuple):
-    """When an operation of an iteration started and ended, by ``time.monotonic``."""
+    """When an operation of an iteration started and ended, by ``time.monotonic``; and how much later than it was due."""
 
     number: int
     op: str
@@ -63,6 +63,7 @@ class Record(NamedTuple):
     start_s: float
     end_s: float
     bytes: int
+    late_s: float = 0.0
 
 
 @dataclass
@@ -76,9 +77,17 @@ class Finished:
 
 @dataclass(frozen=True)
 class Pace:
-    """How long calls last at the least: seconds by the operation's number; nothing is padded where it has none."""
+    """How long calls last at the least: seconds by the operation's number; nothing is padded where it has none.
+
+    Padded calls count from when they were due to start, which is when what they come after was due to be done: a thread
+    that had its turn late, as happens on a busy machine, makes up for it. By ``MOST_LATE_S`` at most; what is later
+    than that shows in the times of the run.
+    """
 
     seconds: Mapping[int, float] = field(default_factory=dict)
+
+
+MOST_LATE_S = 0.02
 
 
 class Executor:
@@ -92,10 +101,13 @@ class Executor:
         cpu: Cpu,
         finished: Callable[[Finished | BaseException], None],
     ) -> None:
-        self.program, self._actions, self._transport, self._cpu = program, actions, transport, cpu
+        self.program, self._actions, self._transport, self._cpu = program, actions, timed(transport), cpu
         self._finished = finished
         self.pace = Pace()
         self._whose = _whose(program)
+        self._after = _after(program)
+        self._due_s: dict[int, float] = {}
+        self._began_s = 0.0
         instances = program.phase.instances
         calls = [operation for operation in program.operations if operation.op in CALLS]
         serves = program.phase.sync == "async"  # then updates are the parameter server's, and no instance's
@@ -132,8 +144,9 @@ class Executor:
 
     def run(self, iteration: int) -> None:
         """Begin an iteration; ``finished`` is called when it is done, or with what went wrong."""
-        self._iteration = iteration
+        self._iteration, self._began_s = iteration, time.monotonic()
         self._values.clear()
+        self._due_s.clear()
         self._records = []
         for event in self._done.values():
             event.clear()
@@ -177,12 +190,12 @@ class Executor:
             size = self._actions.message_bytes(operation)
             while True:
                 posted_s = time.monotonic()
-                message = self._transport.receive(operation.channel, size)
+                message, due_s = self._transport.receive_due(operation.channel, size)
                 arrived_s = time.monotonic()
                 if not start.get():
                     return
                 value = self._actions.arrived(operation, message)
-                self._note(operation, value, posted_s, arrived_s, message.numel())
+                self._note(operation, value, posted_s, arrived_s, due_s, message.numel())
                 self._lane_done()
         except Closed:
             return
@@ -193,35 +206,55 @@ class Executor:
         if operation.op == "send":
             self._send(operation)
         elif operation.op == "average":
-            start = time.monotonic()
-            value = self._actions.call(operation, self._values, self._iteration)
-            self._note(operation, value, start, time.monotonic())
+            self._average(operation)
         else:
             self._call(operation)
 
+    def _average(self, operation: Operation) -> None:
+        """Average; that takes the time that it takes here, since no profile knows of it."""
+        start, used = time.monotonic(), time.thread_time()
+        value = self._actions.call(operation, self._values, self._iteration)
+        due_s = self._due_to_start(operation, start) + time.thread_time() - used
+        self._note(operation, value, start, time.monotonic(), due_s)
+
     def _call(self, operation: Operation) -> None:
         number = operation.number
-        with self._cpu.share(self._shares[number], self._queued.pop(number, None)):
+        with self._cpu.share(self._shares[number], self._queued.pop(number, None)) as share:
             start = time.monotonic()
             value = self._actions.call(operation, self._values, self._iteration)
-            last_until(start + self.pace.seconds.get(number, 0.0))
+            seconds = self.pace.seconds.get(number)
+            if seconds is None:
+                due_s = time.monotonic()
+            else:
+                begun_s = max(share.free_s, self._due_to_start(operation, start))
+                start = start if self._after[number] else begun_s
+                due_s = begun_s + seconds
+                last_until(due_s)
             end = time.monotonic()
-        self._note(operation, value, start, end)
+            share.due_s = max(due_s, end - MOST_LATE_S)
+        self._note(operation, value, start, end, due_s)
 
     def _send(self, operation: Operation) -> None:
         assert operation.channel is not None
-        start = time.monotonic()
+        start, used = time.monotonic(), time.thread_time()
         message = self._actions.message(operation, self._values, self._iteration)
-        self._transport.send(operation.channel, message)
-        self._note(operation, None, start, time.monotonic(), message.numel())
+        leaves_s = self._due_to_start(operation, start) + time.thread_time() - used
+        due_s = self._transport.send_due(operation.channel, message, min(leaves_s, time.monotonic()))
+        self._note(operation, None, start, time.monotonic(), due_s, message.numel())
 
-    def _note(self, operation: Operation, value: Any, start: float, end: float, size: int = 0) -> None:
+    def _due_to_start(self, operation: Operation, started_s: float) -> float:
+        """When an operation that started was due to: when all before it were due to be done."""
+        before = [self._due_s[need] for need in self._after[operation.number]]
+        return max(self._began_s, started_s - MOST_LATE_S, *before)
+
+    def _note(self, operation: Operation, value: Any, start: float, end: float, due_s: float, size: int = 0) -> None:
         channel = None if operation.channel is None else operation.channel.number
-        whose = self._whose[operation.number]
-        record = Record(operation.number, operation.op, whose, channel, start, end, size)
+        whose, late_s = self._whose[operation.number], max(0.0, end - due_s)
+        record = Record(operation.number, operation.op, whose, channel, start, end, size, late_s)
         with self._lock:
             self._values.setdefault(operation.number, value)
             self._records.append(record)
+            self._due_s[operation.number] = max(due_s, end - MOST_LATE_S)
         if operation.number in self._done:
             self._done[operation.number].set()
 
@@ -254,6 +287,17 @@ def _needs(lanes: list[list[Operation]]) -> dict[int, list[int]]:
     for lane in lanes:
         own = {operation.number for operation in lane}
         made |= {operation.number: [need for need in operation.after if need not in own] for operation in lane}
+    return made
+
+
+def _after(program: Program) -> dict[int, list[int]]:
+    """What each operation comes after on this node: what it needs, and the call before it of the same instance."""
+    made = {operation.number: list(operation.after) for operation in program.operations}
+    last: dict[int, int] = {}
+    for operation in program.operations:
+        if operation.op in CALLS:
+            made[operation.number] += [last[operation.instance]] if operation.instance in last else []
+            last[operation.instance] = operation.number
     return made
 
 

@@ -42,6 +42,10 @@ class Ground(Protocol):
         """Choose the dilation; returns the pace of each node's programs. ``rehearsed`` are unpadded seconds."""
         ...
 
+    def widen(self, by: float) -> dict[str, dict[int, Pace]] | None:
+        """Make the dilation larger by a factor while all nodes are idle; None where it is not to be changed."""
+        ...
+
     def close(self) -> None:
         """Leave nothing behind."""
         ...
@@ -88,6 +92,10 @@ class BareGround:
     def settle(self, rehearsed: Mapping[str, Mapping[int, Seconds]]) -> dict[str, dict[int, Pace]]:
         """Nothing is padded."""
         return {}
+
+    def widen(self, by: float) -> dict[str, dict[int, Pace]] | None:
+        """Nothing is stretched."""
+        return None
 
     def close(self) -> None:
         """End the meeting and remove the folder."""

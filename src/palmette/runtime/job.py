@@ -92,6 +92,7 @@ class Update:
     wall_s: float
     judgement: Judgement | None = None
     iteration_s: float = 0.0
+    dilation: float | None = None
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,14 @@ class Measured:
     iteration_s: float | None
     epoch_s: float | None = None
     estimate_epoch_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Widened:
+    """A dilation that was made larger before an iteration, since this machine did not keep up."""
+
+    iteration: int
+    dilation: float
 
 
 @dataclass
@@ -116,6 +125,7 @@ class Outcome:
     time_s: float = 0.0
     ended: str = "done"
     dilation: float = 1.0
+    widened: list[Widened] = field(default_factory=list)
     node_seconds: dict[str, dict[str, float]] = field(default_factory=dict)
     judgement: Judgement | None = None
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from palmette.errors import RunError
 from palmette.runtime.execute import Record
-from palmette.runtime.job import Job, Outcome, Update
+from palmette.runtime.job import Job, Outcome, Update, Widened
 from palmette.runtime.judge import Judgement
 from palmette.runtime.lengths import Position
 from palmette.runtime.program import Channel
@@ -83,6 +84,17 @@ class Log:
             for what, took_s in stretch.seconds(node).items():
                 seconds[what] = seconds.get(what, 0.0) + took_s / dilation
         self._stretch = Stretch(self._job.evaluator, self._channels)
+
+    def stretched(self, at: int, by: float) -> None:
+        """The dilation has become larger by a factor before iteration ``at``: the emulated clock goes slower now."""
+        ended_s, dilation = time.monotonic(), self._job.ground.dilation
+        clock_s = self.position.clock_s + (ended_s - self._began_s) * by / dilation
+        self.position = replace(self.position, wall_s=self.wall_s(), clock_s=clock_s)
+        self._began_s = ended_s
+        number, epoch = self.position.numbers(at)
+        self._outcome.dilation = dilation
+        self._outcome.widened.append(Widened(number, dilation))
+        self._watch(Update(number, self.position.iterations, epoch, 0.0, 0, self.wall_s(), dilation=dilation))
 
     def iteration(self, at: int, loss: float, samples: int, took_s: float, **more: Any) -> None:
         """An iteration is done.

@@ -18,6 +18,7 @@ from palmette.runtime.job import Job, Measured
 from palmette.runtime.log import Log
 from palmette.runtime.parts import Part
 from palmette.runtime.role import Given
+from palmette.runtime.widening import Widening
 from palmette.spec.plan import Phase
 
 # A lone worker is given several iterations at a time, as many as fit into this.
@@ -82,6 +83,7 @@ class StepRounds:
         self._stage, (self._part,) = stage, stage.parts
         self._grant = 1
         self._spans_s: list[float] = []
+        self._widening = Widening(stage.crew, stage.job.ground, stage.log)
 
     def advance(self, at: int, end: int, stopping: Stopping) -> int:
         """Run the next iteration; several at once where there is but one worker."""
@@ -94,12 +96,16 @@ class StepRounds:
             self._note(number, one_from_each(crew, nodes, Done))
         taken = last + 1 - at
         self._grant = max(1, math.floor(taken * _GRANT_S / max(time.monotonic() - began, 1e-6)))
+        if last + 1 < end and self._widening.widened(last + 1):
+            self._spans_s.clear()
         return last + 1
 
     def _note(self, at: int, done: Mapping[str, Done]) -> None:
         phase, log = self._stage.phase, self._stage.log
-        took_s = log.happened(at, phase, {node: event.records for node, event in done.items()})
+        records = {node: event.records for node, event in done.items()}
+        took_s = log.happened(at, phase, records)
         log.pause()
+        self._widening.note(records)
         self._spans_s.append(took_s)
         loss = sum(event.loss for event in done.values())
         log.iteration(at, loss, phase.batch, took_s)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import queue
-from typing import Protocol
+import time
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -36,6 +37,47 @@ class Transport(Protocol):
     def close(self) -> None:
         """Let go of all connections."""
         ...
+
+
+class Arrival(NamedTuple):
+    """A message, and the moment (``time.monotonic``) at which it was due to arrive."""
+
+    message: Tensor
+    due_s: float
+
+
+@runtime_checkable
+class TimedTransport(Protocol):
+    """A transport that knows when messages are due, however late this machine gives threads their turns."""
+
+    def send_due(self, channel: Channel, message: Tensor, due_s: float) -> float:
+        """Send what was due to leave at a moment; returns when it is due to have arrived."""
+        ...
+
+    def receive_due(self, channel: Channel, size_bytes: int) -> Arrival:
+        """Wait for the channel's next message, and for the moment at which it is due."""
+        ...
+
+
+class OnArrival:
+    """Any transport as a timed one: messages are due when they are there."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+
+    def send_due(self, channel: Channel, message: Tensor, due_s: float) -> float:
+        """Send at once."""
+        self._inner.send(channel, message)
+        return time.monotonic()
+
+    def receive_due(self, channel: Channel, size_bytes: int) -> Arrival:
+        """Wait for the message."""
+        return Arrival(self._inner.receive(channel, size_bytes), time.monotonic())
+
+
+def timed(transport: Transport) -> TimedTransport:
+    """The transport itself, where it knows when messages are due."""
+    return transport if isinstance(transport, TimedTransport) else OnArrival(transport)
 
 
 class Lost(RunError):

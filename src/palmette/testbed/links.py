@@ -72,10 +72,10 @@ class Caller:
         self._connection, self._lock = Client(address, "AF_UNIX"), threading.Lock()
         self._connection.send(node)
 
-    def begin(self, channel: int, size_bytes: int) -> None:
-        """Announce that a transfer of so many bytes begins now."""
+    def begin(self, channel: int, size_bytes: int, due_s: float) -> None:
+        """Announce a transfer of so many bytes that was due to begin at a moment."""
         with self._lock:
-            self._connection.send_bytes(_BEGINS.pack(channel, size_bytes, time.monotonic()))
+            self._connection.send_bytes(_BEGINS.pack(channel, size_bytes, due_s))
 
     def arrives(self) -> tuple[int, float]:
         """Wait for a transfer from or to this node; returns its channel and the moment at which it arrives."""

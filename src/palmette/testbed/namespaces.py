@@ -47,11 +47,10 @@ class DelayedPlace:
 
 
 class DelayedTransport:
-    """A transport whose messages arrive a latency later; the dilation is known when the first one arrives."""
+    """A transport whose messages arrive a latency later; the dilation may change while a run goes on."""
 
     def __init__(self, inner: Transport, latencies_s: Mapping[str, float], dilation: Path) -> None:
         self._inner, self._latencies_s, self._file = inner, latencies_s, dilation
-        self._dilation: float | None = None
 
     def send(self, channel: Channel, message: Tensor) -> None:
         """Send the bytes."""
@@ -61,9 +60,8 @@ class DelayedTransport:
         """Wait for the bytes, and for the latency of their route."""
         message = self._inner.receive(channel, size_bytes)
         arrived_s = time.monotonic()
-        if self._dilation is None:
-            self._dilation = float(self._file.read_text(encoding="ascii"))
-        last_until(arrived_s + self._latencies_s[channel.sender] * self._dilation)
+        dilation = float(self._file.read_text(encoding="ascii"))
+        last_until(arrived_s + self._latencies_s[channel.sender] * dilation)
         return message
 
     def close(self) -> None:
@@ -141,13 +139,30 @@ class NamespaceGround:
 
     def settle(self, rehearsed: Mapping[str, Mapping[int, Seconds]]) -> dict[str, dict[int, Pace]]:
         """Choose the dilation, make the links as slow as it says, and give every call its time."""
-        assert self._folder is not None, "open() comes first"
         self.dilation, paces = self._padding.settle(rehearsed)
-        (Path(self._folder.name) / "dilation").write_text(repr(self.dilation), encoding="ascii")
+        self._shape()
+        return paces
+
+    def widen(self, by: float) -> dict[str, dict[int, Pace]] | None:
+        """Stretch time further, links and calls alike."""
+        wider = self._padding.widened(self.dilation, by)
+        if wider is None:
+            return None
+        self.dilation = wider
+        for node, name in self._names.items():
+            iproute.call("tc", "-n", name, "-batch", "-", lines=self._wiring.unshaping(node))
+        self._shape()
+        return self._padding.paces(wider)
+
+    def _shape(self) -> None:
+        """Make latencies as long and links as slow as the dilation says."""
+        assert self._folder is not None, "open() comes first"
+        draft = Path(self._folder.name) / "dilation.new"
+        draft.write_text(repr(self.dilation), encoding="ascii")
+        draft.replace(Path(self._folder.name) / "dilation")
         flows = [flow for host in self._hosts for flow in iproute.flows(self._names[host])]
         for node, name in self._names.items():
             iproute.call("tc", "-n", name, "-batch", "-", lines=self._wiring.shaping(node, self.dilation, flows))
-        return paces
 
     def close(self) -> None:
         """End the meeting, and remove the namespaces and the folder."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from palmette.runtime.meeting import GlooMeeting, Meeting
 from palmette.runtime.parts import Part
 from palmette.runtime.program import Channel
 from palmette.runtime.service import Entrance
-from palmette.runtime.transport import Transport
+from palmette.runtime.transport import Arrival, Transport
 from palmette.runtime.worker import Place
 from palmette.spec.plan import Phase
 from palmette.testbed.links import Caller, Line, Links
@@ -50,17 +51,25 @@ class PacedTransport:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def send(self, channel: Channel, message: Tensor) -> None:
-        """Announce the transfer and send the bytes; returns when they would have arrived.
+        """Send bytes that leave now; returns when they would have arrived.
+
+        Raises:
+            RunError: the emulated links are gone.
+        """
+        self.send_due(channel, message, time.monotonic())
+
+    def send_due(self, channel: Channel, message: Tensor, due_s: float) -> float:
+        """Announce the transfer, which was due to begin at a moment, and send the bytes; ends when they arrive.
 
         Raises:
             RunError: the emulated links are gone.
         """
         try:
-            self._links.begin(channel.number, message.numel() * message.element_size())
+            self._links.begin(channel.number, message.numel() * message.element_size(), due_s)
         except OSError:
             raise _gone() from None
         self._inner.send(channel, message)
-        self._await(channel)
+        return self._await(channel)
 
     def receive(self, channel: Channel, size_bytes: int) -> Tensor:
         """Wait for the bytes, and for the moment at which they would have arrived.
@@ -68,19 +77,23 @@ class PacedTransport:
         Raises:
             RunError: the emulated links are gone.
         """
+        return self.receive_due(channel, size_bytes).message
+
+    def receive_due(self, channel: Channel, size_bytes: int) -> Arrival:
+        """The same, with that moment."""
         message = self._inner.receive(channel, size_bytes)
-        self._await(channel)
-        return message
+        return Arrival(message, self._await(channel))
 
     def close(self) -> None:
         """Close what is underneath."""
         self._inner.close()
 
-    def _await(self, channel: Channel) -> None:
+    def _await(self, channel: Channel) -> float:
         arrived_s = None if self._gone else self._queue(channel.number).get()
         if arrived_s is None:
             raise _gone()
         last_until(arrived_s)
+        return arrived_s
 
     def _queue(self, number: int) -> SimpleQueue[float | None]:
         return self._arrivals.setdefault(number, SimpleQueue())
@@ -138,6 +151,16 @@ class PacedGround:
         self.dilation, paces = self._padding.settle(rehearsed)
         self._links.stretch(self.dilation)
         return paces
+
+    def widen(self, by: float) -> dict[str, dict[int, Pace]] | None:
+        """Stretch time further, links and calls alike."""
+        assert self._links is not None, "open() comes first"
+        wider = self._padding.widened(self.dilation, by)
+        if wider is None:
+            return None
+        self.dilation = wider
+        self._links.stretch(wider)
+        return self._padding.paces(wider)
 
     def close(self) -> None:
         """End the meeting and the links, and remove the folder."""

@@ -32,7 +32,7 @@ class Padding:
     """The times of a phase's calls, for any testbed: how long each has to last, stretched by one factor."""
 
     def __init__(self, parts: Sequence[Part], evaluator: Evaluator, fixed_dilation: float | None) -> None:
-        self._fixed = fixed_dilation
+        self._fixed, self._programs = fixed_dilation, dict[str, list[int]]()
         self._targets = [evaluator.call_seconds(part.phase, part.made) for part in parts]
         self._spans_s = [evaluator.played(part.phase, part.made).total_s for part in parts]
         self._least = max(map(to_hand_over, (part.made for part in parts), self._spans_s))
@@ -40,11 +40,19 @@ class Padding:
     def settle(self, rehearsed: Mapping[str, Mapping[int, Seconds]]) -> tuple[float, dict[str, dict[int, Pace]]]:
         """The dilation, and the pace of each node's programs, from the seconds that unpadded calls take here."""
         factor = self._dilation(rehearsed) if self._fixed is None else self._fixed
-        paces = {
+        self._programs = {node: list(programs) for node, programs in rehearsed.items()}
+        return factor, self.paces(factor)
+
+    def paces(self, factor: float) -> dict[str, dict[int, Pace]]:
+        """The pace of each node's programs where time is stretched by a factor."""
+        return {
             node: {number: Pace({k: s * factor for k, s in self._targets[number].items()}) for number in programs}
-            for node, programs in rehearsed.items()
+            for node, programs in self._programs.items()
         }
-        return factor, paces
+
+    def widened(self, dilation: float, by: float) -> float | None:
+        """A dilation made larger by a factor; None where it is given, or as large as it may be."""
+        return None if self._fixed is not None or dilation >= MOST else min(MOST, round(dilation * by, 2))
 
     def _dilation(self, rehearsed: Mapping[str, Mapping[int, Seconds]]) -> float:
         """What the part needs that needs the most."""

@@ -136,6 +136,10 @@ class Wiring:
             for line in shaped(device, bandwidths[device] / dilation, passing)
         ]
 
+    def unshaping(self, node: str) -> list[str]:
+        """Lines for ``tc`` that take away what ``shaping`` made."""
+        return [f"qdisc del dev {wire.device} root" for wire in self.wires if node in wire.ends]
+
     def _hop(self, to: str, node: str, following: str) -> str:
         device = self._devices[node, following]
         via = "" if following == to else f" via {self.address(following)}"
