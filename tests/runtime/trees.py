@@ -19,6 +19,7 @@ from palmette.cost.operations import trees
 from palmette.runtime.batches import Batches
 from palmette.runtime.checkpoint import last
 from palmette.runtime.execute import Pace
+from palmette.runtime.ground import Rehearsals
 from palmette.runtime.job import Job, Outcome, Update
 from palmette.runtime.lengths import shares
 from palmette.runtime.shares import by_tree
@@ -67,11 +68,14 @@ class MemoryGround:
     def entrance(self, node: str) -> None:
         return None
 
-    def settle(self, rehearsed: Mapping[str, Mapping[int, Mapping[int, float]]]) -> dict[str, dict[int, Pace]]:
+    def settle(self, rehearsed: Rehearsals) -> dict[str, dict[int, Pace]]:
         return {
-            node: {n: Pace(dict.fromkeys(calls, self.seconds.get(node, 0.0))) for n, calls in programs.items()}
+            node: {n: Pace(dict.fromkeys(found.seconds, self.seconds.get(node, 0.0))) for n, found in programs.items()}
             for node, programs in rehearsed.items()
         }
+
+    def widen(self, by: float) -> None:
+        return None
 
     def close(self) -> None:
         pass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -21,7 +21,7 @@ from palmette.control.run import Change, Running
 from palmette.control.supervise import Supervisor
 from palmette.cost.memory import Optimizer
 from palmette.errors import Fault, InputError, RunError, shown
-from palmette.runtime.job import Outcome, Update
+from palmette.runtime.job import Outcome, Outlook, Update
 from palmette.runtime.options import LEARNING_RATES, Dtype, Options
 from palmette.runtime.training import Training
 from palmette.spec.plan import Plan
@@ -121,9 +121,9 @@ def carry_out(running: Running, folder: Path, json_: bool, quiet: bool) -> None:
             print(f"{folder}: this run has ended, nothing is left to do")
         return
     try:
-        with _own_signals(), _watched(quiet) as watch:
+        with _own_signals(), _watched(quiet) as screen:
             supervisor = Supervisor(running, _tell)
-            outcome = supervisor.run(watch, _stop_on_signals)
+            outcome = supervisor.run(screen.watch, screen.begin)
     except RunError as error:
         raise RunError(f"{error}; go on with: palmette run --resume {folder}") from None
     if json_:
@@ -167,11 +167,70 @@ def _stop_on_signals(training: Training) -> None:
         signal.signal(number, stop)
 
 
+class _Screen:
+    """What people see while it runs: how long it will take, and a bar where there is a terminal."""
+
+    def __init__(self, screen: Console, progress: Progress | None, quiet: bool) -> None:
+        self._screen, self._progress, self._quiet = screen, progress, quiet
+        self._samples = 0
+        if progress is not None:
+            self._task = progress.add_task("run", total=None, epoch=0, loss=0.0, speed=0.0, judged="starting")
+
+    def begin(self, training: Training) -> None:
+        """A training is about to begin."""
+        _stop_on_signals(training)
+        training.foretold.append(self._foretold)
+        if self._progress is not None:
+            self._progress.update(self._task, total=training.iterations, completed=training.outcome.iterations)
+
+    def _foretold(self, outlook: Outlook) -> None:
+        """Say how long it will take here."""
+        if self._quiet:
+            return
+        if self._progress is not None:
+            self._progress.update(self._task, judged="")
+        for line in foretelling(outlook):
+            self._screen.print(f"palmette: {line}", highlight=False, soft_wrap=True)
+
+    def watch(self, update: Update) -> None:
+        """Move the bar."""
+        if self._progress is None:
+            return
+        if update.judgement is not None:
+            self._progress.update(self._task, judged=f"accuracy {update.judgement.accuracy:.1%}")
+            return
+        self._samples += update.samples
+        self._progress.update(
+            self._task,
+            total=update.iterations,
+            completed=update.iteration,
+            epoch=update.epoch,
+            loss=update.loss,
+            speed=self._samples / update.wall_s if update.wall_s else 0.0,
+        )
+
+
+def foretelling(outlook: Outlook) -> list[str]:
+    """How long what is left takes on this machine, in words."""
+    left = "1 iteration takes" if outlook.iterations == 1 else f"{outlook.iterations} iterations take"
+    line = f"{left} about {duration(outlook.expected_s)} here (time dilation {outlook.dilation:g})"
+    if outlook.widened:
+        return ["this machine did not keep up: time is stretched further and iterations are measured anew", line]
+    return [line]
+
+
+def duration(seconds: float) -> str:
+    """Seconds for people who wait."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
 @contextmanager
-def _watched(quiet: bool) -> Iterator[Callable[[Update], None]]:
+def _watched(quiet: bool) -> Iterator[_Screen]:
     screen = Console(stderr=True)
     if quiet or not screen.is_terminal:
-        yield lambda _: None
+        yield _Screen(screen, None, quiet)
         return
     columns = (
         TextColumn("epoch {task.fields[epoch]}"),
@@ -181,26 +240,7 @@ def _watched(quiet: bool) -> Iterator[Callable[[Update], None]]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=screen) as progress:
-        task = progress.add_task("run", total=None, epoch=0, loss=0.0, speed=0.0, judged="")
-        samples = 0
-
-        def watch(update: Update) -> None:
-            nonlocal samples
-            if update.judgement is not None:
-                progress.update(task, judged=f"accuracy {update.judgement.accuracy:.1%}")
-                return
-            samples += update.samples
-            speed = samples / update.wall_s if update.wall_s else 0.0
-            progress.update(
-                task,
-                total=update.iterations,
-                completed=update.iteration,
-                epoch=update.epoch,
-                loss=update.loss,
-                speed=speed,
-            )
-
-        yield watch
+        yield _Screen(screen, progress, quiet)
 
 
 def _times(outcome: Outcome, running: Running) -> list[tuple[str, float, float]]:
@@ -212,6 +252,15 @@ def _times(outcome: Outcome, running: Running) -> list[tuple[str, float, float]]
     if found is not None and found.epoch_s is not None and found.estimate_epoch_s is not None:
         rows.append(("an epoch", found.epoch_s, found.estimate_epoch_s))
     return rows
+
+
+def _widened(outcome: Outcome) -> str:
+    """Since when, where it was not that from the beginning."""
+    if not outcome.widened:
+        return ""
+    return (
+        f" from iteration {outcome.widened[-1].iteration} on, since this machine did not keep up; measured from there"
+    )
 
 
 def show_outcome(outcome: Outcome, running: Running) -> None:
@@ -226,7 +275,7 @@ def show_outcome(outcome: Outcome, running: Running) -> None:
             line += f", estimated {time(estimated)} ({measured / estimated - 1:+.1%})"
         out.print(line)
     if emulated:
-        out.print(f"time dilation {outcome.dilation:g}")
+        out.print(f"time dilation {outcome.dilation:g}{_widened(outcome)}")
     if outcome.energy_j is not None and outcome.iterations:
         out.print(f"energy: {energy(outcome.energy_j)} (modelled: declared power on the measured trace)")
     table = Table("node", box=None, pad_edge=False)

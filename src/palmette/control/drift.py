@@ -27,6 +27,7 @@ WINDOW = 5
 # Shorter ones tell more of the machine than of the link.
 _SHORTEST_S = 0.05
 
+
 class _Arrival(NamedTuple):
     """A message that arrived: when it was sent, when it was there, and its bytes."""
 

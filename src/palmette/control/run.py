@@ -204,6 +204,7 @@ class Running:
         """
         training = Training(self._job, watch)
         self._write(training, "running")
+        training.foretold.append(lambda _: self._write(training, "running"))
         ready(training)
         try:
             outcome = training.run()
@@ -235,6 +236,7 @@ class Running:
             "energy_source": MODELLED if outcome.energy_j is not None else None,
             "accuracy": outcome.judgement.accuracy if outcome.judgement else None,
             "dilation": outcome.dilation,
+            "expected_wall_s": outcome.expected_wall_s,
             "widened": [asdict(each) for each in outcome.widened],
             "engine": self.request.engine,
             "testbed": self.request.testbed,

@@ -17,15 +17,19 @@ from collections.abc import Sequence
 from palmette.runtime.grants import Grants, Step
 from palmette.runtime.job import Measured
 from palmette.runtime.role import Given
-from palmette.runtime.rounds import LISTEN_S, Stage, Stopping, gathered, typical_s
+from palmette.runtime.rounds import LISTEN_S, Patience, Stage, Stopping, gathered, typical_s
 from palmette.runtime.widening import Widening
 
+# How long a stop waits for the steps under way.
+_STOP_S = 5.0
 # New steps are given out for so long before all are waited for.
 _STRETCH_S = 60.0
 
 
 class AsyncRounds:
     """Steps of workers against a parameter server."""
+
+    given_up = False
 
     def __init__(self, stage: Stage) -> None:
         self._stage, self._grants = stage, Grants(stage.crew, stage.parts)
@@ -52,8 +56,12 @@ class AsyncRounds:
 
         for tree in range(len(self._taken)):
             give(tree)
+        long_enough = Patience(stopping, _STOP_S)
         while at < given:
             step = self._grants.next(LISTEN_S)
+            if long_enough():
+                self.given_up = True
+                return at
             if step is not None:
                 self._finish(step)
                 give(step.part)

@@ -80,11 +80,22 @@ class State:
 
 
 @dataclass(frozen=True)
+class Rehearsal:
+    """Seconds of each call when nothing is padded, by the operation's number.
+
+    ``work`` is what calls do as a part of what the profile assumes; those that are not in it do all of that.
+    """
+
+    seconds: Mapping[int, float]
+    work: Mapping[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Rehearsed:
-    """Seconds of each call when nothing is padded, by the operation's number."""
+    """What the rehearsal of a program found."""
 
     program: int
-    seconds: Mapping[int, float]
+    found: Rehearsal
 
 
 @dataclass(frozen=True)

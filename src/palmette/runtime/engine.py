@@ -6,12 +6,13 @@ frozen by its silence: a living worker says so twice a second from a thread of i
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import signal
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, wait
 from typing import Any, NoReturn, Protocol, TypeVar
 
@@ -25,6 +26,8 @@ from palmette.runtime.tuning import tune_worker
 from palmette.runtime.worker import Setup, Worker
 
 START_PATIENCE_S = 120.0
+# How long to listen to the workers before looking whether to stop.
+LISTEN_S = 0.5
 ALIVE_EVERY_S = 0.5
 SILENCE_S = 3.5
 LAST_WORDS_S = 2.0
@@ -59,18 +62,35 @@ class Crew(Protocol):
         ...
 
 
-def one_from_each(crew: Crew, nodes: Mapping[str, object], kind: type[E]) -> dict[str, E]:
+class Stopped(Exception):
+    """What was waited for is not wanted any more."""
+
+
+def never() -> bool:
+    """Nothing stops."""
+    return False
+
+
+def one_from_each(
+    crew: Crew, nodes: Mapping[str, object], kind: type[E], stopping: Callable[[], bool] = never
+) -> dict[str, E]:
     """One event of this kind from every node.
 
     Raises:
         RunError: a worker is lost, or does not start.
+        Stopped: ``stopping`` says so before all have spoken.
     """
     found: dict[str, E] = {}
+    until_s = time.monotonic() + START_PATIENCE_S if kind is Ready else math.inf
     while len(found) < len(nodes):
-        heard = crew.receive(START_PATIENCE_S if kind is Ready else None)
+        if stopping():
+            raise Stopped
+        heard = crew.receive(LISTEN_S)
         if heard is None:
-            missing = ", ".join(node for node in nodes if node not in found)
-            raise RunError(f"node {missing}: its worker did not start within {START_PATIENCE_S:g} s")
+            if time.monotonic() > until_s:
+                missing = ", ".join(node for node in nodes if node not in found)
+                raise RunError(f"node {missing}: its worker did not start within {START_PATIENCE_S:g} s")
+            continue
         node, event = heard
         assert isinstance(event, kind), f"{node} said {event!r} where {kind.__name__} was expected"
         found[node] = event

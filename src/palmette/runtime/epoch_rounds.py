@@ -28,6 +28,7 @@ class EpochRounds:
     """Epochs of federated averaging."""
 
     tree_steps: Sequence[int] = ()
+    given_up = False
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -46,6 +47,7 @@ class EpochRounds:
         while epoch.left:
             step = self._grants.next(LISTEN_S)
             if stopping():
+                self.given_up = True
                 return at
             if step is not None:
                 self._spans_s[step.part].append(epoch.take(step))

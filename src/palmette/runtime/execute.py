@@ -26,6 +26,7 @@ from palmette.runtime.program import Operation, Program
 from palmette.runtime.transport import Closed, Transport, timed
 
 Values = Mapping[int, Any]
+Span = tuple[float, float, float]  # the start of an operation, its end, and when it was due to end
 CALLS = ("forward", "backward", "update")
 
 
@@ -54,7 +55,7 @@ class Actions(Protocol):
 
 
 class Record(NamedTuple):
-    """When an operation of an iteration started and ended, by ``time.monotonic``; and how much later than it was due."""
+    """When an operation of an iteration started and ended, by ``time.monotonic``, and how much later than due."""
 
     number: int
     op: str
@@ -195,7 +196,7 @@ class Executor:
                 if not start.get():
                     return
                 value = self._actions.arrived(operation, message)
-                self._note(operation, value, posted_s, arrived_s, due_s, message.numel())
+                self._note(operation, value, (posted_s, arrived_s, due_s), message.numel())
                 self._lane_done()
         except Closed:
             return
@@ -215,7 +216,7 @@ class Executor:
         start, used = time.monotonic(), time.thread_time()
         value = self._actions.call(operation, self._values, self._iteration)
         due_s = self._due_to_start(operation, start) + time.thread_time() - used
-        self._note(operation, value, start, time.monotonic(), due_s)
+        self._note(operation, value, (start, time.monotonic(), due_s))
 
     def _call(self, operation: Operation) -> None:
         number = operation.number
@@ -232,7 +233,7 @@ class Executor:
                 last_until(due_s)
             end = time.monotonic()
             share.due_s = max(due_s, end - MOST_LATE_S)
-        self._note(operation, value, start, end, due_s)
+        self._note(operation, value, (start, end, due_s))
 
     def _send(self, operation: Operation) -> None:
         assert operation.channel is not None
@@ -240,17 +241,17 @@ class Executor:
         message = self._actions.message(operation, self._values, self._iteration)
         leaves_s = self._due_to_start(operation, start) + time.thread_time() - used
         due_s = self._transport.send_due(operation.channel, message, min(leaves_s, time.monotonic()))
-        self._note(operation, None, start, time.monotonic(), due_s, message.numel())
+        self._note(operation, None, (start, time.monotonic(), due_s), message.numel())
 
     def _due_to_start(self, operation: Operation, started_s: float) -> float:
         """When an operation that started was due to: when all before it were due to be done."""
         before = [self._due_s[need] for need in self._after[operation.number]]
         return max(self._began_s, started_s - MOST_LATE_S, *before)
 
-    def _note(self, operation: Operation, value: Any, start: float, end: float, due_s: float, size: int = 0) -> None:
+    def _note(self, operation: Operation, value: Any, span: Span, size: int = 0) -> None:
         channel = None if operation.channel is None else operation.channel.number
-        whose, late_s = self._whose[operation.number], max(0.0, end - due_s)
-        record = Record(operation.number, operation.op, whose, channel, start, end, size, late_s)
+        whose, (start, end, due_s) = self._whose[operation.number], span
+        record = Record(operation.number, operation.op, whose, channel, start, end, size, max(0.0, end - due_s))
         with self._lock:
             self._values.setdefault(operation.number, value)
             self._records.append(record)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from palmette.cost.evaluate import Evaluator
+from palmette.runtime.control import Rehearsal
 from palmette.runtime.execute import Pace
 from palmette.runtime.folder import meeting_folder
 from palmette.runtime.meeting import GlooMeeting, Meeting, Site
@@ -16,7 +17,8 @@ from palmette.runtime.service import Entrance, Served, Service, ServiceProcess
 from palmette.runtime.worker import Place
 from palmette.spec.plan import Phase
 
-Seconds = Mapping[int, float]
+Rehearsals = Mapping[str, Mapping[int, Rehearsal]]
+"""What was rehearsed, by node and by the number of the program."""
 
 
 class Ground(Protocol):
@@ -38,8 +40,8 @@ class Ground(Protocol):
         """What the worker's process does before anything else."""
         ...
 
-    def settle(self, rehearsed: Mapping[str, Mapping[int, Seconds]]) -> dict[str, dict[int, Pace]]:
-        """Choose the dilation; returns the pace of each node's programs. ``rehearsed`` are unpadded seconds."""
+    def settle(self, rehearsed: Rehearsals) -> dict[str, dict[int, Pace]]:
+        """Choose the dilation; returns the pace of each node's programs."""
         ...
 
     def widen(self, by: float) -> dict[str, dict[int, Pace]] | None:
@@ -89,7 +91,7 @@ class BareGround:
         """Nothing to do."""
         return None
 
-    def settle(self, rehearsed: Mapping[str, Mapping[int, Seconds]]) -> dict[str, dict[int, Pace]]:
+    def settle(self, rehearsed: Rehearsals) -> dict[str, dict[int, Pace]]:
         """Nothing is padded."""
         return {}
 

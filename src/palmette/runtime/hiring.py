@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -10,9 +10,8 @@ from typing import Literal
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from palmette.runtime.control import Ready, Rehearse, Rehearsed, SetPace
-from palmette.runtime.engine import Crew, one_from_each
-from palmette.runtime.ground import Seconds
+from palmette.runtime.control import Ready, Rehearsal, Rehearse, Rehearsed, SetPace
+from palmette.runtime.engine import LISTEN_S, Crew, Stopped, never, one_from_each
 from palmette.runtime.job import Job
 from palmette.runtime.lengths import shares
 from palmette.runtime.parts import Part
@@ -40,12 +39,19 @@ class Carried:
 
 @contextmanager
 def hired(
-    job: Job, carried: Carried, phase: Phase, parts: Sequence[Part], sync: Sync | Literal["relay"]
+    job: Job,
+    carried: Carried,
+    phase: Phase,
+    parts: Sequence[Part],
+    sync: Sync | Literal["relay"],
+    *,
+    stopping: Callable[[], bool] = never,
 ) -> Iterator[Crew]:
     """The workers of a phase, ready to go; afterwards they are gone, and so is their ground.
 
     Raises:
         RunError: a worker is lost, or does not start.
+        Stopped: ``stopping`` says so before they are ready.
     """
     ground, nodes = job.ground, phase.nodes()
     ground.open(phase, parts, job.evaluator)
@@ -54,9 +60,9 @@ def hired(
         setups = {node: make.of(node) for node in nodes}
         crew = job.hire(setups, {node: ground.entrance(node) for node in nodes})
         try:
-            one_from_each(crew, setups, Ready)
+            one_from_each(crew, setups, Ready, stopping)
             if ground.emulates:
-                _settle(job, crew, parts)
+                _settle(job, crew, parts, stopping)
             yield crew
         finally:
             crew.close()
@@ -93,7 +99,7 @@ class Setups:
             sync=self.sync,
             cpu_limit=node.limits.cpu_share,
             device=node.device,
-            keeps=self.job.keeps and len(self.phase.nodes()) > 1,
+            keeps=self.job.ground.emulates or (self.job.keeps and len(self.phase.nodes()) > 1),
             optimizer=to_bytes(unshared(kept)) if kept else b"",
         )
 
@@ -110,16 +116,19 @@ class Setups:
         return ShardedData(dict(zip(roots, owned, strict=False)), shape, seed)
 
 
-def _settle(job: Job, crew: Crew, parts: Sequence[Part]) -> None:
+def _settle(job: Job, crew: Crew, parts: Sequence[Part], stopping: Callable[[], bool]) -> None:
     asked = [(node, number) for number, part in enumerate(parts) for node in part.programs]
     for node, number in asked:
         crew.send(node, Rehearse(number))
-    rehearsed: dict[str, dict[int, Seconds]] = {}
-    for _ in asked:
-        heard = crew.receive()
-        assert heard is not None
+    rehearsed: dict[str, dict[int, Rehearsal]] = {}
+    while sum(map(len, rehearsed.values())) < len(asked):
+        if stopping():
+            raise Stopped
+        heard = crew.receive(LISTEN_S)
+        if heard is None:
+            continue
         assert isinstance(heard[1], Rehearsed)
-        rehearsed.setdefault(heard[0], {})[heard[1].program] = heard[1].seconds
+        rehearsed.setdefault(heard[0], {})[heard[1].program] = heard[1].found
     for node, paces in job.ground.settle(rehearsed).items():
         for program, pace in paces.items():
             crew.send(node, SetPace(program, pace))

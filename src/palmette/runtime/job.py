@@ -72,6 +72,11 @@ class Job:
     keeps: bool = False
 
     @property
+    def workers_keep(self) -> bool:
+        """Whether workers can go back to the iteration before; on a testbed, where iterations may be long, all can."""
+        return self.keeps or self.ground.emulates
+
+    @property
     def data_sizes(self) -> dict[str, int]:
         """Samples to train on, by the data's name."""
         return {name: len(each.train) for name, each in {**self.own_data, self.data.name: self.data}.items()}
@@ -92,7 +97,19 @@ class Update:
     wall_s: float
     judgement: Judgement | None = None
     iteration_s: float = 0.0
-    dilation: float | None = None
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What is left of a run before its next iteration: ``expected_s`` is how long that takes on this machine.
+
+    It is told before the first iteration, and anew when the dilation was ``widened``.
+    """
+
+    iterations: int
+    expected_s: float
+    dilation: float
+    widened: bool
 
 
 @dataclass(frozen=True)
@@ -126,6 +143,7 @@ class Outcome:
     ended: str = "done"
     dilation: float = 1.0
     widened: list[Widened] = field(default_factory=list)
+    expected_wall_s: float | None = None
     node_seconds: dict[str, dict[str, float]] = field(default_factory=dict)
     judgement: Judgement | None = None
 

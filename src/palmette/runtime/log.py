@@ -91,10 +91,8 @@ class Log:
         clock_s = self.position.clock_s + (ended_s - self._began_s) * by / dilation
         self.position = replace(self.position, wall_s=self.wall_s(), clock_s=clock_s)
         self._began_s = ended_s
-        number, epoch = self.position.numbers(at)
         self._outcome.dilation = dilation
-        self._outcome.widened.append(Widened(number, dilation))
-        self._watch(Update(number, self.position.iterations, epoch, 0.0, 0, self.wall_s(), dilation=dilation))
+        self._outcome.widened.append(Widened(self.position.numbers(at)[0], dilation))
 
     def iteration(self, at: int, loss: float, samples: int, took_s: float, **more: Any) -> None:
         """An iteration is done.

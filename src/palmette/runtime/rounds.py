@@ -13,7 +13,7 @@ from safetensors.torch import load as from_bytes
 from torch import Tensor
 
 from palmette.runtime.control import Done, GiveState, Go, State
-from palmette.runtime.engine import Crew, one_from_each
+from palmette.runtime.engine import LISTEN_S, Crew, Stopped, one_from_each
 from palmette.runtime.job import Job, Measured
 from palmette.runtime.log import Log
 from palmette.runtime.parts import Part
@@ -25,10 +25,12 @@ from palmette.spec.plan import Phase
 _GRANT_S = 0.25
 # How long the living have to say what they hold when another is lost.
 _RESCUE_S = 5.0
-# How long to listen to the workers before looking whether to stop.
-LISTEN_S = 0.5
+# How long a stop waits for the iteration that goes on: where workers can go back to the one before, and where not.
+_KEPT_S, _NOT_KEPT_S = 2.0, 30.0
 
 Stopping = Callable[[], bool]
+
+__all__ = ["LISTEN_S", "Patience", "Rounds", "Stage", "StepRounds", "Stopping", "gathered", "holders", "typical_s"]
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,15 @@ class Rounds(Protocol):
         """The steps that each tree has taken, where the number of iterations does not tell."""
         ...
 
+    @property
+    def given_up(self) -> bool:
+        """Whether something was begun that had to be given up; weights may be half done then."""
+        ...
+
     def advance(self, at: int, end: int, stopping: Stopping) -> int:
         """Go on from iteration ``at``, not beyond ``end``, to a moment at which nothing is half done.
 
-        Returns how far the phase has come; that is ``at`` where what was begun had to be given up.
+        Returns how far the phase has come, without what had to be given up.
         """
         ...
 
@@ -78,6 +85,7 @@ class StepRounds:
     """``step``: all workers go, all are done, and again."""
 
     tree_steps: Sequence[int] = ()
+    given_up = False
 
     def __init__(self, stage: Stage) -> None:
         self._stage, (self._part,) = stage, stage.parts
@@ -92,8 +100,13 @@ class StepRounds:
         began = time.monotonic()
         for node in nodes:
             crew.send(node, Go(0, first + at, first + last))
+        given_up = Patience(stopping, _KEPT_S if self._stage.job.workers_keep else _NOT_KEPT_S)
         for number in range(at, last + 1):
-            self._note(number, one_from_each(crew, nodes, Done))
+            try:
+                self._note(number, one_from_each(crew, nodes, Done, given_up))
+            except Stopped:
+                self.given_up = True
+                return number
         taken = last + 1 - at
         self._grant = max(1, math.floor(taken * _GRANT_S / max(time.monotonic() - began, 1e-6)))
         if last + 1 < end and self._widening.widened(last + 1):
@@ -119,7 +132,7 @@ class StepRounds:
         phase = self._stage.phase
         living = [instance for instance in phase.instances if instance.node != gone]
         held = {n for instance in living for n in range(instance.layers[0], instance.layers[1] + 1)}
-        if not self._stage.job.keeps or len(held) < phase.depth:
+        if not self._stage.job.workers_keep or len(held) < phase.depth:
             return None
         layers = holders(phase.model_copy(update={"instances": tuple(living)}))
         asked = {node: GiveState(tuple(numbers), after) for node, numbers in layers.items()}
@@ -129,6 +142,20 @@ class StepRounds:
     def measured(self) -> Measured:
         """The median iteration."""
         return Measured(typical_s(self._spans_s))
+
+
+class Patience:
+    """Says that a stop has waited long enough for what goes on."""
+
+    def __init__(self, stopping: Stopping, seconds: float) -> None:
+        self._stopping, self._seconds = stopping, seconds
+        self._until_s: float | None = None
+
+    def __call__(self) -> bool:
+        """Whether it has."""
+        if self._until_s is None and self._stopping():
+            self._until_s = time.monotonic() + self._seconds
+        return self._until_s is not None and time.monotonic() > self._until_s
 
 
 def typical_s(seconds: Sequence[float]) -> float | None:

@@ -17,12 +17,14 @@ from palmette.runtime import checkpoint as checkpoints
 from palmette.runtime.async_rounds import AsyncRounds
 from palmette.runtime.checkpoint import Checkpoint, Progress
 from palmette.runtime.course import Course
+from palmette.runtime.engine import Crew, Stopped
 from palmette.runtime.epoch_rounds import EpochRounds
 from palmette.runtime.handover import Change
 from palmette.runtime.hiring import Carried, hired
-from palmette.runtime.job import Job, Outcome, Standing, Update
+from palmette.runtime.job import Job, Outcome, Outlook, Standing, Update
 from palmette.runtime.judge import Judgement, judged
 from palmette.runtime.log import Log
+from palmette.runtime.outlook import left_s
 from palmette.runtime.parts import Part, channels_of, parts_of
 from palmette.runtime.record import Journal
 from palmette.runtime.rounds import Rounds, Stage, StepRounds
@@ -38,14 +40,16 @@ ROUNDS: dict[Sync, Callable[[Stage], Rounds]] = {"step": StepRounds, "epoch": Ep
 
 
 class Training:
-    """Carries out a job, segment by segment."""
+    """Carries out a job, segment by segment. Those in ``foretold`` are told how long it will take on this machine."""
 
     def __init__(self, job: Job, watch: Callable[[Update], None]) -> None:
         self.job, self.watch = job, watch
         self._stopping = False
+        self.foretold: list[Callable[[Outlook], None]] = []
         for layer in job.network.layers:
             layer.module.to(getattr(torch, job.options.dtype))
         self._progress = job.resumed.progress if job.resumed else Progress(0, pruning=job.pruning)
+        self._saved = self._progress
         self.outcome = Outcome(
             iterations=self._progress.iteration, energy_j=self._progress.energy_j, time_s=self._progress.time_s
         )
@@ -62,8 +66,17 @@ class Training:
         """The fraction of its parameters that has been removed."""
         return self._progress.pruning
 
+    @property
+    def iterations(self) -> int:
+        """Iterations of the whole training, as far as that is known."""
+        return sum(segment.iterations for segment in self.course.segments)
+
     def stop(self) -> None:
-        """Stop as soon as nothing is half done, with a checkpoint; an epoch of federated averaging is given up."""
+        """Stop soon, with a checkpoint.
+
+        An iteration that does not end soon is given up where the workers can go back to the one before, and an epoch of
+        federated averaging in any case.
+        """
         self._stopping = True
 
     def run(self) -> Outcome:
@@ -128,33 +141,67 @@ class Training:
     def _run_segment(self, number: int) -> None:
         phase = self.course[number].phase
         parts = parts_of(phase, self.job.evaluator)
-        with hired(self.job, self._carried, phase, parts, phase.sync) as crew:
-            self.outcome.dilation = self.job.ground.dilation
-            self._log, self._began = self._opened(number, phase, parts), self._progress
-            rounds = ROUNDS[phase.sync](Stage(phase, parts, crew, self.job, self._log, self._progress.tree_steps))
-            try:
-                self._go_through(rounds, number)
-            except NodeLost as lost:
-                self._rescue(rounds, lost)
-                raise
-            finally:
-                self.outcome.measured[number] = rounds.measured()
+        try:
+            with hired(self.job, self._carried, phase, parts, phase.sync, stopping=lambda: self._stopping) as crew:
+                self.outcome.dilation = self.job.ground.dilation
+                self._log, self._began = self._opened(number, phase, parts), self._progress
+                self._run_rounds(number, parts, crew)
+        except Stopped:
+            return  # before anything was begun
+
+    def _run_rounds(self, number: int, parts: Sequence[Part], crew: Crew) -> None:
+        phase = self.course[number].phase
+        self._foretell(number)
+        rounds = ROUNDS[phase.sync](Stage(phase, parts, crew, self.job, self._log, self._progress.tree_steps))
+        try:
+            self._go_through(rounds, number)
+        except NodeLost as lost:
+            self._rescue(rounds, lost)
+            raise
+        finally:
+            self.outcome.measured[number] = rounds.measured()
 
     def _go_through(self, rounds: Rounds, number: int) -> None:
         where, saved_s, at = self._log.position, time.monotonic(), self._progress.phase_iteration
         while at < self.course[number].iterations and not self._stopping:
             many = self.course[number].iterations
             end = min(many, (at // where.epoch_iterations + 1) * where.epoch_iterations)
-            before, at = at, rounds.advance(at, end, lambda: self._stopping)
-            if at == before:  # what was begun had to be given up
-                self.outcome.iterations = self._progress.iteration
+            before, widened = at, len(self.outcome.widened)
+            at = rounds.advance(at, end, lambda: self._stopping)
+            if at > before:
+                self._come_to(number, at, rounds)
+            if rounds.given_up:
+                self._go_back(rounds)
                 break
-            self._come_to(number, at, rounds)
+            if len(self.outcome.widened) > widened:
+                self._foretell(number, widened=True)
             if at == end or self._stopping or time.monotonic() - saved_s > CHECKPOINT_EVERY_S:
                 self._gather(rounds)
                 better = self._judge(number, at) if at == end else False
                 self._save(best=better)
                 saved_s = time.monotonic()
+
+    def _foretell(self, number: int, *, widened: bool = False) -> None:
+        """Tell whoever wants to know how long the rest will take on this machine, where that is known."""
+        if not self.job.ground.emulates:
+            return
+        at, dilation = self._progress.phase_iteration, self.job.ground.dilation
+        expected_s = dilation * left_s(self.course, self.job, number, at)
+        if self.outcome.expected_wall_s is None or widened:
+            self.outcome.expected_wall_s = self._log.wall_s() + expected_s
+        for told in self.foretold:
+            told(Outlook(self.iterations - self._progress.iteration, expected_s, dilation, widened))
+
+    def _go_back(self, rounds: Rounds) -> None:
+        """Go back to the last iteration that all have done, if workers have kept it, else to the last checkpoint."""
+        found = rounds.rescued(self._progress.iteration - 1, None)
+        if found is None:
+            self._progress = self._saved
+        else:
+            load_state(self.network.layers, found[0])
+            self._carried = Carried(self.network, found[1])
+            self._save()
+        self.outcome.iterations = self._progress.iteration
 
     def _come_to(self, number: int, at: int, rounds: Rounds) -> None:
         """Note that a segment has come to iteration ``at``."""
@@ -227,6 +274,7 @@ class Training:
         weights = unshared(state(self.network.layers))
         kept = Checkpoint(self._progress, weights, unshared(self._carried.optimizer))
         checkpoints.save(kept, self.job.folder / "checkpoints", best=best)
+        self._saved = self._progress
 
 
 def refuse_unfit(network: Network, data: DataSet, field: str = "--data") -> None:

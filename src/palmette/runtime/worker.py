@@ -133,8 +133,8 @@ class Worker:
             case SetPace():
                 self._executors[command.program].pace = command.pace
             case Rehearse():
-                seconds = rehearsed(self._executors[command.program].program, self._setup)
-                self._control.send(Rehearsed(command.program, seconds))
+                found = rehearsed(self._executors[command.program].program, self._setup)
+                self._control.send(Rehearsed(command.program, found))
             case GiveState():
                 weights, optimizer = self._role.state(command.layers, command.after)
                 self._control.send(State(to_bytes(unshared(weights)), to_bytes(unshared(optimizer))))
@@ -143,9 +143,9 @@ class Worker:
         executor = self._executors[number]
         if not executor.inline:
             executor.run(first)
-        elif len(self._executors) == 1:
+        elif len(self._executors) == 1 and not self._setup.keeps:
             self._go_through(number, first)
-        else:  # programs of one node go on side by side
+        else:  # programs of one node go on side by side, and one that keeps what was can be asked for it meanwhile
             threading.Thread(target=self._go_through, args=(number, first), daemon=True).start()
 
     def _go_through(self, number: int, first: int) -> None:

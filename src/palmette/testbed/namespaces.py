@@ -20,7 +20,7 @@ from palmette.errors import Fault, InputError
 from palmette.runtime.cpu import last_until
 from palmette.runtime.execute import Pace
 from palmette.runtime.folder import meeting_folder
-from palmette.runtime.ground import Seconds
+from palmette.runtime.ground import Rehearsals
 from palmette.runtime.meeting import GlooMeeting, Meeting, Site
 from palmette.runtime.parts import Part, channels_of
 from palmette.runtime.program import Channel
@@ -137,7 +137,7 @@ class NamespaceGround:
         """Into the node's namespace."""
         return iproute.Enter(self._names[node])
 
-    def settle(self, rehearsed: Mapping[str, Mapping[int, Seconds]]) -> dict[str, dict[int, Pace]]:
+    def settle(self, rehearsed: Rehearsals) -> dict[str, dict[int, Pace]]:
         """Choose the dilation, make the links as slow as it says, and give every call its time."""
         self.dilation, paces = self._padding.settle(rehearsed)
         self._shape()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -17,7 +17,7 @@ from palmette.errors import RunError
 from palmette.runtime.cpu import last_until
 from palmette.runtime.execute import Pace
 from palmette.runtime.folder import meeting_folder
-from palmette.runtime.ground import Seconds, on_loopback
+from palmette.runtime.ground import Rehearsals, on_loopback
 from palmette.runtime.meeting import GlooMeeting, Meeting
 from palmette.runtime.parts import Part
 from palmette.runtime.program import Channel
@@ -145,7 +145,7 @@ class PacedGround:
         """Nothing to do."""
         return None
 
-    def settle(self, rehearsed: Mapping[str, Mapping[int, Seconds]]) -> dict[str, dict[int, Pace]]:
+    def settle(self, rehearsed: Rehearsals) -> dict[str, dict[int, Pace]]:
         """Choose the dilation, slow the links down by it, and give every call its time."""
         assert self._links is not None, "open() comes first"
         self.dilation, paces = self._padding.settle(rehearsed)

@@ -1,19 +1,22 @@
 """How long each call of an emulated node has to last, and by how much to stretch time.
 
-A call is padded to its node's time in the profile. Where this machine is slower than an emulated node, a call overruns;
-stretching all times and bandwidths by one factor (time dilation) makes room. The least factor is chosen by which the
-overruns of an iteration are at most a hundredth of it. Where iterations are short it also counts what a transfer takes
-beside its own time, until messages are handed over and threads are awake.
+A call is padded to its node's time in the profile, or to the part of it that it does: one whose weights are frozen does
+less than the profile assumes (see ``runtime.rehearsal``). Where this machine is slower than an emulated node, a call
+overruns; stretching all times and bandwidths by one factor (time dilation) makes room. The least factor is chosen by
+which the overruns of an iteration are at most a hundredth of it. Where iterations are short it also counts what a
+transfer takes beside its own time, until messages are handed over and threads are awake. While a run goes on, the
+factor may be made larger (see ``runtime.widening``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.steps import Iteration
+from palmette.runtime.control import Rehearsal
 from palmette.runtime.execute import Pace
-from palmette.runtime.ground import Seconds
+from palmette.runtime.ground import Rehearsals
 from palmette.runtime.parts import Part, parts_of
 from palmette.runtime.program import in_order
 from palmette.spec.plan import Phase
@@ -37,8 +40,11 @@ class Padding:
         self._spans_s = [evaluator.played(part.phase, part.made).total_s for part in parts]
         self._least = max(map(to_hand_over, (part.made for part in parts), self._spans_s))
 
-    def settle(self, rehearsed: Mapping[str, Mapping[int, Seconds]]) -> tuple[float, dict[str, dict[int, Pace]]]:
-        """The dilation, and the pace of each node's programs, from the seconds that unpadded calls take here."""
+    def settle(self, rehearsed: Rehearsals) -> tuple[float, dict[str, dict[int, Pace]]]:
+        """The dilation, and the pace of each node's programs, from what unpadded calls take and do here."""
+        for number, targets in enumerate(self._targets):
+            work = _joined(found.work for found in _of_part(rehearsed, number))
+            self._targets[number] = {k: s * work.get(k, 1.0) for k, s in targets.items()}
         factor = self._dilation(rehearsed) if self._fixed is None else self._fixed
         self._programs = {node: list(programs) for node, programs in rehearsed.items()}
         return factor, self.paces(factor)
@@ -54,13 +60,19 @@ class Padding:
         """A dilation made larger by a factor; None where it is given, or as large as it may be."""
         return None if self._fixed is not None or dilation >= MOST else min(MOST, round(dilation * by, 2))
 
-    def _dilation(self, rehearsed: Mapping[str, Mapping[int, Seconds]]) -> float:
+    def _dilation(self, rehearsed: Rehearsals) -> float:
         """What the part needs that needs the most."""
-        taken: list[dict[int, float]] = [{} for _ in self._targets]
-        for programs in rehearsed.values():
-            for number, calls in programs.items():
-                taken[number].update(calls)
+        taken = [_joined(f.seconds for f in _of_part(rehearsed, number)) for number in range(len(self._targets))]
         return max(self._least, *map(dilation, self._targets, taken, self._spans_s))
+
+
+def _of_part(rehearsed: Rehearsals, number: int) -> list[Rehearsal]:
+    """What the nodes of a part rehearsed of it."""
+    return [programs[number] for programs in rehearsed.values() if number in programs]
+
+
+def _joined(parts: Iterable[Mapping[int, float]]) -> dict[int, float]:
+    return {number: value for part in parts for number, value in part.items()}
 
 
 def needed_dilation(phase: Phase, emulated: Evaluator, here: Evaluator) -> float:
