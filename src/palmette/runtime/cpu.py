@@ -58,7 +58,7 @@ class Cpu:
 
 
 class Share:
-    """A share of a CPU, had while inside: free since ``free_s``, and due to be given back at ``due_s``, if that is set."""
+    """A share of a CPU, had while inside: free since ``free_s``, due to be given back at ``due_s`` if that is set."""
 
     __slots__ = ("_cpu", "_ticket", "_wanted", "due_s", "free_s")
 

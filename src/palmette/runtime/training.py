@@ -194,7 +194,8 @@ class Training:
 
     def _go_back(self, rounds: Rounds) -> None:
         """Go back to the last iteration that all have done, if workers have kept it, else to the last checkpoint."""
-        found = rounds.rescued(self._progress.iteration - 1, None)
+        saved = self._progress.iteration == self._saved.iteration
+        found = None if saved else rounds.rescued(self._progress.iteration - 1, None)
         if found is None:
             self._progress = self._saved
         else:
