@@ -2,6 +2,7 @@
 
     python benchmarks/fidelity/run.py [--testbed paced --testbed namespaces] [--model lenet5] [--bandwidth 5] [--quick]
     python benchmarks/fidelity/run.py --loaded --load 4
+    python benchmarks/fidelity/run.py --differing
 
 Prints JSON: a row for each case, and the median and worst error for each testbed.
 """
@@ -29,6 +30,7 @@ from palmette.zoo.equip import equipped
 from palmette.zoo.models import load_network
 
 sys.path.insert(0, str(Path(__file__).parent))
+from differing import differing_cases
 from loaded import load, loaded_cases
 
 BANDWIDTHS_MBIT = (1.5, 5.0, 20.0, 100.0)
@@ -117,9 +119,12 @@ def cases(
                 yield model, name, bandwidth, plan(model, tree), profile, cluster(bandwidth)
 
 
-def measured(plan: Plan, profile: Profile, where: Cluster, testbed: str, iterations: int) -> dict[str, Any]:
+def measured(
+    plan: Plan, profile: Profile, where: Cluster, testbed: str, iterations: int, *, freeze: tuple[str, ...] = ()
+) -> dict[str, Any]:
     """Run a case; returns measured and estimated iteration time and their error."""
-    request = Request(iterations=iterations, testbed=testbed, options=Options(seed=1, lr=0.001))
+    options = Options(seed=1, lr=0.001, freeze=freeze)
+    request = Request(iterations=iterations, testbed=testbed, replan=False, options=options)
     with tempfile.TemporaryDirectory() as folder:
         running = start(plan, profile, where, request, Path(folder))
         outcome = running.run(lambda _: None, lambda _: None)
@@ -141,6 +146,21 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {"cases": len(rows), "median": statistics.median(errors), "worst": max(errors)} if errors else {"cases": 0}
 
 
+def differences(testbeds: list[str], busy: int) -> None:
+    """Run the cases that differ on purpose, print what came out, and fail where a testbed does not show it."""
+    rows = []
+    for testbed in testbeds:
+        for case in differing_cases():
+            with load(busy):
+                found = measured(case.plan, case.profile, case.cluster, testbed, ITERATIONS, freeze=case.freeze)
+            rows.append({"testbed": testbed, "case": case.name, **found, "shown": case.shown(found["error"])})
+            print(f"{testbed} {case.name}: {found['error']:+.1%}, shown: {rows[-1]['shown']}", file=sys.stderr)
+    print(json.dumps({"rows": rows}, indent=1))
+    hidden = [f"{row['testbed']}: {row['case']}" for row in rows if not row["shown"]]
+    if hidden:
+        sys.exit(f"not shown: {'; '.join(hidden)}")
+
+
 def main() -> None:
     """Run all cases and print what came out."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -149,8 +169,12 @@ def main() -> None:
     parser.add_argument("--bandwidth", action="append", type=float, help="in Mbit/s")
     parser.add_argument("--quick", action="store_true", help="one bandwidth only")
     parser.add_argument("--loaded", action="store_true", help="the cases for a busy machine instead")
+    parser.add_argument("--differing", action="store_true", help="the cases that differ on purpose instead")
     parser.add_argument("--load", type=int, default=0, help="processes that compute all the time beside")
     given = parser.parse_args()
+    if given.differing:
+        differences(given.testbed or ["paced", "namespaces"], given.load)
+        return
     rows: list[dict[str, Any]] = []
     began = time.monotonic()
     many = LOADED_ITERATIONS if given.loaded else ITERATIONS
