@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from palmette.cli import run
+from palmette.cli.running import foretelling
+from palmette.runtime.job import Outlook
 from tests.cli.test_process import imported
 from tests.cli.world import World
 from tests.cost.small import instance, phase, source
@@ -42,6 +45,8 @@ def test_people_see_a_bar_while_it_runs_and_a_table_when_it_is_done(
     said = capsys.readouterr()
     assert "samples/s" in said.err
     assert "5/5" in said.err
+    assert "0/5" in said.err  # the total is known from the beginning
+    assert re.search(r"5 iterations take about \d+ s here \(time dilation [0-9.]+\)", said.err)
     assert "loss" in said.err
     for word in ("accuracy on held-out data", "an iteration: measured", "estimated", "computing", "sending", "waiting"):
         assert word in said.out
@@ -53,3 +58,18 @@ def test_without_a_plan_or_with_one_that_carries_nothing(world: World) -> None:
         "--profile: missing: the plan carries none; expected a file",
         "--cluster: missing: the plan carries none; expected a file",
     ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0.2, "1 s"), (59.6, "60 s"), (100, "2 min"), (4000, "67 min"), (9000, "2.5 h")]
+)
+def test_how_long_a_run_takes_is_told_roughly(seconds: float, said: str) -> None:
+    assert foretelling(Outlook(20, seconds, 3.5, widened=False)) == [
+        f"20 iterations take about {said} here (time dilation 3.5)"
+    ]
+
+
+def test_that_time_is_stretched_further_is_said() -> None:
+    first, second = foretelling(Outlook(1, 10.0, 7.0, widened=True))
+    assert first == "this machine did not keep up: time is stretched further and iterations are measured anew"
+    assert second == "1 iteration takes about 10 s here (time dilation 7)"

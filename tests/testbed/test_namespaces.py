@@ -134,6 +134,19 @@ def test_messages_wait_for_the_latency_of_their_route():
         assert pair.transfer_s([pair.there], 10)[0] == pytest.approx(0.2, abs=0.03)
 
 
+def test_time_that_is_stretched_further_slows_links_down():
+    with ends(NamespaceGround(), cluster(("a", "b", "1 Mbit/s"), latency="20 ms"), "a", "b") as pair:
+        pair.transfer_s([pair.there], 10_000)
+        assert pair._ground.widen(3.0) is not None
+        assert pair.transfer_s([pair.there], 50_000)[0] == pytest.approx(3 * (0.02 + 0.4), rel=0.08)
+
+
+def test_a_message_shorter_than_predicted_arrives_sooner():
+    with ends(NamespaceGround(1.0), cluster(("a", "b", "200 kbit/s")), "a", "b") as pair:
+        pair.transfer_s([pair.there], 10)
+        assert pair.transfer_s([pair.there], 2_000)[0] < 0.15 < 10_000 * 8 / 200e3  # by the profile
+
+
 def test_two_runs_at_once_do_not_meet():
     wires = cluster(("a", "b", "20 Mbit/s"))
     with ends(NamespaceGround(1.0), wires, "a", "b") as one, ends(NamespaceGround(1.0), wires, "a", "b") as other:

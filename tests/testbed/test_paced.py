@@ -30,3 +30,11 @@ def test_a_transfer_takes_as_long_as_its_own_bytes_whatever_was_predicted(pair: 
 def test_messages_share_a_link_by_the_bytes_that_they_have(pair: Ends) -> None:
     both_s = min(max(pair.transfer_s([pair.there, pair.back], 2500)) for _ in range(2))
     assert both_s == pytest.approx(LATENCY_S + 2 * 2500 * 8 / 200e3, abs=0.03)
+
+
+def test_time_that_is_stretched_further_slows_links_down() -> None:
+    with ends(PacedGround(), cluster(("a", "b", "200 kbit/s"), latency="20 ms"), "a", "b") as pair:
+        assert pair._ground.widen(3.0) is not None
+        taken_s = min(pair.transfer_s([pair.there], 1000)[0] for _ in range(2))
+        assert pair._ground.dilation == 3.0
+    assert taken_s == pytest.approx(3 * (0.02 + 1000 * 8 / 200e3), abs=0.03)

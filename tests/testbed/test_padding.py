@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from palmette.runtime.control import Rehearsal
 from palmette.runtime.parts import parts_of
 from palmette.spec.plan import Plan
-from palmette.testbed.padding import CROWDED, MOST_TO_HAND_OVER, OVERRUN, Padding, dilation
+from palmette.testbed.padding import CROWDED, MOST, MOST_TO_HAND_OVER, OVERRUN, Padding, dilation
 from tests.testbed.stand import cluster, evaluator, split
 
 
@@ -45,3 +46,24 @@ def test_the_least_factor_is_found_by_which_calls_fit(taken_s: float) -> None:
     if found > 1:
         less = found - 0.02
         assert CROWDED * taken_s - less * 0.2 > OVERRUN * less
+
+
+def test_calls_are_padded_to_the_work_that_they_do() -> None:
+    known = evaluator(cluster(("a", "b", "1 Mbit/s")), layer_s=0.1)
+    padding = Padding(parts_of(split("a", "b").phases[0], known), known, 2.0)
+    part = parts_of(split("a", "b").phases[0], known)[0]
+    calls = known.call_seconds(part.phase, part.made)
+    lazy, *others = calls
+    factor, paces = padding.settle({"a": {0: Rehearsal(calls, {lazy: 0.25})}})
+    assert factor == 2.0
+    assert paces["a"][0].seconds[lazy] == pytest.approx(0.25 * 2.0 * calls[lazy])
+    assert all(paces["a"][0].seconds[number] == pytest.approx(2.0 * calls[number]) for number in others)
+
+
+def test_a_dilation_is_widened_unless_it_is_given_or_at_its_limit() -> None:
+    known = evaluator(cluster(("a", "b", "1 Mbit/s")))
+    parts = parts_of(split("a", "b").phases[0], known)
+    assert Padding(parts, known, None).widened(2.0, 1.5) == 3.0
+    assert Padding(parts, known, None).widened(MOST - 1, 4.0) == MOST
+    assert Padding(parts, known, None).widened(MOST, 4.0) is None
+    assert Padding(parts, known, 2.0).widened(2.0, 1.5) is None
