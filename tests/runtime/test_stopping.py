@@ -75,7 +75,7 @@ def test_before_the_first_iteration_it_is_told_how_long_all_take_here(tmp_path: 
     made = forest(tmp_path)
     made.ground.dilation = 4.0
     job = made.job(iterations=5)
-    training, told = Training(job, lambda update: told.append(update)), list[Any]()
+    training, told = Training(job, lambda update: told.append(update)), list[Any]()  # noqa: PLW0108  (it comes first)
     training.foretold.append(told.append)
     assert training.iterations == 5
     outcome = training.run()

@@ -2,8 +2,8 @@
 
 A profile assumes that all weights are trained, in single precision and by plain SGD. Where a run does otherwise (frozen
 weights, another optimizer, other numbers), the calls are also timed as the profile assumes them, in turns with those of
-the run: the ratio of the two is the work that a call does of what the profile says. Both are CPU time, the least of a
-few, so that a busy machine counts in neither; a ratio that could be chance counts as 1.
+the run: the ratio of the two is the work that a call does of what the profile says. A ratio that could be chance counts
+as 1. All is CPU time, the least of a few: what a busy machine adds is found out while the run goes on (``widening``).
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def rehearsed(program: Program, setup: Setup) -> Rehearsal:
     if not calls:
         return Rehearsal({})
     real = _Calls(program, setup, {n: copy.deepcopy(module) for n, module in setup.layers.items()}, setup.options)
-    seconds = _least([real], calls, TIMES, time.monotonic)[0]
+    timer = time.thread_time if setup.device == "cpu" else time.monotonic
+    seconds = _least([real], calls, TIMES, timer)[0]
     if as_profiled(setup.layers.values(), setup.options):
         return Rehearsal(seconds)
-    timer = time.thread_time if setup.device == "cpu" else time.monotonic
     both = _least([real, _profiled(program, setup)], calls, TIMES_IN_TURNS, timer)
     return Rehearsal(seconds, done_of_assumed(*both))
 

@@ -18,7 +18,7 @@ from palmette.runtime.execute import MOST_LATE_S, Record
 from palmette.runtime.ground import Ground
 from palmette.runtime.log import Log
 
-WINDOW = 3
+WINDOW = 2
 MOST_TIMES = 3
 LATE = 0.012
 """The part of an iteration that it may end later than it was due."""
@@ -68,5 +68,5 @@ def lateness(records: Iterable[Record]) -> float:
 
 def factor(late: Iterable[float]) -> float:
     """By how much to widen the dilation when iterations were so late; 1 where they were not."""
-    typical = statistics.median(late)
+    typical = statistics.median_low(late)  # once is chance
     return min(MOST, max(LEAST, typical / AIM)) if typical > LATE else 1.0
