@@ -37,7 +37,7 @@ BANDWIDTHS_MBIT = (1.5, 5.0, 20.0, 100.0)
 # Whole replicas of AlexNet exchange 94 MB each way.
 REPLICA_BANDWIDTHS_MBIT = {"lenet5": BANDWIDTHS_MBIT, "alexnet?size=32&classes=10": (50.0, 100.0)}
 BATCHES = {"lenet5": 48, "alexnet?size=32&classes=10": 12}
-ITERATIONS = 4
+ITERATIONS = 6
 LOADED_ITERATIONS = 12
 
 Tree = tuple[dict[str, int], list[tuple[str, tuple[int, int], str, str | None]]]

@@ -23,6 +23,8 @@ from palmette.spec.plan import Phase
 
 # A lone worker is given several iterations at a time, as many as fit into this.
 _GRANT_S = 0.25
+# The dilation is not widened where fewer iterations are left to be measured.
+FEWEST = 3
 # How long the living have to say what they hold when another is lost.
 _RESCUE_S = 5.0
 # How long a stop waits for the iteration that goes on: where workers can go back to the one before, and where not.
@@ -109,7 +111,7 @@ class StepRounds:
                 return number
         taken = last + 1 - at
         self._grant = max(1, math.floor(taken * _GRANT_S / max(time.monotonic() - began, 1e-6)))
-        if last + 1 < end and self._widening.widened(last + 1):
+        if end - last - 1 >= FEWEST and self._widening.widened(last + 1):
             self._spans_s.clear()
         return last + 1
 
