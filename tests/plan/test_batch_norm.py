@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import palmette as pt
+from palmette.cli.show import show_plan
 from palmette.cost.evaluate import Evaluator
 from palmette.plan.comparison import small_norm_parts
 from palmette.spec.cluster import Cluster
@@ -72,6 +73,11 @@ def test_the_floor_is_the_users_to_set() -> None:
     assert small(high, world, 200) == []
     with pytest.raises(pt.InputError, match="batch-norm-floor"):
         planned("hybrid", world, 8, batch_norm_floor=0)
+
+
+def test_the_screen_says_that_statistics_are_shared(capsys: pytest.CaptureFixture[str]) -> None:
+    show_plan(planned("hybrid", where_parts_help(), 8))
+    assert "batch norm over the whole batch" in capsys.readouterr().out
 
 
 def test_networks_without_batch_norm_are_planned_as_before() -> None:

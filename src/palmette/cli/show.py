@@ -29,12 +29,18 @@ def show_plan(plan: Plan) -> None:
     out.print(Text.assemble((plan.strategy, "bold"), f" for {plan.model}, batch {plan.batch}"))
     for number, phase in enumerate(plan.phases, 1):
         label = f"phase {number}" if len(plan.phases) > 1 else "the tree"
-        meeting = "" if phase.meet is None else f", gradients meet at {phase.meet}"
-        out.print(_tree(phase, f"{label} ({phase.sync}{meeting})"))
+        out.print(_tree(phase, f"{label} ({', '.join(_agreement(phase))})"))
     if plan.estimate is not None:
         show_estimate(plan.estimate)
     if isinstance(plan.decision.get("why"), str):
         out.print(Text(plan.decision["why"]))
+
+
+def _agreement(phase: Phase) -> list[str]:
+    """How the replicas of a phase agree."""
+    told: list[str] = [phase.sync]
+    told += [] if phase.meet is None else [f"gradients meet at {phase.meet}"]
+    return told + (["batch norm over the whole batch"] if phase.batch_norm == "whole" else [])
 
 
 def _tree(phase: Phase, label: str) -> Tree:
