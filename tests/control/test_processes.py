@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+from dataclasses import replace
 
 import pytest
 import torch
@@ -95,7 +96,9 @@ def assert_equal(runs: Runs, model: str, tree: Phase, options: Options, *more: s
         assert off(found, expected) <= 1e-10
     else:
         assert losses(out) == pytest.approx(expected_losses, rel=1e-3)
-        assert relatively_off(found, expected) <= 1e-4
+        # Rounding decides at ReLU and pooling, and differs from machine to machine: one process is off, too.
+        _, exact = alone(model, tree.batch, 20, replace(options, dtype="float64"))
+        assert relatively_off(found, exact) <= 3 * relatively_off(expected, exact)
     assert not any(alive(pid) for crew in crews for pid in crew.pids.values())
     assert not multiprocessing.active_children()
     assert not list((runs.folder / "temporary").glob("palmette*"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -116,7 +117,6 @@ class TestFiles:
                 "u_cpu,u_gpu,power_w\n" + "1,2,3\n" * 9 + "2,3,4\n",
                 "2 samples with different counters: expected at least 3",
             ),
-            ("u_cpu,power_w\n" + "1e-17,1e-300\n0,2e-300\n1e18,5\n" * 2, "4.44e+284: the error on left-out samples"),
         ],
     )
     def test_what_cannot_be_fitted(self, tmp_path: Path, text: str, expected: str) -> None:
@@ -125,3 +125,10 @@ class TestFiles:
             fit(load_samples(file), file)
         (fault,) = caught.value.faults
         assert str(fault).startswith(f"{file}: {expected}")
+
+    def test_numbers_beyond_all_measure_are_not_fitted(self, tmp_path: Path) -> None:
+        file = self.write(tmp_path, "u_cpu,power_w\n" + "1e-17,1e-300\n0,2e-300\n1e18,5\n" * 2)
+        with pytest.raises(InputError) as caught:
+            fit(load_samples(file), file)
+        (fault,) = caught.value.faults
+        assert re.match(r"\d\.\d+e\+28\d: the error on left-out samples", str(fault).removeprefix(f"{file}: "))

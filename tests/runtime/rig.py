@@ -139,7 +139,8 @@ class Rig:
 
     def programs(self, phase: Phase, cluster: Cluster) -> dict[str, Program]:
         known = self.evaluator(cluster)
-        return compiled(phase, iteration(phase, known.sizes(), known.routes))
+        made = compiled(phase, iteration(phase, known.sizes(), known.routes))
+        return {node: program for node, program in made.items() if program.operations}
 
     @contextmanager
     def crew(self, phase: Phase, cluster: Cluster) -> Iterator[tuple[ThreadCrew, dict[str, Program]]]:
