@@ -39,8 +39,11 @@ def small(plan: Plan, world: tuple[Profile, Cluster], floor: int = 32) -> list[i
     return [part.samples for part in small_norm_parts(plan, Evaluator(*world), floor)]
 
 
-@pytest.mark.parametrize("strategy", ["hybrid", "auto"])
-@pytest.mark.parametrize("batch", [8, 32, 64, 200])
+@pytest.mark.parametrize(
+    ("strategy", "batch"),
+    [("hybrid", 8), ("hybrid", 32), ("hybrid", 64), ("hybrid", 200), ("auto", 8)]
+    + [pytest.param("auto", batch, marks=pytest.mark.slow) for batch in (32, 64, 200)],
+)
 def test_no_part_below_the_floor_normalises_by_itself(strategy: str, batch: int) -> None:
     world = where_parts_help()
     plan = planned(strategy, world, batch)
