@@ -4,6 +4,7 @@
     planning    palmette plan STRATEGY, one command a strategy, made from its options
     options     options that several commands take
     show        tables for people; printing is JSON for scripts
+    distance    how far a plan may be from the best possible, for people
     choosing    a choice of devices for people
     scheduling  a schedule of models and nodes for people
     starting    palmette init

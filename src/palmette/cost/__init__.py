@@ -15,6 +15,7 @@
     labels      where labels are needed, and whether they leave their node
     memory      bytes that a node holds at most
     evaluate    prices phases: the evaluator that every strategy uses
+    handover    what passes between two phases, and its price
     check       whether a plan can be carried out
     warnings    what a plan may do that its price does not tell
     estimate    the estimate that files and users see

@@ -49,7 +49,10 @@ service     what a run needs beside its workers, as a process
 warm        what they all import
 threads     workers as threads, for tests
 ground      what workers stand on: this machine, or a testbed's cluster
-rehearsal   how long calls take here when nothing is padded
+rehearsal   how long calls take here when nothing is padded, and what work they do
+widening    whether this machine keeps up, and by how much to stretch time further
+outlook     how long what is left will take here
+tuning      how a worker's process uses memory and threads
 training    a run from beginning to end
 course      its segments, as far as they are known
 hiring      workers for one of them
