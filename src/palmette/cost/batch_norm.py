@@ -14,7 +14,7 @@ from typing import NamedTuple
 from palmette.cost.replicas import Replicated, replicated_layers
 from palmette.cost.routes import Routes
 from palmette.cost.sizes import Sizes
-from palmette.cost.steps import Kind, Point, Step, Steps, add
+from palmette.cost.steps import Kind, NormPoint, Step, Steps, add
 from palmette.spec.plan import Phase
 
 FLOOR = 32
@@ -46,7 +46,7 @@ def small_parts(phase: Phase, sizes: Sizes, samples: Sequence[int], floor: int =
 class Sharing(NamedTuple):
     """A batch norm whose parts share their statistics, where in the network it is, and its replicas."""
 
-    point: Point
+    point: NormPoint
     position: float
     run: Replicated
 
@@ -56,7 +56,7 @@ def shared_norms(phase: Phase, sizes: Sizes, routes: Routes) -> list[Sharing]:
     if phase.batch_norm == "parts" or phase.sync != "step":
         return []
     return [
-        Sharing(Point(layer, number, channels), layer - 1 + (number + 1) / (len(norms) + 1), run)
+        Sharing(NormPoint(layer, number, channels), layer - 1 + (number + 1) / (len(norms) + 1), run)
         for run in replicated_layers(phase, routes)
         for layer in range(run.layers[0], run.layers[1] + 1)
         for norms in [sizes.batch_norm_channels[layer]]

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from palmette.cost.batch_norm import Sharing, add_totals
-from palmette.cost.steps import Kind, Point, Step, Steps, add
+from palmette.cost.steps import Kind, NormPoint, Step, Steps, add
 from palmette.spec.plan import Phase
 
 
@@ -52,7 +52,7 @@ class Pass(ABC):
             self.last[k] = self._call(k, self.ends(k)[1])
             self.pass_on(k)
 
-    def _call(self, k: int, until: float, point: Point | None = None) -> int:
+    def _call(self, k: int, until: float, point: NormPoint | None = None) -> int:
         """Add a call that goes on from where the last one ended, up to a batch norm or to the end."""
         begin, end = self.ends(k)
         if k not in self._ready:

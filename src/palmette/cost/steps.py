@@ -40,7 +40,7 @@ MEETINGS = (Kind.AVERAGE, Kind.COMBINE)
 """Where what several have made meets: neither a call nor a transfer, it takes no time."""
 
 
-class Point(NamedTuple):
+class NormPoint(NamedTuple):
     """A batch norm whose parts share their statistics: its layer, which of the layer's it is, from 0, its channels."""
 
     layer: int
@@ -75,7 +75,7 @@ class Step:
     source: int | None = None
     layers: tuple[Run, ...] = ()
     span: Span | None = None
-    point: Point | None = None
+    point: NormPoint | None = None
 
 
 Steps = list[Step]

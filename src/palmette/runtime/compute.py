@@ -17,12 +17,13 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from palmette.cost.replicas import updated_layers
 from palmette.cost.sizes import Run
 from palmette.errors import RunError
 from palmette.runtime.batch_norm import Ask, SharedNorms, alone
 from palmette.runtime.dropout import Draw, Drawing, replace_dropout
 from palmette.runtime.options import Options
-from palmette.runtime.program import positions
+from palmette.runtime.program import numbers_of, positions
 from palmette.spec.plan import Phase
 from palmette.zoo.freezing import freeze
 
@@ -62,7 +63,8 @@ class Compute:
         self._trained = {number: list(trained(module).values()) for number, module in self.layers.items()}
         here = [k for k, instance in enumerate(phase.instances) if instance.node == node]
         self._own = here if own is None else own
-        self._updates = {k: self._first_held(k) for k in self._own}
+        updated = updated_layers([phase.instances[k] for k in self._own])
+        self._updates = {k: numbers_of(runs) for k, runs in zip(self._own, updated, strict=True)}
         self._modules = {k: self._run_of(k) for k in self._own}
         self._positions = positions(phase)
         self._kept: dict[int, Passing] = {}
@@ -99,11 +101,6 @@ class Compute:
     def updates(self, k: int) -> list[int]:
         """The layers whose weights an instance updates; a layer that several share is the first one's."""
         return self._updates[k]
-
-    def _first_held(self, k: int) -> list[int]:
-        first, last = self._phase.instances[k].layers
-        before = [self._phase.instances[other].layers for other in self._own if other < k]
-        return [n for n in range(first, last + 1) if not any(a <= n <= b for a, b in before)]
 
     def forward(self, k: int, inputs: Sequence[Tensor], labels: Sequence[Tensor], iteration: int) -> Tensor:
         """The output of an instance; what backward needs is kept. ``begin`` is told of the iteration before."""
@@ -179,11 +176,8 @@ class Compute:
 
     def added(self, number: int) -> Tensor:
         """The gradients of a layer in one flat tensor, added up over the instances that hold it; they are gone then."""
-        parts = [_flat(found) for k in self._own if (found := self._gradients.pop((k, number), None)) is not None]
-        total = parts[0]
-        for part in parts[1:]:
-            total = total + part
-        return total
+        found = [self._gradients.pop((k, number), None) for k in self._own]
+        return in_sum([_flat(parts) for parts in found if parts is not None])
 
     def take_added(self, k: int, gradients: Mapping[int, Tensor]) -> None:
         """Take gradients by layer, each in one flat tensor as ``added`` gives them."""
@@ -248,6 +242,14 @@ def shared_norm_layers(phase: Phase) -> set[int]:
         return set()
     held = Counter(n for i in phase.instances for n in range(i.layers[0], i.layers[1] + 1))
     return {number for number, many in held.items() if many > 1}
+
+
+def in_sum(parts: Sequence[Tensor]) -> Tensor:
+    """Tensors added up, in their order."""
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
 
 
 def _flat(parts: Sequence[Tensor]) -> Tensor:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from palmette.cost.operations import samples_by_instance, topological
 from palmette.cost.sizes import Run
-from palmette.cost.steps import Iteration, Kind, Point, Step
+from palmette.cost.steps import Iteration, Kind, NormPoint, Step
 from palmette.spec.plan import Phase
 from palmette.spec.trace import Op
 
@@ -47,7 +47,7 @@ class Operation:
     channel: Channel | None = None
     source: int | None = None
     layers: tuple[Run, ...] = ()
-    point: Point | None = None
+    point: NormPoint | None = None
 
     def __str__(self) -> str:
         words = [f"{self.number:4d}  {self.op:8s}"]

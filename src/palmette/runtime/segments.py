@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from palmette.cost.steps import Kind, Point
+from palmette.cost.steps import Kind, NormPoint
 from palmette.errors import RunError
 from palmette.runtime.batch_norm import SUMS
 from palmette.runtime.compute import Compute
@@ -76,7 +76,7 @@ def _ask(going: Stepwise, layer: int, number: int, sums: Tensor) -> Tensor:
     return going.ask((layer, number), sums).to(sums.device)
 
 
-def _of(point: Point, sums: Tensor) -> Tensor:
+def _of(point: NormPoint, sums: Tensor) -> Tensor:
     if sums.numel() != 1 + 2 * point.channels:
         found = f"has {sums.numel() // 2} channels, {point.channels} in the profile"
         raise RunError(f"batch norm {point.number + 1} of layer {point.layer} {found}; expected one of this network")

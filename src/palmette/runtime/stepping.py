@@ -14,7 +14,7 @@ from torch import Tensor
 
 from palmette.cost.steps import Kind
 from palmette.runtime.actions import Agreement, TrainingActions
-from palmette.runtime.compute import Compute, trained, trained_layers
+from palmette.runtime.compute import Compute, in_sum, trained, trained_layers
 from palmette.runtime.execute import Actions, Values
 from palmette.runtime.keepsake import Keepsake
 from palmette.runtime.packing import pack
@@ -88,7 +88,7 @@ class GradientAveraging(Agreement):
                 found[pushed.channel.sender] = values[need]
             elif "here" not in found:
                 found["here"] = {number: self._compute.added(number) for number in numbers}
-        return {number: _sum([each[number] for each in found.values()]) for number in numbers}
+        return {number: in_sum([each[number] for each in found.values()]) for number in numbers}
 
     def _averages(self, operation: Operation, values: Values) -> ByLayer:
         """The averages that an update or a pull comes after, of its own layers."""
@@ -120,10 +120,3 @@ class GradientAveraging(Agreement):
         layers = self._compute.layers
         numbers = trained_layers(layers, operation.layers)
         return [sum(weight.numel() for weight in trained(layers[number]).values()) for number in numbers]
-
-
-def _sum(parts: Sequence[Tensor]) -> Tensor:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total

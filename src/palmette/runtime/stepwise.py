@@ -20,7 +20,7 @@ from palmette.errors import RunError
 
 
 @dataclass(frozen=True)
-class Asked:
+class Pause:
     """Where the function has stopped, and what it brought."""
 
     point: Hashable
@@ -44,14 +44,14 @@ class Stepwise:
 
     def __init__(self, work: Callable[[], Any]) -> None:
         self._work = work
-        self._told: SimpleQueue[Asked | Ended] = SimpleQueue()
+        self._told: SimpleQueue[Pause | Ended] = SimpleQueue()
         self._answers: SimpleQueue[Tensor | None] = SimpleQueue()
-        self._at: Asked | Ended | None = None
+        self._at: Pause | Ended | None = None
         self._stop: Hashable = None
 
     def ask(self, point: Hashable, brought: Tensor) -> Tensor:
         """Called from within the function: stop here until there is an answer."""
-        self._told.put(Asked(point, brought))
+        self._told.put(Pause(point, brought))
         answer = self._answers.get()
         if answer is None:
             raise Abandoned
@@ -59,7 +59,7 @@ class Stepwise:
 
     def close(self) -> None:
         """Let the function end where it is, should it wait for an answer."""
-        if isinstance(self._at, Asked):
+        if isinstance(self._at, Pause):
             self._answers.put(None)
 
     def until(self, point: Hashable | None, answer: Tensor | None = None) -> Any:
@@ -73,15 +73,15 @@ class Stepwise:
         if self._at is None:
             threading.Thread(target=self._run, daemon=True).start()
             self._at = self._told.get()
-        elif isinstance(self._at, Asked) and self._at.point == self._stop and answer is not None:
+        elif isinstance(self._at, Pause) and self._at.point == self._stop and answer is not None:
             self._answers.put(answer)
             self._at = self._told.get()
         self._stop = point
         if isinstance(self._at, Ended) and self._at.error is not None:
             raise self._at.error
         if point is not None:
-            return self._at.brought if isinstance(self._at, Asked) and self._at.point == point else None
-        if isinstance(self._at, Asked):
+            return self._at.brought if isinstance(self._at, Pause) and self._at.point == point else None
+        if isinstance(self._at, Pause):
             self.close()
             raise RunError(f"batch norm {self._at.point} is not in the profile; expected a profile of this network")
         return self._at.value
