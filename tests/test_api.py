@@ -9,7 +9,7 @@ import pytest
 
 import palmette as pt
 from palmette.spec.plan import Inputs
-from tests.plan.worlds import profile, three_tiers
+from tests.plan.problems import profile, three_tiers
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ print(sorted(heavy & set(sys.modules)))
 PLANNING = """
 import sys
 import palmette as pt
-from tests.plan.worlds import profile, three_tiers
+from tests.plan.problems import profile, three_tiers
 plan = pt.plan("all-edge", profile=profile(), cluster=three_tiers())
 pt.estimate(plan, timeline=True)
 print(sorted({"torch", "numpy", "scipy", "sklearn", "rich", "typer"} & set(sys.modules)))
@@ -40,7 +40,7 @@ def test_planning_and_pricing_import_nothing_heavy() -> None:
 
 
 def test_plan_is_the_function_and_its_folder_can_still_be_imported() -> None:
-    from palmette.plan.whole import AllEdge
+    from palmette.plan.rivals.whole import AllEdge
 
     assert callable(pt.plan)
     assert AllEdge.name == "all-edge"

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from palmette.control.run import Request, start
+from palmette.control.run.run import Request, start
 from palmette.measure.profiling import profile_network
 from palmette.runtime.options import Options
 from palmette.spec.cluster import Cluster

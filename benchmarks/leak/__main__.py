@@ -15,10 +15,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.leak.cases import job
-from palmette.runtime.engine import Crew, ProcessCrew
-from palmette.runtime.job import Job, Update
-from palmette.runtime.parts import Part
-from palmette.runtime.training import Training
+from palmette.runtime.engines.local import Crew, ProcessCrew
+from palmette.runtime.phase_programs import Part
+from palmette.runtime.training.job import Job, Update
+from palmette.runtime.training.loop import Training
 from palmette.spec.plan import Phase
 
 WARM = 200

@@ -3,8 +3,8 @@
 A worker and a plain loop, each in a process of its own with one thread, take turns: some iterations of one, as many of
 the other, over and over. So both see the same machine, however busy it is. CPU seconds are those of the worker and of
 the plain loop: they hardly depend on who else is there. How often a plain loop has to ask the system for memory that it
-has just given back is left to chance, and decides over up to a fifth (``palmette.runtime.tuning``). So there is another
-that keeps what it frees, as workers do.
+has just given back is left to chance, and decides over up to a fifth (``palmette.runtime.worker.tuning``).
+So there is another that keeps what it frees, as workers do.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 
 from benchmarks.overhead import plain
 from benchmarks.overhead.cases import Case, job
-from palmette.runtime.engine import ProcessCrew
-from palmette.runtime.forking import forking
-from palmette.runtime.job import Job
-from palmette.runtime.rounds import Rounds
-from palmette.runtime.training import Training
+from palmette.runtime.engines.forking import forking
+from palmette.runtime.engines.local import ProcessCrew
+from palmette.runtime.sync.rounds import Rounds
+from palmette.runtime.training.job import Job
+from palmette.runtime.training.loop import Training
 
 
 class How(NamedTuple):

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import torch
 
 from palmette.cost.evaluate import Evaluator
-from palmette.runtime.engine import ProcessCrew
-from palmette.runtime.ground import BareGround
-from palmette.runtime.job import Job
+from palmette.runtime.engines.local import ProcessCrew
+from palmette.runtime.engines.testbed import BareGround
 from palmette.runtime.options import Options
+from palmette.runtime.training.job import Job
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import validated
 from palmette.spec.plan import Phase, Plan

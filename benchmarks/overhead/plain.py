@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from benchmarks.overhead.cases import OPTIONS, Case
-from palmette.runtime.batches import Batches
-from palmette.runtime.tuning import keep_freed_memory
+from palmette.runtime.data.batches import Batches
+from palmette.runtime.worker.tuning import keep_freed_memory
 from palmette.zoo.data import load_data
 from palmette.zoo.models import load_network
 

@@ -22,10 +22,10 @@ from benchmarks.pact_run.hindsight import Hindsight, Schedule
 from benchmarks.pact_run.pilot import Known, courses, known
 from benchmarks.pact_run.replay import own_data
 from benchmarks.pact_run.setting import BATCH, LR, MODEL, PAIRS, TARGET, phases, task
-from palmette.control.run import Request, start
-from palmette.plan.strategy import Task
-from palmette.runtime.job import Director
+from palmette.control.run.run import Request, start
+from palmette.plan.core.strategy import Task
 from palmette.runtime.options import Options
+from palmette.runtime.training.job import Director
 from palmette.spec.plan import Inputs, Phase, Plan
 from palmette.spec.problem import Pair
 

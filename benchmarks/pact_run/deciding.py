@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from benchmarks.pact_run.pilot import FIRST, Known
 from benchmarks.pact_run.setting import PAIRS, TARGET
-from palmette.control.online import Online
+from palmette.control.adapt.online import Online
 from palmette.cost.handover import change_price
-from palmette.plan.strategy import Task
-from palmette.runtime.job import Director, Standing
+from palmette.plan.core.strategy import Task
+from palmette.runtime.training.job import Director, Standing
 from palmette.spec.files import validated
 from palmette.spec.plan import Phase
 from palmette.spec.problem import Pair, Problem

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from benchmarks.pact_run.replay import Trainee, fresh
 from benchmarks.pact_run.setting import PAIRS, TARGET
 from palmette.cost.handover import change_price
-from palmette.plan.strategy import Task
+from palmette.plan.core.strategy import Task
 from palmette.spec.plan import Phase
 from palmette.spec.problem import Pair
 from palmette.zoo.data import Part

@@ -15,7 +15,7 @@ from benchmarks.pact_run.network import INPUT_SHAPE
 from benchmarks.pact_run.setting import BATCH, LR, MODEL
 from palmette.compress.channels import Origin, origin_of
 from palmette.compress.pruning import prune
-from palmette.runtime.batches import Batches
+from palmette.runtime.data.batches import Batches
 from palmette.zoo.data import Indices, Part, load_data
 from palmette.zoo.models import load_network
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import palmette as pt
 from benchmarks.pact_run.data import SAMPLES
-from palmette.plan.pact_search.stages import stages
-from palmette.plan.strategy import Task
+from palmette.plan.core.strategy import Task
+from palmette.plan.pact.stages import stages
 from palmette.spec.cluster import Cluster
 from palmette.spec.goal import Goal, parse_weights
 from palmette.spec.plan import Phase

@@ -17,7 +17,7 @@ from trainers import reference_losses
 from turns import Contender, PalmetteTurns, PeerTurns, ddp_turns
 
 from palmette.cost.evaluate import Evaluator
-from palmette.plan.samples import in_proportion
+from palmette.plan.core.samples import in_proportion
 from palmette.spec.plan import Phase, Plan
 from palmette.spec.tree import Feed, Instance
 

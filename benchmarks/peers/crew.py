@@ -24,9 +24,9 @@ from tasks import Ddp, Done, Failed, Lesson, Order, Pipeline, Setup
 from trainers import DdpTrainer, PipelineTrainer
 
 from palmette.cost.evaluate import Evaluator
-from palmette.runtime.ground import Entrance
-from palmette.runtime.parts import parts_of
-from palmette.runtime.presence import WatchedPlace
+from palmette.runtime.engines.testbed import Entrance
+from palmette.runtime.phase_programs import parts_of
+from palmette.runtime.transports.heartbeat import WatchedPlace
 from palmette.spec.profile import Times
 from palmette.testbed.namespaces import NamespaceGround
 
@@ -78,7 +78,7 @@ class Crew:
 
     def _start(self, node: str, entrance: Entrance | None, setup: Setup) -> None:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["palmette.runtime.warm", "crew"])
+        context.set_forkserver_preload(["palmette.runtime.engines.preload", "crew"])
         ours, theirs = context.Pipe()
         process = context.Process(target=work, args=(entrance, setup, theirs), name=f"peer on {node}", daemon=True)
         process.start()

@@ -20,8 +20,8 @@ import numpy as np
 from torch import Tensor, nn
 
 from palmette.measure.passes import BACKWARD, Passes
-from palmette.runtime.cpu import last_until
-from palmette.runtime.dropout import Draw, drawing
+from palmette.runtime.worker.cpu_queue import last_until
+from palmette.runtime.worker.dropout import Draw, drawing
 from palmette.spec.profile import Times
 from palmette.zoo.models import Network
 

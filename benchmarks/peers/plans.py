@@ -13,8 +13,8 @@ from itertools import combinations_with_replacement, permutations
 from typing import Any, NamedTuple
 
 from palmette.cost.evaluate import Evaluator
-from palmette.plan.making import configured, make_plan
-from palmette.plan.strategy import Task
+from palmette.plan.core.make_plan import configured, make_plan
+from palmette.plan.core.strategy import Task
 from palmette.spec.plan import Phase, Plan
 from palmette.spec.tree import Feed, Instance
 

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 from torch.nn.parallel import DistributedDataParallel
 
-from palmette.runtime.batches import Batches
-from palmette.runtime.cpu import last_until
-from palmette.runtime.dropout import Draw, replace_dropout
+from palmette.runtime.data.batches import Batches
+from palmette.runtime.worker.cpu_queue import last_until
+from palmette.runtime.worker.dropout import Draw, replace_dropout
 from palmette.spec.profile import Times
 from palmette.zoo.data import load_data
 from palmette.zoo.models import Network, load_network

@@ -13,10 +13,10 @@ from typing import Protocol
 from crew import Crew
 from tasks import Lesson
 
-from palmette.control.run import Request, start
+from palmette.control.run.run import Request, start
 from palmette.cost.evaluate import Evaluator
 from palmette.runtime.options import Options
-from palmette.runtime.training import Training, Update
+from palmette.runtime.training.loop import Training, Update
 from palmette.spec.plan import Plan
 
 TURN_PATIENCE_S = 600.0

@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from benchmarks.overhead.cases import profile_of
 from benchmarks.soak.faults import CLUSTER, Fault, Scene
 from palmette.api import load_cluster
-from palmette.control.run import Request, Running, resume, start
-from palmette.control.supervise import Supervisor
+from palmette.control.adapt.supervise import Supervisor
+from palmette.control.run.run import Request, Running, resume, start
 from palmette.errors import NodeLost, RunError
-from palmette.runtime.batches import Batches
-from palmette.runtime.engine import ProcessCrew
+from palmette.runtime.data.batches import Batches
+from palmette.runtime.engines.local import ProcessCrew
 from palmette.runtime.options import Options
 from palmette.spec.files import validated
 from palmette.spec.plan import Plan

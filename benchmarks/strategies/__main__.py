@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import palmette as pt
-from palmette.control.run import Request, start
+from palmette.control.run.run import Request, start
 from palmette.runtime.options import Options
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Plan, inputs_of

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.fidelity.run import BATCHES, cluster, plan, trees
-from palmette.control.run import Request, start
+from palmette.control.run.run import Request, start
 from palmette.measure.profiling import profile_network
-from palmette.runtime.job import Outcome
 from palmette.runtime.options import Options
+from palmette.runtime.training.job import Outcome
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Plan
 from palmette.spec.profile import Profile

@@ -11,8 +11,8 @@ from palmette.errors import Fault, InputError
 
 if TYPE_CHECKING:
     from palmette.cost.memory import Optimizer
-    from palmette.plan.comparison import Comparison
-    from palmette.runtime.job import Outcome
+    from palmette.plan.core.comparison import Comparison
+    from palmette.runtime.training.job import Outcome
     from palmette.spec.cluster import Cluster
     from palmette.spec.estimate import Estimate
     from palmette.spec.goal import Goal
@@ -100,8 +100,8 @@ def plan(
         InputError: an unknown strategy or option, or something that it needs is missing.
         Infeasible: no plan can meet the goal.
     """
-    from palmette.plan.making import configured, make_plan
-    from palmette.plan.strategy import Ask, Task
+    from palmette.plan.core.make_plan import configured, make_plan
+    from palmette.plan.core.strategy import Ask, Task
 
     chosen = configured(strategy, options)
     asked: dict[str, Any] = {"batch": _many(batch), "goal": _goal(goal or chosen.default_goal)}
@@ -128,8 +128,8 @@ def compare(
     Raises:
         InputError: the goal or the batch makes no sense.
     """
-    from palmette.plan.comparison import compare as side_by_side
-    from palmette.plan.strategy import Task
+    from palmette.plan.core.comparison import compare as side_by_side
+    from palmette.plan.core.strategy import Task
 
     task = Task(
         profile=profile,
@@ -193,7 +193,7 @@ def profile(
     Raises:
         InputError: the network cannot be had, or a node can neither be measured nor predicted.
     """
-    from palmette.control.engines import refuse_unknown
+    from palmette.control.run.engines import refuse_unknown
     from palmette.measure.hosts import times_on_hosts
     from palmette.measure.profiling import profile_network
     from palmette.zoo.models import load_network
@@ -208,16 +208,16 @@ def run(
 ) -> Outcome:
     """Train for real, as the plan says; ``folder`` is what the run leaves behind.
 
-    ``request`` are the fields of ``palmette.control.run.Request``: ``data``, ``iterations`` or ``epochs``, ``testbed``,
-    ``options`` and so on. A script that calls this guards its main part with ``if __name__ == "__main__"``, as
-    everywhere where processes are started.
+    ``request`` are the fields of ``palmette.control.run.run.Request``: ``data``, ``iterations`` or ``epochs``,
+    ``testbed``, ``options`` and so on. A script that calls this guards its main part with
+    ``if __name__ == "__main__"``, as everywhere where processes are started.
 
     Raises:
         InputError: the plan cannot be carried out, or network, data or options do not fit.
         RunError: it stopped before its end; the last checkpoint remains in the folder.
     """
-    from palmette.control.run import Request, start
-    from palmette.control.supervise import Supervisor
+    from palmette.control.adapt.supervise import Supervisor
+    from palmette.control.run.run import Request, start
     from palmette.spec.plan import inputs_of
 
     known_profile, known_cluster = inputs_of(plan, profile, cluster)

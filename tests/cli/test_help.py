@@ -13,9 +13,9 @@ import typer
 
 from palmette.cli import run
 from palmette.cli.app import app
-from palmette.plan import strategies
+from palmette.plan.core.registry import strategies
 from tests.cli.world import CLUSTER, LEARNING, World
-from tests.plan.worlds import profile
+from tests.plan.problems import profile
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import palmette as pt
 from palmette.cli import run
 from tests.cli.world import CLUSTER, TREE
-from tests.plan.worlds import profile
+from tests.plan.problems import profile
 
 DATA: dict[str, Any] = {
     "cluster.yaml": yaml.safe_load(CLUSTER),

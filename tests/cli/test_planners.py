@@ -9,7 +9,7 @@ import pytest
 from palmette.cli.show import show_plan
 from palmette.spec.plan import Plan
 from tests.cli.world import World
-from tests.plan.worlds import where_integers_help
+from tests.plan.problems import where_integers_help
 
 CHAINS = ("jointdnn", "jointdnn+", "jalad")
 ALL = ("hiertrain", *CHAINS, "hybrid")

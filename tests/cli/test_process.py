@@ -92,7 +92,7 @@ def test_help_loads_no_strategy_and_no_table() -> None:
 import sys
 from palmette.cli import run
 assert run(["--help"]) == 0
-found = [name for name in ("pydantic", "rich", "yaml", "palmette.plan.whole") if name in sys.modules]
+found = [name for name in ("pydantic", "rich", "yaml", "palmette.plan.rivals.whole") if name in sys.modules]
 print(found, file=sys.stderr)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.world import World
-from tests.plan.righttrain_worlds import CURVE
+from tests.plan.righttrain.problems import CURVE
 
 FIELDS = {"epochs", "data_fraction", "epoch_s", "total_s", "total_j", "mapping", "cpu", "data"}
 

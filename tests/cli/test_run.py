@@ -9,7 +9,7 @@ import pytest
 
 from palmette.cli import run
 from palmette.cli.running import foretelling
-from palmette.runtime.job import Outlook
+from palmette.runtime.training.job import Outlook
 from tests.cli.test_process import imported
 from tests.cli.world import World
 from tests.cost.small import instance, phase, source

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from palmette.cli import run
-from tests.plan.worlds import profile
+from tests.plan.problems import profile
 
 CLUSTER = """\
 nodes:

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-from palmette.runtime.keys.folder import Keys
-from palmette.runtime.ray.library import environment
+from palmette.runtime.engines.ray.library import environment
+from palmette.runtime.transports.keys.folder import Keys
 from tests.runtime.world import ROOT
 
 HOSTS = ("server", "phone", "cloud")  # the first is the head
@@ -25,7 +25,7 @@ PALMETTE = [sys.executable, "-c", "from palmette.cli import main; main()"]
 
 UNTIL_GONE = """
 import sys, time
-from palmette.runtime.ray.hosts import connected
+from palmette.runtime.engines.ray.hosts import connected
 
 ray = connected()
 while any(host["Alive"] and sys.argv[1] in host["Resources"] for host in ray.nodes()):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from palmette.control.engines import engine_of
-from palmette.control.run import Request
+from palmette.control.run.engines import engine_of
+from palmette.control.run.run import Request
 from palmette.measure.bandwidth import measured_bandwidth
 from palmette.spec.cluster import Cluster, Link, Node
 

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 import palmette as pt
-from palmette.plan import strategies
-from palmette.plan.hybrid_search.bound import lower_bounds
-from palmette.plan.hybrid_search.world import world
-from palmette.plan.pact_search.stages import stages
-from palmette.plan.strategy import Task
+from palmette.plan.core.registry import strategies
+from palmette.plan.core.strategy import Task
+from palmette.plan.hybrid.bound import lower_bounds
+from palmette.plan.hybrid.problem import world
+from palmette.plan.pact.stages import stages
 from palmette.spec.cluster import Cluster, Source
 from palmette.spec.learning import Learning
 from palmette.spec.measurements import MeasuredDevice, Measurements
 from palmette.spec.plan import Phase, Plan
-from tests.plan.worlds import goal, link, node, profile, three_tiers
+from tests.plan.problems import goal, link, node, profile, three_tiers
 
 CURVE = Learning(floor=0.0, scale=1.0, epoch_exponent=1.0, data_exponent=0.0, replica_exponent=0.0)
 

@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 import palmette as pt
 from palmette.compress.codec import decode, encode
-from palmette.runtime.batches import Batches
-from palmette.runtime.dropout import Draw, Drawing, replace_dropout
+from palmette.runtime.data.batches import Batches
 from palmette.runtime.options import Options
+from palmette.runtime.worker.dropout import Draw, Drawing, replace_dropout
 from palmette.spec.cluster import Cluster, Limits
 from palmette.spec.plan import Phase, Plan
 from palmette.spec.profile import Profile, Times
-from tests.plan.worlds import link, node
+from tests.plan.problems import link, node
 from tests.runtime.rig import Rig, off, optimizer_of, random_layers
 
 ELEMENTWISE = 1e-10

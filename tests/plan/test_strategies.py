@@ -9,12 +9,12 @@ from typing import ClassVar
 import pytest
 
 import palmette as pt
-from palmette.plan import find, strategies
-from palmette.plan.making import configured, make_plan
-from palmette.plan.strategy import Decision, Task
+from palmette.plan.core.make_plan import configured, make_plan
+from palmette.plan.core.registry import find, strategies
+from palmette.plan.core.strategy import Decision, Task
 from palmette.spec.plan import Phase
 from palmette.spec.tree import Feed, Instance
-from tests.plan.worlds import profile, three_tiers
+from tests.plan.problems import profile, three_tiers
 
 
 @dataclass(frozen=True, kw_only=True)

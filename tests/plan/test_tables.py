@@ -12,10 +12,10 @@ import pytest
 
 import palmette as pt
 from palmette.cli import run
-from palmette.plan.making import configured, make_plan
-from palmette.plan.strategy import Ask, Decision
+from palmette.plan.core.make_plan import configured, make_plan
+from palmette.plan.core.strategy import Ask, Decision
 from palmette.spec.document import Count, OpenDocument
-from tests.plan.worlds import profile, three_tiers
+from tests.plan.problems import profile, three_tiers
 
 
 class Table(OpenDocument):

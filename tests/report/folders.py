@@ -10,7 +10,7 @@ import palmette as pt
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Inputs, Phase, Plan
 from palmette.spec.tree import Feed, Instance
-from tests.plan.worlds import profile, three_tiers
+from tests.plan.problems import profile, three_tiers
 
 MODELLED = "modelled: declared power of the nodes on the measured trace"
 

@@ -9,7 +9,7 @@ import pytest
 
 from palmette.errors import InputError
 from palmette.report.entry import read_entries
-from tests.plan.worlds import profile, three_tiers
+from tests.plan.problems import profile, three_tiers
 from tests.report.folders import plan_file, run_folder, tree
 
 

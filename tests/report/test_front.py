@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from palmette.plan.comparison import compare
+from palmette.plan.core.comparison import compare
 from palmette.report import front
 from palmette.report.entry import read_entries
 from palmette.report.front import front_view
 from palmette.report.making import entry_view
-from tests.plan.worlds import node, three_tiers
+from tests.plan.problems import node, three_tiers
 from tests.report.folders import plan_file, run_folder, tree
 
 

@@ -11,7 +11,7 @@ import palmette as pt
 from palmette.report.entry import read_entry
 from palmette.report.making import entry_view
 from palmette.report.measured import MOST_POINTS, thinned
-from tests.plan.worlds import node, three_tiers
+from tests.plan.problems import node, three_tiers
 from tests.report.folders import run_folder, tree
 
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
-from palmette.runtime.actions import Samples
-from palmette.runtime.batches import Batches
-from palmette.runtime.dropout import Draw, Drawing, replace_dropout
+from palmette.runtime.data.batches import Batches
+from palmette.runtime.data.samples import NodeBatches
 from palmette.runtime.options import Options
 from palmette.runtime.program import Channel, Program
-from palmette.runtime.samples import NodeBatches
-from palmette.runtime.transport import MemoryTransport
+from palmette.runtime.transports.base import MemoryTransport
+from palmette.runtime.worker.actions import Samples
+from palmette.runtime.worker.dropout import Draw, Drawing, replace_dropout
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import validated
 from palmette.spec.plan import Phase

@@ -21,16 +21,16 @@ from torch import Tensor, nn
 
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.operations import iteration
-from palmette.runtime.actions import Samples
-from palmette.runtime.batches import Batches
-from palmette.runtime.control import Done, GiveState, Go, Ready, State
-from palmette.runtime.dropout import Draw, Drawing, replace_dropout
+from palmette.runtime.data.batches import Batches
+from palmette.runtime.data.samples import CommonBatches
+from palmette.runtime.engines.threads import MemoryPlace, ThreadCrew
 from palmette.runtime.options import Options
 from palmette.runtime.program import Program, compiled, numbers_of
-from palmette.runtime.samples import CommonBatches
-from palmette.runtime.threads import MemoryPlace, ThreadCrew
-from palmette.runtime.transport import MemoryTransport
-from palmette.runtime.worker import Setup, Source, held_layers
+from palmette.runtime.transports.base import MemoryTransport
+from palmette.runtime.worker.actions import Samples
+from palmette.runtime.worker.commands import Done, GiveState, Go, Ready, State
+from palmette.runtime.worker.dropout import Draw, Drawing, replace_dropout
+from palmette.runtime.worker.worker import Setup, Source, held_layers
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import validated
 from palmette.spec.plan import Phase

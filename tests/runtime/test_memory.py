@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from palmette.cli import run
-from palmette.runtime.compute import Compute, twin
 from palmette.runtime.options import Options
-from palmette.runtime.training import Training
+from palmette.runtime.training.loop import Training
+from palmette.runtime.worker.compute import Compute, twin
 from tests.cost.small import cluster, instance, link, node, phase, source
 from tests.runtime.rig import Rig, given, random_layers
 from tests.runtime.world import ROOT, Runs, hired

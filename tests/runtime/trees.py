@@ -16,16 +16,16 @@ import torch
 from torch import Tensor, nn
 
 from palmette.cost.operations import trees
-from palmette.runtime.batches import Batches
-from palmette.runtime.checkpoint import last
-from palmette.runtime.execute import Pace
-from palmette.runtime.ground import Rehearsals
-from palmette.runtime.job import Job, Outcome, Update
-from palmette.runtime.lengths import shares
-from palmette.runtime.shares import by_tree
-from palmette.runtime.threads import MemoryPlace, ThreadCrew
-from palmette.runtime.training import Training
-from palmette.runtime.transport import MemoryTransport
+from palmette.runtime.data.batches import Batches
+from palmette.runtime.data.shards import by_tree
+from palmette.runtime.engines.testbed import Rehearsals
+from palmette.runtime.engines.threads import MemoryPlace, ThreadCrew
+from palmette.runtime.training.checkpoint import last
+from palmette.runtime.training.job import Job, Outcome, Update
+from palmette.runtime.training.loop import Training
+from palmette.runtime.training.phase_length import shares
+from palmette.runtime.transports.base import MemoryTransport
+from palmette.runtime.worker.executor import Pace
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase, Plan
 from palmette.zoo.capture import Layer, state

@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from palmette.compress.networks import prune_network
 from palmette.compress.pruning import prune
 from palmette.measure.layers import batch_norm_channels
-from palmette.runtime.batches import Batches
-from palmette.runtime.dropout import Draw, Drawing, replace_dropout
-from palmette.runtime.engine import ProcessCrew
+from palmette.runtime.data.batches import Batches
+from palmette.runtime.engines.local import ProcessCrew
 from palmette.runtime.options import Options
+from palmette.runtime.worker.dropout import Draw, Drawing, replace_dropout
 from palmette.spec.plan import Phase
 from palmette.zoo.capture import state
 from palmette.zoo.data import load_data

@@ -18,13 +18,13 @@ import torch
 
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import PalmetteError
-from palmette.runtime.forking import forking
-from palmette.runtime.ground import Ground
-from palmette.runtime.parts import channels_of, parts_of
+from palmette.runtime.engines.forking import forking
+from palmette.runtime.engines.service import Entrance
+from palmette.runtime.engines.testbed import Ground
+from palmette.runtime.phase_programs import channels_of, parts_of
 from palmette.runtime.program import Channel
-from palmette.runtime.service import Entrance
-from palmette.runtime.transport import Transport
-from palmette.runtime.worker import Place
+from palmette.runtime.transports.base import Transport
+from palmette.runtime.worker.worker import Place
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import validated
 from palmette.spec.plan import Plan

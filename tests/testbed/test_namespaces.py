@@ -19,9 +19,9 @@ from safetensors.torch import load_file
 
 from palmette.cli import run as palmette
 from palmette.errors import InputError, RunError
-from palmette.runtime.meeting import GlooMeeting
-from palmette.runtime.parts import parts_of
-from palmette.runtime.tls.meeting import TlsMeeting
+from palmette.runtime.phase_programs import parts_of
+from palmette.runtime.transports.rendezvous import GlooMeeting
+from palmette.runtime.transports.tls.meeting import TlsMeeting
 from palmette.testbed import iproute
 from palmette.testbed.namespaces import NamespaceGround
 from tests.testbed.stand import Files, cluster, ends, evaluator, split

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from palmette.runtime.control import Rehearsal
-from palmette.runtime.parts import parts_of
+from palmette.runtime.phase_programs import parts_of
+from palmette.runtime.worker.commands import Rehearsal
 from palmette.spec.plan import Plan
 from palmette.testbed.padding import CROWDED, MOST, MOST_TO_HAND_OVER, OVERRUN, Padding, dilation
 from tests.testbed.stand import cluster, evaluator, split

@@ -15,7 +15,7 @@ from palmette.cli.planning import Strategies, parsed_goal
 from palmette.cli.powering import app as power_app
 from palmette.cli.pretraining import pretrain
 from palmette.cli.printing import print_json
-from palmette.cli.reproduce import reproduce
+from palmette.cli.reproduce.commands import reproduce
 from palmette.cli.training import prune, run
 from palmette.errors import InputError
 
@@ -285,7 +285,7 @@ def strategies(json_: opt.Json = False) -> None:
 
     Example: palmette strategies
     """
-    from palmette.plan import strategies as known
+    from palmette.plan.core.registry import strategies as known
 
     if json_:
         print_json({"strategies": [{"name": kind.name, "summary": kind.summary} for kind in known().values()]})

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from palmette.cli.show import console
 from palmette.cost.estimate import evaluator
-from palmette.plan.comparison import Comparison, is_lossy, small_norm_parts
+from palmette.plan.core.comparison import Comparison, is_lossy, small_norm_parts
 from palmette.spec.plan import Plan
 from palmette.spec.reading import energy, joule_seconds, time
 

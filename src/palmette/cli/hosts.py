@@ -35,7 +35,7 @@ def join(
 
     Example: palmette cluster join 10.0.0.1:6379 --node phone
     """
-    from palmette.runtime.ray.joining import join as carry_out
+    from palmette.runtime.engines.ray.joining import join as carry_out
 
     carry_out(address, node, token, keys)
     print(f"this machine is node {node} of the Ray cluster at {address}")

@@ -28,7 +28,7 @@ def init(
 
     Example: palmette keys init --keys keys
     """
-    from palmette.runtime.keys.folder import Keys
+    from palmette.runtime.transports.keys.folder import Keys
 
     made = Keys(folder).init(days)
     print(f"{folder / 'authority.crt'}: counts until {made.not_valid_after_utc.date()}")
@@ -48,7 +48,7 @@ def issue(
 
     Example: palmette keys issue phone server cloud
     """
-    from palmette.runtime.keys.folder import Keys
+    from palmette.runtime.transports.keys.folder import Keys
 
     if address and len(nodes) > 1:
         raise InputError(Fault("--address", ", ".join(address), f"expected one node, not {len(nodes)}"))
@@ -69,7 +69,7 @@ def revoke(
 
     Example: palmette keys revoke phone
     """
-    from palmette.runtime.keys.folder import Keys
+    from palmette.runtime.transports.keys.folder import Keys
 
     Keys(folder).revoke(node)
     print(f"{node}: revoked; copy {folder / 'revoked.crl'} to the other hosts")

@@ -44,19 +44,19 @@ class Strategies(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Every strategy's name."""
-        from palmette.plan import strategies
+        from palmette.plan.core.registry import strategies
 
         return list(strategies())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of one strategy; an unknown one is an error that names the nearest."""
-        from palmette.plan import find
+        from palmette.plan.core.registry import find
 
         return typer.main.get_command(_app(find(cmd_name)))
 
 
 def _app(kind: Any) -> typer.Typer:
-    from palmette.plan.making import document_kind
+    from palmette.plan.core.make_plan import document_kind
 
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     files = ["--profile profile.json", "--cluster cluster.yaml"] if kind.needs_profile else []
@@ -91,7 +91,7 @@ def _command(kind: Any) -> Callable[..., None]:
 
 
 def _own_options(kind: Any) -> dict[str, tuple[Any, Any]]:
-    from palmette.plan.making import document_kind
+    from palmette.plan.core.make_plan import document_kind
 
     hints = get_type_hints(kind)
     own = {}
@@ -112,7 +112,7 @@ def loaded(kind: Any, own: dict[str, Any]) -> dict[str, Any]:
     Raises:
         InputError: a file cannot be read; holds every fault.
     """
-    from palmette.plan.making import document_kind
+    from palmette.plan.core.make_plan import document_kind
     from palmette.spec.files import load
 
     hints = get_type_hints(kind)
@@ -129,8 +129,8 @@ def tables(**files: Path | None) -> dict[str, Any]:
         InputError: a file cannot be read, or no strategy takes it.
     """
     from palmette.errors import Fault
-    from palmette.plan import strategies
-    from palmette.plan.making import document_kind
+    from palmette.plan.core.make_plan import document_kind
+    from palmette.plan.core.registry import strategies
 
     found: dict[str, Any] = {}
     for name, file in files.items():
@@ -166,7 +166,7 @@ def make(  # one argument an option
     from palmette.cli.scheduling import show_schedule
     from palmette.cli.show import show_plan
     from palmette.cost.memory import known_optimizer
-    from palmette.plan import find
+    from palmette.plan.core.registry import find
     from palmette.spec.files import write_text
 
     with opt.naming(cluster, "nodes"):

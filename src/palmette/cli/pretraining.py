@@ -65,8 +65,8 @@ def pretrain(
     import palmette as pt
     from palmette.cli.profiling import parsed_shape
     from palmette.cli.running import options
-    from palmette.control.pretrain import Pretrainer, Pretraining
-    from palmette.control.stopwatch import Lengths
+    from palmette.control.pretrain.pretrain import Pretrainer, Pretraining
+    from palmette.control.pretrain.stopwatch import Lengths
     from palmette.cost.memory import known_optimizer
     from palmette.measure.meters.meter import meter as metered
     from palmette.spec.files import load, write_text

@@ -43,7 +43,7 @@ def measured(
     Raises:
         InputError: the model or a node cannot be used; says why.
     """
-    from palmette.control.engines import refuse_unknown
+    from palmette.control.run.engines import refuse_unknown
     from palmette.measure.hosts import times_on_hosts
     from palmette.measure.profiling import profile_network
     from palmette.zoo.models import load_network

@@ -5,7 +5,7 @@ from __future__ import annotations
 from palmette.cost.check import check
 from palmette.cost.estimate import evaluator
 from palmette.errors import Fault, InputError, expected_name
-from palmette.runtime.parts import parts_of
+from palmette.runtime.phase_programs import parts_of
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Plan, inputs_of
 from palmette.spec.profile import Profile

@@ -17,13 +17,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from palmette.cli.show import console, energy, time
-from palmette.control.run import Change, Running
-from palmette.control.supervise import Supervisor
+from palmette.control.adapt.supervise import Supervisor
+from palmette.control.run.run import Change, Running
 from palmette.cost.memory import Optimizer
 from palmette.errors import Fault, InputError, RunError, shown
-from palmette.runtime.job import Outcome, Outlook, Update
 from palmette.runtime.options import LEARNING_RATES, Dtype, Options
-from palmette.runtime.training import Training
+from palmette.runtime.training.job import Outcome, Outlook, Update
+from palmette.runtime.training.loop import Training
 from palmette.spec.plan import Plan
 
 

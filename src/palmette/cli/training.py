@@ -82,8 +82,8 @@ def run(
     import palmette as pt
     from palmette.cli.profiling import parsed_shape
     from palmette.cli.running import carry_out, going_on, known_way, options, plan_given, refuse_other_options
-    from palmette.control.run import Request, start
-    from palmette.control.run import resume as resumed
+    from palmette.control.run.run import Request, start
+    from palmette.control.run.run import resume as resumed
     from palmette.cost.memory import known_optimizer
     from palmette.spec.plan import inputs_of
 
@@ -141,7 +141,7 @@ def prune(
 
     from palmette.cli.profiling import parsed_shape
     from palmette.cli.running import known_way
-    from palmette.control.pruning import Wish, prune_to_file
+    from palmette.control.prune import Wish, prune_to_file
 
     wish = Wish(
         ratio=ratio,

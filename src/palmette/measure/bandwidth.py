@@ -22,13 +22,13 @@ import torch
 from palmette.cost.estimate import evaluator
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import RunError
-from palmette.runtime.forking import forking
-from palmette.runtime.ground import Ground
-from palmette.runtime.parts import parts_of
+from palmette.runtime.engines.forking import forking
+from palmette.runtime.engines.service import Entrance
+from palmette.runtime.engines.testbed import Ground
+from palmette.runtime.phase_programs import parts_of
 from palmette.runtime.program import Channel
-from palmette.runtime.service import Entrance
-from palmette.runtime.transport import Transport
-from palmette.runtime.worker import Place
+from palmette.runtime.transports.base import Transport
+from palmette.runtime.worker.worker import Place
 from palmette.spec.cluster import Cluster, Source
 from palmette.spec.plan import Phase, Plan
 from palmette.spec.profile import Layer, Profile, Times

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from palmette.errors import Fault, InputError
-from palmette.runtime.tuning import keep_freed_memory
+from palmette.runtime.worker.tuning import keep_freed_memory
 from palmette.zoo.capture.frame import reason
 from palmette.zoo.capture.probing import undisturbed
 from palmette.zoo.models import Network, example_input

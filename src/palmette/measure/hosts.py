@@ -27,7 +27,7 @@ def times_on_hosts(
         InputError: Ray or its cluster is missing, a node has no host, or the network cannot be had there.
         RunError: a host is lost meanwhile.
     """
-    from palmette.runtime.ray.hosts import Hosts
+    from palmette.runtime.engines.ray.hosts import Hosts
 
     others = [name for name in cluster.nodes if name not in measured_on]
     free = [name for name in others if cluster.nodes[name].hardware or cluster.nodes[name].host == "local"]
@@ -42,7 +42,7 @@ def built_on_hosts(model: str, cluster: Cluster, input_shape: tuple[int, ...] | 
         InputError: Ray or its cluster is missing, a node has no host, or the network cannot be had there.
         RunError: a host is lost meanwhile.
     """
-    from palmette.runtime.ray.hosts import Hosts
+    from palmette.runtime.engines.ray.hosts import Hosts
 
     nodes = list(cluster.nodes)
     return Hosts(nodes).each(nodes, built_here, model, input_shape, samples)
@@ -54,7 +54,7 @@ def on_hosts(one: End, two: End) -> float:
     Raises:
         RunError: a host is lost, or nothing came through.
     """
-    from palmette.runtime.ray.hosts import Hosts
+    from palmette.runtime.engines.ray.hosts import Hosts
 
     found = Hosts([one.node, two.node]).together(best_round_s, {one.node: [one], two.node: [two]})
     best_s: float = found[one.node]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from palmette.plan.comparison import compare
-from palmette.plan.strategy import Task
+from palmette.plan.core.comparison import compare
+from palmette.plan.core.strategy import Task
 from palmette.report.entry import Entry
 from palmette.report.priced import Record
 from palmette.spec.goal import Goal

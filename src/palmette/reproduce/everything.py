@@ -43,10 +43,10 @@ def _paper(name: str, title: str, told: Told) -> Record:
 
 def _reproduced(name: str, told: Told) -> Record:
     if name == "hiertrain":
-        from palmette.reproduce.hiertrain import BATCH, Catalogue, reproduce
+        from palmette.reproduce.hiertrain.figures import BATCH, Catalogue, reproduce
 
         return reproduce(Catalogue(BATCH), told)
-    found: Record = importlib.import_module(f"{__package__}.{name}").reproduce(told=told)
+    found: Record = importlib.import_module(f"{__package__}.{name}.figures").reproduce(told=told)
     return found
 
 

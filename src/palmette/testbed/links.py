@@ -22,7 +22,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from palmette.cost.sharing import Flows, Path
-from palmette.runtime.forking import forking
+from palmette.runtime.engines.forking import forking
 
 _BEGINS = struct.Struct("<qqd")
 _ARRIVES = struct.Struct("<qd")

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.steps import Iteration
-from palmette.runtime.control import Rehearsal
-from palmette.runtime.execute import Pace
-from palmette.runtime.ground import Rehearsals
-from palmette.runtime.parts import Part, parts_of
+from palmette.runtime.engines.testbed import Rehearsals
+from palmette.runtime.phase_programs import Part, parts_of
 from palmette.runtime.program import in_order
+from palmette.runtime.worker.commands import Rehearsal
+from palmette.runtime.worker.executor import Pace
 from palmette.spec.plan import Phase
 
 OVERRUN = 0.01

@@ -20,7 +20,7 @@ from ipaddress import IPv4Address
 from typing import NamedTuple
 
 from palmette.cost.routes import Route, Routes
-from palmette.runtime.presence import PING_TOS
+from palmette.runtime.transports.heartbeat import PING_TOS
 from palmette.spec.cluster import Cluster
 
 Pair = tuple[str, str]

@@ -24,7 +24,7 @@ from palmette.errors import Fault, InputError, RunError
 from palmette.measure.curves.grid import Branch, Grid
 from palmette.measure.curves.learner import Recipe
 from palmette.measure.curves.training import Trunk, check_recipe, train_branch, train_trunk
-from palmette.runtime.tuning import keep_freed_memory
+from palmette.runtime.worker.tuning import keep_freed_memory
 from palmette.spec.curves import Curve, Key, Origin, load_unfinished
 
 Watch = Callable[[int, int], None]  # curves that are there, and curves that there will be

@@ -1,0 +1,56 @@
+"""``palmette reproduce pact``: its table and figures, beside what it claims."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from palmette.cli.reproduce.frame import Made, present, show_claims, show_row, teller
+from palmette.report.lines import line_chart
+from palmette.reproduce.pact.figures import reproduce
+
+
+def reproduce_pact(folder: Path, json_: bool, quiet: bool) -> None:
+    """Work out table and figures, write JSON and pictures, print the claims."""
+    made = reproduce(teller(quiet))
+    lines = {number: figure for number, figure in made["figures"].items() if "series" in figure}
+    pictures = {f"figure-{number}.svg": _drawn(number, figure) for number, figure in lines.items()}
+    present(made, folder / "pact.json", pictures, json_, _show)
+
+
+def _drawn(number: str, figure: dict[str, Any]) -> str:
+    shown = {name: values for name, values in figure["series"].items() if None not in values}
+    title = f"PACT, Fig. {number}: {figure['title']}"
+    return line_chart(title, figure["x"], shown, figure["x_label"], figure["y_label"])
+
+
+def _show(made: Made) -> None:
+    _show_predictions(made["predictions"])
+    for number, figure in made["figures"].items():
+        _show_figure(number, figure)
+    show_claims(made["claims"])
+
+
+def _show_predictions(made: dict[str, Any]) -> None:
+    print(f"Table I: {made['left_out_curves']} curves of {made['model']} on {made['data']} that were not taught")
+    for which in ("run", "change"):
+        for name, row in made["table_1"].items():
+            told = "   ".join(
+                f"{measure.upper()} {row[which][measure]['mean']:.3g} ± {row[which][measure]['std']:.2g}"
+                for measure in ("mae", "mil", "icp")
+            )
+            print(f"λ_{which:8} {name:10} {told}")
+
+
+def _show_figure(number: str, figure: dict[str, Any]) -> None:
+    print(f"\nFig. {number}: {figure['title']}")
+    if "targets" in figure:
+        for target, spent in figure["targets"].items():
+            for name, by_model in spent.items():
+                told = ", ".join(f"{model} {joules:.3g}" for model, joules in (by_model or {}).items())
+                print(f"target {target:5} {name:14} {told or 'no schedule'}")
+        return
+    some = slice(None, None, max(1, len(figure["x"]) // 10))
+    show_row(figure["x_label"], 20, figure["x"][some])
+    for name, values in figure["series"].items():
+        show_row(name, 20, values[some])

@@ -1,0 +1,162 @@
+"""Links that are not what the cluster file says: the transfers of a run beside those of its estimate.
+
+A link has drifted when all that goes over it takes much longer, or much shorter, than the evaluator foretold, in the
+median of the last iterations. Transfers that share a link at the same time count as one: how they share it is up to the
+transport, how long they take together is up to the link. What was foretold is scaled to the bytes that really passed: a
+message that is shorter than foretold, as with frozen weights, says nothing of the link.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from palmette.control.adapt.replanning import with_links
+from palmette.cost.estimate import Transfer, transfers
+from palmette.cost.evaluate import Evaluator
+from palmette.runtime.record.activity import covered_s
+from palmette.spec.cluster import Cluster
+from palmette.spec.plan import Phase
+
+WINDOW = 5
+# Shorter ones tell more of the machine than of the link.
+_SHORTEST_S = 0.05
+
+
+class _Arrival(NamedTuple):
+    """A message that arrived: when it was sent, when it was there, and its bytes."""
+
+    start_s: float
+    end_s: float
+    size_bytes: float
+
+
+class _Load(NamedTuple):
+    """What a link carries at a time: the numbers of its transfers, their bytes and time by the estimate."""
+
+    link: int
+    transfers: tuple[int, ...]
+    size_bytes: float
+    foretold_s: float
+    latency_s: float
+
+    def ratio(self, arrived: Sequence[_Arrival]) -> float:
+        """How many times as long it took for as many bytes; 1 where too few passed to tell anything."""
+        own = [arrived[k] for k in self.transfers]
+        foretold_s = self.foretold_s * sum(each.size_bytes for each in own) / self.size_bytes
+        if foretold_s < _SHORTEST_S:
+            return 1.0
+        measured_s = covered_s([(each.start_s, each.end_s) for each in own]) - self.latency_s
+        return max(measured_s, 0.1 * foretold_s) / foretold_s
+
+
+class LinkSpeeds:
+    """Reads the trace of a run while it is written; ``threshold`` is how far a link may be off, as a fraction."""
+
+    def __init__(self, trace: Path, phase: Phase, prices: Evaluator, threshold: float) -> None:
+        self._trace, self._prices, self._threshold = trace, prices, threshold
+        self._expected = transfers(prices.price(phase))
+        self._loads = list(_loads(self._expected, prices))
+        self._ratios: deque[list[float]] = deque(maxlen=WINDOW)
+        self._read: int | None = None
+        self._rest, self._lines = "", list[dict[str, Any]]()
+
+    def __call__(self) -> Cluster | None:
+        """The cluster as its links are, if one has drifted."""
+        for iteration in self._iterations():
+            self._note(iteration)
+        if len(self._ratios) < WINDOW:
+            return None
+        off = self.off([statistics.median(ratios) for ratios in zip(*self._ratios, strict=True)])
+        cluster = self._prices.cluster
+        return drifted(cluster, off) if off else None
+
+    def off(self, ratios: Sequence[float]) -> dict[int, float]:
+        """By how many times each link that has drifted is slower than declared, by its number."""
+        by_link: dict[int, list[float]] = {}
+        for load, ratio in zip(self._loads, ratios, strict=True):
+            by_link.setdefault(load.link, []).append(ratio)
+        limit = 1 + self._threshold
+        return {
+            link: statistics.median(found)
+            for link, found in by_link.items()
+            if min(found) > limit or max(found) < 1 / limit
+        }
+
+    def _note(self, iteration: Sequence[Mapping[str, Any]]) -> None:
+        """Keep how much longer than foretold the links of an iteration were busy."""
+        arrived: dict[tuple[str, str], list[_Arrival]] = {}
+        received = [line for line in iteration if line["op"] == "receive"]
+        for line in sorted(received, key=lambda line: float(line["start_s"])):
+            found = _Arrival(line["start_s"], line["end_s"], line["bytes"])
+            arrived.setdefault((line["node"], line["instance"]), []).append(found)
+        try:
+            messages = [arrived[_taker(transfer)].pop(0) for transfer in self._expected]
+        except (KeyError, IndexError):
+            return  # something else happened, such as a hand-over
+        self._ratios.append([load.ratio(messages) for load in self._loads])
+
+    def _iterations(self) -> list[list[dict[str, Any]]]:
+        """The iterations that have been written since the last look; the last may go on, and waits."""
+        self._lines += self._new_lines()
+        found: dict[int, list[dict[str, Any]]] = {}
+        for line in self._lines:
+            found.setdefault(line["iteration"], []).append(line)
+        self._lines = found.pop(max(found), []) if found else []
+        return [found[number] for number in sorted(found)]
+
+    def _new_lines(self) -> list[dict[str, Any]]:
+        """Whole lines since the last look; the first time, what is there already is passed over."""
+        if not self._trace.exists():
+            return []
+        with self._trace.open(encoding="utf-8") as file:
+            file.seek(0, 2) if self._read is None else file.seek(self._read)
+            text = self._rest + file.read()
+            self._read = file.tell()
+        *whole, self._rest = text.split("\n")
+        return [json.loads(line) for line in whole]
+
+
+def _loads(expected: Sequence[Transfer], prices: Evaluator) -> Iterator[_Load]:
+    """What the links carry, each as long as something is on it; what is too short to tell anything is left out."""
+    routes = [prices.route(transfer.sender, transfer.receiver) for transfer in expected]
+    for link in sorted({resource // 2 for route in routes for resource in route.resources}):
+        over = [k for k, route in enumerate(routes) if any(resource // 2 == link for resource in route.resources)]
+        for together in _overlapping(over, expected):
+            latency_s = max(routes[k].latency_s for k in together)
+            foretold_s = covered_s([(expected[k].start_s, expected[k].end_s) for k in together]) - latency_s
+            if foretold_s >= _SHORTEST_S:
+                size_bytes = sum(expected[k].size_bytes for k in together)
+                yield _Load(link, tuple(together), size_bytes, foretold_s, latency_s)
+
+
+def _overlapping(numbers: Sequence[int], expected: Sequence[Transfer]) -> list[list[int]]:
+    """Transfers that are under way at the same time, in groups."""
+    groups: list[list[int]] = []
+    end_s = -math.inf
+    for k in sorted(numbers, key=lambda k: expected[k].start_s):
+        if expected[k].start_s >= end_s:
+            groups.append([])
+        groups[-1].append(k)
+        end_s = max(end_s, expected[k].end_s)
+    return groups
+
+
+def _taker(transfer: Transfer) -> tuple[str, str]:
+    return transfer.receiver, transfer.instance
+
+
+def drifted(cluster: Cluster, off: Mapping[int, float]) -> Cluster:
+    """The cluster with the bandwidth that its links have."""
+    return with_links(
+        cluster,
+        [
+            link.model_copy(update={"bandwidth_bps": max(1.0, link.bandwidth_bps / off.get(k, 1.0))})
+            for k, link in enumerate(cluster.links)
+        ],
+    )

@@ -1,0 +1,106 @@
+"""Why a plan wins and what would change the answer, in a paragraph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from palmette.plan.auto.links import MOST_LINKS, Turn
+from palmette.plan.auto.nodes import Without
+from palmette.plan.auto.objective import Worth, estimate_of
+from palmette.plan.auto.symmetry import named
+from palmette.spec.plan import Plan
+from palmette.spec.reading import bandwidth, energy, time
+
+_SAME = 0.0005
+
+
+def paragraph(
+    chosen: Plan, others: Sequence[Plan], goal: Worth, turned: Sequence[Turn], spared: Sequence[Without]
+) -> str:
+    """The paragraph; ``others`` are the plans that were compared, best first."""
+    said = [_wins(chosen, goal), _ahead(chosen, others, goal)]
+    said += [_node(each, chosen) for each in spared]
+    said += [_turn(each) for each in turned]
+    if not turned and goal.task.cluster.links:
+        links = "any link" if len(goal.task.cluster.links) <= MOST_LINKS else "any link that was asked about"
+        said.append(
+            f"Doubling or halving the bandwidth of {links} up to five times keeps it ahead of simpler strategies."
+        )
+    return " ".join(sentence for sentence in said if sentence)
+
+
+def _wins(chosen: Plan, goal: Worth) -> str:
+    estimate = estimate_of(chosen)
+    hosts = list(dict.fromkeys(instance.node for phase in chosen.phases for instance in phase.instances))
+    where = f"computing on {_list(hosts)}"
+    joules = "" if estimate.iteration_j is None else f" and {energy(estimate.iteration_j)}"
+    whole = ""
+    if estimate.total_s is not None:
+        spent = "" if estimate.total_j is None else f" and {energy(estimate.total_j)}"
+        whole = f"; the whole training takes {time(estimate.total_s)}{spent}"
+    took = f"an iteration takes {time(estimate.iteration_s)}{joules}"
+    return f"{chosen.strategy} is best for {goal.task.goal}, {where}: {took}{whole}."
+
+
+def _ahead(chosen: Plan, others: Sequence[Plan], goal: Worth) -> str:
+    """How far the next one is behind, among plans that are not as good."""
+    own = goal.of(chosen)
+    rivals = [plan for plan in others if plan.strategy != chosen.strategy]
+    equals = [plan.strategy for plan in rivals if goal.of(plan) <= own * (1 + _SAME)]
+    behind = [plan for plan in rivals if goal.of(plan) > own * (1 + _SAME)]
+    same = f"{_list(equals)} {'comes' if len(equals) == 1 else 'come'} to the same." if equals else ""
+    if not behind or not own:
+        return same
+    ratio = goal.of(behind[0]) / own
+    more = f"{ratio - 1:.0%} more" if ratio < 2 else f"{ratio:.3g} times as much"
+    what = {"time": "time", "energy": "energy", "power": "power", "edp": "energy × time"}.get(
+        goal.task.goal.single or "", "in this sum"
+    )
+    return f"{same} {behind[0].strategy} needs {more} {what}.".strip()
+
+
+def _node(each: Without, chosen: Plan) -> str:
+    if each.plan is None:
+        return f"{_all_of(each.nodes)} cannot be spared: {each.reason}."
+    here, there = estimate_of(chosen), estimate_of(each.plan)
+    faster = (there.iteration_s - here.iteration_s) / there.iteration_s if there.iteration_s else 0.0
+    parts = []
+    if abs(faster) >= _SAME:
+        parts.append(("saves" if faster > 0 else "costs", f"{_percent(abs(faster))} of the time"))
+    if here.iteration_j is not None and there.iteration_j is not None:
+        joules = there.iteration_j - here.iteration_j
+        if abs(joules) > _SAME * max(here.iteration_j, there.iteration_j):
+            parts.append(("saves" if joules > 0 else "costs", energy(abs(joules))))
+    if not parts:
+        return f"{_sentence(named(each.nodes))} makes no difference."
+    told = f"{parts[0][0]} {parts[0][1]}"
+    for verb, amount in parts[1:]:
+        told += f" and {amount}" if verb == parts[0][0] else f" and {verb} {amount}"
+    return f"{_sentence(named(each.nodes))} {told} an iteration."
+
+
+def _turn(each: Turn) -> str:
+    ends = f"between {each.between[0]} and {each.between[1]}"
+    ends += f" (or on another of {each.alike} links alike)" if each.alike > 1 else ""
+    word = "From" if each.direction == "above" else "At"
+    limit = f"{bandwidth(each.bandwidth_bps)} {'on' if each.direction == 'above' else 'and less'}"
+    return f"{word} {limit} {ends}, {each.strategy} becomes better than this plan."
+
+
+def _all_of(names: Sequence[str]) -> str:
+    """Nodes of which the same holds: their names, or how many there are."""
+    return _list(names) if len(names) <= 3 else f"{len(names)} nodes ({names[0]}, {names[1]}, …)"
+
+
+def _sentence(words: str) -> str:
+    """Words as a sentence begins, unless they are a node's name."""
+    return words.replace("any one", "Any one", 1) if words.startswith("any one of ") else words
+
+
+def _percent(part: float) -> str:
+    return f"{part:.0%}" if part >= 0.095 else f"{part:.1%}"
+
+
+def _list(names: Sequence[str]) -> str:
+    shown = [*names[:5], f"{len(names) - 5} more"] if len(names) > 6 else list(names)
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

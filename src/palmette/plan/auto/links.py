@@ -1,0 +1,98 @@
+"""At which bandwidth of a link another strategy becomes better than the chosen plan.
+
+The bandwidth is doubled and halved until a rival, planned anew for it, beats the chosen plan, priced anew for it; then
+bisection closes in on where that begins. The threshold is rounded so that what is said of it holds: at the number that
+is told, the rival is ahead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from palmette.errors import PalmetteError
+from palmette.plan.auto.objective import Worth, with_bandwidth
+from palmette.plan.auto.symmetry import links_alike
+from palmette.plan.core.comparison import planned
+from palmette.plan.core.strategy import Task
+from palmette.spec.plan import Plan
+
+RIVALS = ("all-device", "all-edge", "all-cloud", "jointdnn+")
+"""Strategies that plan in a moment, so that they can be asked again for every bandwidth."""
+MOST_LINKS = 8
+_DOUBLINGS = 5
+_CLOSE = 1.002
+_AHEAD = 1 - 1e-6
+
+
+@dataclass(frozen=True)
+class Turn:
+    """From this bandwidth on, up or down, a rival is better than the chosen plan."""
+
+    between: tuple[str, str]
+    direction: Literal["above", "below"]
+    bandwidth_bps: float
+    strategy: str
+    alike: int
+    """How many links are equal to this one, itself included."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As it stands in a decision."""
+        return asdict(self) | {"between": list(self.between)}
+
+
+def turns(plan: Plan, links: Sequence[int], goal: Worth) -> list[Turn]:
+    """Where the answer changes with the bandwidth of the first of several equal links, above and below what it is."""
+    found = [_turn(plan, links, goal, direction) for direction in ("above", "below")]
+    return [turn for turn in found if turn is not None]
+
+
+def links_to_ask(plan: Plan, task: Task) -> list[tuple[int, ...]]:
+    """Equal links whose bandwidth is looked at: in the order of the file, those at nodes of the plan first."""
+    nodes = {name for phase in plan.phases for name in phase.nodes()}
+    links = task.cluster.links
+    return links_alike(task, sorted(range(len(links)), key=lambda k: nodes.isdisjoint(links[k].between)))[:MOST_LINKS]
+
+
+def winner(plan: Plan, task: Task, goal: Worth) -> str | None:
+    """The best rival that beats the plan for this task; None where none does."""
+    scores = {}
+    for name in RIVALS:
+        try:
+            scores[name] = goal.of(planned(name, task, goal.options))
+        except PalmetteError:
+            continue
+    best = min(scores, key=lambda name: scores[name], default=None)
+    return best if best is not None and scores[best] < goal.on(plan, task) * _AHEAD else None
+
+
+def _turn(plan: Plan, links: Sequence[int], goal: Worth, direction: Literal["above", "below"]) -> Turn | None:
+    factor, link = 2.0 if direction == "above" else 0.5, links[0]
+    here = goal.task.cluster.links[link]
+    near_bps = far_bps = here.bandwidth_bps
+    for _ in range(_DOUBLINGS):
+        near_bps, far_bps = far_bps, far_bps * factor
+        if far_bps < 1 or far_bps > 1e18:
+            return None
+        if winner(plan, with_bandwidth(goal.task, link, far_bps), goal):
+            break
+    else:
+        return None
+    while max(near_bps / far_bps, far_bps / near_bps) > _CLOSE:
+        middle_bps = math.sqrt(near_bps * far_bps)
+        if winner(plan, with_bandwidth(goal.task, link, middle_bps), goal):
+            far_bps = middle_bps
+        else:
+            near_bps = middle_bps
+    told_bps = _rounded(far_bps, up=direction == "above")
+    strategy = winner(plan, with_bandwidth(goal.task, link, told_bps), goal)
+    return None if strategy is None else Turn(here.between, direction, told_bps, strategy, len(links))
+
+
+def _rounded(value: float, *, up: bool) -> float:
+    """Three digits that count, rounded away from where the search came from."""
+    step = 10.0 ** (math.floor(math.log10(value)) - 2)
+    many = math.ceil(value / step) if up else math.floor(value / step)
+    return float(f"{many * step:.3g}")

@@ -1,0 +1,102 @@
+"""What a node is good for: the best plan in which it computes nothing, beside the chosen one.
+
+Equal nodes are asked about once. Which nodes are asked about depends on the cluster alone, never on the goal: a plan
+without a node may turn out to be the best, and a constraint must not find what its absence does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from palmette.errors import Infeasible, PalmetteError
+from palmette.plan.auto.objective import Worth, estimate_of
+from palmette.plan.auto.symmetry import alike
+from palmette.plan.core.comparison import planned
+from palmette.plan.core.strategy import Task
+from palmette.spec.plan import Plan
+from palmette.spec.profile import Profile
+
+MOST_ASKED = 6
+_SMALL, _LESS = 8, 0.15  # clusters of more nodes are searched with a part of the effort for each node that is left out
+
+
+@dataclass(frozen=True)
+class Without:
+    """The best plan without one of several equal nodes; None where it cannot be done without, and why."""
+
+    nodes: tuple[str, ...]
+    plan: Plan | None
+    reason: str | None
+
+    def as_json(self, chosen: Plan) -> dict[str, Any]:
+        """As it stands in a decision: what the node saves in the chosen plan; less than 0 where it costs."""
+        who: dict[str, Any] = {"node": self.nodes[0]}
+        if len(self.nodes) > 1:
+            who["alike"] = list(self.nodes[1:])
+        if self.plan is None:
+            return who | {"needed": True, "why": self.reason}
+        here, there = estimate_of(chosen), estimate_of(self.plan)
+        joules = None
+        if here.iteration_j is not None and there.iteration_j is not None:
+            joules = there.iteration_j - here.iteration_j
+        saved_s = there.iteration_s - here.iteration_s
+        return who | {"needed": False, "saves_s": saved_s, "saves_j": joules}
+
+
+def nodes_to_ask(task: Task) -> list[tuple[str, ...]]:
+    """Equal nodes that could be left out, those first that compute fastest; as many groups as are looked at."""
+    known = [name for name in task.cluster.nodes if name in task.profile.nodes and not _is_private(task, name)]
+    if len(task.profile.nodes) < 2:
+        return []
+    fastest = sorted(known, key=lambda name: sum(task.profile.nodes[name].forward_s))
+    return alike(task, fastest)[:MOST_ASKED]
+
+
+def needed_for_their_data(task: Task) -> Without | None:
+    """The nodes whose private data nobody else may have, all in one; they need not be asked about."""
+    owners = tuple(name for name in task.cluster.nodes if _is_private(task, name))
+    why = "its data is private" if len(owners) == 1 else "their data is private"
+    return Without(owners, None, why) if owners else None
+
+
+def in_use(spared: Sequence[Without], chosen: Plan) -> list[Without]:
+    """What is to be told of a plan: of the nodes that compute in it, if several do."""
+    hosts = {instance.node for phase in chosen.phases for instance in phase.instances}
+    told = [replace(each, nodes=tuple(name for name in each.nodes if name in hosts)) for each in spared]
+    return [each for each in told if each.nodes] if len(hosts) > 1 else []
+
+
+def without(nodes: tuple[str, ...], strategies: Sequence[str], goal: Worth, options: Mapping[str, Any]) -> Without:
+    """The best plan of these strategies in which the first of several equal nodes computes nothing."""
+    task = replace(goal.task, profile=_idle(goal.task.profile, nodes[0]))
+    if not task.goal.single:
+        task = replace(task, goal=replace(task.goal, units=goal.units))
+    less = {} if len(task.cluster.nodes) <= _SMALL else {"effort": _LESS}
+    found: list[Plan] = []
+    reason = ""
+    for name in strategies:
+        try:
+            found.append(planned(name, task, {**options, **less}))
+        except PalmetteError as error:
+            reason = reason if reason and not isinstance(error, Infeasible) else str(error).splitlines()[0]
+    best = min(found, key=goal.of, default=None)
+    return Without(nodes, best, None if best is not None else reason)
+
+
+def _is_private(task: Task, name: str) -> bool:
+    source = task.cluster.nodes[name].source
+    return source is not None and bool(source.private)
+
+
+def _idle(profile: Profile, node: str) -> Profile:
+    """The profile without a node's times, so that no instance can be placed there."""
+
+    def kept(nodes: Any) -> dict[str, Any]:
+        return {name: times for name, times in nodes.items() if name != node}
+
+    variants = {
+        ratio: table.model_copy(update={"nodes": kept(table.nodes)}) for ratio, table in profile.variants.items()
+    }
+    return profile.model_copy(update={"nodes": kept(profile.nodes), "variants": variants})

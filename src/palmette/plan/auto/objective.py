@@ -1,0 +1,69 @@
+"""What a plan is worth for the goal, on the task's cluster or on one that differs in a link."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from palmette.cost.check import check
+from palmette.cost.estimate import summary
+from palmette.plan.core.comparison import cost
+from palmette.plan.core.strategy import Task
+from palmette.spec.estimate import Estimate
+from palmette.spec.goal import value
+from palmette.spec.plan import Plan
+
+
+@dataclass(frozen=True)
+class Worth:
+    """The goal as one number: less is better. Quantities of a weighted sum are divided by their units."""
+
+    task: Task
+    units: Mapping[str, float]
+    options: Mapping[str, Any]
+
+    def of(self, plan: Plan) -> float:
+        """What a priced plan is worth."""
+        time_s, energy_j = cost(plan, self.task.goal)
+        return sum(
+            weight * value(quantity, time_s, energy_j) / self.units[quantity]
+            for quantity, weight in self.task.goal.weights.items()
+        )
+
+    def on(self, plan: Plan, task: Task) -> float:
+        """What a plan is worth for another task; infinite where it may not run there."""
+        if check(plan, task.evaluator):
+            return math.inf
+        return self.of(plan.model_copy(update={"estimate": summary(plan, task.evaluator)}))
+
+
+def worth(task: Task, plans: Sequence[Plan], options: Mapping[str, Any]) -> Worth:
+    """The goal of a task as one number, for plans that were compared.
+
+    A weighted sum is over hybrid's units, which no deadline changes; else over the best of the plans.
+    """
+    costs = [cost(plan, task.goal) for plan in plans]
+    single, whole = task.goal.single is not None, task.goal.deadline_s is not None or task.goal.loss is not None
+    searched: dict[str, float] = next(
+        (plan.decision.get("units", {}) for plan in plans if plan.strategy == "hybrid"), {}
+    )
+    units = {
+        quantity: 1.0 if single else min(value(quantity, *each) for each in costs) or 1.0
+        for quantity in task.goal.weights
+    }
+    return Worth(task, units if single or whole else {**units, **searched}, options)
+
+
+def with_bandwidth(task: Task, link: int, bps: float) -> Task:
+    """The task with another bandwidth of one link."""
+    links = list(task.cluster.links)
+    links[link] = links[link].model_copy(update={"bandwidth_bps": bps})
+    return replace(task, cluster=task.cluster.model_copy(update={"links": tuple(links)}))
+
+
+def estimate_of(plan: Plan) -> Estimate:
+    """The estimate of a plan that was compared."""
+    assert plan.estimate is not None, "only plans with a price are compared"
+    return plan.estimate

@@ -1,0 +1,92 @@
+"""The best of several candidate phases: those that may run, under the deadline, by the goal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from palmette.cost.check import forbidden, missing, over_energy_limits
+from palmette.cost.evaluate import Evaluator, Price
+from palmette.errors import Fault, Infeasible, InputError, too_late
+from palmette.plan.core.strategy import Task
+from palmette.spec.goal import Goal, value
+from palmette.spec.plan import Phase, Plan
+
+
+class Candidate(NamedTuple):
+    """A phase that may run, and its price."""
+
+    phase: Phase
+    price: Price
+
+
+def best(phases: Iterable[Phase], task: Task) -> Candidate:
+    """The best phase for the task's goal among those that may run.
+
+    Raises:
+        InputError: each names what is not there, or the goal needs a power that is not known.
+        Infeasible: none may run, or none meets the deadline; names the constraint and the closest value.
+    """
+    allowed: list[Candidate] = []
+    refused: list[Fault] = []
+    impossible: list[Fault] = []
+    for phase in phases:
+        lacking = list(missing(phase, task.evaluator))
+        faults = lacking or list(forbidden(phase, task.evaluator)) or over_energy(phase, task)
+        if not faults:
+            allowed.append(Candidate(phase, task.evaluator.price(phase)))
+        elif lacking:
+            impossible += lacking
+        else:
+            refused.append(faults[0])
+    if refused and not allowed:
+        raise Infeasible(str(refused[0]))
+    if not allowed:
+        told = [_of_the_cluster(fault, task) for fault in impossible]
+        raise InputError({str(fault): fault for fault in told}.values())
+    in_time = _in_time(allowed, task.goal)
+    scores = score([_cost(candidate.price, task.goal, task.evaluator) for candidate in in_time], task.goal)
+    return in_time[scores.index(min(scores))]
+
+
+def _of_the_cluster(fault: Fault, task: Task) -> Fault:
+    """A fault about a node under its place in the cluster file: nobody wrote the tree in which it was found."""
+    return replace(fault, field=f"nodes.{fault.value}") if fault.value in task.cluster.nodes else fault
+
+
+def score(costs: Sequence[tuple[float, float]], goal: Goal) -> list[float]:
+    """What the goal minimises, for each (time_s, energy_j); a weighted sum divides quantities by their best."""
+    totals = [0.0] * len(costs)
+    for quantity, weight in goal.weights.items():
+        values = [value(quantity, *cost) for cost in costs]
+        unit = 1.0 if goal.single else (goal.units or {}).get(quantity) or min(values, default=1.0) or 1.0
+        totals = [total + weight * each / unit for total, each in zip(totals, values, strict=True)]
+    return totals
+
+
+def over_energy(phase: Phase, task: Task) -> list[Fault]:
+    """Nodes that would use more energy in the phase than their limit."""
+    plan = Plan(model=task.profile.model, batch=task.batch, phases=(phase,))
+    return list(over_energy_limits(plan, task.evaluator))
+
+
+def _cost(price: Price, goal: Goal, evaluator: Evaluator) -> tuple[float, float]:
+    """Time and energy of an iteration; the energy may be unknown only where the goal does not ask for it."""
+    if price.iteration_j is not None:
+        return price.iteration_s, price.iteration_j
+    if goal.single == "time":
+        return price.iteration_s, math.inf
+    unknown = next(name for name in price.nodes if evaluator.cluster.nodes[name].power is None)
+    raise InputError(Fault(f"nodes.{unknown}.power", "missing", f"the goal {goal} needs it"))
+
+
+def _in_time(candidates: list[Candidate], goal: Goal) -> list[Candidate]:
+    if goal.iteration_deadline_s is None:
+        return candidates
+    in_time = [c for c in candidates if c.price.iteration_s <= goal.iteration_deadline_s]
+    if not in_time:
+        least = min(candidate.price.iteration_s for candidate in candidates)
+        raise too_late("--iteration-deadline", goal.iteration_deadline_s, least)
+    return in_time

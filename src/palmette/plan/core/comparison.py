@@ -1,0 +1,219 @@
+"""Every strategy's plan for one task, priced by the one evaluator, best first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any, NoReturn
+
+from palmette.cost.batch_norm import FLOOR, SmallPart, small_parts
+from palmette.cost.check import check
+from palmette.cost.estimate import summary
+from palmette.cost.evaluate import Evaluator
+from palmette.cost.operations import samples_by_instance
+from palmette.errors import Fault, Infeasible, InputError, PalmetteError, RunError, too_late
+from palmette.plan.core.choice import score
+from palmette.plan.core.make_plan import configured, make_plan
+from palmette.plan.core.parallel import side_by_side
+from palmette.plan.core.registry import find, strategies
+from palmette.plan.core.strategy import Strategy, Task
+from palmette.spec.goal import Goal
+from palmette.spec.learning import Learning
+from palmette.spec.plan import Inputs, Plan
+
+MOST_EPOCHS = 10**9
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Plans, best first by the goal, and why the other strategies have none."""
+
+    plans: list[Plan]
+    skipped: dict[str, PalmetteError]
+
+    def refuse(self) -> NoReturn:
+        """Say why there is no plan at all: a goal that none can meet, else what is wrong with the input."""
+        told = {name: error for name, error in self.skipped.items() if not _lacks_a_table(error)}
+        unmet = {name: error for name, error in told.items() if isinstance(error, Infeasible)}
+        if unmet:
+            raise closest(unmet)
+        faults = [fault for error in told.values() if isinstance(error, InputError) for fault in error.faults]
+        if not faults:
+            raise RunError("\n".join(f"{name}: {error}" for name, error in self.skipped.items()))
+        raise InputError(_gist(faults))
+
+
+def closest(unmet: Mapping[str, Infeasible]) -> Infeasible:
+    """One answer for all strategies: that of the one which comes closest in time, else the reason of each."""
+    in_time = {name: error.least_s for name, error in unmet.items() if error.least_s is not None}
+    if in_time:
+        name = min(in_time, key=lambda name: in_time[name])
+        return Infeasible(f"{unmet[name]}, by {name}", in_time[name])
+    reasons: dict[str, list[str]] = {}
+    for name, error in unmet.items():
+        reasons.setdefault(str(error), []).append(name)
+    return Infeasible("; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items()))
+
+
+def _gist(faults: Sequence[Fault]) -> Iterable[Fault]:
+    """What is wrong with files, each once, for options may suit one strategy and not another; else with options."""
+    in_files = [fault for fault in faults if not _of_an_option(fault)]
+    how_long = [fault for fault in faults if fault.field in ("--deadline", "--loss")]
+    if how_long and not in_files:
+        expected = "nobody can say how long to train; expected --learning beside it"
+        return [replace(how_long[0], expected=expected)]
+    found: dict[tuple[str, str], Fault] = {}
+    for fault in in_files or faults:
+        found.setdefault((fault.field, str(fault.value)), fault)
+    return found.values()
+
+
+def _lacks_a_table(error: PalmetteError) -> bool:
+    """Whether a strategy was left out for want of an option of its own, which says nothing about the others."""
+    return isinstance(error, InputError) and all(f.value == "missing" and _of_an_option(f) for f in error.faults)
+
+
+def _of_an_option(fault: Fault) -> bool:
+    return fault.field.startswith("--")
+
+
+def compare(task: Task, options: Mapping[str, Any] | None = None, names: Iterable[str] | None = None) -> Comparison:
+    """The plans of all strategies that compare with others, or of those in ``names``, made in parallel.
+
+    ``options`` are handed to every strategy that has an option of that name.
+    """
+    chosen = list(names) if names is not None else [name for name, kind in strategies().items() if not composed(kind)]
+    jobs: list[Callable[[], Plan]] = [partial(planned, name, task, options or {}) for name in chosen]
+    plans, skipped = [], {}
+    for name, (plan, error) in zip(chosen, side_by_side(jobs), strict=True):
+        if plan is not None:
+            plans.append(plan.model_copy(update={"inputs": Inputs(cluster=task.cluster, profile=task.profile)}))
+        else:
+            assert error is not None, "a job without a result says why"
+            skipped[name] = error
+    return Comparison(ranked(plans, task.goal), skipped)
+
+
+def is_lossy(plan: Plan) -> bool:
+    """Whether outputs of a plan arrive as other numbers than were sent."""
+    return any(each.codec != "none" and each.into is not None for phase in plan.phases for each in phase.instances)
+
+
+def small_norm_parts(plan: Plan, prices: Evaluator, floor: int = FLOOR) -> list[SmallPart]:
+    """The instances of a plan in which batch norm sees fewer samples than a floor, and not the whole batch."""
+    return [
+        part
+        for phase in plan.phases
+        for part in small_parts(phase, prices.sizes(phase.pruning), samples_by_instance(phase), floor)
+    ]
+
+
+def composed(kind: Any) -> bool:
+    """Whether a strategy is made of the others, as auto is: comparing it with them says nothing."""
+    return getattr(kind, "composed", False)
+
+
+def ranked(plans: Sequence[Plan], goal: Goal) -> list[Plan]:
+    """Plans, best first by the goal, as far as their energies are known; equals in their given order.
+
+    The whole training counts where the goal is about it, else one iteration.
+    """
+    scores = score([cost(plan, goal) for plan in plans], goal)
+    return [plans[k] for k in sorted(range(len(plans)), key=lambda k: (math.isnan(scores[k]), scores[k]))]
+
+
+def cost(plan: Plan, goal: Goal) -> tuple[float, float]:
+    """Seconds and joules that the goal is about; infinite where they are not known."""
+    estimate = plan.estimate
+    assert estimate is not None, "only plans with a price are compared"
+    if goal.deadline_s is None and goal.loss is None:
+        time_s, energy_j = estimate.iteration_s, estimate.iteration_j
+    else:
+        time_s, energy_j = estimate.total_s or math.inf, estimate.total_j
+    return time_s, math.inf if energy_j is None else energy_j
+
+
+def planned(name: str, task: Task, options: Mapping[str, Any]) -> Plan:
+    """One strategy's plan for a task, with those of the options that it has.
+
+    A strategy that does not decide how long to train trains until the learning curve, if there is one, has reached the
+    loss.
+
+    Raises:
+        InputError: the task lacks something that it needs.
+        Infeasible: it has no plan that meets the goal, or none with a price.
+    """
+    own = {field.name for field in fields(find(name))}  # type: ignore[arg-type]
+    strategy = configured(name, {key: value for key, value in options.items() if key in own})
+    learning, goal = options.get("learning"), task.goal
+    if strategy.plans_epochs or goal.loss is None or learning is None:
+        made = make_plan(strategy, task)
+    else:
+        made = _until_the_loss(strategy, task, learning)
+    if made.estimate is None:
+        raise Infeasible(f"{name}: its decision names no instances that could be priced")
+    return made.model_copy(update={"inputs": None})
+
+
+def _until_the_loss(strategy: Strategy, task: Task, learning: Learning) -> Plan:
+    """What it plans for an iteration, trained until the loss; should that take too long, its best that does not."""
+    free = replace(task, goal=replace(task.goal, deadline_s=None, loss=None))
+    made = make_plan(strategy, free)
+    try:
+        return trained_until(made, task, learning)
+    except Infeasible:
+        if task.goal.deadline_s is None:
+            raise
+        hurried = replace(free, goal=replace(free.goal, iteration_deadline_s=_share_s(made, task, learning)))
+        try:
+            return trained_until(make_plan(strategy, hurried), task, learning)
+        except Infeasible:
+            pass  # the first reason is about what was asked for
+        raise
+
+
+def _share_s(plan: Plan, task: Task, learning: Learning) -> float:
+    """The part of the deadline that an iteration of a plan may take; no more than what was asked for."""
+    (phase,) = plan.phases
+    price = task.evaluator.price(phase)
+    iterations = price.epoch_s / price.iteration_s if price.iteration_s else 1.0
+    assert task.goal.deadline_s is not None, "whoever calls has seen to it"
+    share_s = task.goal.deadline_s / (iterations * _epochs(plan, task, learning))
+    return min(share_s, task.goal.iteration_deadline_s or math.inf)
+
+
+def _epochs(plan: Plan, task: Task, learning: Learning) -> int:
+    """How many epochs over all data reach the goal's loss.
+
+    Raises:
+        Infeasible: no number does.
+    """
+    (phase,) = plan.phases
+    assert task.goal.loss is not None, "whoever calls has seen to it"
+    replicas = sum(instance.layers[0] == 1 for instance in phase.instances)
+    least = learning.least_epochs(task.goal.loss, 1.0, replicas)
+    if not least <= MOST_EPOCHS:
+        told = f"cannot be reached; the curve stays above {learning.loss(MOST_EPOCHS, 1.0, replicas):.6g}"
+        raise Infeasible(f"--loss: {task.goal.loss:g}: {told}")
+    return math.ceil(least * (1 - 1e-12))
+
+
+def trained_until(plan: Plan, task: Task, learning: Learning) -> Plan:
+    """The plan with as many epochs over all data as the learning curve needs for the goal's loss.
+
+    Raises:
+        Infeasible: no number of epochs reaches the loss, or so many break the deadline or a node's limit.
+    """
+    (phase,) = plan.phases
+    epochs = _epochs(plan, task, learning)
+    longer = plan.model_copy(update={"phases": (phase.model_copy(update={"epochs": epochs}),)})
+    wrong = check(longer, task.evaluator)
+    if wrong:
+        raise Infeasible(str(wrong[0]))
+    estimate = summary(longer, task.evaluator)
+    assert estimate.total_s is not None, "every phase says how many epochs it has"
+    if task.goal.deadline_s is not None and estimate.total_s > task.goal.deadline_s:
+        raise too_late("--deadline", task.goal.deadline_s, estimate.total_s)
+    return longer.model_copy(update={"estimate": estimate})

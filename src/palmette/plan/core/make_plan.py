@@ -1,0 +1,145 @@
+"""From a strategy's decision to a plan: timed, checked and priced, the same for all strategies."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import MISSING, fields
+from typing import Any, cast, get_args, get_type_hints
+
+from palmette.cost.check import check
+from palmette.cost.estimate import summary
+from palmette.cost.memory import known_optimizer
+from palmette.errors import Fault, InputError, expected_name
+from palmette.plan.core.registry import find
+from palmette.plan.core.strategy import Ask, Strategy, Task
+from palmette.spec.cluster import Cluster
+from palmette.spec.document import Document
+from palmette.spec.files import validated
+from palmette.spec.goal import Goal, parse_weights
+from palmette.spec.plan import Asked, Inputs, Plan
+
+RETIRED = frozenset({"lossless"})
+"""Options that plans of earlier versions were asked with: what they forbade is now forbidden unless it is allowed."""
+
+
+def configured(name: str, options: dict[str, Any]) -> Strategy:
+    """The strategy of this name with the given options.
+
+    Raises:
+        InputError: there is no such strategy, it has no such option, or one that it needs is missing.
+    """
+    kind = find(name)
+    known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
+    for option, value in options.items():
+        if option not in known:
+            raise InputError(Fault(option, value, expected_name(option, f"option of {name}", list(known))))
+    for option, own in known.items():
+        if option not in options and own.default is MISSING and own.default_factory is MISSING:
+            raise InputError(_lacks(name, option))
+    return kind(**options)
+
+
+def make_plan(strategy: Strategy, ask: Ask) -> Plan:
+    """The strategy's plan, with its estimate and the seconds it took to find.
+
+    Raises:
+        InputError: the task lacks something, or asks for what this strategy does not decide.
+        Infeasible: no plan can meet the goal.
+    """
+    _wants_what_it_can(strategy, ask)
+    task = _task(strategy, ask)
+    prices = task.evaluator if isinstance(task, Task) else None
+    began = time.perf_counter()
+    decision = strategy.decide(task)
+    plan_s = time.perf_counter() - began
+    plan = Plan(
+        strategy=strategy.name,
+        model=decision.model or (ask.profile.model if ask.profile else "unnamed"),
+        batch=decision.batch or ask.batch,
+        decision=decision.variables,
+        phases=decision.phases,
+        plan_s=plan_s,
+        asked=_asked(strategy, ask),
+        inputs=Inputs(cluster=ask.cluster, profile=ask.profile),
+    )
+    if prices is None or not plan.phases:
+        return plan
+    wrong = check(plan, prices)
+    assert not wrong, f"{strategy.name} made a plan that cannot be carried out: {wrong[0]}"
+    return plan.model_copy(update={"estimate": summary(plan, prices)})
+
+
+def make_again(plan: Plan, cluster: Cluster) -> Plan:
+    """The plan that the same strategy makes for another cluster, asked the same.
+
+    Raises:
+        InputError: the plan does not say what was asked, or the cluster lacks something that the strategy needs.
+        Infeasible: no plan can meet the goal on this cluster.
+    """
+    asked, profile = plan.asked, plan.inputs.profile if plan.inputs else None
+    if asked is None or profile is None:
+        raise InputError(Fault("asked", "missing", f"the plan does not say what {plan.strategy} was asked"))
+    goal = Goal(
+        weights=parse_weights(asked.goal),
+        deadline_s=asked.deadline_s,
+        iteration_deadline_s=asked.iteration_deadline_s,
+        loss=asked.loss,
+    )
+    hints = get_type_hints(find(plan.strategy))
+    options = {
+        name: validated(kind, value) if (kind := document_kind(hints.get(name))) and value is not None else value
+        for name, value in asked.options.items()
+        if name not in RETIRED
+    }
+    task = Task(
+        profile=profile,
+        cluster=cluster,
+        batch=plan.batch,
+        goal=goal,
+        optimizer=known_optimizer(asked.optimizer),
+        seed=asked.seed,
+    )
+    return make_plan(configured(plan.strategy, options), task)
+
+
+def _asked(strategy: Strategy, ask: Ask) -> Asked:
+    options = {own.name: getattr(strategy, own.name) for own in fields(strategy)}  # type: ignore[arg-type]
+    return Asked(
+        goal=str(ask.goal),
+        deadline_s=ask.goal.deadline_s,
+        iteration_deadline_s=ask.goal.iteration_deadline_s,
+        loss=ask.goal.loss,
+        optimizer=ask.optimizer,
+        seed=ask.seed,
+        options={
+            name: value.model_dump(mode="json") if isinstance(value, Document) else value
+            for name, value in options.items()
+        },
+    )
+
+
+def document_kind(hint: Any) -> type[Document] | None:
+    """The kind of document that an option's type names, if it does: such an option is a file."""
+    kinds = [kind for kind in (get_args(hint) or (hint,)) if isinstance(kind, type) and issubclass(kind, Document)]
+    return kinds[0] if kinds else None
+
+
+def _task(strategy: Strategy, ask: Ask) -> Task:
+    """What the strategy is given; one that takes tables is content with an ``Ask``."""
+    if strategy.needs_profile and not isinstance(ask, Task):
+        given = {"profile": ask.profile, "cluster": ask.cluster}
+        raise InputError(_lacks(strategy.name, option) for option, found in given.items() if found is None)
+    return cast("Task", ask)
+
+
+def _lacks(name: str, option: str) -> Fault:
+    return Fault(f"--{option.replace('_', '-')}", "missing", f"{name} needs it; expected a file")
+
+
+def _wants_what_it_can(strategy: Strategy, ask: Ask) -> None:
+    deadline_s = ask.goal.deadline_s
+    wishes = {"--deadline": None if deadline_s is None else f"{deadline_s:g} s", "--loss": ask.goal.loss}
+    for option, value in wishes.items():
+        if value is not None and not strategy.plans_epochs:
+            expected = f"{strategy.name} does not decide how long to train; expected --iteration-deadline or neither"
+            raise InputError(Fault(option, value, expected))

@@ -1,0 +1,156 @@
+"""T_total of one policy: equations (1) to (15) of HierTrain, literally.
+
+    S  1 ═══▶ m_s ╲
+    L  1 ════════════▶ m_l ╲
+    O  1 ════▶ m_s ══▶ m_l ══════▶ N
+
+What the paper does not have is added in the same spirit. A transfer that takes place adds its link's latency: of raw
+data, outputs and their gradients where there are samples, of weight gradients where there are weights. A call that
+takes place, that is, has samples, adds its fixed part. With neither, and all of every CPU to use, this is the paper's
+formula to the letter: the terms of m_s and m_l count even where b_s or b_l is 0, and layer N's output is sent where
+m = N.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from palmette.plan.hiertrain.problem import Floats, Ground
+
+
+class Policy(NamedTuple):
+    """Which nodes are worker_o, worker_s and worker_l (None: left out), where S and L end, and who gets how much."""
+
+    o: int
+    s: int | None
+    l: int | None  # noqa: E741 -- the paper's name
+    m_s: int
+    m_l: int
+    b_o: int
+    b_s: int
+    b_l: int
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms of one policy's T_total."""
+
+    ground: Ground
+    policy: Policy
+
+    def total_s(self) -> float:
+        """T_total, equation (12): the sum of the three parts' forward and backward, and the update."""
+        return (
+            self.forward_1() + self.backward_1() + self.forward_2() + self.backward_2() + self.part_3() + self.update()
+        )
+
+    def forward_1(self) -> float:
+        """T¹_forward, equation (5): layers 1 to m_s on all three."""
+        p = self.policy
+        return max(
+            self._input(p.o, p.b_o) + self._call("forward", p.o, 0, p.m_s, p.b_o),
+            self._input(p.s, p.b_s) + self._call("forward", p.s, 0, p.m_s, p.b_s) + self._output(p.s, p.m_s, p.b_s),
+            self._input(p.l, p.b_l) + self._call("forward", p.l, 0, p.m_s, p.b_l),
+        )
+
+    def backward_1(self) -> float:
+        """T¹_backward, equation (6); the gradient that comes back is as large as the output."""
+        p = self.policy
+        return max(
+            self._call("backward", p.o, 0, p.m_s, p.b_o),
+            self._call("backward", p.s, 0, p.m_s, p.b_s) + self._output(p.s, p.m_s, p.b_s),
+            self._call("backward", p.l, 0, p.m_s, p.b_l),
+        )
+
+    def forward_2(self) -> float:
+        """T²_forward, equation (7): layers m_s+1 to m_l on worker_o and worker_l."""
+        p = self.policy
+        return max(
+            self._call("forward", p.o, p.m_s, p.m_l, p.b_o + p.b_s),
+            self._call("forward", p.l, p.m_s, p.m_l, p.b_l) + self._output(p.l, p.m_l, p.b_l),
+        )
+
+    def backward_2(self) -> float:
+        """T²_backward, equation (8)."""
+        p = self.policy
+        return max(
+            self._call("backward", p.o, p.m_s, p.m_l, p.b_o + p.b_s),
+            self._call("backward", p.l, p.m_s, p.m_l, p.b_l) + self._output(p.l, p.m_l, p.b_l),
+        )
+
+    def part_3(self) -> float:
+        """T³_forward + T³_backward, equations (9) and (10): layers m_l+1 to N on worker_o."""
+        p, last = self.policy, self.ground.depth
+        batch = p.b_o + p.b_s + p.b_l
+        return self._call("forward", p.o, p.m_l, last, batch) + self._call("backward", p.o, p.m_l, last, batch)
+
+    def update(self) -> float:
+        """T_update, equation (11), with each worker's update by equation (3)."""
+        p, updates = self.policy, self.ground.update
+        computing = max(
+            updates[p.o, self.ground.depth],
+            updates[p.s, p.m_s] if p.s is not None else 0.0,
+            updates[p.l, p.m_l] if p.l is not None else 0.0,
+        )
+        return float(computing + max(self._weight_gradients(p.s, p.m_s), self._weight_gradients(p.l, p.m_l)))
+
+    def _call(self, kind: str, node: int | None, before: int, last: int, samples: int) -> float:
+        """Equations (1) and (2) for a run of layers."""
+        if node is None or not samples:
+            return 0.0
+        sample_s: Floats = getattr(self.ground, kind)
+        fixed_s: Floats = getattr(self.ground, f"{kind}_call")
+        return float(
+            fixed_s[node, last] - fixed_s[node, before] + samples * (sample_s[node, last] - sample_s[node, before])
+        )
+
+    def _input(self, node: int | None, samples: int) -> float:
+        """T_input: raw data on its way from the owner, by equation (4)."""
+        if node is None or not samples:
+            return 0.0
+        return float(self.ground.input_latency_s[node] + samples * self.ground.input_s[node])
+
+    def _output(self, node: int | None, layer: int, samples: int) -> float:
+        """T_output = T_grad: a layer's output on its way to worker_o, by equation (4)."""
+        if node is None or not samples:
+            return 0.0
+        return self._transfer(node, samples * float(self.ground.output_bytes[layer]))
+
+    def _weight_gradients(self, node: int | None, last: int) -> float:
+        """T_weightgrad: the gradients of layers 1 to m to worker_o, and as much back."""
+        size_bytes = float(self.ground.weight_bytes[last])
+        return 2 * self._transfer(node, size_bytes) if node is not None and size_bytes else 0.0
+
+    def _transfer(self, node: int, size_bytes: float) -> float:
+        o = self.policy.o
+        return float(self.ground.latency_s[node, o] + size_bytes * self.ground.byte_s[node, o])
+
+
+def total_s(ground: Ground, policy: Policy) -> float:
+    """T_total of a policy, equation (12)."""
+    return Terms(ground, policy).total_s()
+
+
+def allowed(ground: Ground, policy: Policy) -> bool:
+    """Whether a policy obeys equations (13) to (15), a private source, and the nodes' memory."""
+    p = policy
+    whole = p.b_o + p.b_s + p.b_l == ground.batch and min(p.b_o, p.b_s, p.b_l) >= 0
+    if not (whole and p.b_s <= p.m_s * ground.batch and p.b_l <= p.m_l * ground.batch and p.m_s <= p.m_l):
+        return False
+    taking = [node for node, samples in ((p.o, p.b_o), (p.s, p.b_s), (p.l, p.b_l)) if samples]
+    if ground.private and taking != [ground.home]:
+        return False
+    return all(size <= ground.memory_bytes[node] for node, size in _memory(ground, p))
+
+
+def _memory(ground: Ground, p: Policy) -> list[tuple[int, float]]:
+    """What each worker's instances hold: weights of the layers that they have samples for, and activations."""
+    weights, kept, last = ground.weight_bytes, ground.kept_bytes, ground.depth
+    first = 0 if p.b_o else p.m_s if p.b_s else p.m_l
+    activations = ground.batch * kept[last] - p.b_s * kept[p.m_s] - p.b_l * kept[p.m_l]
+    held = [(p.o, float(ground.copies * (weights[last] - weights[first]) + activations))]
+    for node, m, samples in ((p.s, p.m_s, p.b_s), (p.l, p.m_l, p.b_l)):
+        if node is not None and samples:
+            held.append((node, float(ground.copies * weights[m] + samples * kept[m])))
+    return held

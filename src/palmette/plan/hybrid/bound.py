@@ -1,0 +1,189 @@
+"""A lower bound of what any plan of ``hybrid`` costs on the event clock, by a linear program.
+
+Forget order and waiting; keep what must be done. With y_ji the samples whose layer i is computed on node j:
+
+    Σ_j y_ji = B                                     every layer sees every sample
+    Σ_i y_ji · seconds_ji ≤ T                        a node computes no more than it can in T
+    d_ji ≥ y_ji − y_j,i+1,  e_ji ≥ y_j,i+1 − y_ji    samples that leave a node after a layer, or come to it
+    Σ_i (d_ji + e_ji) · bits_i ≤ T · links_j         outputs leave by its links, and gradients of what came
+
+``seconds`` hold a sample's forward and backward, and of a call's fixed part and an update at least the fraction y/B,
+since who has any sample of a layer makes the whole call. Layer 0 is raw data at its owner, which has no gradient.
+T minimal is the bound of the time. The bound of the energy minimises what nodes draw: idle power of owners for all
+of T, of others for as long as they compute or, once they take part, for the bound of the time; and the rest as they
+compute. All instances run at their node's CPU limit, as hybrid's do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palmette.plan.hybrid.problem import World
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Lower bounds of an iteration's seconds, joules and watts; the last two 0 where a power is not known."""
+
+    time_s: float
+    energy_j: float
+    power_w: float
+
+    def of(self, quantity: str) -> float:
+        """The bound of a quantity of a goal."""
+        bounds = {"time": self.time_s, "energy": self.energy_j, "power": self.power_w}
+        return bounds.get(quantity, self.energy_j * self.time_s)
+
+
+def lower_bounds(world: World) -> Bounds:
+    """The bounds of a world's plans."""
+    program = _Program(world)
+    time_s = program.least(program.time_costs())
+    idle_w = [world.power_w(source)[0] for source in world.samples]
+    return Bounds(time_s, program.least(program.energy_costs(time_s), time_s), sum(idle_w))
+
+
+class _Program:
+    """The linear program. Variables: T, then y, d, e as [node, layer] blocks, then each node's idle joules."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._nodes = list(dict.fromkeys([*world.shares, *world.samples]))
+        self._many, self._depth = len(self._nodes), world.depth
+        self._batch = sum(world.samples.values())
+        self._busy = self._seconds()
+        self._rows: list[tuple[dict[int, float], float]] = []
+        self._capacities()
+        self._flows()
+
+    def _y(self, node: int, layer: int) -> int:
+        return 1 + node * self._depth + layer - 1
+
+    def _d(self, node: int, layer: int) -> int:
+        return 1 + (self._many + node) * self._depth + layer
+
+    def _e(self, node: int, layer: int) -> int:
+        return 1 + (2 * self._many + node) * self._depth + layer
+
+    def _idle(self, node: int) -> int:
+        return 1 + 3 * self._many * self._depth + node
+
+    def _seconds(self) -> Floats:
+        """Seconds that a sample of a layer costs a node at least, [node, layer]."""
+        prices, depth = self._world.task.evaluator, self._depth
+        table = np.zeros((self._many, depth))
+        for j, name in enumerate(self._nodes):
+            if name not in self._world.shares:
+                continue
+            seconds = prices.seconds(name)
+            once = np.diff(seconds.forward_call) + np.diff(seconds.backward_call) + np.diff(seconds.update)
+            sample = np.diff(seconds.forward) + np.diff(seconds.backward)
+            table[j] = (sample + once / self._batch) / self._world.shares[name]
+        return table
+
+    def _sizes_bits(self) -> Floats:
+        sizes = self._world.task.evaluator.sizes()
+        outputs = np.array(sizes.output_bytes[: self._depth]) / (4 if self._world.lossy else 1)
+        outputs[0] = sizes.input_bytes
+        return outputs * 8
+
+    def _capacities(self) -> None:
+        bits = self._sizes_bits()
+        links = dict.fromkeys(self._nodes, 0.0)
+        for link in self._world.task.cluster.links:
+            for end in link.between:
+                if end in links:
+                    links[end] += link.bandwidth_bps
+        for j, name in enumerate(self._nodes):
+            self._rows.append(({0: -1.0, **{self._y(j, i + 1): s for i, s in enumerate(self._busy[j]) if s}}, 0.0))
+            for raw, back in ((self._d, self._e), (self._e, self._d)):
+                row = {0: -links[name] / 1e6}
+                for i, size in enumerate(bits / 1e6):
+                    row[raw(j, i)] = size
+                    if i:
+                        row[back(j, i)] = size
+                self._rows.append((row, 0.0))
+
+    def _flows(self) -> None:
+        for j, name in enumerate(self._nodes):
+            owned = float(self._world.samples.get(name, 0))
+            self._rows.append(({self._y(j, 1): -1.0, self._d(j, 0): -1.0}, -owned))
+            self._rows.append(({self._y(j, 1): 1.0, self._e(j, 0): -1.0}, owned))
+            for i in range(1, self._depth):
+                here, then = self._y(j, i), self._y(j, i + 1)
+                self._rows.append(({here: 1.0, then: -1.0, self._d(j, i): -1.0}, 0.0))
+                self._rows.append(({here: -1.0, then: 1.0, self._e(j, i): -1.0}, 0.0))
+
+    def time_costs(self) -> Floats:
+        """Costs of the variables that make T the objective."""
+        costs = np.zeros(self._idle(self._many))
+        costs[0] = 1.0
+        return costs
+
+    def energy_costs(self, time_s: float) -> Floats:
+        """Costs of the variables that make joules the objective; adds the rows of idle nodes."""
+        costs = np.zeros(self._idle(self._many))
+        bits, batch = self._sizes_bits(), self._batch
+        cheapest = self._cheapest_j_per_bit()
+        for j, name in enumerate(self._nodes):
+            idle_w, busy_w = self._world.power_w(name)
+            costs[self._y(j, 1) : self._y(j, 1) + self._depth] += busy_w * self._busy[j]
+            costs[self._d(j, 0) : self._d(j, 0) + self._depth] += cheapest[name] * bits
+            costs[self._e(j, 1) : self._e(j, 1) + self._depth - 1] += cheapest[name] * bits[1:]
+            if name in self._world.samples:
+                costs[0] += idle_w
+                continue
+            costs[self._idle(j)] = 1.0
+            busy = {self._y(j, i + 1): idle_w * s for i, s in enumerate(self._busy[j])}
+            self._rows.append(({self._idle(j): -1.0, **busy}, 0.0))
+            for i in range(1, self._depth + 1):
+                self._rows.append(({self._idle(j): -1.0, self._y(j, i): idle_w * time_s / batch}, 0.0))
+        return costs
+
+    def _cheapest_j_per_bit(self) -> dict[str, float]:
+        cheapest = dict.fromkeys(self._nodes, float("inf"))
+        for link in self._world.task.cluster.links:
+            for end in link.between:
+                if end in cheapest:
+                    cheapest[end] = min(cheapest[end], link.energy_j_per_bit)
+        return {name: 0.0 if each == float("inf") else each for name, each in cheapest.items()}
+
+    def least(self, costs: Floats, time_s: float = 0.0) -> float:
+        """The least value of the objective; a hair less, since the solver has its own tolerance."""
+        from scipy.optimize import linprog
+        from scipy.sparse import coo_matrix
+
+        entries = [(r, c, v) for r, (row, _) in enumerate(self._rows) for c, v in row.items()]
+        rows, columns, values = zip(*entries, strict=True)
+        shape = (len(self._rows), len(costs))
+        every = [(i, self._y(j, i + 1)) for i in range(self._depth) for j in range(self._many)]
+        equal = coo_matrix(([1.0] * len(every), tuple(zip(*every, strict=True))), shape=(self._depth, len(costs)))
+        done = linprog(
+            costs,
+            A_ub=coo_matrix((values, (rows, columns)), shape=shape).tocsr(),
+            b_ub=[limit for _, limit in self._rows],
+            A_eq=equal.tocsr(),
+            b_eq=[float(self._batch)] * self._depth,
+            bounds=self._limits(time_s, len(costs)),
+            method="highs",
+        )
+        return max(0.0, float(done.fun) * (1 - 1e-6)) if done.status == 0 else 0.0
+
+    def _limits(self, time_s: float, many: int) -> list[tuple[float, float | None]]:
+        """Of each variable: nodes that cannot compute have no samples; what is private stays for its layers."""
+        limits: list[tuple[float, float | None]] = [(0.0, None)] * many
+        limits[0] = (time_s, None)
+        for j, name in enumerate(self._nodes):
+            if name not in self._world.shares:
+                for i in range(self._depth):
+                    limits[self._y(j, i + 1)] = (0.0, 0.0)
+            elif name in self._world.private:
+                limits[self._y(j, 1)] = (float(self._world.samples[name]), None)
+                if name in self._world.keeps_labels:
+                    limits[self._y(j, self._depth)] = (float(self._world.samples[name]), None)
+        return limits

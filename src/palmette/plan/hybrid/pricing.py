@@ -1,0 +1,126 @@
+"""Prices of plans, remembered and counted, and what a goal makes of them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from palmette.cost.memory import peak_bytes
+from palmette.errors import Fault, InputError
+from palmette.plan.hybrid.paths import State, Tree, tree_of
+from palmette.plan.hybrid.problem import World
+from palmette.spec.goal import value
+from palmette.spec.plan import Phase
+
+Cost = tuple[float, float]  # seconds and joules of an iteration
+Score = tuple[float, float]  # seconds beyond the deadline, then what the goal minimises
+WORST: Score = (math.inf, math.inf)
+LONGEST_S = 120.0
+"""A search by effort ends by then whatever is left, should the machine be slow; the seed alone decides no more."""
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What to minimise: quantities with weights, each over its unit, under a deadline if there is one."""
+
+    weights: Mapping[str, float]
+    units: Mapping[str, float] = field(default_factory=dict)
+    deadline_s: float | None = None
+
+    def score(self, cost: Cost | None) -> Score:
+        """How good a cost is, less is better; a plan that may not run is worst."""
+        if cost is None:
+            return WORST
+        late_s = max(0.0, cost[0] - self.deadline_s) if self.deadline_s is not None else 0.0
+        return late_s, self.value(cost)
+
+    def value(self, cost: Cost) -> float:
+        """The weighted sum."""
+        return sum(weight * value(name, *cost) / self.units.get(name, 1.0) for name, weight in self.weights.items())
+
+
+class Judge:
+    """Prices states. ``spent`` is the effort so far, in operations played: the same on every machine."""
+
+    def __init__(self, world: World, needs_energy: bool) -> None:
+        self.world = world
+        self.spent = 0
+        self.priced = 0
+        self._known: dict[State, Cost | None] = {}
+        self._trees: dict[object, Tree] = {}
+        self._needs_energy = needs_energy
+        nodes = world.task.cluster.nodes
+        self._memory = {name: node.memory_bytes for name, node in nodes.items() if node.memory_bytes is not None}
+        self._energy = {name: node.limits.energy_j for name, node in nodes.items() if node.limits.energy_j is not None}
+
+    def cost(self, state: State) -> Cost | None:
+        """Time and energy of a state's iteration; None where it may not run."""
+        if state not in self._known:
+            if all(map(self.world.keeps_private, state.ways)):
+                self._known[state] = self.price(self.phase(state))
+            else:
+                self._known[state] = None
+        return self._known[state]
+
+    def best(self, objective: Objective) -> tuple[State, Cost] | None:
+        """The best of all states that were priced, whatever for; the first of equals. None where none may run."""
+        priced = [(state, cost) for state, cost in self._known.items() if cost is not None]
+        return min(priced, key=lambda known: objective.score(known[1]), default=None)
+
+    def phase(self, state: State) -> Phase:
+        """The phase of a state."""
+        shape = (state.plain, *[(way.source, way.runs, way.lane) for way in state.ways])
+        tree = self._trees.get(shape)
+        if tree is None:
+            tree = self._trees[shape] = tree_of(state, self.world.shares, self.world.lossy)
+        return self.world.normalised(tree.phase(state.ways, state.meet))
+
+    def price(self, phase: Phase) -> Cost | None:
+        """Time and energy of a phase's iteration; None where memory or a limit forbids it.
+
+        Raises:
+            InputError: the goal needs a power that is not known.
+        """
+        prices = self.world.task.evaluator
+        price = prices.price(phase)
+        (_, made, _) = price.played[0]
+        self.spent += len(made.steps)
+        self.priced += 1
+        if self._memory:
+            peaks = peak_bytes(phase, prices.sizes(), made.samples, prices.optimizer)
+            if any(peak > self._memory.get(node, math.inf) for node, peak in peaks.items()):
+                return None
+        for name in price.nodes if self._energy else ():
+            spent_j = prices.node_energy_j(name, price.nodes[name], price.iteration_s)
+            if spent_j is not None and spent_j > self._energy.get(name, math.inf):
+                return None
+        if price.iteration_j is None and self._needs_energy:
+            unknown = next(name for name in price.nodes if prices.cluster.nodes[name].power is None)
+            raise InputError(Fault(f"nodes.{unknown}.power", "missing", f"the goal {self.world.task.goal} needs it"))
+        return price.iteration_s, math.inf if price.iteration_j is None else price.iteration_j
+
+
+@dataclass
+class Budget:
+    """When to stop: at ``end_s`` if that is given, else after so much effort, and at ``latest_s`` anyway."""
+
+    judge: Judge
+    effort: int
+    end_s: float | None = None
+    latest_s: float = math.inf
+
+    def part(self, share: float) -> Budget:
+        """A share of what is left."""
+        if self.end_s is not None:
+            now = time.perf_counter()
+            return Budget(self.judge, self.effort, now + share * max(0.0, self.end_s - now), self.latest_s)
+        spent = self.judge.spent
+        return Budget(self.judge, spent + int(share * max(0, self.effort - spent)), None, self.latest_s)
+
+    def left(self) -> bool:
+        """Whether the search may go on."""
+        if self.end_s is not None:
+            return time.perf_counter() < self.end_s
+        return self.judge.spent < self.effort and time.perf_counter() < self.latest_s

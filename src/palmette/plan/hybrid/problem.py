@@ -1,0 +1,156 @@
+"""What does not change during a search: nodes that can be used, samples of each source, cuts worth trying."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from palmette.cost.batch_norm import FLOOR, small_parts
+from palmette.cost.operations import samples_by_instance
+from palmette.errors import Fault, InputError
+from palmette.plan.core.samples import by_source
+from palmette.plan.core.strategy import Task
+from palmette.plan.hybrid.paths import Run, Way, simplified
+from palmette.spec.cluster import Source
+from palmette.spec.plan import Phase
+
+_CUTS = 9
+_HELPERS = 6
+
+
+@dataclass(frozen=True)
+class World:
+    """The ground that a search moves on."""
+
+    task: Task
+    lossy: bool
+    """Whether outputs may travel as 8-bit integers."""
+    nodes: list[str]
+    """Nodes that may compute, those first that would train a batch alone soonest."""
+    samples: dict[str, int]
+    """Samples of a batch from each source, in proportion to what it owns."""
+    private: frozenset[str]
+    """Sources whose samples stay: their first layer runs there."""
+    keeps_labels: frozenset[str]
+    """Sources whose labels stay, too: their last layer runs there as well."""
+    shares: dict[str, float]
+    cuts: list[int]
+    """Layers after which a first cut is worth trying: small outputs, spread over the depth."""
+    helpers: dict[str, list[str]]
+    """For each source the nodes that would train its samples soonest, raw data's way included."""
+    meeting: list[str]
+    """Nodes where gradients may meet: any of a few, else those without data, which are where ways cross."""
+    floor: int
+    """The fewest samples that batch norm may see by themselves, unless they are the whole batch."""
+
+    @property
+    def depth(self) -> int:
+        """The number of layers."""
+        return len(self.task.profile.layers)
+
+    def keeps_private(self, way: Way) -> bool:
+        """Whether raw data and labels that may not leave their node stay there."""
+        stays = way.source not in self.private or way.runs[0][0] == way.source
+        return stays and (way.source not in self.keeps_labels or way.runs[-1][0] == way.source)
+
+    def kept_at_home(self, source: str, runs: tuple[Run, ...]) -> tuple[Run, ...]:
+        """Runs with the first layer at the source where its data stays, and the last where its labels stay."""
+        if source in self.private and runs[0][0] != source:
+            runs = simplified([(source, 1), *runs])
+        if source in self.keeps_labels and runs[-1][0] != source:
+            before = [(node, min(last, self.depth - 1)) for node, last in runs]
+            runs = simplified([*before, (source, self.depth)])
+        return runs
+
+    def normalised(self, phase: Phase) -> Phase:
+        """The phase with statistics of batch norm over the whole batch, where a part of it is too small."""
+        sizes = self.task.evaluator.sizes()
+        if not sizes.batch_norm_layers or not small_parts(phase, sizes, samples_by_instance(phase), self.floor):
+            return phase
+        return phase.model_copy(update={"batch_norm": "whole"})
+
+    def power_w(self, node: str) -> tuple[float, float]:
+        """Idle watts, and watts more while it computes at its CPU limit; 0 where they are not known."""
+        power = self.task.cluster.nodes[node].power
+        if power is None:
+            return 0.0, 0.0
+        share = self.task.cluster.nodes[node].limits.cpu_share
+        return power.idle_w, (power.busy_w - power.idle_w) * share**power.exponent
+
+    @property
+    def knows_powers(self) -> bool:
+        """Whether the power of every node that may take part is known."""
+        nodes = self.task.cluster.nodes
+        return all(nodes[name].power is not None for name in {*self.shares, *self.samples})
+
+
+def world(task: Task, lossy: bool = False, floor: int = FLOOR) -> World:
+    """The ground of a task; ``floor`` is that of batch norm.
+
+    Raises:
+        InputError: no source, fewer samples than sources, no path between sources, or nothing to compute on.
+    """
+    samples = by_source(task)
+    first, *others = samples
+    routes = task.evaluator.routes
+    apart = [source for source in others if routes.between(first, source) is None]
+    if apart:
+        expected = "there is no path between them; expected nodes that links join"
+        raise InputError(Fault(f"nodes.{source}", f"{first} to {source}", expected) for source in apart)
+    known = [n for n in task.cluster.nodes if n in task.profile.nodes and routes.between(first, n) is not None]
+    if not known:
+        reached = "expected times in the profile for a node that a path leads to"
+        raise InputError(Fault("nodes", f"none for the data of {first}", reached))
+    return World(
+        task=task,
+        lossy=lossy,
+        nodes=_soonest(task, first, known),
+        samples=samples,
+        private=frozenset(name for name in samples if _source(task, name).private),
+        keeps_labels=frozenset(name for name in samples if _source(task, name).keeps_labels),
+        shares={name: task.cluster.nodes[name].limits.cpu_share for name in known},
+        cuts=_cuts(task),
+        helpers={source: _soonest(task, source, known)[:_HELPERS] for source in samples},
+        meeting=_meeting(task, first, samples),
+        floor=floor,
+    )
+
+
+def _soonest(task: Task, source: str, nodes: list[str]) -> list[str]:
+    """Nodes in the order in which they would be done with a sample of a source."""
+    alone = {name: _alone_s(task, source, name) for name in nodes}
+    return sorted(nodes, key=alone.__getitem__)
+
+
+def _meeting(task: Task, first: str, samples: Iterable[str]) -> list[str]:
+    between = task.evaluator.routes.between
+    reached = [name for name in task.cluster.nodes if between(first, name) is not None]
+    central = [name for name in reached if name not in samples]
+    return reached if len(reached) <= _HELPERS else sorted(central, key=lambda name: -_links(task, name))[:_HELPERS]
+
+
+def _links(task: Task, name: str) -> int:
+    return sum(name in link.between for link in task.cluster.links)
+
+
+def _source(task: Task, name: str) -> Source:
+    source = task.cluster.nodes[name].source
+    assert source is not None, "samples come from sources"
+    return source
+
+
+def _alone_s(task: Task, source: str, node: str) -> float:
+    """Seconds a sample: raw data from a source to a node, and the whole network there."""
+    prices, depth = task.evaluator, len(task.profile.layers)
+    seconds, share = prices.seconds(node), task.cluster.nodes[node].limits.cpu_share
+    computing = (seconds.forward[depth] + seconds.backward[depth]) / share
+    return prices.sizes().input_bytes * 8 / prices.route(source, node).bandwidth_bps + computing
+
+
+def _cuts(task: Task) -> list[int]:
+    """Layers with outputs smaller than all before them, thinned out, and an even spread; the last layer too."""
+    outputs, depth = task.evaluator.sizes().output_bytes, len(task.profile.layers)
+    falling = [k for k in range(1, depth) if outputs[k] < min(outputs[1:k], default=float("inf"))]
+    thinned = falling[:: max(1, len(falling) // _CUTS)]
+    spread = range(1, depth, max(1, depth // _CUTS))
+    return sorted({*thinned, *spread, depth})

@@ -1,0 +1,153 @@
+"""Hybrid: the best instance tree by the event clock, on any number of nodes and sources.
+
+HierTrain stops at three workers, lets every phase wait for the slowest and overlooks links that carry two transfers at
+once. Here the event clock judges, and any tree will do: which nodes take part, where each branch joins, how many
+samples each gets, how outputs travel. The search starts from the plans of all rivals, so it is never worse than any of
+them, and goes downhill from there (``hybrid_search``); a linear program says how far the plan may be from the best.
+
+It searches for all goals at once and lets the goal pick, so that a constraint never improves the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from palmette.cost.batch_norm import FLOOR, shared_norms
+from palmette.errors import Fault, Infeasible, InputError, too_late
+from palmette.plan.core.choice import best
+from palmette.plan.core.strategy import Decision, Task
+from palmette.spec.plan import Phase
+
+if TYPE_CHECKING:
+    from palmette.plan.hybrid.pricing import Objective
+    from palmette.plan.hybrid.problem import World
+    from palmette.plan.hybrid.stages import Found, Search
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hybrid:
+    """Any tree that the event clock finds best for the goal."""
+
+    name: ClassVar[str] = "hybrid"
+    summary: ClassVar[str] = "any tree on any nodes and sources, the best that the event clock finds for the goal"
+    default_goal: ClassVar[str] = "time"
+    plans_epochs: ClassVar[bool] = False
+    needs_profile: ClassVar[bool] = True
+
+    lossy: bool = field(default=False, metadata={"help": "Allow outputs to travel as 8-bit integers."})
+    seconds: float | None = field(
+        default=None,
+        metadata={"help": "Search for so long; by default for a fixed effort, so that a seed gives the same plan."},
+    )
+    effort: float = field(
+        default=1.0,
+        metadata={"help": "Search so many times as much as by default; a seed still gives the same plan."},
+    )
+
+    batch_norm_floor: int = field(
+        default=FLOOR,
+        metadata={"help": "The fewest samples that batch norm may see by themselves; smaller parts share statistics."},
+    )
+
+    def __post_init__(self) -> None:
+        refuse_floor(self.batch_norm_floor)
+        for option in ("seconds", "effort"):
+            value = getattr(self, option)
+            if value is not None and not 0 < value < float("inf"):
+                raise InputError(Fault(f"--{option}", value, "expected more than 0"))
+        import scipy.optimize  # noqa: F401 -- imports are no part of plan_s
+
+        from palmette.plan.hiertrain import exact  # noqa: F401 -- imports are no part of plan_s
+        from palmette.plan.hybrid import stages  # noqa: F401 -- imports are no part of plan_s
+
+    def decide(self, task: Task) -> Decision:
+        """Search, and say how far from a lower bound the plan is."""
+        from palmette.plan.hybrid.problem import world
+        from palmette.plan.hybrid.stages import Search
+
+        floor = self.batch_norm_floor
+        grounds = [world(task, lossy, floor) for lossy in ((False, True) if self.lossy else (False,))]
+        seconds = None if self.seconds is None else self.seconds / len(grounds)
+        searches = [
+            Search(ground, needs_energy=task.goal.single != "time", seconds=seconds, effort=self.effort)
+            for ground in grounds
+        ]  # what is allowed beside the rest must not hide it: where codecs are allowed, the rest is searched as well
+        for search in searches:
+            search.run()
+        objective = _objective(task, searches)
+        found = [best for search in searches if (best := search.best(objective)) is not None]
+        if not found:
+            raise _refusal(grounds[0])
+        chosen = min(found, key=lambda each: objective.score(each.cost))
+        if objective.deadline_s is not None and chosen.cost[0] > objective.deadline_s:
+            raise too_late("--iteration-deadline", objective.deadline_s, _least("time", searches))
+        phase = Phase.model_validate(chosen.phase.model_dump())
+        prices = sum(search.judge.priced for search in searches)
+        variables = _variables(chosen, objective, grounds[-1]) | _batch_norm(phase, task) | {"prices": prices}
+        return Decision((phase,), variables)
+
+
+STRATEGIES = (Hybrid,)
+
+
+def _least(quantity: str, searches: Sequence[Search]) -> float:
+    return min(search.least(quantity) for search in searches)
+
+
+def _objective(task: Task, searches: Sequence[Search]) -> Objective:
+    """What to minimise; a weighted sum is over the best of each quantity that was found, in time or not."""
+    from palmette.plan.hybrid.pricing import Objective
+
+    goal = task.goal
+    units = (
+        {} if goal.single else goal.units or {quantity: _least(quantity, searches) or 1.0 for quantity in goal.weights}
+    )
+    return Objective(goal.weights, units, goal.iteration_deadline_s)
+
+
+def _variables(found: Found, objective: Objective, world: World) -> dict[str, Any]:
+    from palmette.plan.hybrid.bound import lower_bounds
+
+    bounds = lower_bounds(world)
+    value = objective.value(found.cost)
+    least = sum(
+        w * bounds.of(quantity) / objective.units.get(quantity, 1.0) for quantity, w in objective.weights.items()
+    )
+    variables: dict[str, Any] = {
+        "goal": str(world.task.goal),
+        "value": value,
+        "lower_bound": min(least, value),
+        "gap": max(0.0, (value - least) / value) if value else 0.0,
+        "from": found.name,
+    }
+    return variables | ({"units": dict(objective.units)} if objective.units else {})
+
+
+def refuse_floor(floor: int) -> None:
+    """Refuse a part of no samples.
+
+    Raises:
+        InputError: says so.
+    """
+    if floor < 1:
+        raise InputError(Fault("--batch-norm-floor", floor, "expected at least 1"))
+
+
+def _batch_norm(phase: Phase, task: Task) -> dict[str, Any]:
+    """What an iteration of the plan takes with statistics of the whole batch and of parts, where they differ."""
+    prices = task.evaluator
+    whole, parts = (phase.model_copy(update={"batch_norm": how}) for how in ("whole", "parts"))
+    if not shared_norms(whole, prices.sizes(), prices.routes):
+        return {}
+    seconds = {how: prices.price(each).iteration_s for how, each in (("whole", whole), ("parts", parts))}
+    return {"batch_norm": {"chosen": phase.batch_norm, "iteration_s": seconds}}
+
+
+def _refusal(world: World) -> Infeasible:
+    """Nothing may run: what stands against the simplest plans."""
+    from palmette.plan.rivals.whole import on_one_node
+
+    best([on_one_node(node, world.task) for node in world.nodes], world.task)
+    return Infeasible("no tree that hybrid tried may run")

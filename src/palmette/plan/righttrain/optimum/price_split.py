@@ -1,0 +1,127 @@
+"""How the price of a second is split over the ways through an iteration, and how that changes by a mirror step.
+
+A way goes from a feed to the loss and back, either to a feed, where it waits for the average of the first layer's
+gradients and may go on with any of their replicas, or to the exchange of a group's gradients further up, and ends
+there. Parts of the price are shares of all ways: a step multiplies that of each way by the exponential of its length.
+
+    forward        back, of the same root           after
+    feed d   ──→   feed b            ───────────→   feed a
+             ──→   exit x
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from palmette.plan.righttrain.problem import Floats
+
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+_LEAST = 1e-9
+"""No way loses its part for good."""
+_FIRST_EXITS = 0.1
+_BOLDEST = 1.5
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Where ways may begin and end, by number: the root of each feed, and of each exit."""
+
+    feed_roots: Ints
+    exit_roots: Ints
+    roots: int
+    waits: bool
+    """Whether replicas of the first layer wait for each other."""
+
+    def even(self) -> Split:
+        """The same for each feed, a little for exits."""
+        feeds = len(self.feed_roots)
+        forward = np.full(feeds, 1 / feeds)
+        weights = np.bincount(self.feed_roots, forward, self.roots)
+        many = np.bincount(self.exit_roots, minlength=self.roots)
+        exits = (_FIRST_EXITS * weights / np.maximum(many, 1))[self.exit_roots]
+        left = 1 - np.where(many > 0, _FIRST_EXITS, 0.0)
+        backward = forward * left[self.feed_roots]
+        return Split(forward, backward, exits, backward.copy())
+
+
+@dataclass(frozen=True)
+class Split:
+    """Parts of a price: by feed on the ways forward, back and after; by exit on those that end there."""
+
+    forward: Floats
+    backward: Floats
+    exits: Floats
+    after: Floats
+    """In all as much as on the ways back."""
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """How long the ways are, in seconds: as in ``Split``."""
+
+    forward: Floats
+    backward: Floats
+    exits: Floats
+    after: Floats
+
+    def widest(self) -> float:
+        """The largest difference of two ways."""
+        ends = np.concatenate((self.backward + self.after.max(), self.exits))
+        return float(np.ptp(self.forward) + np.ptp(ends) + np.ptp(self.after))
+
+
+def moments(ends: Ends, split: Split, lengths: Lengths) -> tuple[float, float]:
+    """Mean and variance of the length of a way, drawn by its part."""
+    weights = np.maximum(_by_root(ends, split.forward), 1e-300)
+    there, there_2 = (_by_root(ends, split.forward * lengths.forward**n) / weights for n in (1, 2))
+    share = split.after / max(float(split.after.sum()), 1e-300)
+    after = float(share @ lengths.after)
+    spread = float(share @ (lengths.after - after) ** 2)
+    back = lengths.backward + after
+    one = _by_root(ends, split.backward * back) + _by_exit(ends, split.exits * lengths.exits)
+    two = _by_root(ends, split.backward * (back**2 + spread)) + _by_exit(ends, split.exits * lengths.exits**2)
+    one, two = one / weights, two / weights
+    mean = float(weights @ (there + one))
+    square = float(weights @ (there_2 - there**2 + two - one**2 + (there + one) ** 2))
+    return mean, max(0.0, square - mean**2)
+
+
+def moved(ends: Ends, split: Split, lengths: Lengths, step: float) -> Split:
+    """The parts after a mirror step: more on longer ways."""
+    step = min(step, _BOLDEST / max(lengths.widest(), 1e-300))
+    forward = split.forward * _grown(lengths.forward, step)
+    after = split.after / max(float(split.after.sum()), 1e-300) * np.exp(step * (lengths.after - lengths.after.max()))
+    top = max(float((lengths.backward + lengths.after.max()).max()), float(lengths.exits.max(initial=-np.inf)))
+    backward = split.backward * np.exp(step * (lengths.backward + lengths.after.max() - top)) * after.sum()
+    exits = split.exits * np.exp(step * (lengths.exits - top))
+    forward, backward, exits = (np.maximum(each, _LEAST) for each in (forward, backward, exits))
+    there, back = _by_root(ends, forward), _by_root(ends, backward) + _by_exit(ends, exits)
+    weights = there * back / np.maximum(_by_root(ends, split.forward), 1e-300)
+    weights /= weights.sum()
+    backward = backward * (weights / back)[ends.feed_roots]
+    after = np.maximum(after, _LEAST)
+    return Split(
+        forward * (weights / there)[ends.feed_roots],
+        backward,
+        exits * (weights / back)[ends.exit_roots],
+        after * (backward.sum() / after.sum()) if ends.waits else backward,
+    )
+
+
+def _grown(lengths: Floats, step: float) -> Floats:
+    return np.asarray(np.exp(step * (lengths - lengths.max())), dtype=np.float64)
+
+
+def _by_root(ends: Ends, values: Floats) -> Floats:
+    return _summed(ends.feed_roots, values, ends.roots)
+
+
+def _by_exit(ends: Ends, values: Floats) -> Floats:
+    return _summed(ends.exit_roots, values, ends.roots)
+
+
+def _summed(places: Ints, values: Floats, many: int) -> Floats:
+    return np.bincount(places, values, many).astype(np.float64)

@@ -1,0 +1,31 @@
+"""The optimum of RightTrain's problem, as the rival that nothing can beat: for small cases.
+
+Trees, mappings, data and CPU as in ``righttrain``, searched by branch and bound with valid bounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from palmette.plan.core.strategy import Decision
+from palmette.plan.righttrain.epoch_planner import EpochPlanner
+
+if TYPE_CHECKING:
+    from palmette.plan.righttrain.problem import Ground
+
+
+@dataclass(frozen=True, kw_only=True)
+class RightTrainOptimum(EpochPlanner):
+    """The least energy of all trees, mappings, data and CPU shares."""
+
+    name: ClassVar[str] = "righttrain-optimum"
+    summary: ClassVar[str] = "the optimum of RightTrain's problem by branch and bound, for small cases"
+
+    def _decided(self, ground: Ground) -> Decision:
+        """Search to the end."""
+        from palmette.plan.righttrain.decision import decision
+        from palmette.plan.righttrain.optimum.branch_and_bound import Optimum
+
+        optimum = Optimum(ground)
+        return decision(optimum.search, optimum.outcome())

@@ -1,0 +1,191 @@
+"""What does not change during a search, as numbers: layer times, ways between nodes, power, sources."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from palmette.errors import Fault, InputError
+from palmette.plan.core.samples import in_proportion
+from palmette.plan.core.strategy import Task
+from palmette.plan.righttrain.epochs import Schedule, Target
+from palmette.spec.learning import Learning
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+_TIMES = ("forward_s", "backward_s", "forward_call_s", "backward_call_s", "update_s")
+MOST_OTHERS = 24
+"""Of more nodes without data, only so many are considered."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A task's numbers. Nodes are counted in the order of the cluster file, layers and feeds from 0.
+
+    A *feed* is a source, or one of the parts that a source is split into where there are more feeds than sources.
+    """
+
+    task: Task
+    target: Target
+    names: list[str]
+    feed_nodes: list[int]
+    feed_samples: list[int]
+    """The samples that each feed owns."""
+    forward_s: Floats
+    """Seconds a sample, by node and layer; infinite where the profile has none or a layer does not fit."""
+    backward_s: Floats
+    forward_call_s: Floats
+    """The fixed part of a forward call."""
+    backward_call_s: Floats
+    update_s: Floats
+    byte_s: Floats
+    """Seconds a byte between two nodes."""
+    latency_s: Floats
+    """Infinite where there is no path."""
+    byte_j: Floats
+    idle_w: Floats
+    busy_w: Floats
+    """What full load draws above idling."""
+    exponent: Floats
+    limit: Floats
+    """The CPU share that a node may use."""
+    private: list[bool]
+
+    @property
+    def depth(self) -> int:
+        """The number of layers."""
+        return len(self.task.profile.layers)
+
+    @property
+    def deadline_s(self) -> float:
+        """Seconds for the whole training."""
+        deadline_s = self.task.goal.deadline_s
+        return float("inf") if deadline_s is None else deadline_s
+
+    def times(self) -> list[Floats]:
+        """All times of layers, by node and layer."""
+        return [getattr(self, name) for name in _TIMES]
+
+    def most_s(self, schedule: Schedule) -> float:
+        """Seconds that an iteration may take."""
+        single_s = self.task.goal.iteration_deadline_s
+        each_s = self.deadline_s / schedule.iterations
+        return each_s if single_s is None else min(each_s, single_s)
+
+    @cached_property
+    def output_bytes(self) -> list[float]:
+        """One sample of what enters the network and of what leaves each layer."""
+        sizes = self.task.evaluator.sizes()
+        return [sizes.input_bytes, *sizes.output_bytes[1:]]
+
+    @cached_property
+    def computing(self) -> list[int]:
+        """The nodes that can compute some layer; of very many, the sources' and those that look best."""
+        able = [k for k in range(len(self.names)) if np.isfinite(self.forward_s[k]).any()]
+        others = [k for k in able if k not in set(self.feed_nodes)]
+        if len(others) <= MOST_OTHERS:
+            return able
+        a_sample_s = (
+            np.where(np.isfinite(self.forward_s), self.forward_s + self.backward_s, 0.0).sum(axis=1) / self.limit
+        )
+        joules = a_sample_s * (self.idle_w + self.busy_w)
+        near = (self.latency_s + self.byte_s * self.output_bytes[0])[self.feed_nodes].mean(axis=0)
+        best: set[int] = set()
+        for rank in zip(*(sorted(others, key=by.__getitem__) for by in (a_sample_s, joules, near)), strict=True):
+            best.update(rank if len(best) < MOST_OTHERS - 2 else ())
+        return [k for k in able if k in best or k not in others]
+
+    def batch_of(self, feeds: tuple[int, ...]) -> dict[int, int]:
+        """Samples of a batch from each feed in use: a common fraction of what each owns."""
+        parts = in_proportion(self.task.batch, [self.feed_samples[feed] for feed in feeds])
+        return dict(zip(feeds, parts, strict=True))
+
+
+def ground(task: Task, learning: Learning, alpha: float = 1.0) -> Ground:
+    """The numbers of a task.
+
+    Raises:
+        InputError: there is no loss to reach, no source, or a power that is not known.
+    """
+    if task.goal.loss is None:
+        raise InputError(Fault("--loss", "missing", "expected the loss to reach"))
+    sources = task.cluster.sources()
+    if not sources:
+        raise InputError(Fault("nodes", "no source", "expected at least one node with a source of training data"))
+    unknown = [name for name, node in task.cluster.nodes.items() if node.power is None]
+    if unknown:
+        raise InputError(Fault(f"nodes.{name}.power", "missing", "the goal energy needs it") for name in unknown)
+    names = list(task.cluster.nodes)
+    owned = [task.cluster.nodes[name].source for name in sources]
+    samples = [source.samples for source in owned if source is not None]
+    nodes, parts = _feeds([names.index(name) for name in sources], samples, alpha)
+    byte_s, latency_s, byte_j = _ways(task, names)
+    powers = [node.power for node in task.cluster.nodes.values() if node.power is not None]
+    return Ground(
+        task=task,
+        target=Target(learning, task.goal.loss, sum(samples), task.batch),
+        names=names,
+        feed_nodes=nodes,
+        feed_samples=parts,
+        **_times(task, names),
+        byte_s=byte_s,
+        latency_s=latency_s,
+        byte_j=byte_j,
+        idle_w=np.array([power.idle_w for power in powers]),
+        busy_w=np.array([power.busy_w - power.idle_w for power in powers]),
+        exponent=np.array([power.exponent for power in powers]),
+        limit=np.array([node.limits.cpu_share for node in task.cluster.nodes.values()]),
+        private=[_is_private(task, names[node]) for node in nodes],
+    )
+
+
+def _feeds(nodes: list[int], samples: list[int], alpha: float) -> tuple[list[int], list[int]]:
+    """The node and the samples of each feed: of α|D| feeds the largest sources have more than one."""
+    split = [1] * len(nodes)
+    for _ in range(int(alpha * len(nodes) + 1e-9) - len(nodes)):
+        largest = max(range(len(nodes)), key=lambda k: samples[k] / split[k])
+        if samples[largest] // (split[largest] + 1) < 1:
+            break
+        split[largest] += 1
+    feeds = [(node, part) for node, many, k in zip(nodes, samples, split, strict=True) for part in _even(many, k)]
+    return [node for node, _ in feeds], [part for _, part in feeds]
+
+
+def _even(total: int, parts: int) -> list[int]:
+    return [total // parts + (k < total % parts) for k in range(parts)]
+
+
+def _is_private(task: Task, name: str) -> bool:
+    source = task.cluster.nodes[name].source
+    return source is not None and bool(source.private)
+
+
+def _times(task: Task, names: list[str]) -> dict[str, Floats]:
+    depth, sizes = len(task.profile.layers), task.evaluator.sizes()
+    arrays = {key: np.full((len(names), depth), np.inf) for key in _TIMES}
+    for k, name in enumerate(names):
+        times = task.profile.nodes.get(name)
+        if times is None:
+            continue
+        for key, array in arrays.items():
+            array[k] = getattr(times, key) or (0.0,) * depth
+        memory = task.cluster.nodes[name].memory_bytes
+        if memory is not None:
+            fits = [2 * sizes.weight_bytes([(layer, layer)]) <= memory for layer in range(1, depth + 1)]
+            for array in arrays.values():
+                array[k, ~np.array(fits)] = np.inf
+    return arrays
+
+
+def _ways(task: Task, names: list[str]) -> tuple[Floats, Floats, Floats]:
+    many, routes = len(names), task.evaluator.routes
+    byte_s, latency_s, byte_j = np.zeros((many, many)), np.full((many, many), np.inf), np.zeros((many, many))
+    for a, name in enumerate(names):
+        for b, other in enumerate(names):
+            route = routes.between(name, other)
+            if route is not None:
+                byte_s[a, b] = 8 / route.bandwidth_bps if route.hops else 0.0
+                latency_s[a, b], byte_j[a, b] = route.latency_s, 8 * route.energy_j_per_bit
+    return byte_s, latency_s, byte_j

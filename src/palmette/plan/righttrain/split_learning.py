@@ -1,0 +1,96 @@
+"""Split learning, the best that there is: three parts on device, edge server and cloud.
+
+Each source's own device runs the first part, one edge server the second, one cloud server the third; all splits and
+servers are tried. All data and all of each CPU are in use.
+
+    Praneeth Vepakomma, Otkrist Gupta, Tristan Swedish, Ramesh Raskar: Split learning for health: Distributed deep
+    learning without sharing raw patient data, 2018.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from palmette.errors import Fault, Infeasible, InputError
+from palmette.plan.core.strategy import Decision
+from palmette.plan.righttrain.epoch_planner import EpochPlanner
+
+if TYPE_CHECKING:
+    from palmette.plan.righttrain.allocate import Allocator, Candidate, Found
+    from palmette.plan.righttrain.problem import Ground
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitLearning(EpochPlanner):
+    """The least energy of all splits in three."""
+
+    name: ClassVar[str] = "split-learning"
+    summary: ClassVar[str] = "three parts on device, edge and cloud, all data and full CPUs, the best of all splits"
+
+    def _decided(self, ground: Ground) -> Decision:
+        """Try all splits."""
+        from palmette.plan.righttrain.allocate import Allocator
+        from palmette.plan.righttrain.decision import decided
+
+        allocator = Allocator(ground)
+        return decided(allocator, _best(allocator, list(_splits(ground))))
+
+
+def _splits(ground: Ground) -> Iterator[Candidate]:
+    """Every split in three on every edge and cloud server.
+
+    Raises:
+        InputError: a tier has no node, or the network has fewer than three layers.
+    """
+    from palmette.plan.righttrain.allocate import Candidate
+    from palmette.plan.righttrain.trees import Tree
+
+    cluster, depth = ground.task.cluster, ground.depth
+    servers = {tier: [ground.names.index(name) for name in cluster.tier(tier)] for tier in ("edge", "cloud")}
+    missing = [
+        Fault("nodes", f"no node of tier {tier}", "expected at least one") for tier in servers if not servers[tier]
+    ]
+    if missing:
+        raise InputError(missing)
+    if depth < 3:
+        raise InputError(Fault("layers", depth, "expected at least 3, to split the network in three"))
+    feeds = tuple(range(len(ground.feed_nodes)))
+    if len(feeds) > ground.task.batch:
+        expected = f"expected at least {len(feeds)}, a sample from each source"
+        raise InputError(Fault("--batch", ground.task.batch, expected))
+    apart, together = tuple((feed,) for feed in feeds), (feeds,)
+    schedule = ground.target.schedule_of(ground.target.samples, len(feeds))
+    if schedule is None:
+        raise Infeasible(f"--loss: {ground.target.loss:g}: cannot be met by {len(feeds)} replicas of the first layer")
+    for first in range(1, depth - 1):
+        tree = Tree(tuple(apart if layer < first else together for layer in range(depth)))
+        for second in range(first + 1, depth):
+            for edge in servers["edge"]:
+                for cloud in servers["cloud"]:
+                    own = tuple(ground.feed_nodes)
+                    nodes = tuple(
+                        own if layer < first else (edge if layer < second else cloud,) for layer in range(depth)
+                    )
+                    yield Candidate(tree, nodes, schedule)
+
+
+def _best(allocator: Allocator, candidates: list[Candidate]) -> Found:
+    """The least energy in time.
+
+    Raises:
+        Infeasible: no split may run, or none is in time; says the least time.
+    """
+    from palmette.plan.righttrain.decision import late
+
+    tried = [found for candidate in candidates if (found := allocator.with_full_cpus(candidate)) is not None]
+    if not tried:
+        raise Infeasible("no split in three may run: nodes without a path or a profile, or too little memory")
+    in_time = [found for found in tried if not allocator.late(found)]
+    if not in_time:
+        raise late(allocator.ground, min(tried, key=lambda found: found.total_s))
+    allowed = [found for found in in_time if not allocator.over_limits(found)]
+    if not allowed:
+        raise Infeasible(f"no split in three obeys all limits: {allocator.over_limits(in_time[0])[0]}")
+    return min(allowed, key=lambda found: found.total_j)

@@ -1,0 +1,60 @@
+"""RightTrain: the least energy that meets a deadline and a loss.
+
+Which distributed structure to train (an instance tree), on which nodes, with how much of the data and of their CPUs,
+and for how many epochs, decided together: trees in the order of what they can cost at least, each mapped by a
+delay-aware Steiner tree on the expanded graph, then the best shares of the CPUs as a geometric program.
+
+    Francesco Malandrino, Carla Fabiana Chiasserini, Giuseppe Di Giacomo: Energy-efficient Training of Distributed DNNs
+    in the Mobile-edge-cloud Continuum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from palmette.errors import Fault, InputError
+from palmette.plan.core.strategy import Decision
+from palmette.plan.righttrain.epoch_planner import EpochPlanner
+from palmette.plan.righttrain.optimum.strategy import RightTrainOptimum
+from palmette.plan.righttrain.split_learning import SplitLearning
+
+if TYPE_CHECKING:
+    from palmette.plan.righttrain.problem import Ground
+
+
+@dataclass(frozen=True, kw_only=True)
+class RightTrain(EpochPlanner):
+    """Any tree with CPU shares and a fraction of the data."""
+
+    name: ClassVar[str] = "righttrain"
+    summary: ClassVar[str] = "any tree with shares of CPUs and of the data, the least energy for a deadline and a loss"
+
+    first: bool = field(default=False, metadata={"help": "Stop at the first feasible tree, as the paper does."})
+    alpha: float = field(default=1.0, metadata={"help": "At most so many instances of a layer for each source."})
+    epsilon: float = field(
+        default=0.1, metadata={"help": "How far restricted paths may be from the lightest; 0 for exact ones."}
+    )
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.alpha <= 4:
+            raise InputError(Fault("--alpha", self.alpha, "expected at least 1 and at most 4"))
+        if not 0 <= self.epsilon <= 10:
+            raise InputError(Fault("--epsilon", self.epsilon, "expected at least 0 and at most 10"))
+        super().__post_init__()
+
+    @property
+    def feeds_a_source(self) -> float:
+        """α."""
+        return self.alpha
+
+    def _decided(self, ground: Ground) -> Decision:
+        """Search, and say how far from a lower bound the plan is."""
+        from palmette.plan.righttrain.decision import decision
+        from palmette.plan.righttrain.search import Search
+
+        search = Search(ground, self.epsilon or None)
+        return decision(search, search.first() if self.first else search.best())
+
+
+STRATEGIES = (RightTrain, RightTrainOptimum, SplitLearning)

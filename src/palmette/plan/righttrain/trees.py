@@ -1,0 +1,213 @@
+"""Instance trees: for each layer a grouping of the feeds in use, ever coarser from the sources to the loss.
+
+A group of a layer is computed by one instance. Trees are all chains of groupings where there are few sources, for any
+choice of sources; where there are many, groupings are taken along one sequence of merges of what lies nearest together,
+and change at most twice along the layers, so that their number grows polynomially.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, combinations_with_replacement
+
+import numpy as np
+
+from palmette.plan.righttrain.epochs import Schedule
+from palmette.plan.righttrain.problem import Ground
+
+Group = tuple[int, ...]
+Grouping = tuple[Group, ...]
+MOST_TREES = 3000
+"""More chains than these are not listed one by one."""
+_MOST_LISTED_FEEDS = 5
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The grouping of each layer."""
+
+    groupings: tuple[Grouping, ...]
+
+    @cached_property
+    def feeds(self) -> Group:
+        """The feeds in use."""
+        return tuple(sorted(feed for group in self.groupings[0] for feed in group))
+
+    @property
+    def replicas(self) -> int:
+        """The number of instances of the first layer."""
+        return len(self.groupings[0])
+
+    @cached_property
+    def parents(self) -> tuple[tuple[int, ...], ...]:
+        """For each layer but the last, the number of the next layer's group that each group goes into."""
+        found = []
+        for below, above in zip(self.groupings, self.groupings[1:], strict=False):
+            of_feed = {feed: k for k, group in enumerate(above) for feed in group}
+            found.append(tuple(of_feed[group[0]] for group in below))
+        return tuple(found)
+
+    @cached_property
+    def children(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        """For each layer but the first, the numbers of the groups below that go into each group."""
+        return tuple(
+            tuple(tuple(k for k, into in enumerate(parents) if into == group) for group in range(len(above)))
+            for parents, above in zip(self.parents, self.groupings[1:], strict=True)
+        )
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A tree, how long it has to train, and its processing by equation (5), in seconds."""
+
+    tree: Tree
+    schedule: Schedule
+    processing_s: float
+
+
+def ranked_trees(ground: Ground) -> list[Ranked]:
+    """The trees that can reach the loss, those with the least processing first; ties to fewer instances."""
+    found = []
+    for tree in trees(ground):
+        samples = sum(ground.feed_samples[feed] for feed in tree.feeds)
+        schedule = ground.target.schedule(tree.replicas, samples, len(tree.feeds))
+        if schedule is not None:
+            found.append(Ranked(tree, schedule, processing_s(ground, tree, samples)))
+    return sorted(found, key=lambda each: (each.processing_s, sum(map(len, each.tree.groupings))))
+
+
+def processing_s(ground: Ground, tree: Tree, samples: int) -> float:
+    """Equation (5): epochs with all data × the processing of what enters each instance, on the mean node.
+
+    r(l) is the mean node's seconds for a byte that enters layer l, and the product of the q(m) turns a source's bytes
+    into those that enter it; so each sample counts a layer's seconds once, in whichever instance.
+    """
+    seconds = ground.forward_s[ground.computing] + ground.backward_s[ground.computing]
+    a_sample_s = float(np.mean(np.where(np.isfinite(seconds), seconds, 0.0), axis=0).sum())
+    fraction = samples / ground.target.samples
+    epochs = ground.target.learning.least_epochs(ground.target.loss, fraction, tree.replicas)
+    return math.ceil(epochs * (1 - 1e-12)) * samples * a_sample_s
+
+
+def trees(ground: Ground) -> list[Tree]:
+    """All trees of few sources, or those that the generator makes of many."""
+    listed = _listed(ground)
+    return _along_merges(ground) if listed is None else listed
+
+
+def all_listed(ground: Ground) -> bool:
+    """Whether ``trees`` are all there are."""
+    return _listed(ground) is not None
+
+
+def _listed(ground: Ground) -> list[Tree] | None:
+    """All trees, None where they are too many."""
+    feeds = range(len(ground.feed_nodes))
+    if len(feeds) > _MOST_LISTED_FEEDS:
+        return None
+    listed: list[Tree] = []
+    for used in _choices(feeds, ground.task.batch):
+        for chain in _chains(_partitions(used), ground.depth):
+            listed.append(Tree(chain))
+            if len(listed) > MOST_TREES:
+                return None
+    return listed
+
+
+def _choices(feeds: Sequence[int], batch: int) -> Iterator[Group]:
+    """The sets of feeds that may be in use: each gives a sample at least, all of them first."""
+    for many in range(min(len(feeds), batch), 0, -1):
+        yield from combinations(feeds, many)
+
+
+def _partitions(items: Group) -> list[Grouping]:
+    """All partitions of a set, the finest last."""
+    if not items:
+        return [()]
+    first, rest = items[0], items[1:]
+    found = []
+    for part in _partitions(rest):
+        for k, group in enumerate(part):
+            found.append((*part[:k], (first, *group), *part[k + 1 :]))
+        found.append(((first,), *part))
+    return [tuple(sorted(part)) for part in found]
+
+
+def _chains(partitions: Iterable[Grouping], depth: int) -> Iterator[tuple[Grouping, ...]]:
+    """All sequences of ever coarser partitions, one a layer."""
+    listed = list(partitions)
+    coarser = {part: [other for other in listed if _is_coarser(other, part)] for part in listed}
+
+    def grow(chain: tuple[Grouping, ...]) -> Iterator[tuple[Grouping, ...]]:
+        if len(chain) == depth:
+            yield chain
+            return
+        for after in coarser[chain[-1]] if chain else listed:
+            yield from grow((*chain, after))
+
+    yield from grow(())
+
+
+def _is_coarser(coarse: Grouping, fine: Grouping) -> bool:
+    return all(any(set(group) <= set(other) for other in coarse) for group in fine)
+
+
+def _along_merges(ground: Ground) -> list[Tree]:
+    """Trees of groupings along one sequence of merges, for a few choices of sources; a change or two along layers."""
+    cuts, found = _cuts(ground), []
+    for used in _nearest(ground):
+        merges = _merges(ground, used)
+        levels = [merges[len(used) - many] for many in _powers(len(used))]
+        for fine, coarse in combinations_with_replacement(range(len(levels)), 2):
+            pair = levels[len(levels) - 1 - fine], levels[len(levels) - 1 - coarse]
+            for cut in cuts if fine != coarse else cuts[:1]:
+                groupings = tuple(pair[0] if layer < cut else pair[1] for layer in range(ground.depth))
+                found.append(Tree(groupings))
+    return list(dict.fromkeys(found))
+
+
+def _powers(most: int) -> list[int]:
+    """1, 2, 4, … and the most; of more than 8, every second power."""
+    step = 1 if most <= 8 else 2
+    return sorted({2**k for k in range(0, most.bit_length(), step) if 2**k <= most} | {most})
+
+
+def _cuts(ground: Ground) -> list[int]:
+    """Layers after which groups may merge: those with the smallest outputs, and an even spread."""
+    depth, outputs = ground.depth, ground.output_bytes
+    smallest = sorted(range(1, depth), key=lambda k: outputs[k])[:2]
+    return sorted({*smallest, *range(1, depth, max(1, depth // 3))}) or [depth]
+
+
+def _nearest(ground: Ground) -> list[Group]:
+    """Choices of feeds: all, and ever fewer of those with the most samples for the power that they draw."""
+    worth = [
+        samples / (ground.idle_w[node] + 1e-9)
+        for node, samples in zip(ground.feed_nodes, ground.feed_samples, strict=True)
+    ]
+    order = sorted(range(len(worth)), key=lambda k: -worth[k])
+    most = min(len(order), ground.task.batch)
+    return [tuple(sorted(order[:many])) for many in reversed(_powers(most))]
+
+
+def _merges(ground: Ground, feeds: Group) -> list[Grouping]:
+    """Groupings from one group a feed to one of all, each with the two nearest groups of the one before merged."""
+    nodes = [ground.feed_nodes[feed] for feed in feeds]
+    apart = (ground.latency_s + ground.byte_s * ground.output_bytes[0])[np.ix_(nodes, nodes)]
+    np.fill_diagonal(apart, np.inf)
+    groups: list[Group] = [(feed,) for feed in feeds]
+    found: list[Grouping] = [tuple(groups)]
+    while len(groups) > 1:
+        a, b = sorted(divmod(int(np.argmin(apart)), len(groups)))
+        groups[a] = tuple(sorted(groups[a] + groups.pop(b)))
+        apart[a] = np.maximum(apart[a], apart[b])
+        apart[:, a] = apart[a]
+        apart[a, a] = np.inf
+        apart = np.delete(np.delete(apart, b, 0), b, 1)
+        found.append(tuple(sorted(groups)))
+        order = sorted(range(len(groups)), key=groups.__getitem__)
+        groups, apart = [groups[k] for k in order], apart[np.ix_(order, order)]
+    return found

@@ -1,0 +1,85 @@
+"""The whole network on one node: all-device, all-edge, all-cloud.
+
+Raw data of every source goes to that node. Where a tier has several nodes, the best one for the goal is taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from palmette.cost.evaluate import Evaluator
+from palmette.errors import Fault, InputError
+from palmette.plan.core.choice import best
+from palmette.plan.core.samples import by_source
+from palmette.plan.core.strategy import Decision, Task
+from palmette.spec.cluster import Tier
+from palmette.spec.plan import Phase
+from palmette.spec.tree import Feed, Instance
+
+
+@dataclass(frozen=True)
+class _Whole:
+    tier: ClassVar[Tier]
+    default_goal: ClassVar[str] = "time"
+    plans_epochs: ClassVar[bool] = False
+    needs_profile: ClassVar[bool] = True
+
+    def decide(self, task: Task) -> Decision:
+        """Put the whole network on the best node of the tier."""
+        nodes = task.cluster.tier(self.tier)
+        if not nodes:
+            raise InputError(Fault("nodes", f"no node of tier {self.tier}", "expected at least one"))
+        phase = best([on_one_node(node, task) for node in nodes], task).phase
+        node = phase.instances[0].node
+        variables = {
+            "iteration_s": one_after_the_other_s(phase, task.evaluator),
+            "nodes": [node] * len(task.profile.layers),
+        }
+        return Decision((phase,), variables)
+
+
+class AllDevice(_Whole):
+    """The whole network on a device."""
+
+    name: ClassVar[str] = "all-device"
+    summary: ClassVar[str] = "the whole network on one device"
+    tier = "device"
+
+
+class AllEdge(_Whole):
+    """The whole network on an edge server."""
+
+    name: ClassVar[str] = "all-edge"
+    summary: ClassVar[str] = "the whole network on one edge server"
+    tier = "edge"
+
+
+class AllCloud(_Whole):
+    """The whole network in the cloud."""
+
+    name: ClassVar[str] = "all-cloud"
+    summary: ClassVar[str] = "the whole network on one cloud server"
+    tier = "cloud"
+
+
+STRATEGIES = (AllDevice, AllEdge, AllCloud)
+
+
+def on_one_node(node: str, task: Task) -> Phase:
+    """The phase with the whole network on one node, and the data of all sources."""
+    share = task.cluster.nodes[node].limits.cpu_share
+    feeds = tuple(Feed(node=source, samples=many, into="all") for source, many in by_source(task).items())
+    last = len(task.profile.layers)
+    return Phase(sources=feeds, instances=(Instance(id="all", layers=(1, last), node=node, cpu_share=share),))
+
+
+def one_after_the_other_s(phase: Phase, evaluator: Evaluator) -> float:
+    """Seconds of an iteration on one node, transfers and computing one after the other."""
+    (instance,) = phase.instances
+    seconds, sizes = evaluator.seconds(instance.node), evaluator.sizes()
+    routes = [(evaluator.route(source.node, instance.node), source.samples) for source in phase.sources]
+    sending = sum(route.transfer_s(many * sizes.input_bytes) for route, many in routes if route.hops)
+    first, last = instance.layers
+    computing = seconds.forward_s(first, last, phase.batch) + seconds.backward_s(first, last, phase.batch)
+    return sending + (computing + seconds.update_s(first, last)) / instance.cpu_share

@@ -1,0 +1,89 @@
+"""Where the samples of each source come from: slices of common batches or of its node's own, or shards."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from torch import Tensor
+
+from palmette.runtime.data.batches import Batches, Indices
+from palmette.runtime.program import slices
+from palmette.spec.plan import Phase
+from palmette.zoo.data import Part
+
+
+class CommonBatches:
+    """``step``: batch k is the same whatever the plan; sources take consecutive slices of it in the plan's order."""
+
+    def __init__(self, phase: Phase, part: Part, seed: int) -> None:
+        self._part = part
+        self._slices = slices(phase)
+        self._batches = Batches(len(part), phase.batch, seed)
+        self._lock = threading.Lock()  # sources of one node take at once, and a user's data may not bear it
+
+    def open(self, source: int) -> None:
+        """It is all there."""
+
+    def take(self, source: int, iteration: int) -> tuple[Tensor, Tensor]:
+        """The inputs and labels that a source gives to an iteration."""
+        begin, end = self._slices[source]
+        with self._lock:
+            return self._part.batch(self._batches.indices(iteration)[begin:end])
+
+
+class NodeBatches:
+    """``step`` where nodes name data: the sources of a node take consecutive slices of a batch of its own data.
+
+    A node's batch has as many samples as the plan takes from all of its sources, so that it goes through its data pass
+    by pass, over however many branches it is spread.
+    """
+
+    def __init__(self, phase: Phase, node: str, part: Part, seed: int, *, row: int = 0) -> None:
+        self._part = part
+        self._slices: dict[int, tuple[int, int]] = {}
+        batch = 0
+        for number, source in enumerate(phase.sources):
+            if source.node == node:
+                self._slices[number] = batch, batch + source.samples
+                batch += source.samples
+        self._batches = Batches(len(part), batch, seed, row=row)
+        self._lock = threading.Lock()
+
+    def open(self, source: int) -> None:
+        """It is all there."""
+
+    def take(self, source: int, iteration: int) -> tuple[Tensor, Tensor]:
+        """The inputs and labels that a source of the node gives to an iteration."""
+        begin, end = self._slices[source]
+        with self._lock:
+            return self._part.batch(self._batches.indices(iteration)[begin:end])
+
+
+class Shard:
+    """The samples that one source owns, and the batches that it draws from them."""
+
+    def __init__(self, part: Part, indices: Indices, batch: int, seed: int) -> None:
+        self._part, self._indices = part, indices
+        self._batches = Batches(len(indices), batch, seed)
+
+    def batch(self, step: int) -> tuple[Tensor, Tensor]:
+        """The inputs and labels of a step."""
+        return self._part.batch(self._indices[self._batches.indices(step)])
+
+
+class OwnShards:
+    """``epoch`` and ``async``: each source draws its batches from a shard of its own."""
+
+    def __init__(self, find: Callable[[int], Shard]) -> None:
+        self._find, self._found = find, dict[int, Shard]()
+        self._lock = threading.Lock()
+
+    def open(self, source: int) -> None:
+        """Find a source's shard."""
+        self._found[source] = self._find(source)
+
+    def take(self, source: int, iteration: int) -> tuple[Tensor, Tensor]:
+        """The inputs and labels that a source gives to its tree's step."""
+        with self._lock:
+            return self._found[source].batch(iteration)

@@ -1,0 +1,86 @@
+"""The data of a run as a worker finds it: by name, loaded where samples are taken from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from palmette.runtime.data.samples import CommonBatches, NodeBatches, OwnShards, Shard
+from palmette.runtime.data.shards import Share
+from palmette.runtime.program import Program
+from palmette.runtime.worker.actions import Samples
+from palmette.zoo.data import load_data
+
+
+@dataclass(frozen=True)
+class NamedData:
+    """A data set by name, for inputs of a shape; batches are drawn by the seed."""
+
+    name: str
+    input_shape: tuple[int, ...]
+    seed: int
+
+    def samples(self, program: Program) -> Samples:
+        """The samples of the sources in a program."""
+        return _Lazily(lambda: self._batches(program))
+
+    def _batches(self, program: Program) -> Samples:
+        part = load_data(self.name, self.input_shape).train
+        return CommonBatches(program.phase, part, self.seed)
+
+
+@dataclass(frozen=True)
+class NodesData:
+    """Data sets by the nodes that name them, and which row of draws each node has."""
+
+    names: Mapping[str, str]
+    rows: Mapping[str, int]
+    input_shape: tuple[int, ...]
+    seed: int
+
+    def samples(self, program: Program) -> Samples:
+        """The samples of the sources in a program."""
+        return _Lazily(lambda: self._batches(program))
+
+    def _batches(self, program: Program) -> Samples:
+        node = program.node
+        part = load_data(self.names[node], self.input_shape).train
+        return NodeBatches(program.phase, node, part, self.seed, row=self.rows[node])
+
+
+class _Lazily:
+    """Most nodes own no data: the set is loaded by those that take from it."""
+
+    def __init__(self, load: Callable[[], Samples]) -> None:
+        self._load = load
+        self._samples: Samples | None = None
+
+    def open(self, source: int) -> None:
+        """Load the data."""
+        if self._samples is None:
+            self._samples = self._load()
+
+    def take(self, source: int, iteration: int) -> tuple[Tensor, Tensor]:
+        """The inputs and labels that a source gives to an iteration."""
+        assert self._samples is not None, "open() comes first"
+        return self._samples.take(source, iteration)
+
+
+@dataclass(frozen=True)
+class ShardedData:
+    """A shard for each source, by the root of its tree and in the order of the tree's sources."""
+
+    shares: Mapping[str, Sequence[Share]]
+    input_shape: tuple[int, ...]
+    seed: int
+
+    def samples(self, program: Program) -> Samples:
+        """The samples of the sources in a tree's program."""
+        root = next(instance.id for instance in program.phase.instances if instance.into is None)
+        return OwnShards(lambda source: self._shard(self.shares[root][source], program.phase.sources[source].samples))
+
+    def _shard(self, share: Share, batch: int) -> Shard:
+        part = load_data(share.data, self.input_shape).train
+        return Shard(part, share.indices(len(part), self.seed), batch, self.seed + share.number)

@@ -1,0 +1,320 @@
+"""Starts workers, talks to them, and notices when one is gone.
+
+The local engine gives every node a process on this machine. A worker that dies is noticed by its process, one that is
+frozen by its silence: a living worker says so twice a second from a thread of its own, however busy it is.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import pickle
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection, wait
+from typing import Any, NoReturn, Protocol, TypeVar
+
+from palmette.errors import NodeLost, RunError, one_line
+from palmette.runtime.engines.forking import forking
+from palmette.runtime.engines.service import Entrance
+from palmette.runtime.transports.liveness import Silence
+from palmette.runtime.worker.commands import Alive, Command, Event, Failed, Ready, Stop
+from palmette.runtime.worker.failure import blamed, failure
+from palmette.runtime.worker.tuning import tune_worker
+from palmette.runtime.worker.worker import Setup, Worker
+
+START_PATIENCE_S = 120.0
+# How long to listen to the workers before looking whether to stop.
+LISTEN_S = 0.5
+ALIVE_EVERY_S = 0.5
+SILENCE_S = 3.5
+LAST_WORDS_S = 2.0
+OTHERS_WORDS_S = 0.3
+ABSENCE_S = 1.5
+
+E = TypeVar("E")
+
+
+class Crew(Protocol):
+    """The workers of a run."""
+
+    def send(self, node: str, command: Command) -> None:
+        """Tell a worker what to do."""
+        ...
+
+    def receive(self, patience_s: float | None = None) -> tuple[str, Event] | None:
+        """The next event of any worker; None when patience ends.
+
+        Raises:
+            NodeLost: a worker died, is frozen or cut off; names it.
+            RunError: a worker cannot go on; names it.
+        """
+        ...
+
+    def ask(self, commands: Mapping[str, Command], kind: type[E], patience_s: float) -> dict[str, E]:
+        """What those workers answer that still can, whatever happened to the others."""
+        ...
+
+    def close(self) -> None:
+        """End all workers."""
+        ...
+
+
+class Stopped(Exception):
+    """What was waited for is not wanted any more."""
+
+
+def never() -> bool:
+    """Nothing stops."""
+    return False
+
+
+def one_from_each(
+    crew: Crew, nodes: Mapping[str, object], kind: type[E], stopping: Callable[[], bool] = never
+) -> dict[str, E]:
+    """One event of this kind from every node.
+
+    Raises:
+        RunError: a worker is lost, or does not start.
+        Stopped: ``stopping`` says so before all have spoken.
+    """
+    found: dict[str, E] = {}
+    until_s = time.monotonic() + START_PATIENCE_S if kind is Ready else math.inf
+    while len(found) < len(nodes):
+        if stopping():
+            raise Stopped
+        heard = crew.receive(LISTEN_S)
+        if heard is None:
+            if time.monotonic() > until_s:
+                missing = ", ".join(node for node in nodes if node not in found)
+                raise RunError(f"node {missing}: its worker did not start within {START_PATIENCE_S:g} s")
+            continue
+        node, event = heard
+        assert isinstance(event, kind), f"{node} said {event!r} where {kind.__name__} was expected"
+        found[node] = event
+    return found
+
+
+class _Line:
+    """A worker's end of the pipe to the engine; without an engine there is nothing left to do for its process."""
+
+    def __init__(self, connection: Connection[Any, Any]) -> None:
+        self._connection, self._lock = connection, threading.Lock()
+
+    def send(self, event: Event) -> None:
+        try:
+            with self._lock:
+                self._connection.send_bytes(pickle.dumps(event))
+        except OSError:
+            os._exit(1)
+
+    def receive(self) -> Any:
+        try:
+            return pickle.loads(self._connection.recv_bytes())  # noqa: S301  (a pipe of our own)
+        except (EOFError, OSError):
+            os._exit(1)
+
+
+def _work(entrance: Entrance | None, connection: Connection[Any, Any]) -> None:
+    """The life of a worker's process. Its setup comes through the pipe, so that nobody else holds on to it."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # they reach the engine, which ends all in good order
+    line = _Line(connection)
+    try:
+        if entrance is not None:
+            entrance()
+        tune_worker()
+        _keep_alive(line)
+        setup = line.receive()
+        if isinstance(setup, Setup):
+            Worker(setup, line).run()
+    except BaseException as error:  # noqa: BLE001  (told to the engine, which ends the run)
+        line.send(failure(error))
+        os._exit(1)
+    os._exit(0)  # threads may still wait for messages that will never come
+
+
+def _keep_alive(line: _Line) -> None:
+    """Tell the engine every now and then that this worker is there, from a thread of its own."""
+
+    def tell() -> None:
+        while True:
+            line.send(Alive())
+            time.sleep(ALIVE_EVERY_S)
+
+    threading.Thread(target=tell, daemon=True).start()
+
+
+class ProcessCrew:
+    """A process on this machine for each node."""
+
+    def __init__(self, setups: Mapping[str, Setup], entrances: Mapping[str, Entrance | None]) -> None:
+        context = forking()
+        self._processes: dict[str, Any] = {}
+        self._lines: dict[str, Connection[Any, Any]] = {}
+        self._silence = Silence(SILENCE_S, ABSENCE_S)
+        for node in setups:
+            ours, theirs = context.Pipe()
+            process = context.Process(
+                target=_work, args=(entrances[node], theirs), name=f"palmette {node}", daemon=True
+            )
+            process.start()
+            theirs.close()
+            self._processes[node], self._lines[node] = process, ours
+        self._named = {id(line): node for node, line in self._lines.items()}
+        try:
+            for node, setup in setups.items():
+                self._tell(node, packed(node, setup))
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """The process of each node."""
+        return {node: process.pid for node, process in self._processes.items()}
+
+    def send(self, node: str, command: Command) -> None:
+        """Tell a worker what to do."""
+        self._tell(node, pickle.dumps(command))
+
+    def _tell(self, node: str, message: bytes) -> None:
+        try:
+            self._lines[node].send_bytes(message)
+        except OSError:
+            self._refuse_dead(node)
+
+    def receive(self, patience_s: float | None = None) -> tuple[str, Event] | None:
+        """The next event of any worker but signs of life; None when patience ends."""
+        until = None if patience_s is None else time.monotonic() + patience_s
+        while until is None or time.monotonic() < until:
+            self._refuse_silent()
+            left = 0.5 if until is None else min(0.5, max(0.0, until - time.monotonic()))
+            for line in wait(list(self._lines.values()), left):
+                heard = self._hear(self._named[id(line)])
+                if heard is not None:
+                    return heard
+        return None
+
+    def ask(self, commands: Mapping[str, Command], kind: type[E], patience_s: float) -> dict[str, E]:
+        """What those workers answer that still can, whatever happened to the others."""
+        lines = {}
+        for node, command in commands.items():
+            try:
+                self._lines[node].send_bytes(pickle.dumps(command))
+                lines[node] = self._lines[node]
+            except OSError:
+                continue  # it is gone
+        found: dict[str, E] = {}
+        until = time.monotonic() + patience_s
+        while lines and (left := until - time.monotonic()) > 0:
+            for line in wait(list(lines.values()), left):
+                node = self._named[id(line)]
+                try:
+                    event = pickle.loads(lines[node].recv_bytes())  # noqa: S301  (a pipe of our own)
+                except (EOFError, OSError):
+                    del lines[node]
+                    continue
+                if isinstance(event, kind):
+                    found[node] = event
+                    del lines[node]
+        return found
+
+    def _hear(self, node: str) -> tuple[str, Event] | None:
+        event = self._next(node)
+        self._silence.heard([node], time.monotonic())
+        if isinstance(event, Failed):
+            self._refuse_failed(node, event)
+        return None if isinstance(event, Alive) else (node, event)
+
+    def _next(self, node: str) -> Event:
+        try:
+            event: Event = pickle.loads(self._lines[node].recv_bytes())  # noqa: S301  (a pipe of our own)
+        except (EOFError, OSError):
+            self._refuse_dead(node)
+        return event
+
+    def _refuse_failed(self, node: str, failed: Failed) -> NoReturn:
+        """Name the node that failed; where it only lost another one, hear first what the others have to say."""
+        told = [(node, failed)]
+        until = time.monotonic() + (LAST_WORDS_S if failed.lost else OTHERS_WORDS_S)
+        others = {name: line for name, line in self._lines.items() if name != node}
+        while all(each.peer for _, each in told) and others and (left := until - time.monotonic()) > 0:
+            for line in wait(list(others.values()), left):
+                name = self._named[id(line)]
+                event = self._next(name)
+                self._silence.heard([name], time.monotonic())
+                if isinstance(event, Failed):
+                    del others[name]
+                    told.append((name, event))
+        raise blamed(told, self._is_silent)
+
+    def _is_silent(self, node: str) -> bool | None:
+        if node not in self._lines:
+            return None
+        return self._silence.of_s(node, time.monotonic()) > ABSENCE_S
+
+    def _refuse_dead(self, node: str) -> NoReturn:
+        process = self._processes[node]
+        process.join(LAST_WORDS_S)
+        self._refuse_last_words(node)
+        code = process.exitcode
+        if code is not None and code < 0:
+            name = signal.Signals(-code).name
+            hint = " (out of memory, or ended by hand)" if -code == signal.SIGKILL else ""
+            raise NodeLost(f"node {node}: its worker was ended by {name}{hint}", node)
+        raise RunError(f"node {node}: its worker ended with exit code {code}")
+
+    def _refuse_last_words(self, node: str) -> None:
+        """Say why a worker ended, if it has told."""
+        try:
+            while self._lines[node].poll():
+                event = pickle.loads(self._lines[node].recv_bytes())  # noqa: S301  (a pipe of our own)
+                if isinstance(event, Failed):
+                    raise blamed([(node, event)], self._is_silent)
+        except (EOFError, OSError):
+            return
+
+    def _refuse_silent(self) -> None:
+        """Name a worker that has been silent for long, unless it was us who stood still, as after Ctrl-Z."""
+        now = time.monotonic()
+        node = self._silence.first(now)  # a worker that has not spoken yet is still starting
+        if node is not None:
+            self._processes[node].kill()
+            raise silent_for(node, self._silence.of_s(node, now))
+
+    def close(self) -> None:
+        """Ask all workers to end, and end those that do not."""
+        for line in self._lines.values():
+            try:
+                line.send_bytes(pickle.dumps(Stop()))
+            except OSError:
+                continue  # it has ended already
+        until = time.monotonic() + LAST_WORDS_S
+        for process in self._processes.values():
+            process.join(max(0.0, until - time.monotonic()))
+            if process.is_alive():
+                process.kill()
+                process.join()
+        for line in self._lines.values():
+            line.close()
+
+
+def silent_for(node: str, seconds: float) -> NodeLost:
+    """A worker that has not been heard from."""
+    return NodeLost(f"node {node}: its worker has been silent for {seconds:.1f} s; it is frozen or cut off", node)
+
+
+def packed(node: str, setup: Setup) -> bytes:
+    """A setup as it is sent to a worker.
+
+    Raises:
+        RunError: a layer cannot be written.
+    """
+    try:
+        return pickle.dumps(setup)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        why = f"its layers cannot be sent to its worker: {one_line(str(error))}"
+        raise RunError(f"node {node}: {why}; expected modules that pickle can write") from None

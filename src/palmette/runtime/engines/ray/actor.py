@@ -1,0 +1,100 @@
+"""What runs on a host: a worker or a service, in a process that Ray starts and watches."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+import time
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from palmette.runtime.engines.ray.beacons import Beacon
+from palmette.runtime.engines.service import Service
+from palmette.runtime.worker.commands import Alive, Command, Event
+from palmette.runtime.worker.failure import failure
+from palmette.runtime.worker.tuning import tune_worker
+from palmette.runtime.worker.worker import Worker
+
+# How long a question waits for something to happen.
+_ANSWER_S = 15.0
+
+
+class _Line:
+    """A worker's line to its actor."""
+
+    def __init__(self) -> None:
+        self.events: SimpleQueue[Event] = SimpleQueue()
+        self.commands: SimpleQueue[Command] = SimpleQueue()
+
+    def send(self, event: Event) -> None:
+        self.events.put(event)
+
+    def receive(self) -> Command:
+        return self.commands.get()
+
+
+class WorkerActor:
+    """A worker on a host; its methods are called from afar."""
+
+    def __init__(self) -> None:
+        self._line = _Line()
+
+    def start(self, setup: bytes, beacon: Beacon) -> None:
+        """Begin to work, in a thread of its own, and to give signs of life."""
+        beacon.shine()
+        threading.Thread(target=self._work, args=(setup,), daemon=True).start()
+
+    def _work(self, setup: bytes) -> None:
+        try:
+            tune_worker()
+            Worker(pickle.loads(setup), self._line).run()  # noqa: S301  (from the driver, who runs code here anyway)
+        except BaseException as error:  # noqa: BLE001  (told to the engine, which ends the run)
+            self._line.send(failure(error))
+
+    def tell(self, command: Command) -> None:
+        """Tell the worker what to do."""
+        self._line.commands.put(command)
+
+    def hear(self) -> tuple[float, list[Event]]:
+        """What has happened, a sign of life when nothing has for a while; and what this host's clock says."""
+        try:
+            found = [self._line.events.get(timeout=_ANSWER_S)]
+        except Empty:
+            found = [Alive()]
+        while not self._line.events.empty():
+            found.append(self._line.events.get())
+        return time.monotonic(), found
+
+    def pid(self) -> int:
+        """The process on the host."""
+        return os.getpid()
+
+
+class ServiceActor:
+    """A service on a host."""
+
+    def serve(self, service: Service, patience_s: float) -> tuple[bool, Any]:
+        """Begin; returns whether that went well, and what the service says."""
+        answer: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
+
+        def be() -> None:
+            try:
+                service.serve(lambda said: answer.put((True, said)))
+            except BaseException as error:  # noqa: BLE001  (told to the engine)
+                answer.put((False, failure(error).reason))
+
+        threading.Thread(target=be, daemon=True).start()
+        try:
+            return answer.get(timeout=patience_s)
+        except Empty:
+            return False, f"it is not ready after {patience_s:g} s"
+
+
+class CallActor:
+    """A function that is called on a host."""
+
+    def call(self, function: Callable[..., Any], *given: Any) -> Any:
+        """What it gives."""
+        return function(*given)

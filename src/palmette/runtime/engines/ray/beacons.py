@@ -1,0 +1,67 @@
+"""Signs of life from hosts to the driver: a datagram of twelve bytes, twice a second, from a thread of its own.
+
+A call through Ray costs some kilobytes, too many for a sign of life. Where datagrams do not get through, nobody is
+missed: then Ray's own view of its hosts, which takes longer, is all there is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import socket
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from palmette.runtime.transports.heartbeat import EVERY_S, TOKEN_BYTES, sign, signs
+
+
+def _socket(address: str) -> socket.socket:
+    return socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
+
+
+@dataclass(frozen=True)
+class Beacon:
+    """Where a worker's signs of life go, and what they say."""
+
+    address: str
+    port: int
+    token: bytes = field(repr=False)
+    number: int
+
+    def shine(self) -> threading.Event:
+        """Begin; ends with the process, or when what is returned is set."""
+        ended = threading.Event()
+        threading.Thread(target=self._shine, args=(ended,), name="beacon", daemon=True).start()
+        return ended
+
+    def _shine(self, ended: threading.Event) -> None:
+        datagram = sign(self.token, self.number)
+        with _socket(self.address) as line:
+            while not ended.is_set():
+                with contextlib.suppress(OSError):  # no way there: whoever looks out sees nothing
+                    line.sendto(datagram, (self.address, self.port))
+                ended.wait(EVERY_S)
+
+
+class Lookout:
+    """Sees the beacons of some nodes from an address of this machine."""
+
+    def __init__(self, address: str, nodes: Sequence[str]) -> None:
+        self._nodes, self._token = list(nodes), secrets.token_bytes(TOKEN_BYTES)
+        self._line = _socket(address)
+        self._line.setblocking(False)
+        self._line.bind((address, 0))
+
+    def beacon(self, node: str) -> Beacon:
+        """The beacon of a node."""
+        address, port = self._line.getsockname()[:2]
+        return Beacon(address, port, self._token, self._nodes.index(node))
+
+    def seen(self) -> set[str]:
+        """The nodes whose beacons have been seen since this was last asked."""
+        return {self._nodes[number] for number in signs(self._line, self._token) if number < len(self._nodes)}
+
+    def close(self) -> None:
+        """Look no more."""
+        self._line.close()

@@ -1,0 +1,99 @@
+"""Something that a run needs beside its workers, such as a hub, on one of the nodes: as a process of its own.
+
+Neither the engine nor a worker has to wait for it, and it ends with the engine.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any, Protocol
+
+from palmette.errors import RunError
+from palmette.runtime.engines.forking import forking
+from palmette.runtime.worker.failure import failure
+
+START_PATIENCE_S = 60.0
+Entrance = Callable[[], None]
+
+
+class Service(Protocol):
+    """What is to be done; it can be sent to where it is done."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+        ...
+
+    def serve(self, ready: Callable[[Any], None]) -> None:
+        """Do it for ever; ``ready`` is told what others have to know."""
+        ...
+
+
+class Served(Protocol):
+    """A service that is ready; ``said`` is what it told."""
+
+    said: Any
+
+    def close(self) -> None:
+        """End it."""
+        ...
+
+
+class ServiceProcess:
+    """A service on this machine.
+
+    Raises:
+        RunError: it cannot start.
+    """
+
+    def __init__(self, service: Service, entrance: Entrance | None) -> None:
+        context = forking()
+        self._pipe, theirs = context.Pipe()
+        arguments = (service, entrance, theirs)
+        self._process = context.Process(target=_be, args=arguments, name=f"palmette {service.name}", daemon=True)
+        self._process.start()
+        theirs.close()
+        well, self.said = self._first_word()
+        if not well:
+            self.close()
+            raise RunError(f"{service.name} cannot start: {self.said}")
+
+    def _first_word(self) -> tuple[bool, Any]:
+        try:
+            if self._pipe.poll(START_PATIENCE_S):
+                said: tuple[bool, Any] = self._pipe.recv()
+                return said
+        except EOFError:
+            pass
+        return False, "its process does not answer"
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.join()
+        self._pipe.close()
+
+
+def _be(service: Service, entrance: Entrance | None, pipe: Connection[Any, Any]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # they reach the engine, which ends all in good order
+    try:
+        if entrance is not None:
+            entrance()
+        threading.Thread(target=_end_with, args=(pipe,), daemon=True).start()
+        service.serve(lambda said: pipe.send((True, said)))
+    except BaseException as error:  # noqa: BLE001  (told to the engine)
+        pipe.send((False, failure(error).reason))
+    os._exit(1)
+
+
+def _end_with(pipe: Connection[Any, Any]) -> None:
+    """End this process when the other end of the pipe is gone."""
+    try:
+        pipe.recv()
+    except (EOFError, OSError):
+        os._exit(0)

@@ -1,0 +1,107 @@
+"""What workers stand on: this machine as it is, or a cluster that a testbed makes of it. One seam, no mode flags."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from palmette.cost.evaluate import Evaluator
+from palmette.runtime.engines.service import Entrance, Served, Service, ServiceProcess
+from palmette.runtime.engines.socket_folder import meeting_folder
+from palmette.runtime.phase_programs import Part
+from palmette.runtime.transports.rendezvous import GlooMeeting, Meeting, Site
+from palmette.runtime.worker.commands import Rehearsal
+from palmette.runtime.worker.executor import Pace
+from palmette.runtime.worker.worker import Place
+from palmette.spec.plan import Phase
+
+Rehearsals = Mapping[str, Mapping[int, Rehearsal]]
+"""What was rehearsed, by node and by the number of the program."""
+
+
+class Ground(Protocol):
+    """Gives workers their places, their network and their pace; times are stretched by ``dilation``."""
+
+    name: str
+    dilation: float
+    emulates: bool
+
+    def open(self, phase: Phase, parts: Sequence[Part], evaluator: Evaluator) -> None:
+        """Get ready for the workers of a phase, who execute the programs of its parts."""
+        ...
+
+    def place(self, node: str) -> Place:
+        """Where the worker of a node meets the others."""
+        ...
+
+    def entrance(self, node: str) -> Entrance | None:
+        """What the worker's process does before anything else."""
+        ...
+
+    def settle(self, rehearsed: Rehearsals) -> dict[str, dict[int, Pace]]:
+        """Choose the dilation; returns the pace of each node's programs."""
+        ...
+
+    def widen(self, by: float) -> dict[str, dict[int, Pace]] | None:
+        """Make the dilation larger by a factor while all nodes are idle; None where it is not to be changed."""
+        ...
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        ...
+
+
+SiteMaker = Callable[[Path, Phase, Sequence[Part]], Site]
+
+
+def on_loopback(folder: Path, phase: Phase, parts: Sequence[Part]) -> Site:
+    """A site on this machine alone."""
+    nodes = phase.nodes()
+    addresses = dict.fromkeys(nodes, "127.0.0.1")
+    return Site(folder=folder, nodes=nodes, parts=parts, addresses=addresses, serve=_served_here)
+
+
+def _served_here(_node: str, service: Service) -> Served:
+    return ServiceProcess(service, None)
+
+
+class BareGround:
+    """Machines as they are, as fast as they can: this one alone, or whichever make up the ``site``."""
+
+    name = "none"
+    dilation = 1.0
+    emulates = False
+
+    def __init__(self, meeting: Meeting | None = None, site: SiteMaker = on_loopback) -> None:
+        self._meeting, self._site = meeting or GlooMeeting(), site
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def open(self, phase: Phase, parts: Sequence[Part], evaluator: Evaluator) -> None:
+        """Find a folder to meet in."""
+        self._folder = meeting_folder()
+        self._meeting.open(self._site(Path(self._folder.name), phase, parts))
+
+    def place(self, node: str) -> Place:
+        """Where the meeting is."""
+        return self._meeting.place(node)
+
+    def entrance(self, node: str) -> Entrance | None:
+        """Nothing to do."""
+        return None
+
+    def settle(self, rehearsed: Rehearsals) -> dict[str, dict[int, Pace]]:
+        """Nothing is padded."""
+        return {}
+
+    def widen(self, by: float) -> dict[str, dict[int, Pace]] | None:
+        """Nothing is stretched."""
+        return None
+
+    def close(self) -> None:
+        """End the meeting and remove the folder."""
+        self._meeting.close()
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None

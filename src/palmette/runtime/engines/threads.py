@@ -1,0 +1,102 @@
+"""Workers as threads of this process, over memory: the same worker without processes and sockets."""
+
+from __future__ import annotations
+
+import copy
+import queue
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from palmette.errors import RunError
+from palmette.runtime.transports.base import MemoryTransport
+from palmette.runtime.worker.commands import Command, Event, Failed, Stop
+from palmette.runtime.worker.failure import failure
+from palmette.runtime.worker.worker import Setup, Worker
+
+_LAST_WORDS_S = 2.0
+
+E = TypeVar("E")
+
+
+@dataclass(frozen=True)
+class MemoryPlace:
+    """Where threads meet: one transport for all."""
+
+    transport: MemoryTransport
+
+    def join(self, node: str) -> MemoryTransport:
+        """The common transport."""
+        return self.transport
+
+
+class _Line:
+    def __init__(self, node: str, events: queue.SimpleQueue[tuple[str, Event]]) -> None:
+        self._node, self._events = node, events
+        self.commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
+
+    def send(self, event: Event) -> None:
+        self._events.put((self._node, event))
+
+    def receive(self) -> Command:
+        return self.commands.get()
+
+
+class ThreadCrew:
+    """A thread of this process for each node."""
+
+    def __init__(self, setups: Mapping[str, Setup]) -> None:
+        self._events: queue.SimpleQueue[tuple[str, Event]] = queue.SimpleQueue()
+        self._lines = {node: _Line(node, self._events) for node in setups}
+        self._threads = [
+            threading.Thread(target=self._work, args=(setup, self._lines[node]), daemon=True)
+            for node, setup in setups.items()
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @staticmethod
+    def _work(setup: Setup, line: _Line) -> None:
+        try:
+            own = replace(setup, layers={number: copy.deepcopy(each) for number, each in setup.layers.items()})
+            Worker(own, line).run()
+        except BaseException as error:  # noqa: BLE001  (told to whoever waits)
+            line.send(failure(error))
+
+    def send(self, node: str, command: Command) -> None:
+        """Tell a worker what to do."""
+        self._lines[node].commands.put(command)
+
+    def receive(self, patience_s: float | None = None) -> tuple[str, Event] | None:
+        """The next event of any worker; None when patience ends."""
+        try:
+            node, event = self._events.get(timeout=patience_s)
+        except queue.Empty:
+            return None
+        if isinstance(event, Failed):
+            raise RunError(f"node {node}: {event.reason}")
+        return node, event
+
+    def ask(self, commands: Mapping[str, Command], kind: type[E], patience_s: float) -> dict[str, E]:
+        """What those workers answer that still can."""
+        for node, command in commands.items():
+            self.send(node, command)
+        found: dict[str, E] = {}
+        until = time.monotonic() + patience_s
+        while len(found) < len(commands) and (left := until - time.monotonic()) > 0:
+            try:
+                node, event = self._events.get(timeout=left)
+            except queue.Empty:
+                break
+            if isinstance(event, kind):
+                found[node] = event
+        return found
+
+    def close(self) -> None:
+        """Tell all workers to end, and wait until they have."""
+        for node in self._lines:
+            self.send(node, Stop())
+        for thread in self._threads:
+            thread.join(_LAST_WORDS_S)

@@ -1,0 +1,87 @@
+"""What all nodes did in a stretch of time: how long it was, how busy they were, and what energy that took."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from palmette.cost.energy import load, node_energy_j
+from palmette.cost.evaluate import Evaluator
+from palmette.runtime.program import Channel
+from palmette.runtime.worker.executor import CALLS, Record
+from palmette.spec.plan import Phase
+
+Span = tuple[float, float]
+
+
+class Stretch:
+    """Records of one stretch of time; it begins with the first operation unless told when."""
+
+    def __init__(self, evaluator: Evaluator, channels: Mapping[int, Channel], begin_s: float = math.inf) -> None:
+        self._evaluator, self._channels = evaluator, channels
+        self._calls: dict[str, list[tuple[float, float, float]]] = {}
+        self._sends: dict[str, list[Span]] = {}
+        self._sending_j = 0.0
+        self.begin_s, self.end_s = begin_s, -math.inf
+        self.records = 0
+
+    def add(self, phase: Phase, records: Mapping[str, Sequence[Record]]) -> None:
+        """Add what the nodes did for a phase or a tree of it."""
+        for node, lines in records.items():
+            self.records += len(lines)
+            for record in lines:
+                self._add(phase, node, record)
+
+    def _add(self, phase: Phase, node: str, record: Record) -> None:
+        self.end_s = max(self.end_s, record.end_s)
+        if record.op == "receive":
+            return  # it was posted long before its message
+        self.begin_s = min(self.begin_s, record.start_s)
+        if record.op in CALLS:
+            share = self._share(phase, node, record)
+            self._calls.setdefault(node, []).append((record.start_s, record.end_s, share))
+        elif record.channel is not None:
+            self._sends.setdefault(node, []).append((record.start_s, record.end_s))
+            _, sender, receiver = self._channels[record.channel]
+            self._sending_j += record.bytes * 8 * self._evaluator.route(sender, receiver).energy_j_per_bit
+
+    def _share(self, phase: Phase, node: str, record: Record) -> float:
+        if phase.sync == "async" and record.op == "update":  # the parameter server's is no instance's
+            return self._evaluator.cluster.nodes[node].limits.cpu_share
+        return phase.instances[record.instance].cpu_share
+
+    @property
+    def span_s(self) -> float:
+        """How long it was."""
+        return max(0.0, self.end_s - self.begin_s)
+
+    def seconds(self, node: str) -> dict[str, float]:
+        """What a node did with its time; it may compute and send at once, and waits where it does neither."""
+        calls = [(start, end) for start, end, _ in self._calls.get(node, ())]
+        sends = self._sends.get(node, [])
+        return {
+            "computing_s": covered_s(calls),
+            "sending_s": covered_s(sends),
+            "waiting_s": max(0.0, self.span_s - covered_s([*calls, *sends])),
+            "whole_s": self.span_s,
+        }
+
+    def energy_j(self, nodes: Iterable[str], dilation: float) -> float | None:
+        """Joules of nodes by their declared power, and of what was sent; None if a node's power is not known."""
+        total = self._sending_j
+        for node in nodes:
+            power = self._evaluator.cluster.nodes[node].power
+            if power is None:
+                return None
+            effort_s = load(self._calls.get(node, []), power.exponent).effort_s
+            total += node_energy_j(power, self.span_s / dilation, effort_s / dilation)
+        return total
+
+
+def covered_s(spans: Iterable[Span]) -> float:
+    """Seconds in which at least one of these spans went on."""
+    covered, until = 0.0, -math.inf
+    for start, end in sorted(spans):
+        covered += max(0.0, end - max(start, until))
+        until = max(until, end)
+    return covered

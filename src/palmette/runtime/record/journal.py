@@ -1,0 +1,101 @@
+"""What a run leaves behind: metrics and trace, a line each, as they come."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+from palmette.errors import RunError
+from palmette.runtime.worker.executor import Record
+from palmette.spec.plan import Phase
+
+
+class Journal:
+    """The files ``metrics.jsonl`` and ``trace.jsonl`` of a run; lines of iterations ``before`` a number stay."""
+
+    def __init__(self, folder: Path, *, before: int) -> None:
+        self._folder = folder
+        self._metrics = self._open("metrics.jsonl", before)
+        self._trace = self._open("trace.jsonl", before)
+
+    def _open(self, name: str, before: int) -> IO[str]:
+        path = self._folder / name
+        try:
+            if before and path.exists():
+                _shorten(path, before)
+            return path.open("a" if before else "w", encoding="utf-8")
+        except OSError as error:
+            raise RunError(f"{path}: cannot be written: {error.strerror}") from None
+
+    def metric(self, **values: Any) -> None:
+        """Add a line to the metrics."""
+        self._write(self._metrics, [values])
+
+    def trace(self, operations: Iterable[Mapping[str, Any]]) -> None:
+        """Add lines to the trace."""
+        self._write(self._trace, operations)
+
+    def _write(self, file: IO[str], lines: Iterable[Mapping[str, Any]]) -> None:
+        try:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+            file.flush()
+        except OSError as error:
+            raise RunError(f"{file.name}: cannot be written: {error.strerror}") from None
+
+    def close(self) -> None:
+        """Close the files; what they could not take has been said when it was written."""
+        for file in (self._metrics, self._trace):
+            with suppress(OSError):
+                file.close()
+
+
+def _shorten(path: Path, before: int) -> None:
+    """Leave out the lines of later iterations, which a run that goes on writes anew, and one that was not finished."""
+    draft = path.with_name(f".{path.name}")
+    with path.open(encoding="utf-8", errors="replace") as old, draft.open("w", encoding="utf-8") as new:
+        new.writelines(line for line in old if _iteration(line) < before)
+    draft.replace(path)
+
+
+def _iteration(line: str) -> float:
+    try:
+        return int(json.loads(line)["iteration"])
+    except (ValueError, TypeError, KeyError):
+        return float("inf")
+
+
+def operations(
+    iteration: int, phase: Phase, records: Mapping[str, Sequence[Record]], zero_s: float, dilation: float
+) -> list[dict[str, Any]]:
+    """The trace of an iteration: seconds since the run began, on the emulated clock; in order of start.
+
+    A receive starts when its message was sent, not when the receiver began to wait for it.
+    """
+    sent = {r.channel: r.start_s for lines in records.values() for r in lines if r.op == "send"}
+    made = []
+    for node, lines in records.items():
+        for r in lines:
+            start = sent.get(r.channel, r.start_s) if r.op == "receive" else r.start_s
+            made.append(
+                {
+                    "iteration": iteration,
+                    "node": node,
+                    "instance": phase.instances[r.instance].id,
+                    "op": r.op,
+                    "start_s": (start - zero_s) / dilation,
+                    "end_s": (r.end_s - zero_s) / dilation,
+                    "bytes": r.bytes,
+                }
+            )
+    return sorted(made, key=lambda line: line["start_s"])
+
+
+def span_s(trace: Iterable[Mapping[str, Any]]) -> float:
+    """Seconds from the start of the first operation to the end of the last."""
+    lines = list(trace)
+    start_s: float = min(line["start_s"] for line in lines)
+    end_s: float = max(line["end_s"] for line in lines)
+    return end_s - start_s

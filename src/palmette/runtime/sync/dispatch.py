@@ -1,0 +1,70 @@
+"""Steps of trees: given out one by one, and collected when all nodes of a tree have done theirs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from palmette.runtime.engines.local import Crew
+from palmette.runtime.phase_programs import Part
+from palmette.runtime.worker.commands import Done, Go
+from palmette.runtime.worker.executor import Record
+
+
+@dataclass
+class Step:
+    """A step of a part, and what its nodes said of it."""
+
+    part: int
+    number: int
+    done: dict[str, Done] = field(default_factory=dict)
+
+    @property
+    def loss(self) -> float:
+        """The loss of its roots."""
+        return sum(event.loss for event in self.done.values())
+
+    @property
+    def records(self) -> dict[str, list[Record]]:
+        """What each node did."""
+        return {node: event.records for node, event in self.done.items()}
+
+
+class Grants:
+    """Gives steps to the nodes of each part.
+
+    All nodes of a tree finish a step before any starts the next, as the event clock has it: so a tree on several nodes
+    is given one at a time. One on a single node may be given many.
+    """
+
+    def __init__(self, crew: Crew, parts: Sequence[Part]) -> None:
+        self._crew, self._nodes = crew, [list(part.programs) for part in parts]
+        self._going: dict[tuple[int, int], Step] = {}
+        self.given_s: dict[int, float] = {}
+
+    def give(self, part: int, first: int, last: int) -> None:
+        """Let the nodes of a part take steps ``first`` to ``last``."""
+        self.given_s[part] = time.monotonic()
+        for node in self._nodes[part]:
+            self._crew.send(node, Go(part, first, last))
+
+    def alone(self, part: int) -> bool:
+        """Whether a part runs on a single node."""
+        return len(self._nodes[part]) == 1
+
+    def next(self, patience_s: float) -> Step | None:
+        """The next step that all nodes of its part have done; None when patience ends.
+
+        Raises:
+            RunError: a worker is lost.
+        """
+        while (heard := self._crew.receive(patience_s)) is not None:
+            node, event = heard
+            assert isinstance(event, Done), f"{node} said {event!r} where Done was expected"
+            key = (event.program, event.iteration)
+            step = self._going.setdefault(key, Step(*key))
+            step.done[node] = event
+            if len(step.done) == len(self._nodes[event.program]):
+                return self._going.pop(key)
+        return None

@@ -1,0 +1,79 @@
+"""A hand-over on a node: layers leave, or arrive and are kept until somebody asks for them.
+
+A message holds the weights and buffers of its layers, then what the optimizer keeps for them, by their names' order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+
+from palmette.runtime.program import Operation, Program, numbers_of
+from palmette.runtime.sync.base import Given, optimizer_of
+from palmette.runtime.worker.executor import Actions, Values
+from palmette.runtime.worker.messages import load_into, pack, packed_bytes, unpack
+
+if TYPE_CHECKING:
+    from palmette.runtime.worker.worker import Setup
+
+
+class RelayRole:
+    """Gives layers and takes them; trains nothing."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._held = Held(setup.layers, optimizer_of(setup))
+
+    def actions(self, number: int, program: Program) -> Actions:
+        """Send and receive layers."""
+        return self._held
+
+    def state(self, layers: Sequence[int], after: int | None = None) -> Given:
+        """What is there now."""
+        return self._held.weights(layers), self._held.optimizer(layers)
+
+
+class Held:
+    """Layers and what an optimizer keeps for them, as a node has them."""
+
+    def __init__(self, layers: Mapping[int, nn.Module], optimizer: Mapping[str, Tensor]) -> None:
+        self._layers, self._optimizer = layers, optimizer
+
+    def weights(self, layers: Sequence[int]) -> dict[str, Tensor]:
+        """Weights and buffers by their names."""
+        return {name: value for n in layers for name, value in self._layers[n].state_dict().items()}
+
+    def optimizer(self, layers: Sequence[int]) -> dict[str, Tensor]:
+        """What the optimizer keeps for layers."""
+        own = self.weights(layers)
+        return {key: value for key, value in sorted(self._optimizer.items()) if key.rpartition("/")[0] in own}
+
+    def call(self, operation: Operation, values: Values, iteration: int) -> Any:
+        """Nothing: the program of a hand-over has sends and receives alone."""
+        raise AssertionError(f"a hand-over computes nothing, but was asked for {operation.op}")
+
+    def message(self, operation: Operation, values: Values, iteration: int) -> Tensor:
+        """The layers that leave."""
+        return pack(self._tensors(operation))
+
+    def message_bytes(self, operation: Operation) -> int:
+        """The size of the layers that arrive."""
+        return packed_bytes(self._tensors(operation))
+
+    def arrived(self, operation: Operation, message: Tensor) -> None:
+        """Keep what arrived."""
+        tensors = self._tensors(operation)
+        load_into(tensors, unpack(message, tensors))
+
+    def close(self) -> None:
+        """Nothing is ever under way."""
+
+    def _tensors(self, operation: Operation) -> list[Tensor]:
+        numbers = numbers_of(operation.layers)
+        return [*self.weights(numbers).values(), *self.optimizer(numbers).values()]
+
+
+def moved_layers(program: Program) -> list[int]:
+    """The layers that a node sends or receives."""
+    return sorted({number for operation in program.operations for number in numbers_of(operation.layers)})

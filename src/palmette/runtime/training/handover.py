@@ -1,0 +1,124 @@
+"""A change of phase, for real: the model is gathered, made smaller, and sent to the nodes that train it next.
+
+Layers travel over the transport and the ground of the run like everything else, so that their time and energy are
+measured and traced; what arrived is what the next segment goes on with. The smaller model is made where the layers meet
+(the ``giver``), in this process on its behalf, and counts as its computing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from safetensors.torch import load as from_bytes
+from torch import Tensor
+
+from palmette.compress.distillation import Distillation, distill
+from palmette.compress.networks import prune_network
+from palmette.compress.places import carried as carried_over
+from palmette.cost.handover import HandOver, Move, carrier, compressing_s, copies, hand_over, is_smaller, passage
+from palmette.runtime.data.batches import shards
+from palmette.runtime.data.shards import owners
+from palmette.runtime.engines.local import one_from_each
+from palmette.runtime.phase_programs import Part
+from palmette.runtime.program import compiled, numbers_of
+from palmette.runtime.training.job import Job
+from palmette.runtime.training.launch import Carried, hired
+from palmette.runtime.training.log import Log
+from palmette.runtime.worker.commands import Done, GiveState, Go, State
+from palmette.runtime.worker.cpu_queue import last_until
+from palmette.runtime.worker.executor import Record
+from palmette.spec.plan import Phase
+from palmette.zoo.capture import load_state
+from palmette.zoo.models import Network
+
+Logs = Callable[[Phase, Sequence[Part]], Log]
+
+
+class Change:
+    """The change from one phase to the next. ``logs`` opens a log for nodes that hand something over."""
+
+    def __init__(self, job: Job, before: Phase, after: Phase, logs: Logs) -> None:
+        self._job, self._before, self._after, self._logs = job, before, after, logs
+        self._found: HandOver = hand_over(before, after)
+        self._times = copies(before, after, job.options.optimizer)
+
+    def made(self, state: Carried) -> Carried:
+        """Carry it out; returns what the next segment goes on with.
+
+        Raises:
+            RunError: a worker is lost.
+        """
+        state = self._moved(state, self._before, self._found.gather)
+        if is_smaller(self._before, self._after):
+            state = self._compressed(state)
+        return self._moved(state, self._after, self._found.deliver)
+
+    def _compressed(self, state: Carried) -> Carried:
+        job, giver = self._job, self._found.giver
+        began_s = time.monotonic()
+        network, pruned = prune_network(state.network, self._after.pruning, origin=job.origin)
+        kept = carried_over(state.optimizer, pruned.places)
+        if self._after.compress == "distill":
+            kept = {}
+            self._taught(network, state.network)
+        last_until(began_s + compressing_s(self._before, self._after, job.evaluator) * self._stretched)
+        phase = carrier(self._after, giver, [giver])
+        done = Record(0, "update", 0, None, began_s, time.monotonic(), 0)
+        log = self._logs(phase, ())
+        log.happened(0, phase, {giver: [done]})
+        log.pause()
+        return Carried(network, kept)
+
+    @property
+    def _stretched(self) -> float:
+        """By how much a second of the giver is longer here; 0 where nothing is emulated."""
+        return self._job.ground.dilation if self._job.ground.emulates else 0.0
+
+    def _taught(self, student: Network, teacher: Network) -> None:
+        """Let the smaller network learn from the larger one, on the giver's own samples."""
+        job, giver, cluster = self._job, self._found.giver, self._job.evaluator.cluster
+        own = cluster.nodes[giver].source
+        assert own is not None, "checked before a run: who teaches owns data"
+        data = job.data if own.data is None else job.own_data[own.data]
+        alike = owners(giver, cluster)
+        indices = shards(len(data.train), list(alike.values()), job.options.seed)[list(alike).index(giver)]
+        how = Distillation(batch=self._before.batch, seed=job.options.seed)
+        distill(student, teacher, data.train, indices, how, frozen=job.options.freeze)
+
+    def _moved(self, state: Carried, like: Phase, moves: Sequence[Move]) -> Carried:
+        """What is left of a state when layers have gone from node to node: the same, if all went well."""
+        if not moves:
+            return state
+        ends = [end for move in moves for end in (move.sender, move.to)]
+        phase = carrier(like, self._found.giver, ends)
+        sizes = self._job.evaluator.sizes(like.pruning)
+        graph = passage(moves, phase, sizes, self._times)
+        part = Part(phase, graph, {node: each for node, each in compiled(phase, graph).items() if each.operations})
+        with hired(self._job, state, phase, [part], "relay") as crew:
+            log = self._logs(phase, [part])
+            at = log.position.iteration
+            for node in part.programs:
+                crew.send(node, Go(0, at, at))
+            done = one_from_each(crew, part.programs, Done)
+            log.happened(0, phase, {node: event.records for node, event in done.items()})
+            log.pause()
+            arrived: dict[str, list[int]] = {}
+            for move in moves:
+                arrived.setdefault(move.to, []).extend(numbers_of(move.layers))
+            for node, numbers in arrived.items():
+                crew.send(node, GiveState(tuple(numbers)))
+            given = one_from_each(crew, arrived, State)
+        return _taken(state, given)
+
+
+def _taken(state: Carried, given: Mapping[str, State]) -> Carried:
+    """A state with what arrived in its place."""
+    weights: dict[str, Tensor] = {}
+    optimizer = dict(state.optimizer)
+    for each in given.values():
+        weights |= from_bytes(each.weights)
+        optimizer |= from_bytes(each.optimizer)
+    known = [layer for layer in state.network.layers if set(layer.state_names) <= set(weights)]
+    load_state(known, weights)
+    return Carried(state.network, optimizer)

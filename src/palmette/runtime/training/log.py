@@ -1,0 +1,119 @@
+"""What happens in a phase, as it is written down, added up, and told to whoever watches."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from palmette.errors import RunError
+from palmette.runtime.program import Channel
+from palmette.runtime.record.activity import Stretch
+from palmette.runtime.record.journal import Journal, operations, span_s
+from palmette.runtime.training.evaluation import Judgement
+from palmette.runtime.training.job import Job, Outcome, Update, Widened
+from palmette.runtime.training.phase_length import Position
+from palmette.runtime.worker.executor import Record
+from palmette.spec.plan import Phase
+
+# A long stretch is added up piece by piece, lest its records fill the memory.
+_PIECE = 20_000
+
+
+class Log:
+    """The log of one phase, whose iterations are counted from its beginning."""
+
+    def __init__(
+        self,
+        job: Job,
+        phase: Phase,
+        position: Position,
+        journal: Journal,
+        outcome: Outcome,
+        *,
+        channels: Mapping[int, Channel],
+        watch: Callable[[Update], None],
+    ) -> None:
+        self._job, self._phase, self._channels = job, phase, channels
+        self._journal, self._outcome, self._watch = journal, outcome, watch
+        self._stretch = Stretch(job.evaluator, channels)
+        self._began_s = time.monotonic()
+        self._losses: list[float] = []
+        self.position = position
+
+    def wall_s(self) -> float:
+        """Seconds of the whole training so far, but for pauses between runs."""
+        return self.position.wall_s + time.monotonic() - self._began_s
+
+    def clock_s(self) -> float:
+        """The same on the emulated clock."""
+        return self.position.clock_s + (time.monotonic() - self._began_s) / self._job.ground.dilation
+
+    def epoch_loss(self) -> float:
+        """The mean loss of the iterations since this was last asked."""
+        found = sum(self._losses) / len(self._losses)
+        self._losses.clear()
+        return found
+
+    def happened(self, at: int, phase: Phase, records: Mapping[str, Sequence[Record]]) -> float:
+        """Trace what nodes did for a phase or a tree of it; returns how long it took on the emulated clock."""
+        number, _ = self.position.numbers(at)
+        dilation = self._job.ground.dilation
+        zero_s = self._began_s - self.position.clock_s * dilation
+        lines = operations(number, phase, records, zero_s, dilation)
+        self._journal.trace(lines)
+        self._stretch.add(phase, records)
+        if self._stretch.records > _PIECE:
+            end_s = self._stretch.end_s
+            self.pause()
+            self._stretch = Stretch(self._job.evaluator, self._channels, end_s)
+        return span_s(lines)
+
+    def pause(self) -> None:
+        """All nodes are idle: add up what they did since they last were."""
+        stretch, dilation, outcome = self._stretch, self._job.ground.dilation, self._outcome
+        if not stretch.records:
+            return
+        outcome.time_s += stretch.span_s / dilation
+        spent = stretch.energy_j(self._phase.nodes(), dilation)
+        outcome.energy_j = None if spent is None or outcome.energy_j is None else outcome.energy_j + spent
+        for node in self._phase.nodes():
+            seconds = outcome.node_seconds.setdefault(node, {})
+            for what, took_s in stretch.seconds(node).items():
+                seconds[what] = seconds.get(what, 0.0) + took_s / dilation
+        self._stretch = Stretch(self._job.evaluator, self._channels)
+
+    def stretched(self, at: int, by: float) -> None:
+        """The dilation has become larger by a factor before iteration ``at``: the emulated clock goes slower now."""
+        ended_s, dilation = time.monotonic(), self._job.ground.dilation
+        clock_s = self.position.clock_s + (ended_s - self._began_s) * by / dilation
+        self.position = replace(self.position, wall_s=self.wall_s(), clock_s=clock_s)
+        self._began_s = ended_s
+        self._outcome.dilation = dilation
+        self._outcome.widened.append(Widened(self.position.numbers(at)[0], dilation))
+
+    def iteration(self, at: int, loss: float, samples: int, took_s: float, **more: Any) -> None:
+        """An iteration is done.
+
+        Raises:
+            RunError: its loss is not a number any more.
+        """
+        number, epoch = self.position.numbers(at)
+        if not math.isfinite(loss):
+            raise RunError(f"the loss is {loss} in iteration {number}; try a smaller --lr")
+        wall_s = self.wall_s()
+        self._journal.metric(
+            iteration=number, epoch=epoch, loss=loss, samples=samples, wall_s=wall_s, iteration_s=took_s, **more
+        )
+        self._losses.append(loss)
+        self._outcome.iterations += 1
+        news = Update(number + 1, self.position.iterations, epoch, loss, samples, wall_s, iteration_s=took_s)
+        self._watch(news)
+
+    def judged(self, at: int, found: Judgement, **more: Any) -> None:
+        """The network was judged after the iteration before ``at``."""
+        number, epoch = self.position.numbers(at - 1)
+        self._journal.metric(iteration=number, epoch=epoch, accuracy=found.accuracy, loss=found.loss, **more)
+        self._watch(Update(number + 1, self.position.iterations, epoch, found.loss, 0, 0.0, found))

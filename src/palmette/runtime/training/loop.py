@@ -1,0 +1,289 @@
+"""A run from beginning to end: workers are started, rounds follow one another, and what happens is written down.
+
+Between two rounds the run can stop, save a checkpoint, or judge the network on held-out data, and nothing is half done.
+Between two segments of its course model and nodes change; at the end of an epoch the course may take a turn.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+
+from palmette.errors import Fault, InputError, NodeLost
+from palmette.runtime.engines.local import Crew, Stopped
+from palmette.runtime.phase_programs import Part, channels_of, parts_of
+from palmette.runtime.record.journal import Journal
+from palmette.runtime.sync.async_rounds import AsyncRounds
+from palmette.runtime.sync.epoch_rounds import EpochRounds
+from palmette.runtime.sync.rounds import Rounds, Stage, StepRounds
+from palmette.runtime.training import checkpoint as checkpoints
+from palmette.runtime.training.checkpoint import Checkpoint, Progress
+from palmette.runtime.training.evaluation import Judgement, judged
+from palmette.runtime.training.handover import Change
+from palmette.runtime.training.job import Job, Outcome, Outlook, Standing, Update
+from palmette.runtime.training.launch import Carried, hired
+from palmette.runtime.training.log import Log
+from palmette.runtime.training.remaining_time import left_s
+from palmette.runtime.training.segments import Course
+from palmette.runtime.worker.worker import unshared
+from palmette.spec.plan import Phase, Sync
+from palmette.zoo.capture import load_state, state
+from palmette.zoo.data import DataSet
+from palmette.zoo.models import Network
+
+CHECKPOINT_EVERY_S = 60.0
+
+ROUNDS: dict[Sync, Callable[[Stage], Rounds]] = {"step": StepRounds, "epoch": EpochRounds, "async": AsyncRounds}
+
+
+class Training:
+    """Carries out a job, segment by segment. Those in ``foretold`` are told how long it will take on this machine."""
+
+    def __init__(self, job: Job, watch: Callable[[Update], None]) -> None:
+        self.job, self.watch = job, watch
+        self._stopping = False
+        self.foretold: list[Callable[[Outlook], None]] = []
+        for layer in job.network.layers:
+            layer.module.to(getattr(torch, job.options.dtype))
+        self._progress = job.resumed.progress if job.resumed else Progress(0, pruning=job.pruning)
+        self._saved = self._progress
+        self.outcome = Outcome(
+            iterations=self._progress.iteration, energy_j=self._progress.energy_j, time_s=self._progress.time_s
+        )
+        self._carried = Carried(job.network, dict(job.resumed.optimizer) if job.resumed else {})
+        self.course = Course(job, self._progress.lengths)
+
+    @property
+    def network(self) -> Network:
+        """The network as it is now."""
+        return self._carried.network
+
+    @property
+    def pruning(self) -> float:
+        """The fraction of its parameters that has been removed."""
+        return self._progress.pruning
+
+    @property
+    def iterations(self) -> int:
+        """Iterations of the whole training, as far as that is known."""
+        return sum(segment.iterations for segment in self.course.segments)
+
+    def stop(self) -> None:
+        """Stop soon, with a checkpoint.
+
+        An iteration that does not end soon is given up where the workers can go back to the one before, and an epoch of
+        federated averaging in any case.
+        """
+        self._stopping = True
+
+    def run(self) -> Outcome:
+        """Run all segments.
+
+        Raises:
+            RunError: a worker is lost, or something cannot be written; the last checkpoint remains.
+        """
+        if self.job.resumed is None:
+            checkpoints.clear(self.job.folder / "checkpoints")
+        self._journal = Journal(self.job.folder, before=self._progress.iteration)
+        try:
+            if self.job.resumed is None:
+                self._save()
+            while not self._whole() and not self._stopping:
+                if self._progress.phase_iteration == 0:
+                    self._change(self._progress.phase)
+                self._run_segment(self._progress.phase)
+            self.outcome.ended = "done" if self._whole() else "stopped"
+        finally:
+            self._journal.close()
+        return self.outcome
+
+    def _whole(self) -> bool:
+        return self._progress.phase >= len(self.course)
+
+    def _change(self, number: int) -> None:
+        """Pass from the segment before to this one; the first starts from what it is given."""
+        if number == 0:
+            return
+        before, after = self.course[number - 1].phase, self.course[number].phase
+        logs: list[Log] = []
+
+        def opened(phase: Phase, parts: Sequence[Part]) -> Log:
+            for log in logs[-1:]:
+                self._note_time(log)
+            logs.append(self._opened(number, phase, parts))
+            return logs[-1]
+
+        self._carried = Change(self.job, before, after, opened).made(self._carried)
+        for log in logs[-1:]:
+            self._note_time(log)
+        if after.pruning != before.pruning:
+            self._progress = replace(self._progress, pruning=after.pruning)
+            found = judged(self.network, self.job.data.held_out, self.job.options)
+            logs[-1].judged(1, found, phase=number, pruning=after.pruning)
+
+    def _opened(self, number: int, phase: Phase, parts: Sequence[Part]) -> Log:
+        where = self.course.position(number, self._progress.wall_s, self._progress.clock_s)
+        channels = channels_of(parts)
+        return Log(self.job, phase, where, self._journal, self.outcome, channels=channels, watch=self.watch)
+
+    def _note_time(self, log: Log) -> None:
+        self._progress = replace(
+            self._progress,
+            wall_s=log.wall_s(),
+            clock_s=log.clock_s(),
+            energy_j=self.outcome.energy_j,
+            time_s=self.outcome.time_s,
+        )
+
+    def _run_segment(self, number: int) -> None:
+        phase = self.course[number].phase
+        parts = parts_of(phase, self.job.evaluator)
+        try:
+            with hired(self.job, self._carried, phase, parts, phase.sync, stopping=lambda: self._stopping) as crew:
+                self.outcome.dilation = self.job.ground.dilation
+                self._log, self._began = self._opened(number, phase, parts), self._progress
+                self._run_rounds(number, parts, crew)
+        except Stopped:
+            return  # before anything was begun
+
+    def _run_rounds(self, number: int, parts: Sequence[Part], crew: Crew) -> None:
+        phase = self.course[number].phase
+        self._foretell(number)
+        rounds = ROUNDS[phase.sync](Stage(phase, parts, crew, self.job, self._log, self._progress.tree_steps))
+        try:
+            self._go_through(rounds, number)
+        except NodeLost as lost:
+            self._rescue(rounds, lost)
+            raise
+        finally:
+            self.outcome.measured[number] = rounds.measured()
+
+    def _go_through(self, rounds: Rounds, number: int) -> None:
+        where, saved_s, at = self._log.position, time.monotonic(), self._progress.phase_iteration
+        while at < self.course[number].iterations and not self._stopping:
+            many = self.course[number].iterations
+            end = min(many, (at // where.epoch_iterations + 1) * where.epoch_iterations)
+            before, widened = at, len(self.outcome.widened)
+            at = rounds.advance(at, end, lambda: self._stopping)
+            if at > before:
+                self._come_to(number, at, rounds)
+            if rounds.given_up:
+                self._go_back(rounds)
+                break
+            if len(self.outcome.widened) > widened:
+                self._foretell(number, widened=True)
+            if at == end or self._stopping or time.monotonic() - saved_s > CHECKPOINT_EVERY_S:
+                self._gather(rounds)
+                better = self._judge(number, at) if at == end else False
+                self._save(best=better)
+                saved_s = time.monotonic()
+
+    def _foretell(self, number: int, *, widened: bool = False) -> None:
+        """Tell whoever wants to know how long the rest will take on this machine, where that is known."""
+        if not self.job.ground.emulates:
+            return
+        at, dilation = self._progress.phase_iteration, self.job.ground.dilation
+        expected_s = dilation * left_s(self.course, self.job, number, at)
+        if self.outcome.expected_wall_s is None or widened:
+            self.outcome.expected_wall_s = self._log.wall_s() + expected_s
+        for told in self.foretold:
+            told(Outlook(self.iterations - self._progress.iteration, expected_s, dilation, widened))
+
+    def _go_back(self, rounds: Rounds) -> None:
+        """Go back to the last iteration that all have done, if workers have kept it, else to the last checkpoint."""
+        saved = self._progress.iteration == self._saved.iteration
+        found = None if saved else rounds.rescued(self._progress.iteration - 1, None)
+        if found is None:
+            self._progress = self._saved
+        else:
+            load_state(self.network.layers, found[0])
+            self._carried = Carried(self.network, found[1])
+            self._save()
+        self.outcome.iterations = self._progress.iteration
+
+    def _come_to(self, number: int, at: int, rounds: Rounds) -> None:
+        """Note that a segment has come to iteration ``at``."""
+        over = at >= self.course[number].iterations
+        self._note_time(self._log)
+        self._progress = replace(
+            self._progress,
+            iteration=self._log.position.iteration + at,
+            phase=number + over,
+            phase_iteration=0 if over else at,
+            tree_steps=rounds.tree_steps,
+        )
+
+    def _rescue(self, rounds: Rounds, lost: NodeLost) -> None:
+        """Save what the living still have of the last iteration that all have done; if not all, an old one is left."""
+        found = rounds.rescued(self._progress.iteration - 1, None if lost.pairs else lost.node)
+        if found is not None:
+            load_state(self.network.layers, found[0])
+            self._carried = Carried(self.network, found[1])
+            self._save()
+
+    def _gather(self, rounds: Rounds) -> None:
+        weights, optimizer = rounds.state()
+        load_state(self.network.layers, weights)
+        self._carried = Carried(self.network, optimizer)
+
+    def _judge(self, number: int, at: int) -> bool:
+        """Judge the network on held-out data; returns whether it is the best so far."""
+        found = judged(self.network, self.job.data.held_out, self.job.options)
+        self.outcome.judgement = found
+        best = self._progress.best_accuracy
+        better = best is None or found.accuracy > best
+        losses = (*self._progress.losses, self._log.epoch_loss())
+        self._progress = replace(self._progress, losses=losses, best_accuracy=found.accuracy if better else best)
+        self._log.judged(at, found)
+        self._turn(number, at, found)
+        return better
+
+    def _turn(self, number: int, at: int, found: Judgement) -> None:
+        """At the end of an epoch, take another course if the job's director wants to."""
+        if self.job.direct is None:
+            return
+        progress, segment = self._progress, self.course[number]
+        standing = Standing(
+            number,
+            segment.phase,
+            progress.losses,
+            found,
+            progress.time_s,
+            progress.energy_j,
+            segment_epochs=at // segment.epoch_iterations,
+            epoch_s=(progress.time_s - self._began.time_s)
+            / (at - self._began.phase_iteration)
+            * segment.epoch_iterations,
+        )
+        phases = self.job.direct(standing)
+        if phases is None:
+            return
+        self.course.turn(number, at, phases)
+        over = at >= self.course[number].iterations
+        self._progress = replace(
+            progress,
+            phase=number + over,
+            phase_iteration=0 if over else at,
+            lengths=tuple(each.iterations for each in self.course.segments),
+            phases=tuple(phase.model_dump(mode="json") for phase in self.course.phases()),
+        )
+
+    def _save(self, *, best: bool = False) -> None:
+        weights = unshared(state(self.network.layers))
+        kept = Checkpoint(self._progress, weights, unshared(self._carried.optimizer))
+        checkpoints.save(kept, self.job.folder / "checkpoints", best=best)
+        self._saved = self._progress
+
+
+def refuse_unfit(network: Network, data: DataSet, field: str = "--data") -> None:
+    """Refuse data, named in a field of the user's, with more classes than the network tells apart.
+
+    Raises:
+        InputError: they do not fit.
+    """
+    if data.classes is not None and data.classes > network.classes:
+        expected = f"it has {data.classes} classes, but {network.name} tells {network.classes} apart"
+        raise InputError(Fault(field, data.name, f"{expected}; expected data that fits"))

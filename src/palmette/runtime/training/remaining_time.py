@@ -1,0 +1,22 @@
+"""How long what is left of a run takes by the estimate, before it has begun to take it."""
+
+from __future__ import annotations
+
+from palmette.runtime.training.job import Job
+from palmette.runtime.training.phase_length import tree_steps
+from palmette.runtime.training.segments import Course, Segment
+
+
+def left_s(course: Course, job: Job, number: int, at: int) -> float:
+    """Estimated seconds of all iterations from a segment's iteration ``at`` on, on the emulated clock."""
+    ahead = course.segments[number:]
+    done_s = at * _iteration_s(ahead[0], job) if ahead else 0.0
+    return sum(each.iterations * _iteration_s(each, job) for each in ahead) - done_s
+
+
+def _iteration_s(segment: Segment, job: Job) -> float:
+    """Of federated averaging, an epoch by its iterations: the exchange of weights counts, too."""
+    phase = segment.phase
+    if phase.sync == "epoch":
+        return job.evaluator.epoch_s(phase, tree_steps(phase, job)) / segment.epoch_iterations
+    return job.evaluator.price(phase).iteration_s

@@ -1,0 +1,83 @@
+"""The course of a run: its segments, those behind and those to come, as far as they are known.
+
+A segment is a phase and how many iterations of it are run. Between two segments nothing is half done, and the state of
+the run (weights, the optimizer's state, how far it has come) is all that passes from one to the next:
+
+    segment 0 ──▶ state ──▶ change of model and nodes ──▶ state ──▶ segment 1 ──▶ …
+
+At the end of an epoch, or wherever else a segment stops, the rest of the course may be drawn anew (``turn``): with
+other phases, on other nodes, with a smaller model. What is behind never changes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from palmette.runtime.training.job import Job
+from palmette.runtime.training.phase_length import Position, epoch_iterations, phase_iterations
+from palmette.spec.plan import Phase
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A phase, the iterations of it that are run, and those that make an epoch."""
+
+    phase: Phase
+    iterations: int
+    epoch_iterations: int
+
+    @property
+    def epochs(self) -> int:
+        """Epochs that are begun."""
+        return math.ceil(self.iterations / self.epoch_iterations)
+
+
+class Course:
+    """The segments of a job: a phase of its plan each, until it takes a turn."""
+
+    def __init__(self, job: Job, lengths: Sequence[int] = ()) -> None:
+        self._job, self.turned = job, bool(lengths)
+        self.segments = [self._segment(phase) for phase in job.plan.phases]
+        for number, iterations in enumerate(lengths):
+            known = self.segments[number]
+            self.segments[number] = Segment(known.phase, iterations, known.epoch_iterations)
+
+    def _segment(self, phase: Phase) -> Segment:
+        return Segment(phase, phase_iterations(phase, self._job), epoch_iterations(phase, self._job))
+
+    def __len__(self) -> int:
+        return len(self.segments)
+
+    def __getitem__(self, number: int) -> Segment:
+        return self.segments[number]
+
+    def turn(self, number: int, at: int, phases: Sequence[Phase]) -> None:
+        """After ``at`` iterations of a segment, go on with these phases; first with more of its own, if that is one."""
+        self.turned = True
+        known, ahead = self.segments[number], [self._segment(phase) for phase in phases]
+        if ahead and _alike(ahead[0].phase, known.phase):
+            at += ahead.pop(0).iterations
+        self.segments[number:] = [Segment(known.phase, at, known.epoch_iterations), *ahead]
+
+    def phases(self) -> list[Phase]:
+        """The phases, each with the epochs that it really has."""
+        return [each.phase.model_copy(update={"epochs": max(1, each.epochs)}) for each in self.segments]
+
+    def position(self, number: int, wall_s: float, clock_s: float) -> Position:
+        """Where a segment stands in the whole training, when that has lasted so long."""
+        before = self.segments[:number]
+        return Position(
+            iteration=sum(each.iterations for each in before),
+            epoch=sum(each.epochs for each in before),
+            iterations=sum(each.iterations for each in self.segments),
+            epoch_iterations=self.segments[number].epoch_iterations,
+            wall_s=wall_s,
+            clock_s=clock_s,
+        )
+
+
+def _alike(one: Phase, other: Phase) -> bool:
+    """Whether two phases differ in their length alone."""
+    return one.model_copy(update={"epochs": None}) == other.model_copy(update={"epochs": None})

@@ -1,0 +1,137 @@
+"""The transport on a network that you trust: torch.distributed with gloo.
+
+Workers find each other through a file, or a store on the network, that all can reach. Receives are posted as soon as a
+channel's thread waits for its next message, so before the sender sends: a late receive would make both directions of a
+connection take turns. A node that is alone has nobody to connect with.
+On one connection messages stand in line; channels with a connection of their own share the network as transfers do on
+the event clock.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed
+from torch import Tensor
+from torch._C._distributed_c10d import FileStore, ProcessGroupGloo, Store, TCPStore
+
+from palmette.errors import one_line
+from palmette.runtime.program import Channel
+from palmette.runtime.transports.base import Lost, MemoryTransport, Transport
+
+# The engine notices silence long before; gloo's own patience must not end a slow transfer.
+_PATIENCE = dt.timedelta(days=7)
+
+
+@dataclass(frozen=True)
+class GlooPlace:
+    """Where workers meet: a file, and the address by which each node is reached.
+
+    ``channels`` are those with a connection of their own; the others share one for each two nodes.
+    """
+
+    store: Path
+    nodes: Sequence[str]
+    address: str = "127.0.0.1"
+    channels: Sequence[Channel] = ()
+
+    def join(self, node: str) -> Transport:
+        """Connect this process, as ``node``, with all others; returns when all are there."""
+        if len(self.nodes) == 1:
+            return MemoryTransport()
+        device = ProcessGroupGloo.create_device(hostname=self.address)
+        shared = _Group(FileStore(str(self.store), len(self.nodes)), self.nodes, node, device)
+        # All nodes go through them in the same order, so that nobody waits for one who waits for another.
+        own = {
+            channel.number: _Group(self._store(channel), channel[1:], node, device)
+            for channel in sorted(self.channels)
+            if node in channel[1:]
+        }
+        return GlooTransport(shared, own)
+
+    def _store(self, channel: Channel) -> Store:
+        return FileStore(str(self.store.with_name(f"channel-{channel.number}")), 2)
+
+
+@dataclass(frozen=True)
+class StorePlace:
+    """Where workers meet that share no files: a store on the network, and the address by which a node is reached."""
+
+    host: str
+    port: int
+    nodes: Sequence[str]
+    address: str
+
+    def join(self, node: str) -> Transport:
+        """Connect this process, as ``node``, with all others; returns when all are there."""
+        if len(self.nodes) == 1:
+            return MemoryTransport()
+        device = ProcessGroupGloo.create_device(hostname=self.address)
+        store = TCPStore(self.host, self.port, is_master=False)
+        return GlooTransport(_Group(store, self.nodes, node, device), {})
+
+
+@dataclass(frozen=True)
+class StoreBoard:
+    """What nodes that share no files write down for one another: in the store where they meet."""
+
+    host: str
+    port: int
+
+    def write(self, name: str, text: str) -> None:
+        """Let others read a text under a name."""
+        TCPStore(self.host, self.port, is_master=False).set(name, text)
+
+    def read(self, name: str) -> str:
+        """What somebody has written."""
+        return bytes(TCPStore(self.host, self.port, is_master=False).get(name)).decode()
+
+
+class _Group:
+    """Nodes that are connected, each with each."""
+
+    def __init__(self, store: Store, nodes: Sequence[str], node: str, device: Any) -> None:
+        options = ProcessGroupGloo._Options()  # type: ignore[attr-defined]  # noqa: SLF001  (to choose the address)
+        options._devices, options._timeout = [device], _PATIENCE  # noqa: SLF001
+        options._threads = 1  # noqa: SLF001  (only collectives use them)
+        self.ranks = {name: rank for rank, name in enumerate(nodes)}
+        self.group: Any = ProcessGroupGloo(store, self.ranks[node], len(nodes), options)
+
+
+class GlooTransport:
+    """Messages over gloo's connections; the channel's number is the tag."""
+
+    def __init__(self, shared: _Group, own: Mapping[int, _Group]) -> None:
+        self._shared, self._own = shared, own
+
+    def send(self, channel: Channel, message: Tensor) -> None:
+        """Send the bytes and wait until they have left."""
+        over = self._own.get(channel.number, self._shared)
+        with _naming(channel.receiver):
+            over.group.send([message], over.ranks[channel.receiver], channel.number).wait()
+
+    def receive(self, channel: Channel, size_bytes: int) -> Tensor:
+        """Post a receive and wait for the bytes."""
+        message = torch.empty(size_bytes, dtype=torch.uint8)
+        over = self._own.get(channel.number, self._shared)
+        with _naming(channel.sender):
+            over.group.recv([message], over.ranks[channel.sender], channel.number).wait()
+        return message
+
+    def close(self) -> None:
+        """Leave the group; the process's end closes its connections."""
+
+
+@contextmanager
+def _naming(peer: str) -> Iterator[None]:
+    """Say who was lost; gloo names addresses."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise Lost(f"lost the connection to node {peer}: {one_line(str(error))}", peer) from None

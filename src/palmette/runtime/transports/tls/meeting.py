@@ -1,0 +1,107 @@
+"""Workers that meet at a hub: which node is the hub, and whose keys are used."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from palmette.errors import Fault, InputError
+from palmette.runtime.engines.service import Served
+from palmette.runtime.phase_programs import Part
+from palmette.runtime.transports.keys.folder import Keys
+from palmette.runtime.transports.rendezvous import Site
+from palmette.runtime.transports.tls.frames import TOKEN_BYTES
+from palmette.runtime.transports.tls.hub import HubSetup
+from palmette.runtime.transports.tls.transport import TlsPlace
+from palmette.runtime.worker.worker import Place
+from palmette.spec.cluster import Cluster
+
+_A_RUN_DAYS = 30
+
+
+class TlsMeeting:
+    """Over gRPC with mutual TLS, on a network that you do not trust.
+
+    ``keys`` is a folder as ``palmette keys`` makes it; without one, keys are made that end with the run. ``hub`` is the
+    node that all others can reach; without one, or where it has no part, a node is chosen by what it has to carry.
+    """
+
+    def __init__(self, cluster: Cluster, keys: Path | None = None, hub: str | None = None) -> None:
+        self._cluster, self._given, self._wanted = cluster, keys, hub
+        self._made: tempfile.TemporaryDirectory[str] | None = None
+        self._hub: Served | None = None
+
+    def open(self, site: Site) -> None:
+        """Make keys if none are given, and start the hub.
+
+        Raises:
+            RunError: the hub cannot listen, or its key does not count.
+        """
+        node = self._wanted if self._wanted in site.nodes else None
+        node = node or hub_of(site.parts, site.nodes, self._cluster)
+        keys = Keys(self._given) if self._given is not None else self._ephemeral(site.nodes)
+        folder, token, channels = keys.folder.absolute(), secrets.token_bytes(TOKEN_BYTES), tuple(site.channels)
+        local = None if site.folder is None else site.folder / "hub"
+        setup = HubSetup(node, folder, token, tuple(site.nodes), channels, site.addresses[node], local)
+        self._hub = site.serve(node, setup)
+        self._place = TlsPlace(self._hub.said, folder, token, channels)
+
+    def _ephemeral(self, nodes: Sequence[str]) -> Keys:
+        self._made = tempfile.TemporaryDirectory(prefix="palmette-keys-")
+        keys = Keys(Path(self._made.name))
+        keys.init(_A_RUN_DAYS)
+        for node in nodes:
+            keys.issue(node, _A_RUN_DAYS)
+        return keys
+
+    def place(self, node: str) -> Place:
+        """At the hub."""
+        return self._place
+
+    def close(self) -> None:
+        """End the hub, and forget keys that were made for this run."""
+        if self._hub is not None:
+            self._hub.close()
+            self._hub = None
+        if self._made is not None:
+            self._made.cleanup()
+            self._made = None
+
+
+def refuse_lacking(keys: Path, nodes: Iterable[str]) -> None:
+    """Refuse a folder of keys that lacks those of some nodes, or in which they do not count.
+
+    Raises:
+        InputError: says all that is wrong.
+    """
+    wrong: list[Fault] = []
+    for node in nodes:
+        try:
+            Keys(keys).credentials(node)
+        except InputError as error:
+            wrong += [fault for fault in error.faults if fault not in wrong]
+    if wrong:
+        raise InputError(wrong)
+
+
+def hub_of(parts: Sequence[Part], nodes: Sequence[str], cluster: Cluster) -> str:
+    """The node through which the least has to be relayed; devices only where there is nothing else.
+
+    A device is rarely reachable from outside.
+    """
+    carried = _carried_bytes(parts)
+    reachable = [node for node in nodes if cluster.nodes[node].tier != "device"] or list(nodes)
+    return max(reachable, key=lambda node: carried.get(node, 0.0))
+
+
+def _carried_bytes(parts: Sequence[Part]) -> Mapping[str, float]:
+    """What each node sends and receives in an iteration."""
+    found: dict[str, float] = {}
+    for part in parts:
+        for step, size in zip(part.made.steps, part.made.size_bytes, strict=True):
+            if step.to is not None:
+                for node in (step.node, step.to):
+                    found[node] = found.get(node, 0.0) + size
+    return found

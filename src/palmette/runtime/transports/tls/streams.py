@@ -1,0 +1,236 @@
+"""A worker's streams of frames to and from the hub: over the network, or on the hub's own machine over a local socket.
+
+The local socket lies in a folder that only its owner can enter; frames travel on it as they are, each after its length.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, Protocol
+
+import grpc
+
+from palmette.errors import RunError, one_line
+from palmette.runtime.transports.base import Closed, Lost
+from palmette.runtime.transports.heartbeat import silent
+from palmette.runtime.transports.tls.frames import MOST_BYTES, BadFrame, Frame, decoded, farewell
+from palmette.runtime.transports.tls.hub import SERVICE
+from palmette.runtime.transports.tls.local import ENDED, LENGTH, Ending
+
+_Mark = SimpleQueue[bool]
+_PERMISSION = (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.INVALID_ARGUMENT)
+
+
+class Stream(Protocol):
+    """A stream of frames."""
+
+    def put(self, frame: bytes) -> None:
+        """Write a frame, soon."""
+        ...
+
+    def flush(self) -> None:
+        """Return when all frames have been written."""
+        ...
+
+    def next(self) -> Frame:
+        """Wait for a frame.
+
+        Raises:
+            Lost: the hub or another node is gone.
+            Closed: the transport was closed.
+            RunError: the hub does not let this node in, or sends what is no frame.
+        """
+        ...
+
+    def leave(self) -> None:
+        """Say that this worker leaves in good order, if anybody still listens."""
+        ...
+
+    def cancel(self) -> None:
+        """End at once, and wake whoever waits."""
+        ...
+
+    def close(self) -> None:
+        """End, and let go of all that it holds."""
+        ...
+
+
+class State:
+    """What all streams of a worker know: whether the end was asked for, and else who is to blame."""
+
+    def __init__(self, node: str, hub: str) -> None:
+        self.node, self.hub = node, hub
+        self.closed = False
+        self.broken: RunError | None = None
+
+    def error(self, ended: Any) -> Exception:
+        """What the end of a stream means."""
+        if self.closed:
+            return Closed()
+        if self.broken is not None:
+            return self.broken
+        if ended is None:
+            return Lost(f"lost the connection to the hub on node {self.hub}", self.hub)
+        details = one_line(" ".join(str(ended.details()).split()))
+        match ended.code():
+            case grpc.StatusCode.ABORTED:
+                return Lost(f"lost the connection to node {details}", details, (self.hub, details))
+            case grpc.StatusCode.DEADLINE_EXCEEDED:
+                return silent(details, (self.hub, details))
+            case code if code in _PERMISSION:
+                return RunError(f"the hub on node {self.hub} refuses: {details}")
+        return Lost(f"lost the connection to the hub on node {self.hub}: {details}", self.hub)
+
+
+class NetworkStream:
+    """A stream over gRPC."""
+
+    def __init__(self, dialled: Any, method: str, first: bytes, state: State) -> None:
+        self._outbox, self._state = _Outbox(first), state
+        self._call = dialled.stream_stream(f"/{SERVICE}/{method}")(self._outbox)
+        if not self._call.add_callback(self._outbox.end):
+            self._outbox.end()
+
+    def put(self, frame: bytes) -> None:
+        """Write a frame, soon."""
+        if not self._outbox.put(frame):
+            self.next()  # the stream has ended, and says why
+
+    def flush(self) -> None:
+        """Return when all frames have been written."""
+        if not self._outbox.flush():
+            self.next()
+
+    def next(self) -> Frame:
+        """Wait for a frame.
+
+        Raises:
+            Lost: the hub or another node is gone.
+            Closed: the transport was closed.
+            RunError: the hub does not let this node in, or sends what is no frame.
+        """
+        try:
+            return decoded(next(self._call))
+        except StopIteration:
+            raise self._state.error(None) from None
+        except grpc.RpcError as ended:
+            raise self._state.error(ended) from None
+
+    def leave(self) -> None:
+        """Say that this worker leaves in good order, if anybody still listens."""
+        self._outbox.put(farewell())
+
+    def cancel(self) -> None:
+        """End at once, and wake whoever waits."""
+        self._call.cancel()
+
+    def close(self) -> None:
+        """The connection, which is common to all streams, holds the rest."""
+        self.cancel()
+
+
+class _Outbox:
+    """Frames on their way to gRPC, whose thread takes one when the one before has been written.
+
+    A message is sent only into room that its receiver has made, so no more than one ever waits here.
+    """
+
+    def __init__(self, first: bytes) -> None:
+        self._frames: SimpleQueue[bytes | _Mark | None] = SimpleQueue()
+        self._frames.put(first)
+        self._mark: _Mark | None = None
+        self._ended = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        while (found := self._frames.get()) is not None:
+            if isinstance(found, bytes):
+                return found
+            found.put(True)
+        raise StopIteration
+
+    def put(self, frame: bytes) -> bool:
+        """Add a frame; returns False if nobody takes any more."""
+        self._frames.put(frame)
+        return not self._ended
+
+    def flush(self) -> bool:
+        """Return when the last frame has been written, False if nobody takes any more."""
+        self._mark = SimpleQueue()
+        if self._ended:
+            return False
+        self._frames.put(self._mark)
+        return self._mark.get()
+
+    def end(self) -> None:
+        """Take no more, and let whoever waits know."""
+        self._ended = True
+        self._frames.put(None)
+        if self._mark is not None:
+            self._mark.put(False)
+
+
+class LocalStream:
+    """A stream over a socket of this machine."""
+
+    def __init__(self, path: Path, method: str, first: bytes, state: State) -> None:
+        self._state = state
+        self._socket = socket.socket(socket.AF_UNIX)
+        try:
+            self._socket.connect(str(path))
+            self._socket.sendall(method[:1].encode() + LENGTH.pack(len(first)) + first)
+        except OSError:
+            self._socket.close()
+            raise state.error(None) from None
+        self._reading = self._socket.makefile("rb")
+
+    def put(self, frame: bytes) -> None:
+        """Write a frame."""
+        try:
+            self._socket.sendall(LENGTH.pack(len(frame)) + frame)
+        except OSError:
+            self.next()  # the stream has ended, and says why
+
+    def flush(self) -> None:
+        """What was written has left."""
+
+    def next(self) -> Frame:
+        """Wait for a frame."""
+        long = self._read(LENGTH.size)
+        (many,) = LENGTH.unpack(long)
+        if many & ENDED:
+            raise self._state.error(Ending.read(self._read(min(many ^ ENDED, MOST_BYTES))))
+        if many > MOST_BYTES:
+            raise BadFrame(f"the hub on node {self._state.hub} sends a frame of {many} bytes")
+        return decoded(self._read(many))
+
+    def _read(self, many: int) -> bytes:
+        try:
+            data = self._reading.read(many)
+        except (OSError, ValueError):
+            data = b""
+        if len(data) < many:
+            raise self._state.error(None)
+        return data
+
+    def leave(self) -> None:
+        """Say that this worker leaves in good order, if anybody still listens."""
+        with contextlib.suppress(OSError):
+            self._socket.sendall(LENGTH.pack(len(farewell())) + farewell())
+
+    def cancel(self) -> None:
+        """End at once, and wake whoever waits."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """End, and close the socket."""
+        self.cancel()
+        self._reading.close()
+        self._socket.close()

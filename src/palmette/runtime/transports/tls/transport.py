@@ -1,0 +1,181 @@
+"""A worker's end of the hub: a stream to attend, and one for each of its channels.
+
+A message is sent when the receiver has granted it, and by then the receiver has room for exactly its size; so nothing
+that arrives makes anybody allocate memory, and a fast sender waits for a slow receiver.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import grpc
+import torch
+from torch import Tensor
+
+from palmette.errors import RunError
+from palmette.runtime.program import Channel
+from palmette.runtime.transports.base import Closed
+from palmette.runtime.transports.heartbeat import SILENCE_S, silent
+from palmette.runtime.transports.keys.certificates import dns_name
+from palmette.runtime.transports.keys.folder import Keys
+from palmette.runtime.transports.liveness import Silence
+from palmette.runtime.transports.tls.frames import MOST_BYTES, BadFrame, Frame, Kind, alive, grant, hello, parts
+from palmette.runtime.transports.tls.hub import ALIVE_EVERY_S, HubAddress
+from palmette.runtime.transports.tls.streams import LocalStream, NetworkStream, State, Stream
+
+_OPTIONS = [
+    ("grpc.max_receive_message_length", MOST_BYTES),
+    ("grpc.max_send_message_length", MOST_BYTES),
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_retries", 0),
+    ("grpc.enable_http_proxy", 0),
+]
+_FAREWELL_S = 1.0
+
+
+@dataclass(frozen=True)
+class TlsPlace:
+    """A hub where workers meet; each finds its key in a folder ``keys`` of its own machine."""
+
+    hub: HubAddress
+    keys: Path
+    token: bytes = field(repr=False)
+    channels: Sequence[Channel]
+
+    def join(self, node: str) -> TlsTransport:
+        """Connect as ``node``; returns when all are there.
+
+        Raises:
+            RunError: the hub cannot be reached, or does not let this node in.
+        """
+        own = Keys(self.keys).credentials(node)
+        wrong = own.objection(self.hub.certificate, self.hub.node)
+        if wrong is not None:
+            raise RunError(f"the certificate of the hub on node {self.hub.node} does not count: {wrong}")
+        if node == self.hub.node and self.hub.local is not None:
+            return TlsTransport(partial(LocalStream, self.hub.local), lambda: None, self, node)
+        doors = grpc.ssl_channel_credentials(self.hub.certificate, own.key, own.certificate)
+        options = [*_OPTIONS, ("grpc.ssl_target_name_override", dns_name(self.hub.node))]
+        lines = _Lines(*(grpc.secure_channel(self.hub.address, doors, options=options) for _ in range(2)))
+        try:
+            return TlsTransport(lines.opened, lines.close, self, node)
+        except BaseException:
+            lines.close()
+            raise
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """A worker's two connections: one to attend, so that signs of life wait for no message, and one for messages."""
+
+    attending: Any
+    carrying: Any
+
+    def opened(self, method: str, first: bytes, state: State) -> Stream:
+        return NetworkStream(self.attending if method == "Attend" else self.carrying, method, first, state)
+
+    def close(self) -> None:
+        self.attending.close()
+        self.carrying.close()
+
+
+class TlsTransport:
+    """Messages over the hub's streams, which ``opened`` gives and ``hang_up`` ends."""
+
+    def __init__(
+        self, opened: Callable[[str, bytes, State], Stream], hang_up: Callable[[], None], place: TlsPlace, node: str
+    ) -> None:
+        self._hang_up, self._hub = hang_up, place.hub.node
+        self._state = State(node, place.hub.node)
+        self._attendance = opened("Attend", hello(place.token, node), self._state)
+        self._streams = {
+            channel.number: opened("Carry", hello(place.token, node, channel.number), self._state)
+            for channel in place.channels
+            if node in (channel.sender, channel.receiver)
+        }
+        if self._attendance.next().kind is not Kind.WELCOME:
+            raise BadFrame(f"the hub on node {self._hub} does not say welcome")
+        self._ended = threading.Event()
+        self._silence = Silence(SILENCE_S, 2 * ALIVE_EVERY_S)
+        self._silence.heard([self._hub], time.monotonic())
+        self._watching = threading.Thread(target=self._watch, name="attendance", daemon=True)
+        self._watching.start()
+        threading.Thread(target=self._be_there, name="signs of life", daemon=True).start()
+
+    def send(self, channel: Channel, message: Tensor) -> None:
+        """Wait until there is room for the message, and send it."""
+        stream, bytes_ = self._streams[channel.number], message.numpy().data
+        room = stream.next()
+        if room.kind is not Kind.GRANT or room.size != len(bytes_):
+            raise BadFrame(f"node {channel.receiver} expects {room.size} bytes; there are {len(bytes_)} to send")
+        for part in parts(channel.number, bytes_, relayed=self._hub not in channel[1:]):
+            stream.put(part)
+        stream.flush()
+
+    def receive(self, channel: Channel, size_bytes: int) -> Tensor:
+        """Make room for the message, say so, and wait for it."""
+        stream, message = self._streams[channel.number], torch.empty(size_bytes, dtype=torch.uint8)
+        room, filled, whole = message.numpy().data, 0, False
+        stream.put(grant(channel.number, size_bytes))
+        while not whole:
+            part = stream.next()
+            _refuse_unexpected(part, channel, size_bytes, filled)
+            room[filled : filled + len(part.payload)] = part.payload
+            filled += len(part.payload)
+            whole = filled == size_bytes
+        return message
+
+    def close(self) -> None:
+        """Leave in good order."""
+        self._state.closed = True
+        self._ended.set()
+        self._attendance.leave()
+        self._watching.join(_FAREWELL_S)
+        for stream in (*self._streams.values(), self._attendance):
+            stream.close()
+        self._hang_up()
+
+    def _watch(self) -> None:
+        """Wait for the end of the attendance; when it was not ours, end all that wait."""
+        try:
+            while (said := self._attendance.next()).kind is Kind.ALIVE:
+                self._silence.heard([self._hub], time.monotonic())
+            self._break(BadFrame(f"the hub on node {self._hub} says {said.kind.name.lower()} once more"))
+        except RunError as broken:
+            self._break(broken)
+        except Closed:
+            self._cancel()
+
+    def _be_there(self) -> None:
+        """Tell the hub every now and then that this worker is there, until the hub is silent or all is over."""
+        while not self._ended.wait(ALIVE_EVERY_S):
+            if self._silence.first(time.monotonic()) is not None:
+                self._break(silent(self._hub, (self._state.node, self._hub)))
+                return
+            try:
+                self._attendance.put(alive())
+            except (RunError, Closed):
+                return  # whoever watches is told why
+
+    def _break(self, why: RunError) -> None:
+        """End all that wait; the first reason counts."""
+        self._state.broken = self._state.broken or why
+        self._ended.set()
+        self._cancel()
+
+    def _cancel(self) -> None:
+        for stream in self._streams.values():
+            stream.cancel()
+
+
+def _refuse_unexpected(part: Frame, channel: Channel, size_bytes: int, filled: int) -> None:
+    if part.kind is not Kind.DATA or part.channel != channel.number or part.size != size_bytes or part.offset != filled:
+        found = f"{part.kind.name.lower()} of channel {part.channel}, byte {part.offset} of {part.size}"
+        expected = f"data of channel {channel.number}, byte {filled} of {size_bytes}"
+        raise BadFrame(f"node {channel.sender} sent {found}; expected {expected}")

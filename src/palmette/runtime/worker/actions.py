@@ -1,0 +1,251 @@
+"""What the operations of an iteration do: the link between a program and what a node computes.
+
+Data, forward, output, gradient and backward are the same however replicas agree; push, average, pull and update are
+what an ``Agreement`` makes of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from palmette.compress.codec import decode, encode, encoded_bytes
+from palmette.cost.steps import Kind
+from palmette.runtime.data.labels import Labels, refuse_strange
+from palmette.runtime.program import Operation, Program, feeds, samples_by_instance
+from palmette.runtime.worker.batch_norm import SUMS
+from palmette.runtime.worker.compute import Compute
+from palmette.runtime.worker.executor import Values
+from palmette.runtime.worker.partial_calls import Segments
+
+_LABEL = torch.int64
+
+
+class Samples(Protocol):
+    """Where a source's samples come from."""
+
+    def open(self, source: int) -> None:
+        """Load what a source needs, so that its first samples take no longer than others."""
+        ...
+
+    def take(self, source: int, iteration: int) -> tuple[Tensor, Tensor]:
+        """The inputs and labels that a source gives to an iteration."""
+        ...
+
+
+class Fed(NamedTuple):
+    """What one instance or source gives to the next: values, and those labels that go with them."""
+
+    values: Tensor
+    labels: Tensor
+
+
+class Passed(NamedTuple):
+    """What a backward pass gives: the gradient of the input, if any, and the loss of a root."""
+
+    gradient: Tensor | None
+    loss: float
+
+
+@dataclass(frozen=True)
+class Wire:
+    """What samples look like on their way: the shape of one after each layer, from the input on, and their types."""
+
+    shapes: Sequence[tuple[int, ...]]
+    input_dtype: torch.dtype
+    dtype: torch.dtype
+
+    @property
+    def raw_dtype(self) -> torch.dtype:
+        """Of inputs, in the numbers of the run: a user's data may come in others."""
+        return self.dtype if self.input_dtype.is_floating_point else self.input_dtype
+
+
+class Agreement:
+    """How replicas agree: what push, average, pull and update do. An agreement need not have all of them."""
+
+    def call(self, operation: Operation, values: Values) -> Any:
+        """Carry out an average or an update."""
+        raise NotImplementedError
+
+    def message(self, operation: Operation, values: Values, iteration: int) -> Tensor:
+        """The bytes that a push or a pull carries."""
+        raise NotImplementedError
+
+    def message_bytes(self, operation: Operation) -> int:
+        """The number of bytes that a push or a pull has."""
+        raise NotImplementedError
+
+    def arrived(self, operation: Operation, message: Tensor) -> Any:
+        """What a push or a pull says."""
+        raise NotImplementedError
+
+
+class TrainingActions:
+    """The operations of a node in the iterations of a tree."""
+
+    def __init__(
+        self, program: Program, computes: Mapping[int, Compute], samples: Samples, wire: Wire, agreement: Agreement
+    ) -> None:
+        self._computes, self._samples, self._wire, self._agreement = computes, samples, wire, agreement
+        self._phase = program.phase
+        self._feeds = feeds(self._phase)
+        self._many = samples_by_instance(self._phase)
+        self._labels = Labels(self._phase)
+        self._found = {_where(operation): operation.number for operation in program.operations}
+        self._segments = Segments(computes)
+        self._index = {instance.id: k for k, instance in enumerate(self._phase.instances)}
+        for number, source in enumerate(self._phase.sources):
+            if source.node == program.node:
+                samples.open(number)
+
+    def call(self, operation: Operation, values: Values, iteration: int) -> Any:
+        """Carry out a forward, backward, average or update."""
+        k = operation.instance
+        match operation.what:
+            case Kind.FORWARD:
+                return self._segments.call(operation, values, lambda: self._forward(k, values, iteration))
+            case Kind.BACKWARD:
+                return self._segments.call(operation, values, lambda: self._backward(k, values))
+            case Kind.COMBINE:
+                return self._segments.combined(operation, values)
+            case _:
+                return self._agreement.call(operation, values)
+
+    def close(self) -> None:
+        """Give up what is under way."""
+        self._segments.close()
+
+    def _forward(self, k: int, values: Values, iteration: int) -> Fed:
+        fed = [self._fed_by_source(source, values, iteration) for source in self._feeds[k].sources]
+        fed += [self._fed_by_instance(child, values) for child in self._feeds[k].instances]
+        labels = torch.cat([each.labels for each in fed])
+        if self._phase.instances[k].into is None:
+            labels = self._labels.at_root(k, iteration, labels)
+        return Fed(self._computes[k].forward(k, [each.values for each in fed], [labels], iteration), labels)
+
+    def _backward(self, k: int, values: Values) -> Passed:
+        return Passed(*self._computes[k].backward(k, self._gradient(k, values)))
+
+    def _fed_by_source(self, source: int, values: Values, iteration: int) -> Fed:
+        number = self._found.get((Kind.DATA, "receive", source))
+        if number is None:
+            return self._take(source, iteration)
+        given: Fed = values[number]
+        return given
+
+    def _take(self, source: int, iteration: int) -> Fed:
+        inputs, labels = self._samples.take(source, iteration)
+        refuse_strange(labels, self._wire.shapes[-1], self._phase.sources[source].node)
+        return Fed(inputs.to(self._wire.raw_dtype), self._labels.leaving(source, iteration, labels))
+
+    def _fed_by_instance(self, child: int, values: Values) -> Fed:
+        number = self._found.get((Kind.OUTPUT, "receive", child))
+        given: Fed = values[self._found[Kind.FORWARD, "forward", child] if number is None else number]
+        return given
+
+    def _gradient(self, k: int, values: Values) -> Tensor | None:
+        """The gradient of an instance's output; None for a root."""
+        number = self._found.get((Kind.GRADIENT, "receive", k))
+        if number is None:
+            return None if self._phase.instances[k].into is None else self._part_for(k, values)
+        given: Tensor = values[number]
+        return given
+
+    def _part_for(self, child: int, values: Values) -> Tensor:
+        """The part of the gradient of the next instance's input that belongs to the output of ``child``."""
+        into = self._phase.instances[child].into
+        assert into is not None
+        parent = self._index[into]
+        whole: Tensor = values[self._found[Kind.BACKWARD, "backward", parent]].gradient
+        fed = [*(self._phase.sources[s].samples for s in self._feeds[parent].sources)]
+        fed += [self._many[other] for other in self._feeds[parent].instances]
+        place = len(self._feeds[parent].sources) + self._feeds[parent].instances.index(child)
+        return torch.split(whole, fed)[place]
+
+    def message(self, operation: Operation, values: Values, iteration: int) -> Tensor:
+        """The bytes that a send carries."""
+        k = operation.instance
+        match operation.what:
+            case Kind.DATA:
+                taken = self._take(_source(operation), iteration)
+                return _packed(_raw(taken.values), taken.labels)
+            case Kind.OUTPUT:
+                fed = values[self._found[Kind.FORWARD, "forward", k]]
+                return _packed(encode(fed.values.cpu(), self._phase.instances[k].codec), fed.labels)
+            case Kind.GRADIENT:
+                return encode(self._part_for(k, values).cpu(), self._phase.instances[k].codec)
+            case Kind.STATISTICS | Kind.TOTALS:
+                return self._segments.message(operation, values)
+            case _:
+                return self._agreement.message(operation, values, iteration)
+
+    def message_bytes(self, operation: Operation) -> int:
+        """The number of bytes that a receive waits for."""
+        k, label = operation.instance, _LABEL.itemsize
+        match operation.what:
+            case Kind.DATA:
+                size = encoded_bytes(self._input_shape(operation), self._wire.raw_dtype, "none")
+                return size + self._labels.many_from(_source(operation)) * label
+            case Kind.OUTPUT:
+                size = encoded_bytes(self._shape(k), self._wire.dtype, self._phase.instances[k].codec)
+                return size + self._labels.many(k) * label
+            case Kind.GRADIENT:
+                return encoded_bytes(self._shape(k), self._wire.dtype, self._phase.instances[k].codec)
+            case Kind.STATISTICS | Kind.TOTALS:
+                return self._segments.message_bytes(operation)
+            case _:
+                return self._agreement.message_bytes(operation)
+
+    def arrived(self, operation: Operation, message: Tensor) -> Any:
+        """What a received message says."""
+        k = operation.instance
+        match operation.what:
+            case Kind.DATA:
+                shape = self._input_shape(operation)
+                body, labels = _unpacked(message, self._labels.many_from(_source(operation)))
+                return Fed(decode(body, shape, self._wire.raw_dtype, "none"), labels)
+            case Kind.OUTPUT:
+                body, labels = _unpacked(message, self._labels.many(k))
+                return Fed(decode(body, self._shape(k), self._wire.dtype, self._phase.instances[k].codec), labels)
+            case Kind.GRADIENT:
+                return decode(message, self._shape(k), self._wire.dtype, self._phase.instances[k].codec)
+            case Kind.STATISTICS | Kind.TOTALS:
+                return message.view(SUMS)
+            case _:
+                return self._agreement.arrived(operation, message)
+
+    def _input_shape(self, operation: Operation) -> tuple[int, ...]:
+        return (self._phase.sources[_source(operation)].samples, *self._wire.shapes[0])
+
+    def _shape(self, k: int) -> tuple[int, ...]:
+        return (self._many[k], *self._wire.shapes[self._phase.instances[k].layers[1]])
+
+
+def _source(operation: Operation) -> int:
+    """The source that a transfer of samples is about."""
+    assert operation.source is not None
+    return operation.source
+
+
+def _where(operation: Operation) -> tuple[Kind, str, int]:
+    """What an operation is about: its source for data, its instance for all else."""
+    about = operation.source if operation.source is not None else operation.instance
+    return operation.what, operation.op, about
+
+
+def _raw(values: Tensor) -> Tensor:
+    return encode(values, "none")
+
+
+def _packed(body: Tensor, labels: Tensor) -> Tensor:
+    return torch.cat((body, _raw(labels.to(_LABEL))))
+
+
+def _unpacked(message: Tensor, many: int) -> tuple[Tensor, Tensor]:
+    size = message.numel() - many * _LABEL.itemsize
+    return message[:size], message[size:].clone().view(_LABEL)

@@ -1,0 +1,142 @@
+"""How long a program's calls take on this machine when nothing is padded, on made-up data and copied weights.
+
+A profile assumes that all weights are trained, in single precision and by plain SGD. Where a run does otherwise (frozen
+weights, another optimizer, other numbers), the calls are also timed as the profile assumes them, in turns with those of
+the run: the ratio of the two is the work that a call does of what the profile says. A ratio that could be chance counts
+as 1. All is CPU time, the least of a few: what a busy machine adds is found out while the run goes on (``widening``).
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from palmette.cost.steps import Kind
+from palmette.runtime.program import Operation, Program, samples_by_instance
+from palmette.runtime.sync.asynchronous import ParameterServer
+from palmette.runtime.worker.commands import Rehearsal
+from palmette.runtime.worker.compute import Compute
+from palmette.runtime.worker.messages import weights_of
+
+if TYPE_CHECKING:
+    from palmette.runtime.options import Options
+    from palmette.runtime.worker.worker import Setup
+
+TIMES = 3
+TIMES_IN_TURNS = 5
+# Long calls need not be timed so often.
+ENOUGH_S = 10.0
+CHANCE = 0.1
+
+Timer = Callable[[], float]
+
+
+def rehearsed(program: Program, setup: Setup) -> Rehearsal:
+    """Seconds of each forward, backward and update, and the work that it does of what the profile assumes."""
+    calls = [operation for operation in program.operations if operation.op in ("forward", "backward", "update")]
+    if not calls:
+        return Rehearsal({})
+    real = _Calls(program, setup, {n: copy.deepcopy(module) for n, module in setup.layers.items()}, setup.options)
+    timer = time.thread_time if setup.device == "cpu" else time.monotonic
+    seconds = _least([real], calls, TIMES, timer)[0]
+    if as_profiled(setup.layers.values(), setup.options):
+        return Rehearsal(seconds)
+    both = _least([real, _profiled(program, setup)], calls, TIMES_IN_TURNS, timer)
+    return Rehearsal(seconds, done_of_assumed(*both))
+
+
+def as_profiled(layers: Iterable[nn.Module], options: Options) -> bool:
+    """Whether calls do what a profile assumes: all weights are trained, in single precision, by plain SGD."""
+    frozen = any(not weight.requires_grad for module in layers for weight in module.parameters())
+    plain = options.optimizer == "sgd" and options.dtype == "float32" and not options.mixed_precision
+    return plain and not frozen and not options.freeze
+
+
+def done_of_assumed(done_s: Mapping[int, float], assumed_s: Mapping[int, float]) -> dict[int, float]:
+    """The work of calls as a part of what was assumed, by number; those that differ by no more than chance are not in.
+
+    Calls that take no time at all do none.
+    """
+    parts = {number: done_s[number] / max(assumed, 1e-9) for number, assumed in assumed_s.items()}
+    return {number: part for number, part in parts.items() if abs(part - 1) > CHANCE}
+
+
+def _least(ways: list[_Calls], calls: list[Operation], times: int, timer: Timer) -> list[dict[int, float]]:
+    """Seconds of each call in each way, the least of a few rounds in which the ways take turns."""
+    found: list[dict[int, float]] = [{} for _ in ways]
+    until_s = time.monotonic() + ENOUGH_S
+    for turn in range(times):
+        if turn and time.monotonic() > until_s:
+            break
+        for way, seconds in zip(ways, found, strict=True):
+            for segments in _whole_calls(calls):
+                each_s = way.timed(segments[0], timer) / len(segments)
+                for call in segments:
+                    seconds[call.number] = min(each_s, seconds.get(call.number, each_s))
+    return found
+
+
+def _whole_calls(calls: Sequence[Operation]) -> list[list[Operation]]:
+    """Calls, each as the segments that it is cut into."""
+    found: dict[tuple[Kind, int], list[Operation]] = {}
+    for call in calls:
+        found.setdefault((call.what, call.instance), []).append(call)
+    return list(found.values())
+
+
+def _profiled(program: Program, setup: Setup) -> _Calls:
+    """The calls as a profile assumes them."""
+    layers = {number: copy.deepcopy(module) for number, module in setup.layers.items()}
+    for module in layers.values():
+        for weight in module.parameters():
+            weight.requires_grad_(weight.is_floating_point())
+    plain = replace(setup.options, optimizer="sgd", dtype="float32", mixed_precision=False, freeze=())
+    return _Calls(program, setup, layers, plain)
+
+
+class _Calls:
+    """The calls of a program with layers and options of their own."""
+
+    def __init__(self, program: Program, setup: Setup, layers: dict[int, nn.Module], options: Options) -> None:
+        self._program, self._setup, self._layers, self._options = program, setup, layers, options
+        self._compute = Compute(program.phase, setup.node, layers, options, setup.device)
+
+    def timed(self, call: Operation, timer: Timer) -> float:
+        """Seconds of a call, by a clock."""
+        serves = self._program.phase.sync == "async" and call.op == "update"
+        ready = self._of_server() if serves else self._of_instance(call)
+        began_s = timer()
+        ready()
+        return timer() - began_s
+
+    def _of_server(self) -> Callable[[], object]:
+        """A parameter server's update of the whole network."""
+        server = ParameterServer(self._setup.node, self._layers, self._options, self._setup.device)
+        held = server.compute.layers.items()
+        gradients = {n: [torch.zeros_like(weight) for weight in weights_of(m)] for n, m in held}
+        return lambda: server.update(gradients, {})
+
+    def _of_instance(self, call: Operation) -> Callable[[], object]:
+        k, compute, shapes = call.instance, self._compute, self._setup.shapes
+        instance = self._program.phase.instances[k]
+        many = samples_by_instance(self._program.phase)[k]
+        if call.what is Kind.FORWARD:
+            inputs, labels = self._inputs(instance.layers[0], many), torch.zeros(many, dtype=torch.int64)
+            return lambda: compute.forward(k, [inputs], [labels], 0)
+        if call.what is Kind.BACKWARD:
+            shape = (many, *shapes[instance.layers[1]])
+            gradient = None if instance.into is None else torch.randn(shape, dtype=compute.dtype)
+            return lambda: compute.backward(k, gradient)
+        return lambda: compute.update(k)
+
+    def _inputs(self, first: int, many: int) -> torch.Tensor:
+        shape, dtype = (many, *self._setup.shapes[first - 1]), self._setup.input_dtype
+        if first == 1 and not dtype.is_floating_point:
+            return torch.zeros(shape, dtype=dtype)
+        return torch.randn(shape, dtype=self._compute.dtype)

@@ -1,0 +1,278 @@
+"""What a node computes: the forward and backward passes of its instances, and the updates of their weights.
+
+Instances that hold the same layer on one node share its weights under ``step``. Gradients are kept for each instance
+and layer from backward to update, and added up in the plan's order where replicas meet, so that the result does not
+depend on who was first. What a layer keeps beside its weights (the running statistics of batch norm) is each instance's
+own, and that of the first instance in the plan counts, for the same reason.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from palmette.cost.replicas import updated_layers
+from palmette.cost.sizes import Run
+from palmette.errors import RunError
+from palmette.runtime.options import Options
+from palmette.runtime.program import numbers_of, positions
+from palmette.runtime.worker.batch_norm import Ask, SharedNorms, alone
+from palmette.runtime.worker.dropout import Draw, Drawing, replace_dropout
+from palmette.spec.plan import Phase
+from palmette.zoo.freezing import freeze
+
+# A label that no data can have: PyTorch's own default would pass over samples labelled -100.
+_NONE_IGNORED = torch.iinfo(torch.int64).min
+
+
+class Passing:
+    """What an instance keeps from forward to backward."""
+
+    __slots__ = ("inputs", "labels", "outputs")
+
+    def __init__(self, inputs: Tensor, outputs: Tensor, labels: Tensor) -> None:
+        self.inputs, self.outputs, self.labels = inputs, outputs, labels
+
+
+class Compute:
+    """The layers of some instances of one node, by number from 1, and all that is done with them.
+
+    ``own`` are the instances that share these layers, all of the node's where it is not given.
+    """
+
+    def __init__(
+        self,
+        phase: Phase,
+        node: str,
+        layers: Mapping[int, nn.Module],
+        options: Options,
+        device: str = "cpu",
+        *,
+        own: Sequence[int] | None = None,
+    ) -> None:
+        self._phase, self._options = phase, options
+        self.device = _device(device)
+        self.dtype: torch.dtype = getattr(torch, options.dtype)
+        self.layers = {number: self._prepared(number, module) for number, module in layers.items()}
+        self._trained = {number: list(trained(module).values()) for number, module in self.layers.items()}
+        here = [k for k, instance in enumerate(phase.instances) if instance.node == node]
+        self._own = here if own is None else own
+        updated = updated_layers([phase.instances[k] for k in self._own])
+        self._updates = {k: numbers_of(runs) for k, runs in zip(self._own, updated, strict=True)}
+        self._modules = {k: self._run_of(k) for k in self._own}
+        self._positions = positions(phase)
+        self._kept: dict[int, Passing] = {}
+        self._gradients: dict[tuple[int, int], list[Tensor]] = {}
+        self._optimizers = {k: self._optimizer(k) for k in self._own}
+        self._shared = shared_norm_layers(phase)
+        self.asks: dict[int, Ask] = {}
+        self.begin: Callable[[int], None] = lambda _: None
+
+    def _prepared(self, number: int, module: nn.Module) -> nn.Module:
+        module = replace_dropout(module.to(self.device, self.dtype).train(), str(number))
+        freeze(module, self._options.freeze)
+        return module
+
+    def _run_of(self, k: int) -> list[nn.Module]:
+        """The layers of an instance, one after the other; those that an earlier one on the node holds share weights."""
+        first, last = self._phase.instances[k].layers
+        own = self.updates(k)
+        return [self.layers[n] if n in own else twin(self.layers[n]) for n in range(first, last + 1)]
+
+    def _optimizer(self, k: int) -> torch.optim.Optimizer | None:
+        """The optimizer of the layers that this instance updates: those that no earlier one on the node holds."""
+        weights = [weight for number in self.updates(k) for weight in self._trained[number]]
+        if not weights:
+            return None
+        match self._options.optimizer:
+            case "sgd":
+                return torch.optim.SGD(weights, lr=self._options.lr)
+            case "momentum":
+                return torch.optim.SGD(weights, lr=self._options.lr, momentum=0.9)
+            case _:
+                return torch.optim.Adam(weights, lr=self._options.lr)
+
+    def updates(self, k: int) -> list[int]:
+        """The layers whose weights an instance updates; a layer that several share is the first one's."""
+        return self._updates[k]
+
+    def forward(self, k: int, inputs: Sequence[Tensor], labels: Sequence[Tensor], iteration: int) -> Tensor:
+        """The output of an instance; what backward needs is kept. ``begin`` is told of the iteration before."""
+        self.begin(iteration)
+        instance = self._phase.instances[k]
+        whole = (inputs[0] if len(inputs) == 1 else torch.cat(list(inputs))).to(self.device)
+        if whole.is_floating_point():
+            whole = whole.to(self.dtype).detach().requires_grad_(instance.layers[0] > 1)
+        values = whole
+        draw = Draw(self._options.seed, iteration, self._positions[k])
+        with Drawing(draw), self._precision():
+            for number, module in enumerate(self._modules[k], instance.layers[0]):
+                with self._norms(k, number):
+                    values = module(values)
+        known = labels[0] if len(labels) == 1 else torch.cat(list(labels))
+        self._kept[k] = Passing(whole, values, known.to(self.device))
+        return values.detach().to(self.dtype)
+
+    def _norms(self, k: int, number: int) -> AbstractContextManager[object]:
+        """Let the batch norms of a layer that has replicas ask for the statistics of the whole batch."""
+        if number not in self._shared:
+            return nullcontext()
+        return SharedNorms(number, partial(self._totals, k))
+
+    def _totals(self, k: int, layer: int, number: int, sums: Tensor) -> Tensor:
+        """The totals of an instance's batch norm, from whoever knows them in the pass that is under way."""
+        return self.asks.get(k, alone)(layer, number, sums)
+
+    def backward(self, k: int, gradient: Tensor | None) -> tuple[Tensor | None, float]:
+        """The gradient of an instance's input, None for raw data; and the loss, for a root (``gradient`` is None).
+
+        The loss is the sum over the samples divided by the batch of the whole phase.
+        """
+        kept, loss = self._kept.pop(k), 0.0
+        outputs = kept.outputs
+        if gradient is None:
+            outputs = self._lost(outputs, kept.labels)
+            loss, gradient = outputs.item() / self._phase.batch, torch.full_like(outputs, 1 / self._phase.batch)
+        first, last = self._phase.instances[k].layers
+        passes_on = kept.inputs.requires_grad
+        wanted: list[Tensor] = [kept.inputs] if passes_on else []
+        for number in range(first, last + 1):
+            wanted += self._trained[number]
+        found: Sequence[Tensor | None] = [None] * len(wanted)
+        if wanted and outputs.requires_grad:
+            found = torch.autograd.grad(outputs, wanted, gradient.to(outputs.dtype), allow_unused=True)
+        gradients = [torch.zeros_like(w) if g is None else g for w, g in zip(wanted, found, strict=True)]
+        self._keep_gradients(k, gradients[passes_on:])
+        return gradients[0] if passes_on else None, loss
+
+    def _lost(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """The sum of the samples' losses."""
+        with self._precision():
+            outputs = outputs.float() if self._options.mixed_precision else outputs
+            return nn.functional.cross_entropy(outputs, labels, reduction="sum", ignore_index=_NONE_IGNORED)
+
+    def _keep_gradients(self, k: int, gradients: Sequence[Tensor]) -> None:
+        first, last = self._phase.instances[k].layers
+        at = 0
+        for number in range(first, last + 1):
+            if many := len(self._trained[number]):
+                self._gradients[k, number] = list(gradients[at : at + many])
+                at += many
+
+    def kept_gradients(self, k: int, number: int) -> list[Tensor]:
+        """The gradients of an instance for one layer, one a weight, as they are kept."""
+        return self._gradients[k, number]
+
+    def take_gradients(self, k: int, gradients: Mapping[int, list[Tensor]]) -> None:
+        """Take gradients, one a weight, by layer."""
+        for number, parts in gradients.items():
+            self._gradients[k, number] = [part.to(self.device) for part in parts]
+
+    def added(self, number: int) -> Tensor:
+        """The gradients of a layer in one flat tensor, added up over the instances that hold it; they are gone then."""
+        found = [self._gradients.pop((k, number), None) for k in self._own]
+        return in_sum([_flat(parts) for parts in found if parts is not None])
+
+    def take_added(self, k: int, gradients: Mapping[int, Tensor]) -> None:
+        """Take gradients by layer, each in one flat tensor as ``added`` gives them."""
+        for number, value in gradients.items():
+            weights = self._trained[number]
+            parts = torch.split(value.to(self.device), [weight.numel() for weight in weights])
+            self._gradients[k, number] = [part.view_as(weight) for part, weight in zip(parts, weights, strict=True)]
+
+    def scale_gradients(self, k: int, factor: float) -> None:
+        """Multiply the gradients of an instance."""
+        for (own, _), parts in self._gradients.items():
+            if own == k:
+                parts[:] = [part * factor for part in parts]
+
+    def update(self, k: int) -> None:
+        """Update the weights of an instance with its gradients, which are gone then."""
+        optimizer = self._optimizers[k]
+        if optimizer is not None:
+            for number in self.updates(k):
+                for weight, part in zip(self._trained[number], self._gradients.get((k, number), ()), strict=True):
+                    weight.grad = part
+            optimizer.step()
+            for number in self.updates(k):
+                for weight in self._trained[number]:
+                    weight.grad = None
+        for number in self.updates(k):
+            self._gradients.pop((k, number), None)
+
+    def reset_optimizers(self) -> None:
+        """Forget momentum and moments, as after an exchange of weights."""
+        self._optimizers = {k: self._optimizer(k) for k in self._own}
+
+    def optimizer_state(self) -> dict[str, Tensor]:
+        """The optimizers' state by ``weight's name/key``."""
+        state = {}
+        for k, optimizer in self._optimizers.items():
+            for number in self.updates(k):
+                for name, weight in trained(self.layers[number]).items():
+                    for key, value in (optimizer.state.get(weight, {}) if optimizer else {}).items():
+                        if isinstance(value, Tensor):
+                            state[f"{name}/{key}"] = value
+        return state
+
+    def load_optimizer_state(self, state: Mapping[str, Tensor]) -> None:
+        """Go on with a state that ``optimizer_state`` gave."""
+        for k, optimizer in self._optimizers.items():
+            for number in self.updates(k):
+                for name, weight in trained(self.layers[number]).items():
+                    keys = [key for key in state if key.rpartition("/")[0] == name]
+                    if keys and optimizer is not None:
+                        optimizer.state[weight] = {key.rpartition("/")[2]: state[key].clone() for key in keys}
+
+    def _precision(self) -> AbstractContextManager[object]:
+        if not self._options.mixed_precision:
+            return nullcontext()
+        return torch.autocast(self.device.type, dtype=torch.bfloat16)
+
+
+def shared_norm_layers(phase: Phase) -> set[int]:
+    """The layers with several replicas, where batch norm takes its statistics over the whole batch."""
+    if phase.batch_norm == "parts" or phase.sync != "step":
+        return set()
+    held = Counter(n for i in phase.instances for n in range(i.layers[0], i.layers[1] + 1))
+    return {number for number, many in held.items() if many > 1}
+
+
+def in_sum(parts: Sequence[Tensor]) -> Tensor:
+    """Tensors added up, in their order."""
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def _flat(parts: Sequence[Tensor]) -> Tensor:
+    return torch.cat([part.reshape(-1) for part in parts]) if len(parts) > 1 else parts[0].reshape(-1)
+
+
+def trained(module: nn.Module) -> dict[str, nn.Parameter]:
+    """The weights of a layer that training changes, by their original names."""
+    return {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
+
+
+def trained_layers(layers: Mapping[int, nn.Module], runs: Iterable[Run]) -> list[int]:
+    """The layers of some runs that training changes."""
+    numbers = [number for first, last in runs for number in range(first, last + 1)]
+    return [number for number in numbers if trained(layers[number])]
+
+
+def twin(module: nn.Module) -> nn.Module:
+    """The module once more, with the same weights but with buffers of its own."""
+    return copy.deepcopy(module, {id(weight): weight for weight in module.parameters()})
+
+
+def _device(name: str) -> torch.device:
+    if name == "cuda" and not torch.cuda.is_available():
+        raise RunError("device: cuda: this machine has no usable GPU; expected device: cpu")
+    return torch.device(name)

@@ -1,0 +1,311 @@
+"""Executes a program: the calls of each instance in a thread of their own, every transfer and average in another.
+
+An operation starts when those it comes after are done; so transfers overlap computing, and gradients leave as soon as
+they are there. What operations do is up to ``Actions``; here is only when. The thread of a receive waits for its next
+message before anything else, so that receives are posted before the sends they meet.
+
+    instance S   forward ─────────────────▶ backward ──────▶ update
+    send              └▶ output ▶…                └▶ push ▶…   ▲
+    receive                     …▶ gradient ──┘         …▶ pull ┘
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import Any, NamedTuple, Protocol
+
+from torch import Tensor
+
+from palmette.cost.steps import Kind
+from palmette.runtime.program import Operation, Program
+from palmette.runtime.transports.base import Closed, Transport, timed
+from palmette.runtime.worker.cpu_queue import Cpu, last_until
+
+Values = Mapping[int, Any]
+Span = tuple[float, float, float]  # the start of an operation, its end, and when it was due to end
+CALLS = ("forward", "backward", "update")
+
+
+class Actions(Protocol):
+    """What the operations of a program do; ``values`` holds what those before them gave, by number."""
+
+    def call(self, operation: Operation, values: Values, iteration: int) -> Any:
+        """Carry out a forward, backward, average or update."""
+        ...
+
+    def message(self, operation: Operation, values: Values, iteration: int) -> Tensor:
+        """The bytes that a send carries."""
+        ...
+
+    def message_bytes(self, operation: Operation) -> int:
+        """The number of bytes that a receive waits for."""
+        ...
+
+    def arrived(self, operation: Operation, message: Tensor) -> Any:
+        """What a received message says."""
+        ...
+
+    def close(self) -> None:
+        """Give up what is under way."""
+        ...
+
+
+class Record(NamedTuple):
+    """When an operation of an iteration started and ended, by ``time.monotonic``, and how much later than due."""
+
+    number: int
+    op: str
+    instance: int
+    channel: int | None
+    start_s: float
+    end_s: float
+    bytes: int
+    late_s: float = 0.0
+
+
+@dataclass
+class Finished:
+    """An iteration that is done on this node."""
+
+    iteration: int
+    records: list[Record]
+    values: dict[int, Any]
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long calls last at the least: seconds by the operation's number; nothing is padded where it has none.
+
+    Padded calls count from when they were due to start, which is when what they come after was due to be done: a thread
+    that had its turn late, as happens on a busy machine, makes up for it. By ``MOST_LATE_S`` at most; what is later
+    than that shows in the times of the run.
+    """
+
+    seconds: Mapping[int, float] = field(default_factory=dict)
+
+
+MOST_LATE_S = 0.02
+
+
+class Executor:
+    """Runs one node's program, iteration after iteration."""
+
+    def __init__(
+        self,
+        program: Program,
+        actions: Actions,
+        transport: Transport,
+        cpu: Cpu,
+        finished: Callable[[Finished | BaseException], None],
+    ) -> None:
+        self.program, self._actions, self._transport, self._cpu = program, actions, timed(transport), cpu
+        self._finished = finished
+        self.pace = Pace()
+        self._whose = _whose(program)
+        self._after = _after(program)
+        self._due_s: dict[int, float] = {}
+        self._began_s = 0.0
+        instances = program.phase.instances
+        calls = [operation for operation in program.operations if operation.op in CALLS]
+        serves = program.phase.sync == "async"  # then updates are the parameter server's, and no instance's
+        self._shares = {
+            o.number: cpu.limit if serves and o.op == "update" else instances[o.instance].cpu_share for o in calls
+        }
+        self._values: dict[int, Any] = {}
+        self._records: list[Record] = []
+        self._iteration = 0
+        self._lock = threading.Lock()
+        lanes = _lanes(program)
+        self._needs = _needs(lanes)
+        self._done = {number: threading.Event() for needs in self._needs.values() for number in needs}
+        self._alone = lanes[0] if len(lanes) == 1 and lanes[0][0].channel is None else None
+        self._going = 0
+        self._closing = False
+        self._starts: list[SimpleQueue[bool]] = []
+        self._first = [lane[0] for lane in lanes if lane[0].op in CALLS and not lane[0].after]
+        self._queued: dict[int, object] = {}
+        if self._alone is None:
+            for lane in lanes:
+                self._spawn(lane)
+
+    @property
+    def inline(self) -> bool:
+        """Whether this program needs no threads: ``run`` returns when it is done."""
+        return self._alone is not None
+
+    def _spawn(self, lane: list[Operation]) -> None:
+        start: SimpleQueue[bool] = SimpleQueue()
+        self._starts.append(start)
+        target = self._receive_forever if lane[0].op == "receive" else self._work_forever
+        threading.Thread(target=target, args=(lane, start), daemon=True).start()
+
+    def run(self, iteration: int) -> None:
+        """Begin an iteration; ``finished`` is called when it is done, or with what went wrong."""
+        self._iteration, self._began_s = iteration, time.monotonic()
+        self._values.clear()
+        self._due_s.clear()
+        self._records = []
+        for event in self._done.values():
+            event.clear()
+        if self._alone is not None:
+            for operation in self._alone:
+                self._carry_out(operation)
+            self._report()
+            return
+        self._going = len(self._starts)
+        # Calls that are ready at once have their turns in the program's order, as on the event clock.
+        self._queued = {operation.number: self._cpu.queue() for operation in self._first}
+        for start in self._starts:
+            start.put(True)
+
+    def close(self) -> None:
+        """Let the threads end; one that waits for a message ends with the process."""
+        self._closing = True
+        for start in self._starts:
+            start.put(False)
+        for event in self._done.values():
+            event.set()
+        self._actions.close()
+
+    def _work_forever(self, lane: list[Operation], start: SimpleQueue[bool]) -> None:
+        try:
+            while start.get():
+                for operation in lane:
+                    for need in self._needs[operation.number]:
+                        self._done[need].wait()
+                    if self._closing:
+                        return
+                    self._carry_out(operation)
+                self._lane_done()
+        except BaseException as error:  # noqa: BLE001  (a thread's error belongs to whoever waits for the iteration)
+            self._finished(error)
+
+    def _receive_forever(self, lane: list[Operation], start: SimpleQueue[bool]) -> None:
+        (operation,) = lane
+        assert operation.channel is not None
+        try:
+            size = self._actions.message_bytes(operation)
+            while True:
+                posted_s = time.monotonic()
+                message, due_s = self._transport.receive_due(operation.channel, size)
+                arrived_s = time.monotonic()
+                if not start.get():
+                    return
+                value = self._actions.arrived(operation, message)
+                self._note(operation, value, (posted_s, arrived_s, due_s), message.numel())
+                self._lane_done()
+        except Closed:
+            return
+        except BaseException as error:  # noqa: BLE001
+            self._finished(error)
+
+    def _carry_out(self, operation: Operation) -> None:
+        if operation.op == "send":
+            self._send(operation)
+        elif operation.op == "average":
+            self._average(operation)
+        else:
+            self._call(operation)
+
+    def _average(self, operation: Operation) -> None:
+        """Average; that takes the time that it takes here, since no profile knows of it."""
+        start, used = time.monotonic(), time.thread_time()
+        value = self._actions.call(operation, self._values, self._iteration)
+        due_s = self._due_to_start(operation, start) + time.thread_time() - used
+        self._note(operation, value, (start, time.monotonic(), due_s))
+
+    def _call(self, operation: Operation) -> None:
+        number = operation.number
+        with self._cpu.share(self._shares[number], self._queued.pop(number, None)) as share:
+            start = time.monotonic()
+            value = self._actions.call(operation, self._values, self._iteration)
+            seconds = self.pace.seconds.get(number)
+            if seconds is None:
+                due_s = time.monotonic()
+            else:
+                begun_s = max(share.free_s, self._due_to_start(operation, start))
+                start = start if self._after[number] else begun_s
+                due_s = begun_s + seconds
+                last_until(due_s)
+            end = time.monotonic()
+            share.due_s = max(due_s, end - MOST_LATE_S)
+        self._note(operation, value, (start, end, due_s))
+
+    def _send(self, operation: Operation) -> None:
+        assert operation.channel is not None
+        start, used = time.monotonic(), time.thread_time()
+        message = self._actions.message(operation, self._values, self._iteration)
+        leaves_s = self._due_to_start(operation, start) + time.thread_time() - used
+        due_s = self._transport.send_due(operation.channel, message, min(leaves_s, time.monotonic()))
+        self._note(operation, None, (start, time.monotonic(), due_s), message.numel())
+
+    def _due_to_start(self, operation: Operation, started_s: float) -> float:
+        """When an operation that started was due to: when all before it were due to be done."""
+        before = [self._due_s[need] for need in self._after[operation.number]]
+        return max(self._began_s, started_s - MOST_LATE_S, *before)
+
+    def _note(self, operation: Operation, value: Any, span: Span, size: int = 0) -> None:
+        channel = None if operation.channel is None else operation.channel.number
+        whose, (start, end, due_s) = self._whose[operation.number], span
+        record = Record(operation.number, operation.op, whose, channel, start, end, size, max(0.0, end - due_s))
+        with self._lock:
+            self._values.setdefault(operation.number, value)
+            self._records.append(record)
+            self._due_s[operation.number] = max(due_s, end - MOST_LATE_S)
+        if operation.number in self._done:
+            self._done[operation.number].set()
+
+    def _lane_done(self) -> None:
+        with self._lock:
+            self._going -= 1
+            last = self._going == 0
+        if last:
+            self._report()
+
+    def _report(self) -> None:
+        self._finished(Finished(self._iteration, self._records, dict(self._values)))
+
+
+def _lanes(program: Program) -> list[list[Operation]]:
+    """Operations that follow one another: the calls of each instance; every other one is on its own."""
+    calls: dict[int, list[Operation]] = {}
+    others = []
+    for operation in program.operations:
+        if operation.op in CALLS:
+            calls.setdefault(operation.instance, []).append(operation)
+        else:
+            others.append([operation])
+    return [*calls.values(), *others]
+
+
+def _needs(lanes: list[list[Operation]]) -> dict[int, list[int]]:
+    """What each operation has to wait for: those it comes after that other lanes carry out."""
+    made: dict[int, list[int]] = {}
+    for lane in lanes:
+        own = {operation.number for operation in lane}
+        made |= {operation.number: [need for need in operation.after if need not in own] for operation in lane}
+    return made
+
+
+def _after(program: Program) -> dict[int, list[int]]:
+    """What each operation comes after on this node: what it needs, and the call before it of the same instance."""
+    made = {operation.number: list(operation.after) for operation in program.operations}
+    last: dict[int, int] = {}
+    for operation in program.operations:
+        if operation.op in CALLS:
+            made[operation.number] += [last[operation.instance]] if operation.instance in last else []
+            last[operation.instance] = operation.number
+    return made
+
+
+def _whose(program: Program) -> dict[int, int]:
+    """The instance at this end of each operation, as on the event clock: outputs arrive at the one they go into."""
+    instances = program.phase.instances
+    numbers = {instance.id: k for k, instance in enumerate(instances)}
+    takers = [numbers.get(instance.into or "", k) for k, instance in enumerate(instances)]
+    taken = {(Kind.OUTPUT, "receive"), (Kind.GRADIENT, "send")}
+    return {o.number: takers[o.instance] if (o.what, o.op) in taken else o.instance for o in program.operations}

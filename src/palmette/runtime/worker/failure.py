@@ -1,0 +1,58 @@
+"""What a worker tells of an error that ends it, and what the engine makes of that.
+
+An error of the network, the data or this project would come again anywhere, and ends the run. A node that has too
+little memory may have less than the others: the run can go on without it, as without one that died.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable, Sequence
+
+from palmette.errors import NodeLost, PalmetteError, RunError
+from palmette.runtime.transports.base import Lost, Silent
+from palmette.runtime.worker.commands import Failed
+
+_OUT_OF_MEMORY = ("not enough memory", "can't allocate memory", "Cannot allocate memory", "out of memory")
+
+
+def failure(error: BaseException) -> Failed:
+    """What a worker tells of an error; with PALMETTE_DEBUG set, where it happened goes to stderr."""
+    if os.environ.get("PALMETTE_DEBUG"):
+        traceback.print_exception(error)
+    if isinstance(error, Lost):
+        return Failed(str(error), not isinstance(error, Silent), error.peer, error.link)
+    return Failed(_reason(error), exhausted=_is_memory(error))
+
+
+def _reason(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    if isinstance(error, PalmetteError):
+        return text
+    if _is_memory(error):
+        return f"out of memory: {text}" if text else "out of memory"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _is_memory(error: BaseException) -> bool:
+    """Whether memory was refused; torch has no error of its own for that on a CPU."""
+    refused = isinstance(error, RuntimeError) and any(words in str(error) for words in _OUT_OF_MEMORY)
+    return isinstance(error, MemoryError) or refused
+
+
+def blamed(told: Sequence[tuple[str, Failed]], silent: Callable[[str], bool | None]) -> RunError:
+    """What failures of workers, in the order of their reports, mean to the run.
+
+    Who failed by itself counts first. Where all have only lost others, it is the one that the first has lost, or the
+    link to it if that one is not ``silent`` towards the engine, which is None for somebody who has no part in the run.
+    """
+    node, failed = next(((n, f) for n, f in told if f.peer is None), told[0])
+    said = f"node {node}: {failed.reason}"
+    if failed.exhausted:
+        return NodeLost(said, node)
+    if failed.peer is None or (gone := silent(failed.peer)) is None:
+        return RunError(said)
+    pairs = [f.link or (n, f.peer) for n, f in told if f.peer is not None]
+    apart = tuple((one, other) for one, other in pairs if one != other)
+    return NodeLost(said, failed.peer, () if gone else apart)

@@ -1,0 +1,206 @@
+"""PACT in a real run: decided anew after every epoch with the loss that was really seen."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from palmette import load_cluster, load_profile
+from palmette.cli import run
+from palmette.control.adapt.online import Online, director
+from palmette.control.run.run import Request, start
+from palmette.plan.core.strategy import Task
+from palmette.plan.pact.from_profile import problem_of
+from palmette.plan.pact.stages import stages
+from palmette.runtime.training.evaluation import Judgement
+from palmette.runtime.training.job import Standing
+from palmette.spec.files import validated
+from palmette.spec.plan import Asked, Plan
+from palmette.spec.problem import Problem
+from palmette.zoo.data import load_data
+from tests.plan.pact.test_pact_real import task
+from tests.runtime.world import TINY, Runs, lines, losses
+
+TASK = task()
+PHASES = stages(TASK)
+GOLD = PHASES["0", "gold"]
+
+
+RUN = [
+    {"model": "0", "nodes": "gold", "time_s": 1.0, "energy_j": 10.0, "loss_expected": [-1.0, -0.5, -0.01]},
+    {"model": "0.5", "nodes": "silver", "time_s": 1.0, "energy_j": 4.0, "loss_expected": [0.0, 0.0, -0.3]},
+]
+TABLE: dict[str, Any] = {
+    "models": ["0", "0.5"],
+    "node_sets": ["gold", "silver"],
+    "start": {"model": "0", "nodes": "gold", "loss": 2.3},
+    "target_loss": 0.5,
+    "deadline_s": 100.0,
+    "loss_step": 0.01,
+    "time_step_s": 1.0,
+    "run": [{**row, "loss_robust": row["loss_expected"]} for row in RUN],
+    "change": [
+        {"from": ["0", "gold"], "to": ["0.5", "silver"], "time_s": 0.0, "energy_j": 0.0}
+        | {"loss_expected": 0.0, "loss_robust": 0.0}
+    ],
+}
+
+
+def online(**options: Any) -> Any:
+    asked = Asked(goal="energy", loss=0.5, deadline_s=1e5, options={"predictor": "power-law", **options})
+    plan = Plan(strategy="pact", model="m", batch=TASK.batch, phases=(GOLD,), asked=asked)
+    found = director(plan, TASK.evaluator)
+    assert found is not None
+    return found
+
+
+def standing(*seen: float, time_s: float = 1.0) -> Standing:
+    return Standing(0, GOLD, seen, Judgement(0.5, seen[-1]), time_s, 1.0, segment_epochs=1, epoch_s=1.0)
+
+
+def test_it_ends_when_the_loss_is_reached_or_time_is_up() -> None:
+    assert online()(standing(2.0, 0.5)) == []
+    assert online()(standing(2.0, 1.0, time_s=1e5)) == []
+
+
+def test_where_no_way_is_known_it_goes_on_while_the_loss_falls_since_the_last_change() -> None:
+    never = online(
+        problem=TABLE | {"run": [row | {"loss_robust": [0.0], "loss_expected": [0.0]} for row in TABLE["run"]]}
+    )
+
+    def goes_on(*seen: float, since: int) -> bool:
+        return bool(never(replace(standing(*seen), segment_epochs=since)))
+
+    assert goes_on(2.0, 1.5, since=2)
+    assert not goes_on(1.5, 2.0, since=2)
+    assert goes_on(1.0, 1.8, since=1)
+    assert goes_on(1.0, 1.8, 1.6, since=2)
+    assert not goes_on(1.0, 1.8, 1.6, 1.7, since=3)
+
+
+def test_otherwise_the_next_epoch_is_one_of_the_pairs() -> None:
+    (phase,) = online()(standing(2.0, 1.5, 1.2))
+    assert phase.epochs == 1
+    assert phase.model_copy(update={"epochs": None}) in PHASES.values()
+    other = GOLD.model_copy(update={"sync": "async"})
+    assert online()(replace(standing(2.0, 1.0), phase=other)) is None
+
+
+def test_losses_before_a_change_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[tuple[float, ...], tuple[float, ...]]] = []
+
+    def noted(training: Any, losses: tuple[float, ...], pair: Any, before: tuple[float, ...]) -> Any:
+        asked.append((before, losses))
+        return problem_of(training, losses, pair, before)
+
+    monkeypatch.setattr("palmette.control.adapt.online.problem_of", noted)
+    online()(replace(standing(2.0, 1.5), segment_epochs=2))
+    online()(replace(standing(2.0, 1.5, 1.9, 1.7), segment_epochs=2))
+    start = math.log(10)
+    assert asked == [((), (start, 2.0, 1.5)), ((start, 2.0, 1.5), (1.9, 1.7))]
+
+
+def test_a_table_is_looked_up_where_the_training_stands() -> None:
+    """Two epochs on gold are worth it, then silver is cheaper; the third epoch is decided after two real ones."""
+    found = online(problem=TABLE)
+    assert found(standing(1.3))[0].pruning == 0.0
+    assert found(standing(1.3, 0.8))[0].pruning == 0.5
+
+
+def test_the_table_of_a_run_is_the_one_that_was_planned_with() -> None:
+    wide = TABLE | {"run": [row | {"loss_robust": [0.9 * loss for loss in row["loss_expected"]]} for row in RUN]}
+    reserves = {}
+    for independent in (False, True):
+        problem, _ = online(problem=wide, independent=independent).ahead(standing(1.3), ("0", "gold"))
+        reserves[independent] = problem.run[0].loss_robust[0] - problem.run[0].loss_expected[0]
+    assert reserves[False] == pytest.approx(0.1)
+    assert 0 < reserves[True] < 0.1
+
+
+def test_epochs_that_take_longer_than_the_table_says_leave_fewer_of_them() -> None:
+    """Three epochs on silver would be in time by the table, but not if each takes half as long again."""
+    gold, silver = TABLE["run"]
+    runs = [
+        gold | {"loss_expected": [-0.9], "loss_robust": [-0.9]},
+        silver | {"time_s": 3.0, "energy_j": 2.0, "loss_expected": [-0.3], "loss_robust": [-0.3]},
+    ]
+    table = validated(Problem, TABLE | {"run": runs, "deadline_s": 10.0})
+    found = Online(PHASES, 0.5, 10.0, lambda seen, _: (table, len(seen.losses)))
+
+    def prunes(epoch_s: float) -> float:
+        phases = found(replace(standing(1.3), epoch_s=epoch_s))
+        assert phases
+        return phases[0].pruning
+
+    assert prunes(epoch_s=1.0) == 0.5
+    assert prunes(epoch_s=0.5) == 0.5
+    assert prunes(epoch_s=1.5) == 0.0
+
+
+def own_digits() -> Any:
+    """Data of a node's own."""
+    return load_data("digits", (1, 8, 8)).train
+
+
+def test_a_run_knows_the_data_and_the_network_of_all_that_may_follow(runs: Runs) -> None:
+    """The plan begins and ends on gold; silver has data of its own, and the smaller model is made from the whole."""
+    text = runs.cluster.read_text().replace("samples: 100}", f'samples: 100, data: "{__name__}:own_digits"}}')
+    text = text.replace("samples: 1500}", "samples: 1500, data: digits}")
+    runs.cluster.write_text(text + "sets: {gold: [phone], silver: [server]}\n")
+    cluster, profile = load_cluster(runs.cluster), load_profile(runs.profile(TINY, pruned=[0.5]))
+    gold = stages(Task(profile=profile, cluster=cluster, batch=20))["0", "gold"].model_copy(update={"epochs": 1})
+    asked = Asked(goal="energy", loss=0.5, deadline_s=100.0, options={"problem": TABLE})
+    plan = Plan(strategy="pact", model=TINY, batch=20, phases=(gold,), asked=asked)
+    job = start(plan, profile, cluster, Request(testbed="none"), runs.folder / "out")._job
+    assert list(job.own_data) == ["digits", f"{__name__}:own_digits"]
+    assert job.origin is not None
+
+
+def test_only_pact_is_asked_again() -> None:
+    plan = Plan(strategy="pact-optimum", model="m", batch=1, phases=(GOLD,), asked=Asked(loss=0.5, deadline_s=1.0))
+    assert director(plan, TASK.evaluator) is None
+    assert director(plan.model_copy(update={"strategy": "pact", "asked": None}), TASK.evaluator) is None
+
+
+@pytest.mark.parametrize("resumed", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_run_of_pact_switches_by_itself_and_ends_at_the_loss(runs: Runs, resumed: bool) -> None:
+    text = runs.cluster.read_text().replace("samples: 100}", "samples: 1500}")
+    text = text.replace("samples: 1500}", "samples: 1500, data: digits}")
+    runs.cluster.write_text(text + "sets: {gold: [cloud], silver: [server], bronze: [phone]}\n")
+    made = str(runs.profile(TINY, pruned=[0.25, 0.5]))
+    plan, out = runs.folder / "pact.json", runs.folder / "out"
+    files = ["--profile", made, "--cluster", str(runs.cluster)]
+    wishes = ["--predictor", "power-law", "--loss", "1.2", "--deadline", "600 s", "--batch", "50"]
+    assert run(["plan", "pact", *files, *wishes, "-o", str(plan)]) == 0
+    train = ["--testbed", "none", "--optimizer", "momentum", "--lr", "0.05", "--quiet"]
+    if resumed:
+        from palmette.runtime.training import loop
+
+        usual, saves = loop.Training._save, []
+
+        def save(self: loop.Training, *, best: bool = False) -> None:
+            usual(self, best=best)
+            saves.append(best)
+            if len(saves) == 3:
+                self.stop()
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(loop.Training, "_save", save)
+            assert run(["run", str(plan), *train, "-o", str(out)]) == 1
+        assert run(["run", "--resume", str(out), "--quiet"]) == 0
+    else:
+        assert run(["run", str(plan), *train, "-o", str(out)]) == 0
+
+    written = json.loads((out / "run.json").read_text())
+    metrics = [line for line in lines(out / "metrics.jsonl") if "accuracy" not in line]
+    last = [line["loss"] for line in metrics if line["epoch"] == metrics[-1]["epoch"]]
+    assert sum(last) / len(last) <= 1.2
+    assert written["ended"] == "done"
+    assert sum(phase["epochs"] for phase in written["plan"]["phases"]) == metrics[-1]["epoch"] + 1
+    assert len(losses(out)) == written["iterations"]
+    prunings = [phase["pruning"] for phase in written["plan"]["phases"]]
+    assert prunings == sorted(prunings)

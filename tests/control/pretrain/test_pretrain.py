@@ -1,0 +1,266 @@
+"""Pre-training: what is measured, who is left out, and that training goes on from there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from safetensors.torch import load_file
+from torch import nn
+
+import palmette as pt
+from palmette.cli import run as palmette
+from palmette.control.pretrain import pretrain
+from palmette.control.pretrain.pretrain import Pretrainer, Pretraining, folder_name, mean_watts
+from palmette.control.pretrain.stopwatch import Lengths
+from palmette.errors import InputError, RunError
+from palmette.measure.bandwidth import Measured
+from palmette.measure.building import Built
+from palmette.runtime.training.job import Outcome, Update
+from palmette.spec.cluster import Cluster
+from palmette.spec.files import load, validated
+from palmette.spec.measurements import Measurements
+from palmette.spec.power import PowerModel
+from palmette.zoo.equip import equipped
+from tests.runtime.trees import DATA
+
+CLUSTER = """\
+nodes:
+  fast: {tier: edge, hardware: nuc-i3-7100u-2}
+  slow: {tier: edge, hardware: raspberry-pi-4}
+links:
+  - {between: [fast, slow], bandwidth: 100 Mbit/s}
+"""
+SHORT = Lengths(warmup=2, timed=3, counted=2)
+
+
+class FakeRun:
+    """Stands for a run: steps of a known length, or a worker that dies."""
+
+    step_s = {"fast": 0.1, "slow": 0.5}
+    broken: tuple[str, ...] = ()
+    broken_beside: tuple[str, ...] = ()
+
+    def __init__(self, plan: Any, request: Any, folder: Path, resumed: None) -> None:
+        assert resumed is None
+        self.phase, self.request, self.folder = plan.phases[0], request, folder
+        self.link_bps = plan.inputs.cluster.links[0].bandwidth_bps if plan.inputs.cluster.links else None
+
+    def run(self, watch: Any, ready: Any) -> Outcome:
+        (instance,) = self.phase.instances
+        if instance.node in (self.broken if self.phase.server == instance.node else self.broken_beside):
+            raise RunError(f"node {instance.node}: its worker was ended by SIGKILL")
+        stopped: list[bool] = []
+        ready(SimpleNamespace(stop=lambda: stopped.append(True)))
+        took_s = self.step_s[instance.node]
+        if self.phase.server != instance.node:
+            took_s += 0.01 + 8e6 / self.link_bps
+        many = 0
+        while many < self.request.iterations and not stopped:
+            many += 1
+            watch(Update(many, self.request.iterations, 0, 1.0, 32, 0.0, iteration_s=took_s))
+        seconds = {instance.node: {"whole_s": many * took_s}}
+        return Outcome(iterations=many, energy_j=5.0 * many * took_s, node_seconds=seconds)
+
+
+@pytest.fixture
+def faked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pretrain, "Running", FakeRun)
+    monkeypatch.setattr(pretrain, "built_here", lambda *_: Built(2.0, 0.2))
+    monkeypatch.setattr(pretrain, "measured_bandwidth", lambda *_: Measured(1e8, 0.001))
+    monkeypatch.setattr(FakeRun, "broken", ())
+
+
+def cluster() -> Cluster:
+    return equipped(Cluster.model_validate(yaml.safe_load(CLUSTER)))
+
+
+def pretrained(folder: Path, warned: list[str] | None = None, **wish: Any) -> Measurements:
+    asked = Pretraining(**{"model": "lenet5", "lengths": SHORT, "steps": 1000} | wish)
+    heard = [] if warned is None else warned
+    return Pretrainer(cluster(), asked, folder, lambda _: None, heard.append).run()
+
+
+@pytest.mark.usefixtures("faked")
+class TestTable:
+    def test_steps_build_power_and_predicted_factors(self, tmp_path: Path) -> None:
+        made = pretrained(tmp_path)
+        fast, slow = made.devices["fast"], made.devices["slow"]
+        assert (fast.step_s, slow.step_s) == (0.1, 0.5)
+        assert (fast.build_s, slow.build_s) == pytest.approx((1.0, 5.0))  # a step's time over this machine's 0.2 s
+        assert (fast.power_w, slow.power_w) == pytest.approx((5.0, 5.0))
+        assert (fast.time_alpha, fast.time_beta) == (1.0, 1.0)
+        sent_s = 2 * 8 * made.model_extra["parameter_bytes"] / 1e8
+        assert slow.step_s * slow.time_alpha * slow.time_beta == pytest.approx(0.5 + 0.002 + sent_s)
+        assert slow.model_extra["origin"]["factors"].startswith("predicted")
+        assert slow.model_extra["origin"]["power"].startswith("modelled")
+
+    def test_the_steps_taken_count(self, tmp_path: Path) -> None:
+        made = pretrained(tmp_path)
+        assert (made.model, made.batch, made.steps) == ("lenet5", 32, 1000 - 7)
+        assert made.model_extra["pretrained_steps"] == 7
+
+    def test_several_bandwidths_are_tried_and_fitted(self, tmp_path: Path) -> None:
+        slow = pretrained(tmp_path, bandwidths_bps=(1e9, 1e8, 1e7)).devices["slow"]
+        assert slow.time_alpha == pytest.approx(0.51 / 0.5)
+        assert slow.step_s * slow.time_alpha * slow.time_beta == pytest.approx(0.51 + 8e6 / 1e8)
+        assert slow.model_extra["origin"]["factors"] == "fitted from 3 bandwidths"
+
+    def test_a_device_that_fails_is_left_out_by_name(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(FakeRun, "broken", ("slow",))
+        warned: list[str] = []
+        assert list(pretrained(tmp_path, warned).devices) == ["fast"]
+        assert warned == ["slow is left out: node slow: its worker was ended by SIGKILL"]
+
+    def test_a_device_that_fails_beside_the_server_is_left_out_by_name(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(FakeRun, "broken_beside", ("slow",))
+        warned: list[str] = []
+        assert list(pretrained(tmp_path, warned, bandwidths_bps=(1e9, 1e8)).devices) == ["fast"]
+        assert warned == ["slow is left out: node slow: its worker was ended by SIGKILL"]
+
+    def test_a_way_on_which_nothing_comes_through_is_none(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fails(*_: object) -> Measured:
+            raise RunError("the transfer between fast and slow failed")
+
+        monkeypatch.setattr(pretrain, "measured_bandwidth", fails)
+        warned: list[str] = []
+        slow = pretrained(tmp_path, warned).devices["slow"]
+        assert warned == [
+            "fast and slow are taken for such that cannot talk: the transfer between fast and slow failed"
+        ]
+        assert slow.model_extra["origin"]["factors"] == "unknown: it cannot talk with fast"
+
+    def test_one_bandwidth_is_too_few_to_fit(self, tmp_path: Path) -> None:
+        warned: list[str] = []
+        slow = pretrained(tmp_path, warned, bandwidths_bps=(1e9,)).devices["slow"]
+        assert warned == ["one --bandwidth is too few to fit the factors: they are predicted"]
+        assert slow.model_extra["origin"]["factors"].startswith("predicted")
+
+    def test_training_goes_on_after_the_steps_of_the_server_that_is_chosen(self, tmp_path: Path) -> None:
+        made = pretrained(tmp_path).model_dump()
+        made["devices"]["slow"]["pretrained_steps"] = 5  # it was warm two steps sooner
+        made["devices"]["slow"]["power_w"] = 1.0
+        decision = pt.plan("cluster", measurements=Measurements.model_validate(made), goal="power").decision
+        assert decision["devices"] == ["slow"]
+        assert decision["init"].endswith("slow/model.safetensors")
+        assert decision["steps"] == 1000 - 5
+
+    def test_none_is_left(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(FakeRun, "broken", ("fast", "slow"))
+        monkeypatch.setattr(pretrain, "built_here", None)  # nor is anything built, which takes long with large batches
+        with pytest.raises(pt.Infeasible, match="no device could train; fast: node fast"):
+            pretrained(tmp_path)
+
+
+def test_power_must_be_known(tmp_path: Path) -> None:
+    bare = Cluster.model_validate({"nodes": {"a": {"tier": "edge", "host": "local"}}})
+    with pytest.raises(pt.InputError, match=r"nodes\.a\.power: missing: expected idle and busy watts"):
+        Pretrainer(bare, Pretraining(model="lenet5"), tmp_path, lambda _: None, lambda _: None)
+
+
+def test_power_is_taken_while_counters_are_read(tmp_path: Path) -> None:
+    model = PowerModel(intercept_w=1.0, coefficients={}, mean_error=0.0, samples=5)
+    wish = Pretraining(model="lenet5", power=model, lengths=Lengths(counted=0))
+    with pytest.raises(pt.InputError, match="--counted: 0: power is taken during these steps"):
+        Pretrainer(cluster(), wish, tmp_path, lambda _: None, lambda _: None)
+
+
+def test_a_power_model_of_another_machine_is_refused_before_anything_trains(tmp_path: Path) -> None:
+    model = PowerModel(intercept_w=1.0, coefficients={"f_cp": 1.0}, mean_error=0.0, samples=5)
+    local = Cluster.model_validate({"nodes": {"a": {"tier": "edge", "host": "local"}}})
+    with pytest.raises(pt.InputError, match="--power: f_cp: this machine has no such counter"):
+        Pretrainer(local, Pretraining(model="lenet5", power=model), tmp_path, lambda _: None, lambda _: None)
+
+
+def test_any_name_makes_a_folder() -> None:
+    assert folder_name("jetson tx1") == "jetson tx1"
+    assert folder_name("../a/b") == "%2E%2E%2Fa%2Fb"
+
+
+def test_a_power_model_needs_its_counters() -> None:
+    model = PowerModel(intercept_w=1.0, coefficients={"u_cpu": 10.0, "u_gpu": 1.0}, mean_error=0.01, samples=10)
+    assert mean_watts(model, [{"u_cpu": 0.5, "u_gpu": 1.0}, {"u_cpu": 0.7, "u_gpu": 1.0}]) == pytest.approx(8.0)
+    with pytest.raises(pt.InputError, match="u_gpu"):
+        mean_watts(model, [{"u_cpu": 0.5}])
+
+
+class TestCommandLine:
+    def refused(self, capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+        assert palmette([str(each) for each in arguments]) == 2
+        said = capsys.readouterr()
+        assert said.out == ""
+        (line,) = said.err.splitlines()
+        return line
+
+    @pytest.mark.parametrize(
+        ("more", "expected"),
+        [
+            (("--bandwidth", "fast"), "--bandwidth: fast: expected a bandwidth with a unit"),
+            (("--meter", "guess"), "--meter: guess: expected one of zeus"),
+            (("--data", "nowhere"), "nowhere"),
+            (("--testbed", "moon"), "--testbed: moon: no such testbed"),
+        ],
+    )
+    def test_bad_options(self, tmp_path: Path, capsys: Any, more: tuple[str, ...], expected: str) -> None:
+        file = tmp_path / "c.yaml"
+        file.write_text(CLUSTER)
+        assert expected in self.refused(
+            capsys, "pretrain", "lenet5", "--cluster", file, "-o", tmp_path / "m.json", *more
+        )
+
+    def test_no_such_network(self, tmp_path: Path, capsys: Any) -> None:
+        file = tmp_path / "c.yaml"
+        file.write_text(CLUSTER)
+        assert "lenet6" in self.refused(capsys, "pretrain", "lenet6", "--cluster", file, "-o", tmp_path / "m.json")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_from_pre_training_to_a_training_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("c.yaml").write_text(
+        CLUSTER.replace("hardware: nuc-i3-7100u-2", "hardware: raspberry-pi-3, source: {samples: 100}")
+    )
+    short = ["--warmup", "2", "--timed", "3", "--counted", "2", "--steps", "20", "--quiet"]
+    assert palmette(["pretrain", "lenet5", "--cluster", "c.yaml", "-o", "m.json", *short]) == 0
+    made = load(Measurements, "m.json")
+    assert list(made.devices) == ["fast", "slow"]
+    assert made.devices["slow"].model_extra["bandwidth_bps"]["fast"] == pytest.approx(1e8, rel=0.5)
+    inputs = ["--profile", "m/profile.json", "--cluster", "c.yaml"]
+    assert palmette(["plan", "cluster", "--measurements", "m.json", *inputs, "-o", "plan.json"]) == 0
+    decision = json.loads(Path("plan.json").read_text())["decision"]
+    assert decision["init"] == f"m/{decision['parameter_server']}/model.safetensors"
+    assert decision["steps"] == 13
+    assert palmette(["run", "plan.json", "--quiet", "-o", "run"]) == 0
+    left = json.loads(Path("run/run.json").read_text())
+    assert (left["iterations"], left["options"]["init"]) == (13, decision["init"])
+    before, after = load_file(decision["init"]), load_file("run/model.safetensors")
+    assert before.keys() == after.keys()
+    assert any((before[name] != after[name]).any() for name in before)
+
+
+def test_nodes_that_all_name_data_need_no_other(tmp_path: Path) -> None:
+    """The digits do not fit a network that takes five numbers."""
+    named = yaml.safe_load(CLUSTER)
+    for node in named["nodes"].values():
+        node["source"] = {"samples": 54, "data": DATA}
+    wish = Pretraining(model="tests.control.pretrain.test_pretrain:five_numbers", batch=4, lengths=SHORT)
+    made = Pretrainer(equipped(validated(Cluster, named)), wish, tmp_path, lambda _: None, lambda _: None)
+    assert made.cluster.nodes["fast"].source.data == DATA
+    del named["nodes"]["slow"]["source"]["data"]
+    with pytest.raises(InputError, match="digits: holds images"):
+        Pretrainer(equipped(validated(Cluster, named)), wish, tmp_path, lambda _: None, lambda _: None)
+
+
+def five_numbers() -> nn.Module:
+    made = nn.Sequential(nn.Linear(5, 4), nn.Linear(4, 3))
+    made.input_shape = (5,)
+    return made

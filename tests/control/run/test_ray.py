@@ -1,0 +1,151 @@
+"""A real Ray cluster on three hosts: runs and profiles there, a lost worker is named, strangers stay outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.soak.faults import GARBAGE
+from palmette.errors import InputError
+from palmette.runtime.options import Options
+from palmette.testbed import iproute
+from tests.control.ray_cluster import HOSTS, RayCluster
+from tests.control.run.test_resume import when
+from tests.cost.small import instance, phase, source
+from tests.runtime.rig import off
+from tests.runtime.world import TINY, Runs, alone, losses, weights
+
+
+def _why_not() -> str | None:
+    try:
+        iproute.refuse_unusable()
+    except InputError as error:
+        return str(error)
+    return None
+
+
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.timeout(240),
+    pytest.mark.skipif(_why_not() is not None, reason=str(_why_not())),
+]
+
+TREE = phase(
+    source("phone", 5, "S"),
+    source("phone", 7, "L"),
+    instance("S", 1, 2, "phone", "O"),
+    instance("L", 1, 2, "server", "O"),
+    instance("O", 3, 5, "cloud"),
+)
+OPTIONS = Options(optimizer="momentum", lr=0.05, seed=3, dtype="float64")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RayCluster]:
+    with RayCluster() as made:
+        yield made
+
+
+def arguments(runs: Runs, out: str, iterations: int, *more: str) -> list[str]:
+    chosen = ["--optimizer", OPTIONS.optimizer, "--lr", str(OPTIONS.lr), "--seed", "3", "--dtype", "float64"]
+    asked = ["--engine", "ray", "--iterations", str(iterations), "--quiet", "-o", str(runs.folder / out)]
+    return [*runs.arguments(TINY, TREE)[:-2], *chosen, *asked, *more]
+
+
+def assert_equals_one_process(out: Path) -> None:
+    expected_losses, expected = alone(TINY, TREE.batch, 20, OPTIONS)
+    assert losses(out) == pytest.approx(expected_losses, rel=1e-9)
+    assert off(weights(out), expected) <= 1e-10
+
+
+def test_a_run_over_gloo_equals_one_process(cluster: RayCluster, runs: Runs) -> None:
+    done = cluster.palmette(*arguments(runs, "gloo", 20))
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert_equals_one_process(runs.folder / "gloo")
+
+
+def test_a_run_over_tls_equals_one_process_and_is_deaf_to_strangers(cluster: RayCluster, runs: Runs) -> None:
+    """While it runs, somebody on the network speaks garbage to every open port of every host."""
+    disturbed: list[int] = []
+
+    def disturb() -> None:
+        for host in HOSTS:
+            ports = cluster.listening(host)
+            cluster.stranger(GARBAGE, cluster.addresses[host], *map(str, ports))
+            disturbed.extend(ports)
+
+    watching = when(runs.folder / "tls" / "metrics.jsonl", 1, disturb)
+    done = cluster.palmette(*arguments(runs, "tls", 20, "--transport", "tls", "--keys", str(cluster.keys.folder)))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    watching.join(60)
+    assert len(disturbed) > len(HOSTS)
+    assert_equals_one_process(runs.folder / "tls")
+    assert all(cluster.pids(host, "raylet") for host in HOSTS)
+
+
+def test_a_node_is_measured_where_it_is(cluster: RayCluster, runs: Runs) -> None:
+    runs.cluster.write_text("nodes:\n  phone: {tier: device}\n  cloud: {tier: cloud, hardware: nuc-i3-7100u-1}\n")
+    done = cluster.palmette("profile", TINY, "--cluster", str(runs.cluster), "--engine", "ray", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    nodes = json.loads(done.stdout)["nodes"]
+    assert {name: times["source"] for name, times in nodes.items()} == dict.fromkeys(("phone", "cloud"), "measured")
+    assert nodes["phone"]["forward_s"] != nodes["cloud"]["forward_s"]  # each measured its own
+
+
+def test_devices_pretrain_where_they_are(cluster: RayCluster, runs: Runs) -> None:
+    power = "power: {idle: 1 W, busy: 2 W}"
+    nodes = f"nodes:\n  phone: {{tier: device, {power}}}\n  cloud: {{tier: cloud, {power}}}\n"
+    runs.cluster.write_text(nodes + "links:\n  - {between: [phone, cloud], bandwidth: 100 Mbit/s}\n")
+    lengths = ["--warmup", "1", "--timed", "3", "--counted", "0", "--steps", "50", "--batch", "8"]
+    output = str(runs.folder / "m.json")
+    done = cluster.palmette(
+        "pretrain", TINY, "--cluster", str(runs.cluster), "--engine", "ray", *lengths, "--json", "-o", output
+    )
+    assert done.returncode == 0, done.stderr
+    devices = json.loads(done.stdout)["devices"]
+    assert {name: device["origin"]["steps"] for name, device in devices.items()} == dict.fromkeys(
+        ("phone", "cloud"), "measured on its host"
+    )
+    assert devices["phone"]["bandwidth_bps"]["cloud"] > 0
+
+
+def test_a_worker_that_is_killed_is_named(cluster: RayCluster, runs: Runs) -> None:
+    killed_s: list[float] = []
+
+    def kill() -> None:
+        killed_s.append(time.time())
+        for pid in cluster.pids("phone", "ray::WorkerActor"):
+            os.kill(pid, signal.SIGKILL)
+
+    watching = when(runs.folder / "out" / "metrics.jsonl", 5, kill)
+    done = cluster.palmette(*arguments(runs, "out", 1_000_000))
+    watching.join()
+    assert (done.returncode, done.stdout) == (1, "")
+    said = done.stderr.splitlines()[-1]
+    assert said.startswith("palmette: node phone: its worker was ended, or its host is gone; go on with: ")
+    assert (runs.folder / "out" / "run.json").stat().st_mtime - killed_s[0] < 5
+    assert not cluster.pids("cloud", "ray::WorkerActor")
+
+
+def test_without_the_token_nobody_gets_in(cluster: RayCluster, runs: Runs) -> None:
+    extra = {"RAY_AUTH_MODE": "disabled", "RAY_NUM_REDIS_GET_RETRIES": "2"}
+    done = cluster.palmette(*arguments(runs, "none", 1), extra=extra)
+    assert (done.returncode, done.stdout) == (2, "")
+    expected = "the cluster's token is missing or wrong; expected RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH"
+    assert done.stderr == f"palmette: --engine: ray: {expected}\n"
+
+
+def test_a_node_without_a_host_is_named(cluster: RayCluster, runs: Runs) -> None:
+    words = arguments(runs, "none", 1)
+    for file in (words[1], words[words.index("--profile") + 1], words[words.index("--cluster") + 1]):
+        Path(file).write_text(Path(file).read_text().replace("server", "moon"))
+    done = cluster.palmette(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    expected = "no host of the Ray cluster stands for it; there: palmette cluster join ADDRESS --node moon"
+    assert done.stderr == f"palmette: --engine ray: moon: {expected}\n"

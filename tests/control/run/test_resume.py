@@ -1,0 +1,214 @@
+"""A run that was stopped, however, goes on to the weights of one that never was."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from palmette.cli import run
+from palmette.runtime.training import loop
+from tests.cost.small import instance, phase, source
+from tests.runtime.rig import off
+from tests.runtime.world import ROOT, TINY, Runs, alive, descendants, lines, losses, weights
+
+REPLICAS = phase(
+    source("phone", 7, "a"),
+    source("phone", 5, "b"),
+    instance("a", 1, 3, "phone", "end"),
+    instance("b", 1, 3, "cloud", "end"),
+    instance("end", 4, 5, "cloud"),
+)
+ADAM = ["--optimizer", "adam", "--dtype", "float64", "--seed", "4", "--quiet"]
+
+
+def when(path: Path, many: int, then: object) -> threading.Thread:
+    """Do something once a run has written so many iterations."""
+
+    def watch() -> None:
+        while not path.exists() or path.read_text().count("\n") < many:
+            time.sleep(0.01)
+        then()  # type: ignore[operator]
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    return thread
+
+
+def assert_same(stopped: Path, whole: Path) -> None:
+    assert off(weights(stopped), weights(whole)) == 0
+    assert losses(stopped) == losses(whole)
+    metrics = [line for line in lines(stopped / "metrics.jsonl") if "accuracy" not in line]
+    assert [line["iteration"] for line in metrics] == list(range(len(metrics)))
+    assert [line["wall_s"] for line in metrics] == sorted(line["wall_s"] for line in metrics)
+    assert {line["iteration"] for line in lines(stopped / "trace.jsonl")} == set(range(len(metrics)))
+    assert json.loads((stopped / "run.json").read_text())["ended"] == "done"
+    assert json.loads((stopped / "run.json").read_text())["iterations"] == len(metrics)
+
+
+def test_after_ctrl_c_a_run_goes_on_to_the_same_weights(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    whole, stopped = runs.folder / "whole", runs.folder / "stopped"
+    arguments = [*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "150"]
+    assert run([*arguments, "-o", str(whole)]) == 0
+    before = signal.getsignal(signal.SIGINT)
+    watching = when(stopped / "metrics.jsonl", 20, lambda: os.kill(os.getpid(), signal.SIGINT))
+    capsys.readouterr()
+    assert run([*arguments, "-o", str(stopped)]) == 1
+    watching.join()
+    assert signal.getsignal(signal.SIGINT) is before
+    done = len(losses(stopped))
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == (f"palmette: stopped after {done} iterations; go on with: palmette run --resume {stopped}\n")
+    assert 20 <= done < 150
+    assert json.loads((stopped / "run.json").read_text())["ended"] == "stopped"
+    assert run(["run", "--resume", str(stopped), "--quiet"]) == 0
+    assert_same(stopped, whole)
+
+
+def test_what_is_finished_stays_as_it_is(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    out = runs.folder / "out"
+    assert run([*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "3", "-o", str(out)]) == 0
+    before = {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
+    capsys.readouterr()
+    assert run(["run", "--resume", str(out)]) == 0
+    assert "nothing is left to do" in capsys.readouterr().out
+    assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
+
+
+def test_a_run_that_goes_on_keeps_its_options(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    out = runs.folder / "out"
+    assert run([*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "3", "-o", str(out)]) == 0
+    capsys.readouterr()
+    assert run(["run", "--resume", str(out), "--iterations", "3", "-o", str(out)]) == 0
+    capsys.readouterr()
+    assert run(["run", "--resume", str(out), "--iterations", "9", "--freeze", "conv1", "--data", "digits"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.splitlines() == [
+        "palmette: --iterations: 9: this run began with 3; expected that, or --resume alone",
+        "palmette: --freeze: ['conv1']: this run began with (); expected that, or --resume alone",
+    ]
+
+
+def test_a_new_run_in_an_old_folder_forgets_the_old_one(runs: Runs) -> None:
+    out = runs.folder / "out"
+    assert run([*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "5", "-o", str(out)]) == 0
+    assert run([*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "2", "-o", str(out)]) == 0
+    assert sorted(path.name for path in (out / "checkpoints").iterdir()) == ["000002", "best"]
+    assert len(losses(out)) == 2
+
+
+@pytest.mark.parametrize("nonsense", ["missing", "empty", "list", "plan", "checkpoint", "no checkpoint", "weights"])
+def test_nonsense_cannot_be_resumed(runs: Runs, capsys: pytest.CaptureFixture[str], nonsense: str) -> None:
+    out = runs.folder / "out"
+    recorded = runs.folder.parent / "recorded"  # one run serves all cases
+    if not recorded.exists():
+        assert run([*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "1", "-o", str(recorded)]) == 0
+    shutil.copytree(recorded, out)
+    last = out / "checkpoints" / "000001"
+    match nonsense:
+        case "missing":
+            shutil.rmtree(out)
+        case "empty":
+            (out / "run.json").write_text("")
+        case "list":
+            (out / "run.json").write_text("[]")
+        case "plan":
+            (out / "run.json").write_text('{"plan": {"model": 3}}')
+        case "checkpoint":
+            (last / "progress.json").write_text("{")
+        case "no checkpoint":
+            shutil.rmtree(out / "checkpoints")
+        case _:
+            (last / "model.safetensors").write_bytes(b"x")
+    capsys.readouterr()
+    assert run(["run", "--resume", str(out), "--quiet"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert all(line.startswith("palmette: ") for line in said.err.splitlines())
+    assert said.err
+
+
+@contextmanager
+def palmette(*arguments: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A command line in a process group of its own, which is gone afterwards, also where a test fails."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from palmette.cli import main; main()", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(folder)},
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_after_a_signal_to_the_whole_group_everybody_ends(runs: Runs, number: signal.Signals) -> None:
+    """A terminal sends Ctrl-C to workers too; a service manager or ``timeout`` ends all alike."""
+    out = runs.folder / "out"
+    arguments = [*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "100000", "-o", str(out)]
+    with palmette(*arguments, folder=runs.folder / "temporary") as process:
+        when(out / "metrics.jsonl", 20, lambda: None).join()
+        family = descendants(process.pid)
+        os.killpg(process.pid, number)
+        said = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert said[0] == ""
+    assert said[1].startswith("palmette: stopped after ")
+    assert said[1].count("\n") == 1
+    assert_ended(family)
+    assert not list((runs.folder / "temporary").glob("palmette*"))
+
+
+def assert_ended(family: list[int], within_s: float = 5.0) -> None:
+    until = time.monotonic() + within_s
+    while any(map(alive, family)) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not [pid for pid in family if alive(pid)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", ["momentum", "adam"])
+def test_after_kill_9_of_everybody_a_run_goes_on_to_the_same_weights(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch, optimizer: str
+) -> None:
+    whole, stopped = runs.folder / "whole", runs.folder / "stopped"
+    arguments = [*runs.arguments(TINY, REPLICAS), "--optimizer", optimizer, "--epochs", "3", "--quiet"]
+    assert run([*arguments, "-o", str(whole)]) == 0
+    with palmette(*arguments, "-o", str(stopped), folder=runs.folder / "temporary") as process:
+        when(
+            stopped / "metrics.jsonl", 180, lambda: None
+        ).join()  # an epoch has 111 iterations: one checkpoint is there
+        family = descendants(process.pid)
+        process.kill()
+        for pid in family:
+            if alive(pid):
+                os.kill(pid, signal.SIGKILL)
+        process.communicate()
+    (last,) = {path.name for path in (stopped / "checkpoints").glob("[0-9]*")}
+    assert int(last) % 111 == 0
+    assert len(losses(stopped)) > int(last)
+    with (stopped / "metrics.jsonl").open("a") as file:
+        file.write('{"iteration": 18')  # half a line, as a kill may leave it
+    monkeypatch.setattr(loop, "CHECKPOINT_EVERY_S", 0.2)
+    assert run(["run", "--resume", str(stopped), "--quiet"]) == 0
+    assert_same(stopped, whole)

@@ -1,0 +1,144 @@
+"""All strategies side by side: in order, each as it plans alone, failures listed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NoReturn
+
+import pytest
+
+import palmette as pt
+from palmette.errors import Fault, InputError
+from palmette.plan.core import comparison
+from palmette.plan.core.choice import score
+from palmette.plan.core.comparison import compare, ranked
+from palmette.plan.core.registry import strategies
+from palmette.plan.core.strategy import Task
+from palmette.spec.learning import Learning
+from tests.plan.problems import goal, node, profile, three_tiers
+
+
+def task(**more: Any) -> Task:
+    return Task(profile=profile(4), cluster=three_tiers(), batch=16, **more)
+
+
+def test_plans_come_best_first() -> None:
+    plans = [
+        pt.plan(name, profile=profile(), cluster=three_tiers(), batch=10)
+        for name in ("all-device", "all-edge", "all-cloud")
+    ]
+    for wanted in ("time", "energy", "power", "edp", "0.3*time+0.7*energy"):
+        order = ranked(plans, goal(wanted))
+        scores = score([(plan.estimate.iteration_s, plan.estimate.iteration_j) for plan in order], goal(wanted))
+        assert scores == sorted(scores)
+        assert {plan.strategy for plan in order} == {plan.strategy for plan in plans}
+
+
+def test_every_strategy_is_planned_or_says_why_not() -> None:
+    found = compare(task())
+    expected = {name for name, kind in strategies().items() if not comparison.composed(kind)}
+    assert {plan.strategy for plan in found.plans} | found.skipped.keys() == expected
+    assert "all-edge" in {plan.strategy for plan in found.plans}
+
+
+def test_a_strategy_plans_as_it_does_alone() -> None:
+    found = compare(task(), names=["all-edge", "jointdnn+", "hiertrain"])
+    for made in found.plans:
+        alone = pt.plan(made.strategy, profile=profile(4), cluster=three_tiers(), batch=16)
+        assert made.model_copy(update={"plan_s": 0.0}) == alone.model_copy(update={"plan_s": 0.0})
+
+
+def test_the_order_is_the_same_every_time() -> None:
+    names = ["jointdnn", "all-cloud", "all-device", "all-edge", "jointdnn+"]
+    orders = {tuple(plan.strategy for plan in compare(task(), names=names).plans) for _ in range(3)}
+    assert len(orders) == 1
+
+
+@dataclass(frozen=True)
+class Broken:
+    """Fails."""
+
+    name: ClassVar[str] = "broken"
+    summary: ClassVar[str] = "fails"
+    default_goal: ClassVar[str] = "time"
+    plans_epochs: ClassVar[bool] = False
+    needs_profile: ClassVar[bool] = True
+
+    def decide(self, task: Task) -> NoReturn:
+        raise KeyError("what")
+
+
+def test_one_that_fails_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(strategies(), "broken", Broken)
+    found = compare(task(), names=["broken", "all-edge"])
+    assert [plan.strategy for plan in found.plans] == ["all-edge"]
+    assert str(found.skipped["broken"]) == "it failed: KeyError: 'what'"
+
+
+def test_what_does_not_apply_says_why() -> None:
+    cluster = three_tiers(server=node("cloud"))
+    found = compare(Task(profile=profile(4), cluster=cluster, batch=16), names=["all-edge", "all-cloud"])
+    assert str(found.skipped["all-edge"]) == "nodes: no node of tier edge: expected at least one"
+
+
+def test_a_wish_that_a_strategy_cannot_grant_leaves_it_out() -> None:
+    found = compare(task(goal=goal("time", loss=0.1)), names=["all-edge", "hybrid"])
+    assert not found.plans
+    assert all("does not decide how long to train" in str(error) for error in found.skipped.values())
+
+
+CURVE = Learning(floor=0.0, scale=1.0, epoch_exponent=1.0, data_exponent=0.0, replica_exponent=0.0)
+
+
+def test_with_a_learning_curve_everyone_trains_until_the_loss() -> None:
+    found = compare(task(goal=goal("time", loss=0.26)), {"learning": CURVE}, ["all-edge", "all-cloud", "hybrid"])
+    assert not found.skipped
+    for plan in found.plans:
+        estimate = plan.estimate
+        assert estimate is not None
+        assert plan.phases[0].epochs == estimate.epochs == 4  # 1 / k ≤ 0.26
+        assert estimate.epoch_s is not None
+        assert estimate.total_s == pytest.approx(4 * estimate.epoch_s)
+    totals = [plan.estimate.total_s for plan in found.plans if plan.estimate]
+    assert totals == sorted(totals)
+
+
+def test_a_deadline_leaves_out_who_trains_too_long() -> None:
+    every = compare(task(goal=goal("time", loss=0.26)), {"learning": CURVE}, ["all-device", "all-cloud"])
+    slow_s = max(plan.estimate.total_s for plan in every.plans if plan.estimate and plan.estimate.total_s)
+    wanted = goal("time", loss=0.26, deadline_s=slow_s * 0.99)
+    found = compare(task(goal=wanted), {"learning": CURVE}, ["all-device", "all-cloud"])
+    assert [plan.strategy for plan in found.plans] == ["all-cloud"]
+    assert str(found.skipped["all-device"]).startswith("--deadline: ")
+    assert f"the least that can be had is {slow_s:.6g} s" in str(found.skipped["all-device"])
+
+
+def test_who_can_hurry_does_so_for_a_deadline() -> None:
+    free = compare(task(goal=goal("energy", loss=0.26)), {"learning": CURVE}, ["hybrid"]).plans[0].estimate
+    assert free is not None
+    assert free.total_s is not None
+    fastest = compare(task(goal=goal("time", loss=0.26)), {"learning": CURVE}, ["hybrid"]).plans[0].estimate
+    assert fastest is not None
+    assert fastest.total_s is not None
+    limit_s = (free.total_s + fastest.total_s) / 2
+    assert fastest.total_s < limit_s < free.total_s
+    wanted = goal("energy", loss=0.26, deadline_s=limit_s)
+    (hurried,) = compare(task(goal=wanted), {"learning": CURVE}, ["hybrid"]).plans
+    assert hurried.estimate is not None
+    assert hurried.estimate.total_s is not None
+    assert hurried.estimate.total_s <= limit_s
+
+
+def test_a_loss_below_the_floor_cannot_be_reached() -> None:
+    curve = CURVE.model_copy(update={"floor": 0.5})
+    found = compare(task(goal=goal("time", loss=0.4)), {"learning": curve}, ["all-edge"])
+    assert str(found.skipped["all-edge"]) == "--loss: 0.4: cannot be reached; the curve stays above 0.5"
+
+
+def test_from_python() -> None:
+    found = pt.compare(profile=profile(2), cluster=three_tiers(), batch=16, goal="edp")
+    products = [plan.estimate.iteration_j * plan.estimate.iteration_s for plan in found.plans if plan.estimate]
+    assert products == sorted(products)
+    with pytest.raises(InputError) as caught:
+        pt.compare(profile=profile(4), cluster=three_tiers(), batch=0)
+    assert caught.value.faults == [Fault("--batch", 0, "expected at least 1 and at most 1000000000000")]

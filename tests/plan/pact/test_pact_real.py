@@ -1,0 +1,186 @@
+"""PACT on a profile with variants and a cluster with sets: problems made by a predictor, and phases that can be run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import palmette as pt
+from palmette.plan.core.strategy import Task
+from palmette.plan.pact import expanded_graph, from_profile
+from palmette.plan.pact.from_profile import Training, problem_of
+from palmette.plan.pact.stages import stages
+from palmette.predict.forecast import Forecast, Past, Setting
+from palmette.predict.named import predictor_of
+from palmette.predict.power_law import PowerLawPredictor
+from palmette.spec.cluster import Cluster, Limits
+from palmette.spec.profile import Profile, Table
+from tests.plan.problems import cpu, goal, link, node, profile, times
+
+GOAL = goal("energy", loss=1.0, deadline_s=1e5)
+
+
+def pruned(ratios: tuple[str, ...] = ("0.5", "0.75")) -> Profile:
+    """A network whose variants need as much less time as they are smaller."""
+    whole = profile(cloud=1.0, server=5.0, phone=40.0)
+    variants = {
+        ratio: Table(
+            layers=whole.layers,
+            nodes={
+                name: times(slow * (1 - float(ratio)))
+                for name, slow in (("cloud", 1.0), ("server", 5.0), ("phone", 40.0))
+            },
+        )
+        for ratio in ratios
+    }
+    return whole.model_copy(update={"variants": variants})
+
+
+def sets(**changes: Any) -> Cluster:
+    """A cloud, a server and a phone, each with data of its own, and a set for each."""
+    nodes = {
+        "cloud": node("cloud", samples=4000),
+        "server": node("edge", samples=1000),
+        "phone": node("device", samples=500, private=True),
+    }
+    return Cluster(
+        nodes=nodes | changes,
+        links=(link("phone", "server"), link("server", "cloud", 4.0)),
+        sets={"gold": ("cloud",), "silver": ("server", "phone"), "bronze": ("phone",)},
+    )
+
+
+def task(**changes: Any) -> Task:
+    return replace(Task(profile=pruned(), cluster=sets(), goal=GOAL), **changes)
+
+
+def test_every_variant_on_every_set_is_a_phase_of_federated_averaging() -> None:
+    found = stages(task())
+    assert list(found) == [(m, n) for m in ("0", "0.5", "0.75") for n in ("gold", "silver", "bronze")]
+    silver = found["0.5", "silver"]
+    assert (silver.sync, silver.pruning) == ("epoch", 0.5)
+    assert [(source.node, source.into) for source in silver.sources] == [("server", "server"), ("phone", "phone")]
+    assert all(instance.layers == (1, 2) for instance in silver.instances)
+
+
+def test_a_set_without_data_gets_that_of_public_sources() -> None:
+    found = stages(task(cluster=sets(cloud=node("cloud"))))
+    assert [(source.node, source.into) for source in found["0", "gold"].sources] == [("server", "cloud")]
+    private = sets(cloud=node("cloud"), server=node("edge"))
+    assert not any(nodes == "gold" for _, nodes in stages(task(cluster=private)))
+
+
+def test_nodes_keep_their_limits() -> None:
+    found = stages(task(cluster=sets(server=node("edge", samples=1000, limits=cpu(0.5)))))
+    assert [instance.cpu_share for instance in found["0", "silver"].instances] == [0.5, 1.0]
+
+
+def test_the_problem_has_the_evaluators_prices() -> None:
+    wanted = task()
+    problem = problem_of(Training(wanted, PowerLawPredictor(), 10), (2.3,))
+    found = stages(wanted)
+    for run in problem.run:
+        price = wanted.evaluator.price(found[run.pair])
+        assert (run.time_s, run.energy_j) == (price.epoch_s, price.epoch_j)
+    assert {change.from_[0] for change in problem.change if change.to[0] == "0"} == {"0"}
+    assert (problem.start.model, problem.start.nodes, problem.start.loss) == ("0", "gold", 2.3)
+
+
+def test_a_problem_from_the_middle_of_a_training_goes_on_from_there() -> None:
+    losses = tuple(2.3 * k**-0.5 for k in range(1, 8))
+    problem = problem_of(Training(task(), PowerLawPredictor(), 10), losses, ("0.5", "silver"))
+    assert (problem.start.model, problem.start.nodes, problem.start.loss) == ("0.5", "silver", losses[-1])
+    own = next(run for run in problem.run if run.pair == ("0.5", "silver"))
+    assert own.loss_expected[0] == pytest.approx(2.3 * 8**-0.5 - losses[-1], abs=1e-3)
+
+
+def test_a_change_from_the_present_pair_is_foretold_as_if_it_came_now() -> None:
+    """It lifts the loss by 0.7 here, and epochs after it start from there."""
+
+    class Noting(PowerLawPredictor):
+        def run(self, past: Past, epochs: int) -> Forecast:
+            begun[past.setting] = past.losses
+            return super().run(past, epochs)
+
+        def change(self, past: Past, to: Setting) -> Forecast:
+            asked.append((past.setting, past.losses))
+            return Forecast(expected=(0.7,), low=(0.6,), robust=(0.8,), total_robust=(0.8,))
+
+    begun: dict[Setting, tuple[float, ...]] = {}
+    asked: list[tuple[Setting, tuple[float, ...]]] = []
+    problem_of(Training(task(), Noting(), 10), (2.3, 1.9, 1.7))
+
+    here = Setting(pruning=0.0, samples=4000, classes=10)
+    assert {losses for setting, losses in asked if setting == here} == {(2.3, 1.9, 1.7)}
+    assert begun.pop(here) == (2.3, 1.9, 1.7)
+    assert all(losses == (pytest.approx(2.4),) for losses in begun.values())
+
+
+def test_no_epoch_is_trusted_beyond_the_bound() -> None:
+    def robust(bound: float | None) -> list[float]:
+        training = Training(task(), predictor_of("power-law", bound), 10)
+        return [loss for run in problem_of(training, (2.3, 1.9, 1.7)).run for loss in run.loss_robust]
+
+    assert min(robust(None)) < -0.01
+    assert min(robust(0.01)) >= -0.01 - 1e-12
+    with pytest.raises(pt.InputError, match="--bound"):
+        predictor_of("power-law", -1.0)
+
+
+def test_steps_are_as_coarse_as_the_graph_needs_them_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    training = Training(task(), PowerLawPredictor(), 10)
+    fine = problem_of(training, (2.3, 1.9))
+    for module in (from_profile, expanded_graph):
+        monkeypatch.setattr(module, "MOST_CELLS", 2e5)
+
+    coarse = problem_of(training, (2.3, 1.9))
+
+    assert coarse.loss_step > fine.loss_step
+    assert coarse.model_copy(update={"loss_step": fine.loss_step}) == fine
+    with pytest.raises(pt.InputError, match="the graph would hold"):
+        pt.plan("pact", problem=fine)
+    assert pt.plan("pact", problem=coarse).decision["loss"] <= 1.0
+
+
+@pytest.mark.parametrize("strategy", ["pact", "pact-optimum", "one-switch"])
+def test_the_plan_has_phases_that_can_be_run(strategy: str) -> None:
+    made = pt.plan(strategy, profile=pruned(), cluster=sets(), goal=GOAL, predictor="power-law")
+    decision = made.decision
+    assert [phase.epochs for phase in made.phases] == [stretch["epochs"] for stretch in decision["schedule"]]
+    assert [f"{phase.pruning:g}" for phase in made.phases] == [stretch["model"] for stretch in decision["schedule"]]
+    assert made.estimate is not None
+    assert made.estimate.epochs == sum(stretch["epochs"] for stretch in decision["schedule"])
+    first = made.phases[0]
+    entry = 0.0 if (first.pruning, first.instances[0].node) == (0.0, "cloud") else None
+    if entry is not None:
+        assert made.estimate.total_j == pytest.approx(decision["energy_j"])
+        assert made.estimate.total_s == pytest.approx(decision["time_s"])
+
+
+def test_what_is_missing_is_said() -> None:
+    without = sets().model_copy(update={"sets": {}})
+    with pytest.raises(pt.InputError, match="sets: missing: a schedule needs sets of nodes"):
+        pt.plan("pact", profile=pruned(), cluster=without, goal=GOAL, predictor="power-law")
+    with pytest.raises(pt.InputError, match="--loss: missing"):
+        pt.plan("pact", profile=pruned(), cluster=sets(), predictor="power-law")
+    with pytest.raises(pt.InputError, match="--problem: missing: pact needs it, or --profile and --cluster"):
+        pt.plan("pact")
+    powerless = sets(phone=node("device", samples=500, power=None))
+    with pytest.raises(pt.InputError, match=r"nodes\.phone\.power: missing"):
+        pt.plan("pact", profile=pruned(), cluster=powerless, goal=GOAL, predictor="power-law")
+    with pytest.raises(pt.InputError, match="--classes: 1: expected at least 2"):
+        pt.plan("pact", profile=pruned(), cluster=sets(), goal=GOAL, classes=1)
+
+
+def test_an_energy_limit_is_kept() -> None:
+    tired = sets(cloud=node("cloud", samples=4000, limits=Limits(energy_j=0.1)))
+    with pytest.raises(pt.Infeasible, match="its energy limit"):
+        pt.plan(
+            "pact",
+            profile=pruned(()),
+            cluster=tired.model_copy(update={"sets": {"gold": ("cloud",)}}),
+            goal=GOAL,
+            predictor="power-law",
+        )

@@ -1,0 +1,36 @@
+"""Runs find a place for their sockets, however deep the folder for temporary files is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from palmette.runtime.engines.socket_folder import LONGEST_ROOT, USUAL_ROOT, meeting_folder, short_root
+from tests.control.run.test_processes import trees
+from tests.runtime.world import TINY, Runs
+
+
+def test_a_short_root_is_taken_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path)[:LONGEST_ROOT])
+    assert short_root() == str(tmp_path)[:LONGEST_ROOT]
+
+
+def test_a_deep_root_gives_way_to_the_usual_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / ("deep" * LONGEST_ROOT)))
+    with meeting_folder() as folder:
+        assert Path(folder).parent == Path(USUAL_ROOT)
+    assert not Path(folder).exists()
+
+
+def test_a_run_over_tls_on_the_testbed_needs_no_short_root(tmp_path: Path) -> None:
+    runs, deep = Runs(tmp_path), tmp_path / ("d" * 100)
+    deep.mkdir()
+    arguments = [*runs.arguments(TINY, trees(5)["cut in three"]), "--iterations", "2", "--transport", "tls"]
+    command = [sys.executable, "-c", "from palmette.cli import main; main()", *arguments, "-o", str(tmp_path / "out")]
+    done = subprocess.run(command, env={**os.environ, "TMPDIR": str(deep)}, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert not [*deep.glob("palmette*"), *deep.glob("pymp*")]

@@ -1,0 +1,24 @@
+"""A network is judged by the numbers that its workers would be given."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from palmette.runtime.options import Options
+from palmette.runtime.training.evaluation import judged
+from palmette.zoo.data import Items
+from palmette.zoo.models import load_network
+
+SHAPE = (3, 32, 32)
+
+
+def items(dtype: torch.dtype) -> Items:
+    pixels = torch.arange(3 * 32 * 32).reshape(SHAPE) % 256
+    return Items("own", [((pixels + k).remainder(256).to(dtype), k % 10) for k in range(20)], range(20), SHAPE)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.float64])
+def test_images_of_whole_numbers_are_as_good_as_the_same_with_a_point(dtype: torch.dtype) -> None:
+    network = load_network("lenet5", seed=1)
+    assert judged(network, items(dtype), Options()) == judged(network, items(torch.float32), Options())

@@ -1,0 +1,67 @@
+"""How much of what the profile assumes calls do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from palmette.runtime.options import Options
+from palmette.runtime.worker.calibration import CHANCE, as_profiled, done_of_assumed, rehearsed
+from palmette.runtime.worker.worker import Setup, held_layers
+from tests.cost.small import cluster, instance, node, phase, source
+from tests.runtime.rig import Rig, ToyData
+
+PLAIN = Options()
+
+
+def test_work_that_differs_by_more_than_chance_is_told() -> None:
+    found = done_of_assumed({1: 0.1, 2: 1.0, 3: 3.0, 4: 0.0}, {1: 1.0, 2: 1 + CHANCE / 2, 3: 1.0, 4: 1.0})
+    assert found == pytest.approx({1: 0.1, 3: 3.0, 4: 0.0})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [replace(PLAIN, freeze=("a.weight",)), replace(PLAIN, optimizer="adam"), replace(PLAIN, dtype="float64")],
+)
+def test_a_profile_assumes_plain_training(options: Options) -> None:
+    assert as_profiled([nn.Linear(2, 2)], PLAIN)
+    assert not as_profiled([nn.Linear(2, 2)], options)
+    assert not as_profiled([nn.Linear(2, 2).requires_grad_(False)], PLAIN)
+
+
+def setup_of(rig: Rig, options: Options) -> Setup:
+    tree, where = phase(source("a", 64, "1"), instance("1", 1, 2, "a")), cluster(a=node(100))
+    program = rig.programs(tree, where)["a"]
+    layers = rig.fresh()
+    return Setup(
+        node="a",
+        place=None,  # type: ignore[arg-type]
+        programs=[program],
+        layers={n: layers[n - 1] for n in held_layers(program)},
+        shapes=rig.shapes,
+        input_dtype=torch.float32,
+        options=options,
+        source=ToyData(rig.data, 0),
+    )
+
+
+def test_frozen_weights_are_less_work_backwards_and_in_the_update() -> None:
+    rig = Rig([nn.Linear(512, 512), nn.Linear(512, 3)], (512,), options=PLAIN)
+    setup = setup_of(rig, replace(PLAIN, freeze=("l1.weight", "l1.bias")))
+    (program,) = setup.programs
+    assert program is not None
+    work = rehearsed(program, setup).work
+    backward, update = (next(o.number for o in program.operations if o.op == op) for op in ("backward", "update"))
+    assert work[backward] < 0.5
+    assert work[update] < 0.8
+
+
+def test_plain_training_is_what_the_profile_assumes() -> None:
+    rig = Rig([nn.Linear(5, 5), nn.Linear(5, 3)], (5,), options=PLAIN)
+    setup = setup_of(rig, PLAIN)
+    (program,) = setup.programs
+    assert program is not None
+    assert rehearsed(program, setup).work == {}
