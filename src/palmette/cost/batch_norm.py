@@ -53,7 +53,7 @@ class Sharing(NamedTuple):
 
 def shared_norms(phase: Phase, sizes: Sizes, routes: Routes) -> list[Sharing]:
     """The batch norms of a phase that share statistics among replicas, from the first layer on."""
-    if phase.batch_norm == "parts" or phase.sync != "step":
+    if phase.batch_norm == "parts" or not phase.agreement.one_model:
         return []
     return [
         Sharing(NormPoint(layer, number, channels), layer - 1 + (number + 1) / (len(norms) + 1), run)

@@ -282,7 +282,7 @@ class Evaluator:
         if not any(step.to is None and step.kind not in MEETINGS for step in made.steps):
             return {}  # nodes that only hand something over need not be in the profile
         places = [(self.seconds(i.node, phase.pruning), *i.layers, i.cpu_share) for i in phase.instances]
-        serves = phase.sync == "async"
+        serves = phase.agreement.has_server
         found = {}
         for number, step in enumerate(made.steps):
             kind = step.kind
@@ -316,7 +316,7 @@ class Evaluator:
         nodes = {name: NodePrice() for name in hosts}
         calls: dict[str, list[tuple[float, float, float]]] = {}
         shares, between = [instance.cpu_share for instance in phase.instances], self.routes.between
-        serves = phase.sync == "async"
+        serves = phase.agreement.has_server
         for step, size, start, end in happened:
             if step.to is not None:
                 sender, route = nodes[step.node], between(step.node, step.to)
@@ -332,7 +332,7 @@ class Evaluator:
         return nodes
 
     def _share(self, phase: Phase, step: Step) -> float:
-        if step.kind is Kind.UPDATE and phase.sync == "async":  # the parameter server's is no instance's
+        if step.kind is Kind.UPDATE and phase.agreement.has_server:  # the parameter server's is no instance's
             return self._limits[self._index[step.node]]
         return phase.instances[step.instance].cpu_share
 

@@ -72,7 +72,7 @@ def is_smaller(before: Phase, after: Phase) -> bool:
 
 def copies(before: Phase, after: Phase, optimizer: Optimizer) -> int:
     """How many numbers travel for each weight: itself, and what the optimizer keeps for it if that lives on."""
-    ended = before.sync == "epoch" and exchanges_weights(before)
+    ended = before.agreement.averages_weights and exchanges_weights(before)
     anew = is_smaller(before, after) and after.compress == "distill"
     return 1 if ended or anew else 1 + STATE_COPIES[optimizer]
 
@@ -154,17 +154,17 @@ def _compressing(before: Phase, after: Phase, evaluator: Evaluator) -> tuple[flo
 def _held(phase: Phase) -> dict[str, set[int]]:
     """The layers whose weights each node has when a phase is over."""
     everything = set(range(1, phase.depth + 1))
-    if phase.sync == "async":
+    if phase.agreement.has_server:
         return {phase.meeting_node: everything}
     held = _hosted(phase)
-    if phase.sync == "epoch" and exchanges_weights(phase):
+    if phase.agreement.averages_weights and exchanges_weights(phase):
         held[phase.meeting_node] = everything
     return held
 
 
 def _wanted(phase: Phase) -> dict[str, set[int]]:
     """The layers whose weights each node needs when a phase begins."""
-    if phase.sync == "async":
+    if phase.agreement.has_server:
         return {phase.meeting_node: set(range(1, phase.depth + 1))}
     return _hosted(phase)
 

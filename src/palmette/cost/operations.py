@@ -30,7 +30,7 @@ def order_of_work(phase: Phase, sizes: Sizes, routes: Routes) -> Steps:
     shared = shared_norms(phase, sizes, routes)
     forward = Forward(steps, phase, shared).add(order)
     backward = Backward(steps, phase, forward, shared).add(order[::-1])
-    if phase.sync == "step":
+    if phase.agreement.one_model:
         add_averages(steps, phase, sizes, routes, backward)
     else:
         for k, instance in enumerate(phase.instances):
@@ -126,7 +126,7 @@ def trees(phase: Phase) -> list[Phase]:
         parts.setdefault(root(instance), ([], []))[1].append(instance)
     for source in phase.sources:
         parts[root(source)][0].append(source)
-    alike = {"server": phase.meeting_node} if phase.sync != "step" else {}
+    alike = {"server": phase.meeting_node} if not phase.agreement.one_model else {}
     return [
         phase.model_copy(update={"sources": tuple(sources), "instances": tuple(instances), **alike})
         for sources, instances in parts.values()

@@ -8,6 +8,7 @@ profile   layers and what they cost on each node
 tree      instances, what feeds them, and whether their layers join
 problem   PACT's models, sets of nodes, and what epochs and changes cost
 learning  how the loss falls with epochs and data
+sync      how replicas agree
 plan      phases of instance trees
 run       what a run leaves behind
 estimate  the evaluator's price

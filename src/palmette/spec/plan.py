@@ -13,9 +13,9 @@ from palmette.spec.cluster import Cluster
 from palmette.spec.document import Count, Name, Number, OpenDocument, Plain, Positive, Wrong, entries, part, refuse
 from palmette.spec.estimate import Estimate
 from palmette.spec.profile import Profile
+from palmette.spec.sync import SYNC_KINDS, Sync, SyncKind
 from palmette.spec.tree import Feed, Instance, wrong_instances, wrong_tree
 
-Sync = Literal["step", "epoch", "async"]
 BatchNorm = Literal["whole", "parts"]
 
 
@@ -62,6 +62,11 @@ class Phase(OpenDocument):
         return max(instance.layers[1] for instance in self.instances)
 
     @property
+    def agreement(self) -> SyncKind:
+        """How its replicas agree."""
+        return SYNC_KINDS[self.sync]
+
+    @property
     def batch(self) -> int:
         """Samples of one iteration over all sources."""
         return sum(source.samples for source in self.sources)
@@ -75,7 +80,7 @@ class Phase(OpenDocument):
     def nodes(self) -> list[str]:
         """The nodes that take part: that host an instance, a source or the server, or where gradients meet."""
         hosts = [*(s.node for s in self.sources), *(i.node for i in self.instances)]
-        if self.sync != "step":
+        if not self.agreement.one_model:
             hosts.append(self.meeting_node)
         elif self.meet is not None and self._shares_layers():
             hosts.append(self.meet)
@@ -134,7 +139,7 @@ class Plan(OpenDocument):
         wrong = [
             Wrong(("batch",), self.batch, f"the sources of phases[{k}] take {phase.batch} samples an iteration")
             for k, phase in enumerate(self.phases)
-            if phase.sync == "step" and phase.batch != self.batch
+            if phase.agreement.one_model and phase.batch != self.batch
         ]
         if not (self.phases or self.decision):
             wrong.append(Wrong(("phases",), [], "expected at least 1"))

@@ -84,7 +84,7 @@ class Supervisor:
             found["the cluster file has changed"] = self._changed_file
         found["a node has joined"] = self._joined
         phase = running.plan.phases[0]
-        if request.testbed != "none" and len(running.plan.phases) == 1 and phase.sync == "step":
+        if request.testbed != "none" and len(running.plan.phases) == 1 and phase.agreement.one_model:
             trace = running.folder / "trace.jsonl"
             found["a link is not what it was"] = LinkSpeeds(trace, phase, running.evaluator, request.drift)
         return found

@@ -93,7 +93,7 @@ def refuse_few(phases: Iterable[Phase], cluster: Cluster, data: RunData) -> None
             f"none of its {data.sizes[share.data]} samples is left for it",
         )
         for k, phase in enumerate(phases)
-        if phase.sync != "step"
+        if not phase.agreement.one_model
         for share in shares_of(phase, cluster, data.judged.name)
         if not share.size(data.sizes[share.data])
     ]

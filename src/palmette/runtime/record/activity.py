@@ -46,7 +46,7 @@ class Stretch:
             self._sending_j += record.bytes * 8 * self._evaluator.route(sender, receiver).energy_j_per_bit
 
     def _share(self, phase: Phase, node: str, record: Record) -> float:
-        if phase.sync == "async" and record.op == "update":  # the parameter server's is no instance's
+        if phase.agreement.has_server and record.op == "update":  # the parameter server's is no instance's
             return self._evaluator.cluster.nodes[node].limits.cpu_share
         return phase.instances[record.instance].cpu_share
 

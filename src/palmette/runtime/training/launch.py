@@ -19,7 +19,8 @@ from palmette.runtime.training.job import Job
 from palmette.runtime.training.phase_length import shares
 from palmette.runtime.worker.commands import Ready, Rehearsal, Rehearse, Rehearsed, SetPace
 from palmette.runtime.worker.worker import Setup, Source, held_layers, unshared
-from palmette.spec.plan import Phase, Sync
+from palmette.spec.plan import Phase
+from palmette.spec.sync import Sync
 from palmette.zoo.capture import state
 from palmette.zoo.models import Network
 
@@ -107,9 +108,9 @@ class Setups:
         job, cluster = self.job, self.job.evaluator.cluster
         shape, seed = job.network.input_shape, job.options.seed
         named = {} if self.sync == "relay" else own_data(source_nodes(self.phase), cluster)
-        if self.phase.sync == "step" and named:
+        if self.phase.agreement.one_model and named:
             return NodesData(named, {node: row_of(node, cluster) for node in named}, shape, seed)
-        if self.phase.sync == "step" or self.sync == "relay":
+        if self.phase.agreement.one_model or self.sync == "relay":
             return NamedData(job.data.name, shape, seed)
         owned = by_tree(self.phase, shares(self.phase, job))
         roots = [part.root for part in self.parts]

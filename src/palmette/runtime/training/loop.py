@@ -29,7 +29,8 @@ from palmette.runtime.training.log import Log
 from palmette.runtime.training.remaining_time import left_s
 from palmette.runtime.training.segments import Course
 from palmette.runtime.worker.worker import unshared
-from palmette.spec.plan import Phase, Sync
+from palmette.spec.plan import Phase
+from palmette.spec.sync import Sync
 from palmette.zoo.capture import load_state, state
 from palmette.zoo.data import DataSet
 from palmette.zoo.models import Network

@@ -17,6 +17,6 @@ def left_s(course: Course, job: Job, number: int, at: int) -> float:
 def _iteration_s(segment: Segment, job: Job) -> float:
     """Of federated averaging, an epoch by its iterations: the exchange of weights counts, too."""
     phase = segment.phase
-    if phase.sync == "epoch":
+    if phase.agreement.averages_weights:
         return job.evaluator.epoch_s(phase, tree_steps(phase, job)) / segment.epoch_iterations
     return job.evaluator.price(phase).iteration_s

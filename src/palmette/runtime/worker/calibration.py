@@ -109,7 +109,7 @@ class _Calls:
 
     def timed(self, call: Operation, timer: Timer) -> float:
         """Seconds of a call, by a clock."""
-        serves = self._program.phase.sync == "async" and call.op == "update"
+        serves = self._program.phase.agreement.has_server and call.op == "update"
         ready = self._of_server() if serves else self._of_instance(call)
         began_s = timer()
         ready()

@@ -238,7 +238,7 @@ class Compute:
 
 def shared_norm_layers(phase: Phase) -> set[int]:
     """The layers with several replicas, where batch norm takes its statistics over the whole batch."""
-    if phase.batch_norm == "parts" or phase.sync != "step":
+    if phase.batch_norm == "parts" or not phase.agreement.one_model:
         return set()
     held = Counter(n for i in phase.instances for n in range(i.layers[0], i.layers[1] + 1))
     return {number for number, many in held.items() if many > 1}

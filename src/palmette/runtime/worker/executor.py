@@ -111,7 +111,7 @@ class Executor:
         self._began_s = 0.0
         instances = program.phase.instances
         calls = [operation for operation in program.operations if operation.op in CALLS]
-        serves = program.phase.sync == "async"  # then updates are the parameter server's, and no instance's
+        serves = program.phase.agreement.has_server  # then updates are the parameter server's, and no instance's
         self._shares = {
             o.number: cpu.limit if serves and o.op == "update" else instances[o.instance].cpu_share for o in calls
         }

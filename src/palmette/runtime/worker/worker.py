@@ -41,7 +41,7 @@ from palmette.runtime.worker.commands import (
 from palmette.runtime.worker.cpu_queue import Cpu
 from palmette.runtime.worker.executor import Executor, Finished
 from palmette.runtime.worker.failure import failure
-from palmette.spec.plan import Sync
+from palmette.spec.sync import Sync
 
 
 class Place(Protocol):
