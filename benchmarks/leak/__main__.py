@@ -15,7 +15,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.leak.cases import job
-from palmette.runtime.engines.local import Crew, ProcessCrew
+from palmette.runtime.engines.crew import Crew
+from palmette.runtime.engines.local import ProcessCrew
 from palmette.runtime.phase_programs import Part
 from palmette.runtime.training.job import Job, Update
 from palmette.runtime.training.loop import Training

@@ -23,7 +23,7 @@ from benchmarks.overhead import plain
 from benchmarks.overhead.cases import Case, job
 from palmette.runtime.engines.forking import forking
 from palmette.runtime.engines.local import ProcessCrew
-from palmette.runtime.sync.rounds import Rounds
+from palmette.runtime.sync.base import EngineSide
 from palmette.runtime.training.job import Job
 from palmette.runtime.training.loop import Training
 
@@ -50,7 +50,7 @@ class Turns(Training):
         self.ours_cpu_s: list[float] = []
         self.plain_cpu_s: list[float] = []
 
-    def _go_through(self, rounds: Rounds, number: int) -> None:
+    def _go_through(self, rounds: EngineSide, number: int) -> None:
         for turn in range(self._turns + 1):
             began, used_s = perf_counter(), self._cpu_s()
             at, end = turn * self._many, (turn + 1) * self._many

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
+from palmette.runtime.data.base import Samples
 from palmette.runtime.data.batches import Batches
 from palmette.runtime.data.samples import NodeBatches
 from palmette.runtime.options import Options
 from palmette.runtime.program import Channel, Program
-from palmette.runtime.transports.base import MemoryTransport
-from palmette.runtime.worker.actions import Samples
+from palmette.runtime.transports.memory import MemoryTransport
 from palmette.runtime.worker.dropout import Draw, Drawing, replace_dropout
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import validated

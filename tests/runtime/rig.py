@@ -21,16 +21,17 @@ from torch import Tensor, nn
 
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.operations import iteration
+from palmette.runtime.data.base import Samples, Source
 from palmette.runtime.data.batches import Batches
 from palmette.runtime.data.samples import CommonBatches
-from palmette.runtime.engines.threads import MemoryPlace, ThreadCrew
+from palmette.runtime.engines.threads import ThreadCrew
 from palmette.runtime.options import Options
 from palmette.runtime.program import Program, compiled, numbers_of
-from palmette.runtime.transports.base import MemoryTransport
-from palmette.runtime.worker.actions import Samples
+from palmette.runtime.sync.step import StepWorkerSide
+from palmette.runtime.transports.memory import MemoryPlace, MemoryTransport
 from palmette.runtime.worker.commands import Done, GiveState, Go, Ready, State
 from palmette.runtime.worker.dropout import Draw, Drawing, replace_dropout
-from palmette.runtime.worker.worker import Setup, Source, held_layers
+from palmette.runtime.worker.setup import Setup, held_layers
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import validated
 from palmette.spec.plan import Phase
@@ -156,6 +157,7 @@ class Rig:
                 shapes=self.shapes,
                 input_dtype=self.inputs or self.dtype,
                 options=self.options,
+                side=StepWorkerSide,
                 source=self.source(),
                 cpu_limit=cluster.nodes[node].limits.cpu_share,
             )

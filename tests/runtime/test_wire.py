@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from palmette.cost.labels import travelling
-from palmette.runtime.engines.threads import MemoryPlace
+from palmette.runtime.transports.memory import MemoryPlace
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase
 from tests.cost.small import cluster, instance, link, node, phase, source

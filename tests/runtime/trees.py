@@ -17,14 +17,14 @@ from torch import Tensor, nn
 
 from palmette.cost.operations import trees
 from palmette.runtime.data.batches import Batches
+from palmette.runtime.data.epoch_length import shares
 from palmette.runtime.data.shards import by_tree
 from palmette.runtime.engines.testbed import Rehearsals
-from palmette.runtime.engines.threads import MemoryPlace, ThreadCrew
+from palmette.runtime.engines.threads import ThreadCrew
 from palmette.runtime.training.checkpoint import last
 from palmette.runtime.training.job import Job, Outcome, Update
 from palmette.runtime.training.loop import Training
-from palmette.runtime.training.phase_length import shares
-from palmette.runtime.transports.base import MemoryTransport
+from palmette.runtime.transports.memory import MemoryPlace, MemoryTransport
 from palmette.runtime.worker.executor import Pace
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase, Plan
@@ -123,7 +123,7 @@ class Forest:
     def batches(self) -> list[list[Callable[[int], tuple[Tensor, Tensor]]]]:
         """For each source of each tree, its batch of a step."""
         job = self.job()
-        owned = by_tree(self.phase, shares(self.phase, job))
+        owned = by_tree(self.phase, shares(self.phase, job.evaluator, job.epoch_data))
         found = []
         for tree, own in zip(trees(self.phase), owned, strict=True):
             row = []

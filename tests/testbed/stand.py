@@ -19,12 +19,11 @@ import torch
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import PalmetteError
 from palmette.runtime.engines.forking import forking
-from palmette.runtime.engines.service import Entrance
 from palmette.runtime.engines.testbed import Ground
 from palmette.runtime.phase_programs import channels_of, parts_of
 from palmette.runtime.program import Channel
-from palmette.runtime.transports.base import Transport
-from palmette.runtime.worker.worker import Place
+from palmette.runtime.transports.base import Place, Transport
+from palmette.runtime.transports.service import Entrance
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import validated
 from palmette.spec.plan import Plan

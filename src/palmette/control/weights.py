@@ -16,7 +16,7 @@ from torch import Tensor
 from palmette.compress.channels import Origin
 from palmette.compress.networks import network_origin, prune_network
 from palmette.errors import Fault, InputError, RunError, one_line
-from palmette.runtime.worker.worker import unshared
+from palmette.runtime.worker.setup import unshared
 from palmette.zoo.capture import load_state, state
 from palmette.zoo.models import Network
 

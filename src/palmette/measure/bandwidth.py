@@ -23,12 +23,11 @@ from palmette.cost.estimate import evaluator
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import RunError
 from palmette.runtime.engines.forking import forking
-from palmette.runtime.engines.service import Entrance
 from palmette.runtime.engines.testbed import Ground
 from palmette.runtime.phase_programs import parts_of
 from palmette.runtime.program import Channel
-from palmette.runtime.transports.base import Transport
-from palmette.runtime.worker.worker import Place
+from palmette.runtime.transports.base import Place, Transport
+from palmette.runtime.transports.service import Entrance
 from palmette.spec.cluster import Cluster, Source
 from palmette.spec.plan import Phase, Plan
 from palmette.spec.profile import Layer, Profile, Times

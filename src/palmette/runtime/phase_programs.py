@@ -1,19 +1,16 @@
-"""What the workers of a phase do, part by part. Pure, no torch.
+"""The parts of a phase, each with programs of its own. Pure, no torch.
 
-    step    one part: the whole phase, exchange of gradients included
-    epoch   a part for the steps of each tree, and one for the exchange of weights where an epoch ends with one
-    async   a part for each tree: pull, compute, push, and the server's update
-
-Every part has programs of its own, by the same number on all nodes, over channels that no other part uses.
+A part is the whole phase, a tree of it, or an exchange of weights; ``cost/parts`` says which. Its
+programs have the same number on all nodes, and use channels that no other part uses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from palmette.cost.evaluate import Evaluator
-from palmette.cost.operations import exchange, exchanges_weights, iteration, trees, worker_step
+from palmette.cost.parts import part_graphs
 from palmette.cost.steps import Iteration
 from palmette.runtime.program import Channel, Program, compiled
 from palmette.spec.plan import Phase
@@ -36,26 +33,11 @@ def parts_of(phase: Phase, evaluator: Evaluator) -> list[Part]:
     """The parts of a phase, in the order of their numbers."""
     made: list[Part] = []
     channels = 0
-    for each, graph in _graphs(phase, evaluator):
+    for each, graph in part_graphs(phase, evaluator.sizes(phase.pruning), evaluator.routes):
         programs = compiled(each, graph, channels)
         made.append(Part(each, graph, {node: program for node, program in programs.items() if program.operations}))
         channels += sum(step.to is not None for step in graph.steps)
     return made
-
-
-def _graphs(phase: Phase, evaluator: Evaluator) -> Iterator[tuple[Phase, Iteration]]:
-    sizes = evaluator.sizes(phase.pruning)
-    match phase.sync:
-        case "step":
-            yield phase, iteration(phase, sizes, evaluator.routes)
-        case "epoch":
-            for tree in trees(phase):
-                yield tree, iteration(tree, sizes, evaluator.routes)
-            if exchanges_weights(phase):
-                yield phase, exchange(phase, sizes)
-        case _:
-            for tree in trees(phase):
-                yield tree, worker_step(tree, sizes)
 
 
 def channels_of(parts: Sequence[Part]) -> dict[int, Channel]:

@@ -17,16 +17,16 @@ from torch import Tensor
 
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import Fault, InputError
-from palmette.runtime.engines.service import Entrance, ServiceProcess
+from palmette.runtime.engines.service import ServiceProcess
 from palmette.runtime.engines.socket_folder import meeting_folder
 from palmette.runtime.engines.testbed import Rehearsals
 from palmette.runtime.phase_programs import Part, channels_of
 from palmette.runtime.program import Channel
-from palmette.runtime.transports.base import Transport
+from palmette.runtime.transports.base import Place, Transport
 from palmette.runtime.transports.rendezvous import GlooMeeting, Meeting, Site
+from palmette.runtime.transports.service import Entrance
 from palmette.runtime.worker.cpu_queue import last_until
 from palmette.runtime.worker.executor import Pace
-from palmette.runtime.worker.worker import Place
 from palmette.spec.plan import Phase, Plan
 from palmette.testbed import iproute
 from palmette.testbed.padding import Padding

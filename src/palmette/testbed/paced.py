@@ -14,16 +14,15 @@ from torch import Tensor
 
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import RunError
-from palmette.runtime.engines.service import Entrance
 from palmette.runtime.engines.socket_folder import meeting_folder
 from palmette.runtime.engines.testbed import Rehearsals, on_loopback
 from palmette.runtime.phase_programs import Part
 from palmette.runtime.program import Channel
-from palmette.runtime.transports.base import Arrival, Transport
+from palmette.runtime.transports.base import Arrival, Place, Transport
 from palmette.runtime.transports.rendezvous import GlooMeeting, Meeting
+from palmette.runtime.transports.service import Entrance
 from palmette.runtime.worker.cpu_queue import last_until
 from palmette.runtime.worker.executor import Pace
-from palmette.runtime.worker.worker import Place
 from palmette.spec.plan import Phase
 from palmette.testbed.links import Caller, Line, Links
 from palmette.testbed.padding import Padding

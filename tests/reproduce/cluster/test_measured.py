@@ -16,7 +16,7 @@ from palmette.reproduce.cluster import figures as paper
 from palmette.reproduce.cluster import measured as module
 from palmette.reproduce.cluster.measured import Measured, as_catalogued
 from palmette.reproduce.hiertrain.causes import scaled
-from palmette.runtime.training.job import Measured as Took
+from palmette.runtime.sync.base import MeasuredTimes as Took
 from palmette.runtime.training.job import Outcome
 from palmette.spec.measurements import Measurements
 from palmette.spec.profile import Profile

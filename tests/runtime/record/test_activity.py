@@ -5,7 +5,7 @@ from __future__ import annotations
 from palmette.cost.evaluate import Evaluator
 from palmette.runtime.program import Channel
 from palmette.runtime.record.activity import Stretch
-from palmette.runtime.worker.executor import Record
+from palmette.runtime.record.operations import Record
 from tests.cost.small import cluster, instance, link, node, phase, profile, source, times
 
 TREE = phase(source("a", 2, "1"), instance("1", 1, 1, "a", "2"), instance("2", 2, 2, "b"))

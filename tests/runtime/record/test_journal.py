@@ -9,7 +9,7 @@ import pytest
 
 from palmette.errors import RunError
 from palmette.runtime.record.journal import Journal, operations, span_s
-from palmette.runtime.worker.executor import Record
+from palmette.runtime.record.operations import Record
 from tests.cost.small import instance, phase, source
 
 TREE = phase(source("a", 2, "1"), instance("1", 1, 1, "a", "2"), instance("2", 2, 2, "b"))

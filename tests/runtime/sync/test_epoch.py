@@ -11,9 +11,10 @@ import pytest
 import torch
 from torch import nn
 
+from palmette.cost.evaluate import Evaluator
 from palmette.cost.operations import exchanges_weights
+from palmette.runtime.data.epoch_length import EpochData, shares, tree_steps
 from palmette.runtime.options import Options
-from palmette.runtime.training.phase_length import shares, tree_steps
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import validated
 from palmette.spec.plan import Phase
@@ -44,8 +45,13 @@ def two_devices(**more: Any) -> Phase:
     return phase(source("a", 6, "A"), source("b", 4, "B"), instance("A", 1, 4, "a"), instance("B", 1, 4, "b"), **more)
 
 
+def epoch_inputs(forest: Forest) -> tuple[Evaluator, EpochData]:
+    job = forest.job()
+    return job.evaluator, job.epoch_data
+
+
 def assert_equal(forest: Forest, epochs: int = 2, iterations: int | None = None) -> None:
-    steps = tree_steps(forest.phase, forest.job())
+    steps = tree_steps(forest.phase, *epoch_inputs(forest))
     twin = FedAvg(forest, steps)
     expected = twin.epochs(epochs, iterations=iterations)
     outcome, found = forest.trained(epochs=None if iterations else epochs, iterations=iterations)
@@ -58,7 +64,7 @@ def assert_equal(forest: Forest, epochs: int = 2, iterations: int | None = None)
 
 def test_unequal_shards_count_by_their_samples(tmp_path: Path) -> None:
     forest = Forest(rig(), two_devices(sync="epoch"), world(a=40, b=14), tmp_path)
-    assert tree_steps(forest.phase, forest.job()) == [7, 4]  # 40 samples in sixes, 14 in fours
+    assert tree_steps(forest.phase, *epoch_inputs(forest)) == [7, 4]  # 40 samples in sixes, 14 in fours
     assert_equal(forest)
 
 
@@ -98,7 +104,7 @@ def test_branches_of_one_tree_that_hold_the_same_layers_agree_too(tmp_path: Path
 
 def test_local_epochs_go_over_the_shard_again(tmp_path: Path) -> None:
     forest = Forest(rig(), two_devices(sync="epoch", local_epochs=2), world(a=30, b=24), tmp_path)
-    assert tree_steps(forest.phase, forest.job()) == [10, 12]
+    assert tree_steps(forest.phase, *epoch_inputs(forest)) == [10, 12]
     assert_equal(forest)
 
 
@@ -137,7 +143,7 @@ def naming(known: Cluster, **data: str) -> Cluster:
 def test_nodes_with_data_of_their_own_train_on_that(tmp_path: Path) -> None:
     known = naming(world(a=30, b=24), a=DATA, b=OTHER_DATA)
     forest = Forest(rig(), two_devices(sync="epoch"), known, tmp_path)
-    assert tree_steps(forest.phase, forest.job()) == [9, 5]  # all 54 samples of one in sixes, all 18 others in fours
+    assert tree_steps(forest.phase, *epoch_inputs(forest)) == [9, 5]  # all 54 samples of one in sixes, all 18 others in fours
     assert_equal(forest)
 
 
@@ -150,7 +156,7 @@ def test_an_epoch_takes_the_same_fraction_of_a_shard_as_the_plan_of_the_describe
         sync="epoch",
     )
     forest = Forest(rig(), some, world(a=2000, b=1000), tmp_path)
-    assert tree_steps(some, forest.job()) == [6, 5]  # half of 36 samples in threes, 18 in fours
+    assert tree_steps(some, *epoch_inputs(forest)) == [6, 5]  # half of 36 samples in threes, 18 in fours
     assert_equal(forest, epochs=3)
 
 
@@ -175,7 +181,7 @@ def random_forest(seed: int, folder: Path) -> Forest:
     fields |= {"sync": "epoch", "local_epochs": draw.choice([1, 1, 2])}
     fields["server"] = draw.choice([None, *known.nodes])
     forest = Forest(rig(optimizer=draw.choice(["sgd", "momentum"])), validated(Phase, fields), known, folder)
-    enough = all(share.size(54) for share in shares(forest.phase, forest.job()))
+    enough = all(share.size(54) for share in shares(forest.phase, *epoch_inputs(forest)))
     return forest if enough else random_forest(seed + 1000, folder)
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from palmette.runtime.options import Options
-from palmette.runtime.sync.rounds import Patience
+from palmette.runtime.sync.base import StopTimeout
 from palmette.runtime.training.job import Outlook
 from palmette.runtime.training.loop import Training
 from tests.cost.small import cluster, instance, node, phase, source
@@ -87,7 +87,7 @@ def test_before_the_first_iteration_it_is_told_how_long_all_take_here(tmp_path: 
 
 def test_patience_ends_a_while_after_a_stop() -> None:
     stopping: list[bool] = []
-    patience = Patience(lambda: bool(stopping), 0.05)
+    patience = StopTimeout(lambda: bool(stopping), 0.05)
     assert not patience()
     stopping.append(True)
     assert not patience()

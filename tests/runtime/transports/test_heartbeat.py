@@ -12,8 +12,8 @@ import torch
 from palmette.errors import RunError
 from palmette.runtime.program import Channel
 from palmette.runtime.transports import heartbeat
-from palmette.runtime.transports.base import MemoryTransport
 from palmette.runtime.transports.heartbeat import FolderBoard, WatchedPlace, WatchedTransport
+from palmette.runtime.transports.memory import MemoryTransport
 
 NODES = ("a", "b")
 THERE = Channel(0, "a", "b")

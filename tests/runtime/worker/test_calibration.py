@@ -9,8 +9,9 @@ import torch
 from torch import nn
 
 from palmette.runtime.options import Options
+from palmette.runtime.sync.step import StepWorkerSide
 from palmette.runtime.worker.calibration import CHANCE, as_profiled, done_of_assumed, rehearsed
-from palmette.runtime.worker.worker import Setup, held_layers
+from palmette.runtime.worker.setup import Setup, held_layers
 from tests.cost.small import cluster, instance, node, phase, source
 from tests.runtime.rig import Rig, ToyData
 
@@ -44,6 +45,7 @@ def setup_of(rig: Rig, options: Options) -> Setup:
         shapes=rig.shapes,
         input_dtype=torch.float32,
         options=options,
+        side=StepWorkerSide,
         source=ToyData(rig.data, 0),
     )
 

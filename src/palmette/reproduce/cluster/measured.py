@@ -38,7 +38,7 @@ from palmette.reproduce.cluster import figures as paper
 from palmette.reproduce.cluster.truth import mean_power_w, paces
 from palmette.reproduce.hiertrain.causes import scaled
 from palmette.runtime.options import Options
-from palmette.runtime.worker.executor import CALLS
+from palmette.runtime.record.operations import CALLS
 from palmette.spec.cluster import Cluster
 from palmette.spec.document import Document, Number, Positive
 from palmette.spec.files import load, write_text

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from palmette.runtime.data.base import Samples
 from palmette.runtime.data.samples import CommonBatches, NodeBatches, OwnShards, Shard
 from palmette.runtime.data.shards import Share
 from palmette.runtime.program import Program
-from palmette.runtime.worker.actions import Samples
 from palmette.zoo.data import load_data
 
 

@@ -6,95 +6,34 @@ frozen by its silence: a living worker says so twice a second from a thread of i
 
 from __future__ import annotations
 
-import math
 import os
 import pickle
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from multiprocessing.connection import Connection, wait
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn
 
-from palmette.errors import NodeLost, RunError, one_line
+from palmette.errors import NodeLost, RunError
+from palmette.runtime.engines.crew import (
+    ABSENCE_S,
+    ALIVE_EVERY_S,
+    LAST_WORDS_S,
+    OTHERS_WORDS_S,
+    SILENCE_S,
+    E,
+    packed,
+    silent_for,
+)
 from palmette.runtime.engines.forking import forking
-from palmette.runtime.engines.service import Entrance
 from palmette.runtime.transports.liveness import Silence
-from palmette.runtime.worker.commands import Alive, Command, Event, Failed, Ready, Stop
+from palmette.runtime.transports.service import Entrance
+from palmette.runtime.worker.commands import Alive, Command, Event, Failed, Stop
 from palmette.runtime.worker.failure import blamed, failure
+from palmette.runtime.worker.setup import Setup
 from palmette.runtime.worker.tuning import tune_worker
-from palmette.runtime.worker.worker import Setup, Worker
-
-START_PATIENCE_S = 120.0
-# How long to listen to the workers before looking whether to stop.
-LISTEN_S = 0.5
-ALIVE_EVERY_S = 0.5
-SILENCE_S = 3.5
-LAST_WORDS_S = 2.0
-OTHERS_WORDS_S = 0.3
-ABSENCE_S = 1.5
-
-E = TypeVar("E")
-
-
-class Crew(Protocol):
-    """The workers of a run."""
-
-    def send(self, node: str, command: Command) -> None:
-        """Tell a worker what to do."""
-        ...
-
-    def receive(self, patience_s: float | None = None) -> tuple[str, Event] | None:
-        """The next event of any worker; None when patience ends.
-
-        Raises:
-            NodeLost: a worker died, is frozen or cut off; names it.
-            RunError: a worker cannot go on; names it.
-        """
-        ...
-
-    def ask(self, commands: Mapping[str, Command], kind: type[E], patience_s: float) -> dict[str, E]:
-        """What those workers answer that still can, whatever happened to the others."""
-        ...
-
-    def close(self) -> None:
-        """End all workers."""
-        ...
-
-
-class Stopped(Exception):
-    """What was waited for is not wanted any more."""
-
-
-def never() -> bool:
-    """Nothing stops."""
-    return False
-
-
-def one_from_each(
-    crew: Crew, nodes: Mapping[str, object], kind: type[E], stopping: Callable[[], bool] = never
-) -> dict[str, E]:
-    """One event of this kind from every node.
-
-    Raises:
-        RunError: a worker is lost, or does not start.
-        Stopped: ``stopping`` says so before all have spoken.
-    """
-    found: dict[str, E] = {}
-    until_s = time.monotonic() + START_PATIENCE_S if kind is Ready else math.inf
-    while len(found) < len(nodes):
-        if stopping():
-            raise Stopped
-        heard = crew.receive(LISTEN_S)
-        if heard is None:
-            if time.monotonic() > until_s:
-                missing = ", ".join(node for node in nodes if node not in found)
-                raise RunError(f"node {missing}: its worker did not start within {START_PATIENCE_S:g} s")
-            continue
-        node, event = heard
-        assert isinstance(event, kind), f"{node} said {event!r} where {kind.__name__} was expected"
-        found[node] = event
-    return found
+from palmette.runtime.worker.worker import Worker
 
 
 class _Line:
@@ -300,21 +239,3 @@ class ProcessCrew:
                 process.join()
         for line in self._lines.values():
             line.close()
-
-
-def silent_for(node: str, seconds: float) -> NodeLost:
-    """A worker that has not been heard from."""
-    return NodeLost(f"node {node}: its worker has been silent for {seconds:.1f} s; it is frozen or cut off", node)
-
-
-def packed(node: str, setup: Setup) -> bytes:
-    """A setup as it is sent to a worker.
-
-    Raises:
-        RunError: a layer cannot be written.
-    """
-    try:
-        return pickle.dumps(setup)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        why = f"its layers cannot be sent to its worker: {one_line(str(error))}"
-        raise RunError(f"node {node}: {why}; expected modules that pickle can write") from None

@@ -8,39 +8,15 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable
 from multiprocessing.connection import Connection
-from typing import Any, Protocol
+from typing import Any
 
 from palmette.errors import RunError
 from palmette.runtime.engines.forking import forking
+from palmette.runtime.transports.service import Entrance, Service
 from palmette.runtime.worker.failure import failure
 
 START_PATIENCE_S = 60.0
-Entrance = Callable[[], None]
-
-
-class Service(Protocol):
-    """What is to be done; it can be sent to where it is done."""
-
-    @property
-    def name(self) -> str:
-        """What it is called in messages."""
-        ...
-
-    def serve(self, ready: Callable[[Any], None]) -> None:
-        """Do it for ever; ``ready`` is told what others have to know."""
-        ...
-
-
-class Served(Protocol):
-    """A service that is ready; ``said`` is what it told."""
-
-    said: Any
-
-    def close(self) -> None:
-        """End it."""
-        ...
 
 
 class ServiceProcess:

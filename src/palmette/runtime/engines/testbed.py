@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Protocol
 
 from palmette.cost.evaluate import Evaluator
-from palmette.runtime.engines.service import Entrance, Served, Service, ServiceProcess
+from palmette.runtime.engines.service import ServiceProcess
 from palmette.runtime.engines.socket_folder import meeting_folder
 from palmette.runtime.phase_programs import Part
+from palmette.runtime.transports.base import Place
 from palmette.runtime.transports.rendezvous import GlooMeeting, Meeting, Site
+from palmette.runtime.transports.service import Entrance, Served, Service
 from palmette.runtime.worker.commands import Rehearsal
 from palmette.runtime.worker.executor import Pace
-from palmette.runtime.worker.worker import Place
 from palmette.spec.plan import Phase
 
 Rehearsals = Mapping[str, Mapping[int, Rehearsal]]

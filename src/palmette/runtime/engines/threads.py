@@ -7,29 +7,18 @@ import queue
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from palmette.errors import RunError
-from palmette.runtime.transports.base import MemoryTransport
 from palmette.runtime.worker.commands import Command, Event, Failed, Stop
 from palmette.runtime.worker.failure import failure
-from palmette.runtime.worker.worker import Setup, Worker
+from palmette.runtime.worker.setup import Setup
+from palmette.runtime.worker.worker import Worker
 
 _LAST_WORDS_S = 2.0
 
 E = TypeVar("E")
-
-
-@dataclass(frozen=True)
-class MemoryPlace:
-    """Where threads meet: one transport for all."""
-
-    transport: MemoryTransport
-
-    def join(self, node: str) -> MemoryTransport:
-        """The common transport."""
-        return self.transport
 
 
 class _Line:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from palmette.cost.energy import load, node_energy_j
 from palmette.cost.evaluate import Evaluator
 from palmette.runtime.program import Channel
-from palmette.runtime.worker.executor import CALLS, Record
+from palmette.runtime.record.operations import CALLS, Record
 from palmette.spec.plan import Phase
 
 Span = tuple[float, float]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from palmette.errors import RunError
-from palmette.runtime.worker.executor import Record
+from palmette.runtime.record.operations import Record
 from palmette.spec.plan import Phase
 
 

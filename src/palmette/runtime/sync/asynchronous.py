@@ -1,92 +1,57 @@
-"""``async`` on a node: a parameter server, and workers that pull weights and push gradients.
+"""``async``: a parameter server, and trees that pull weights and push gradients, each at its own pace.
+
+    tree 0   ▐step▐step▐step▐step▐step▐step▐
+    tree 1   ▐   step   ▐   step   ▐   step   ▐
 
 A step of a tree takes one snapshot of the server's weights for all its instances, also for those on the server's own
 node. What batch norm and the like keep travels with the gradients; the server keeps the last that arrived.
 
     server   snapshot ──▶ pull …               … push ──▶ update
     worker                └─▶ forward ▶ backward ─┘
+
+An iteration is one step of one tree; iterations are numbered as they are completed. Nothing is half done when all
+steps under way have ended: so it is at the end of an epoch, for a checkpoint, and when the run is to stop. The order in
+which steps reach the server depends on who is how fast, and so do the weights: a run that is resumed, or repeated, goes
+as well but not the same way, unless there is but one tree.
 """
 
 from __future__ import annotations
 
-import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from palmette.runtime.options import Options
+from palmette.runtime.data.epoch_length import worker_steps
+from palmette.runtime.engines.crew import LISTEN_S
 from palmette.runtime.program import Operation, Program, numbers_of
-from palmette.runtime.sync.base import Given, Stock, given_state, optimizer_of, wire_of
+from palmette.runtime.sync.base import (
+    MeasuredTimes,
+    PhaseContext,
+    Stopping,
+    StopTimeout,
+    SyncMethod,
+    gathered,
+    typical_s,
+)
+from palmette.runtime.sync.dilation import DilationControl
+from palmette.runtime.sync.dispatch import StepDispatcher, TreeStep
 from palmette.runtime.worker.actions import Agreement, TrainingActions
 from palmette.runtime.worker.compute import Compute, trained_layers
 from palmette.runtime.worker.executor import Actions, Values
 from palmette.runtime.worker.messages import buffers_of, load_into, pack, packed_bytes, state_of, unpack, weights_of
-from palmette.spec.plan import Phase
-from palmette.spec.tree import Feed, Instance
+from palmette.runtime.worker.parameter_server import ByLayer, LayerTensors, ParameterServer, Snapshots
+from palmette.runtime.worker.setup import Setup, StateDicts
+from palmette.runtime.worker.state import LayerPool, initial_optimizer_state, wire_of
 
-if TYPE_CHECKING:
-    from palmette.runtime.worker.worker import Setup
+# How long a stop waits for the steps under way.
+_STOP_S = 5.0
+# New steps are given out for so long before all are waited for.
+_ROUND_S = 60.0
 
 C = TypeVar("C", bound=Compute)
-State = dict[int, list[Tensor]]  # of each layer its weights, then its buffers
-ByLayer = Mapping[int, list[Tensor]]
-
-
-def whole_network(node: str, depth: int) -> Phase:
-    """All layers as one instance on a node."""
-    source = Feed(node=node, samples=1, into="server")
-    return Phase(sources=(source,), instances=(Instance(id="server", layers=(1, depth), node=node),))
-
-
-class ParameterServer:
-    """The weights of the whole network, and the optimizer that updates them."""
-
-    def __init__(self, node: str, layers: Mapping[int, nn.Module], options: Options, device: str) -> None:
-        self._depth = max(layers)
-        self.compute = Compute(whole_network(node, self._depth), node, layers, options, device)
-        self._lock = threading.Lock()
-
-    def snapshot(self, into: State) -> None:
-        """Write down the weights and buffers of this moment: over those of an earlier one, if there are any."""
-        with self._lock:
-            for number, layer in self.compute.layers.items():
-                now = [tensor.detach() for tensor in state_of([layer])]
-                if number in into:
-                    load_into(into[number], now)
-                else:
-                    into[number] = [tensor.clone() for tensor in now]
-
-    def update(self, gradients: ByLayer, buffers: ByLayer) -> None:
-        """Update with the gradients of a step, one a weight, and keep its buffers."""
-        with self._lock:
-            self.compute.take_gradients(0, gradients)
-            self.compute.update(0)
-            for number, values in buffers.items():
-                load_into(buffers_of(self.compute.layers[number]), values)
-
-    def state(self, layers: Sequence[int], after: int | None = None) -> Given:
-        """Weights and the optimizer's state, as of one moment."""
-        with self._lock:
-            return given_state(self.compute, layers)
-
-
-class Snapshots:
-    """The server's weights as a tree's steps see them: one snapshot a step, taken when it is first asked for."""
-
-    def __init__(self, server: ParameterServer) -> None:
-        self._server, self._lock = server, threading.Lock()
-        self._iteration: int | None = None
-        self._state: State = {}
-
-    def at(self, iteration: int) -> State:
-        """The snapshot of a step."""
-        with self._lock:
-            if iteration != self._iteration:
-                self._server.snapshot(self._state)  # steps take turns: nobody looks at the last one any more
-                self._iteration = iteration
-            return self._state
 
 
 class HomeCompute(Compute):
@@ -189,11 +154,11 @@ class Serving(Agreement):
         return Pushed(gradients, {n: buffers_of(self._layers[n]) for n in numbers_of(operation.layers)})
 
 
-class AsyncRole:
+class AsyncWorkerSide:
     """A program for each tree that has an instance or a source here, or for all trees on the server's node."""
 
     def __init__(self, setup: Setup) -> None:
-        self._setup, self._stock = setup, Stock(setup.layers)
+        self._setup, self._pool = setup, LayerPool(setup.layers)
         self._server: ParameterServer | None = None
 
     def actions(self, number: int, program: Program) -> Actions:
@@ -202,9 +167,7 @@ class AsyncRole:
         if program.phase.meeting_node == setup.node:
             return self._serving(number, program)
         computes = {k: self._made(Compute, number, program, k) for k in program.own}
-        return TrainingActions(
-            program, computes, setup.source.samples(program), wire_of(setup), Pulling(program, computes)
-        )
+        return TrainingActions(program, computes, setup.samples(program), wire_of(setup), Pulling(program, computes))
 
     def _serving(self, number: int, program: Program) -> Actions:
         server = self._parameter_server(program.phase.depth)
@@ -213,28 +176,107 @@ class AsyncRole:
         for compute in computes.values():
             compute.snapshots = snapshots
         serving = Serving(program, computes, server, snapshots)
-        samples = self._setup.source.samples(program)
+        samples = self._setup.samples(program)
         return TrainingActions(program, computes, samples, wire_of(self._setup), serving)
 
     def _parameter_server(self, depth: int) -> ParameterServer:
         if self._server is None:
             setup = self._setup
-            layers = self._stock.take(range(1, depth + 1))
+            layers = self._pool.take(range(1, depth + 1))
             self._server = ParameterServer(setup.node, layers, setup.options, setup.device)
-            self._server.compute.load_optimizer_state(optimizer_of(setup))
+            self._server.compute.load_optimizer_state(initial_optimizer_state(setup))
         return self._server
 
     def _made(self, kind: type[C], tree: int, program: Program, k: int) -> C:
         setup = self._setup
-        layers = self._stock.take(numbers_of([program.phase.instances[k].layers]))
+        layers = self._pool.take(numbers_of([program.phase.instances[k].layers]))
         options = replace(setup.options, seed=setup.options.seed + tree)
         return kind(program.phase, setup.node, layers, options, setup.device, own=[k])
 
-    def state(self, layers: Sequence[int], after: int | None = None) -> Given:
+    def state(self, layers: Sequence[int], after: int | None = None) -> StateDicts:
         """The server's."""
         assert self._server is not None, "only the server is asked"
         return self._server.state(layers)
 
 
-def _flat(state: State, numbers: Iterable[int]) -> list[Tensor]:
+def _flat(state: LayerTensors, numbers: Iterable[int]) -> list[Tensor]:
     return [tensor for number in numbers for tensor in state[number]]
+
+
+class AsyncEngineSide:
+    """Steps of workers against a parameter server."""
+
+    given_up = False
+
+    def __init__(self, context: PhaseContext) -> None:
+        self._context, self._dispatcher = context, StepDispatcher(context.crew, context.parts)
+        self._taken = list(context.tree_steps) or [0] * len(context.parts)
+        self._steps_s: list[list[float]] = [[] for _ in context.parts]
+        self._widening = DilationControl(context.crew, context.ground, context.log)
+
+    @property
+    def tree_steps(self) -> Sequence[int]:
+        """The steps that each tree has taken."""
+        return tuple(self._taken)
+
+    def advance(self, at: int, end: int, stopping: Stopping) -> int:
+        """Give out steps up to ``end``, for a while, and wait for all of them."""
+        until_s = time.monotonic() + _ROUND_S
+        given = at
+
+        def give(tree: int) -> None:
+            nonlocal given
+            if given < end and not stopping() and time.monotonic() < until_s:
+                number = self._context.log.first_iteration + self._taken[tree]
+                self._dispatcher.give(tree, number, number)
+                given += 1
+
+        for tree in range(len(self._taken)):
+            give(tree)
+        long_enough = StopTimeout(stopping, _STOP_S)
+        while at < given:
+            step = self._dispatcher.next(LISTEN_S)
+            if long_enough():
+                self.given_up = True
+                return at
+            if step is not None:
+                self._finish(step)
+                give(step.part)
+                self._note(at, step)
+                at += 1
+        self._context.log.pause()
+        if self._widening.widened(at):
+            for steps_s in self._steps_s:
+                steps_s.clear()
+        return at
+
+    def _finish(self, step: TreeStep) -> None:
+        self._taken[step.part] += 1
+        took_s = time.monotonic() - self._dispatcher.given_s[step.part]
+        self._steps_s[step.part].append(took_s / self._context.ground.dilation)
+
+    def _note(self, at: int, step: TreeStep) -> None:
+        part, log = self._context.parts[step.part], self._context.log
+        span_s = log.happened(at, part.phase, step.records)
+        self._widening.note(step.records)
+        log.iteration(at, step.loss, part.phase.batch, span_s, tree=part.root)
+
+    def state(self) -> StateDicts:
+        """The server's."""
+        phase = self._context.phase
+        return gathered(self._context.crew, {phase.meeting_node: range(1, phase.depth + 1)})
+
+    def rescued(self, after: int, gone: str | None) -> StateDicts | None:
+        """Nothing: steps are under way all the time; the last checkpoint remains."""
+        return None
+
+    def measured(self) -> MeasuredTimes:
+        """The mean time of an iteration while all trees are busy: 1 / Σ of their rates, each by its median step.
+
+        A step lasts from when it was given to when all have said that it is done.
+        """
+        typical = [seconds for steps in self._steps_s if (seconds := typical_s(steps)) is not None]
+        return MeasuredTimes(1 / sum(1 / seconds for seconds in typical) if typical else None)
+
+
+ASYNC = SyncMethod(epoch_iterations=worker_steps, worker_side=AsyncWorkerSide, engine_side=AsyncEngineSide)

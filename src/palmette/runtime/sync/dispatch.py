@@ -6,14 +6,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from palmette.runtime.engines.local import Crew
+from palmette.runtime.engines.crew import Crew
 from palmette.runtime.phase_programs import Part
+from palmette.runtime.record.operations import Record
 from palmette.runtime.worker.commands import Done, Go
-from palmette.runtime.worker.executor import Record
 
 
 @dataclass
-class Step:
+class TreeStep:
     """A step of a part, and what its nodes said of it."""
 
     part: int
@@ -31,7 +31,7 @@ class Step:
         return {node: event.records for node, event in self.done.items()}
 
 
-class Grants:
+class StepDispatcher:
     """Gives steps to the nodes of each part.
 
     All nodes of a tree finish a step before any starts the next, as the event clock has it: so a tree on several nodes
@@ -40,7 +40,7 @@ class Grants:
 
     def __init__(self, crew: Crew, parts: Sequence[Part]) -> None:
         self._crew, self._nodes = crew, [list(part.programs) for part in parts]
-        self._going: dict[tuple[int, int], Step] = {}
+        self._going: dict[tuple[int, int], TreeStep] = {}
         self.given_s: dict[int, float] = {}
 
     def give(self, part: int, first: int, last: int) -> None:
@@ -53,7 +53,7 @@ class Grants:
         """Whether a part runs on a single node."""
         return len(self._nodes[part]) == 1
 
-    def next(self, patience_s: float) -> Step | None:
+    def next(self, patience_s: float) -> TreeStep | None:
         """The next step that all nodes of its part have done; None when patience ends.
 
         Raises:
@@ -63,7 +63,7 @@ class Grants:
             node, event = heard
             assert isinstance(event, Done), f"{node} said {event!r} where Done was expected"
             key = (event.program, event.iteration)
-            step = self._going.setdefault(key, Step(*key))
+            step = self._going.setdefault(key, TreeStep(*key))
             step.done[node] = event
             if len(step.done) == len(self._nodes[event.program]):
                 return self._going.pop(key)

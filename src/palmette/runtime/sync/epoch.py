@@ -1,4 +1,12 @@
-"""``epoch`` on a node: federated averaging.
+"""``epoch``: federated averaging. Every tree takes its steps, then weights are exchanged.
+
+    tree 0   ▐step▐step▐step▐step▐step▐         ┌──────────┐
+    tree 1   ▐ step ▐ step ▐ step ▐             │ exchange │  next epoch …
+    tree 2   ▐   step   ▐   step   ▐   step   ▐ └──────────┘
+
+An iteration is a step of those trees that take so many in an epoch. A run that ends within an epoch ends with an
+exchange after the steps that it has taken. One that is stopped within an epoch gives it up: the last epoch's
+checkpoint is what remains.
 
 Every instance has weights of its own and learns from the samples that reach it, taking the mean over them, so that
 an epoch of one step is one step of plain training. At the end of an epoch the weights and buffers of each layer's
@@ -9,24 +17,38 @@ optimizer kept belongs to weights that are gone, so it is forgotten.
 
 from __future__ import annotations
 
+import statistics
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from palmette.cost.operations import samples_by_instance
+from palmette.cost.evaluate import Evaluator
+from palmette.cost.operations import exchanges_weights, samples_by_instance
 from palmette.cost.steps import Kind
+from palmette.runtime.data.epoch_length import EpochData, tree_steps
+from palmette.runtime.engines.crew import LISTEN_S
 from palmette.runtime.program import Operation, Program, numbers_of
-from palmette.runtime.sync.base import Given, Stock, given_state, optimizer_of, wire_of
+from palmette.runtime.sync.base import (
+    MeasuredTimes,
+    PhaseContext,
+    Stopping,
+    SyncMethod,
+    gathered,
+    holders,
+    typical_s,
+)
+from palmette.runtime.sync.dilation import DilationControl
+from palmette.runtime.sync.dispatch import StepDispatcher, TreeStep
 from palmette.runtime.worker.actions import Agreement, TrainingActions
 from palmette.runtime.worker.compute import Compute
 from palmette.runtime.worker.executor import Actions, Values
 from palmette.runtime.worker.messages import load_into, pack, packed_bytes, state_of, unpack
-
-if TYPE_CHECKING:
-    from palmette.runtime.worker.worker import Setup
+from palmette.runtime.worker.setup import Setup, StateDicts
+from palmette.runtime.worker.state import LayerPool, initial_optimizer_state, state_dicts, wire_of
+from palmette.spec.plan import Phase
 
 EXCHANGE = (Kind.PUSH, Kind.AVERAGE, Kind.PULL)
 
@@ -49,11 +71,11 @@ class Replica:
         self.samples = 0
 
 
-class EpochRole:
+class EpochWorkerSide:
     """A program for each tree that has an instance or a source here, and one for the exchange."""
 
     def __init__(self, setup: Setup) -> None:
-        self._setup, self._stock = setup, Stock(setup.layers)
+        self._setup, self._pool = setup, LayerPool(setup.layers)
         self._replicas: dict[str, Replica] = {}
 
     def actions(self, number: int, program: Program) -> Actions:
@@ -63,7 +85,7 @@ class EpochRole:
             return Exchange(program, self._replicas, self._layers(program))
         own = {k: self._replica(number, program, k) for k in program.own}
         computes = {k: replica.compute for k, replica in own.items()}
-        samples = setup.source.samples(program)
+        samples = setup.samples(program)
         return TrainingActions(program, computes, samples, wire_of(setup), LocalUpdate(program, own))
 
     def _layers(self, program: Program) -> dict[int, nn.Module]:
@@ -75,20 +97,20 @@ class EpochRole:
 
     def _replica(self, tree: int, program: Program, k: int) -> Replica:
         setup, instance = self._setup, program.phase.instances[k]
-        layers = self._stock.take(numbers_of([instance.layers]))
+        layers = self._pool.take(numbers_of([instance.layers]))
         options = replace(setup.options, seed=setup.options.seed + tree)
         compute = Compute(program.phase, setup.node, layers, options, setup.device, own=[k])
-        compute.load_optimizer_state(optimizer_of(setup))
+        compute.load_optimizer_state(initial_optimizer_state(setup))
         self._replicas[instance.id] = Replica(compute)
         return self._replicas[instance.id]
 
-    def state(self, layers: Sequence[int], after: int | None = None) -> Given:
+    def state(self, layers: Sequence[int], after: int | None = None) -> StateDicts:
         """Of each layer, the first replica's."""
         weights: dict[str, Tensor] = {}
         optimizer: dict[str, Tensor] = {}
         for number in layers:
             holder = next(r for r in self._replicas.values() if number in r.compute.layers)
-            more_weights, more_optimizer = given_state(holder.compute, [number])
+            more_weights, more_optimizer = state_dicts(holder.compute, [number])
             weights, optimizer = weights | more_weights, optimizer | more_optimizer
         return weights, optimizer
 
@@ -200,3 +222,124 @@ def _weighted(tensors: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
 
 def _flat(state: dict[int, list[Tensor]], numbers: Sequence[int]) -> list[Tensor]:
     return [tensor for number in numbers for tensor in state[number]]
+
+
+class EpochEngineSide:
+    """Epochs of federated averaging."""
+
+    tree_steps: Sequence[int] = ()
+    given_up = False
+
+    def __init__(self, context: PhaseContext) -> None:
+        self._context = context
+        self._steps = tree_steps(context.phase, context.evaluator, context.data)
+        self._dispatcher = StepDispatcher(context.crew, context.parts)
+        self._spans_s: list[list[float]] = [[] for _ in self._steps]
+        self._epochs_s: list[float] = []
+        self._widening = DilationControl(context.crew, context.ground, context.log)
+
+    def advance(self, at: int, end: int, stopping: Stopping) -> int:
+        """Run the epoch that begins at iteration ``at``, or its first iterations up to ``end``."""
+        began_s = time.monotonic()
+        begun = at // max(self._steps)
+        firsts = [self._context.log.first_iteration + begun * many for many in self._steps]
+        epoch = _Epoch(self._context, self._dispatcher, at, firsts, [min(many, end - at) for many in self._steps])
+        while epoch.left:
+            step = self._dispatcher.next(LISTEN_S)
+            if stopping():
+                self.given_up = True
+                return at
+            if step is not None:
+                self._spans_s[step.part].append(epoch.take(step))
+                self._widening.note(step.records)
+        self._exchange(end - 1)
+        if end - at == max(self._steps):
+            self._epochs_s.append((time.monotonic() - began_s) / self._context.ground.dilation)
+        if self._widening.widened(end):
+            self._forget()
+        return end
+
+    def _forget(self) -> None:
+        """Measure anew."""
+        self._epochs_s.clear()
+        for spans_s in self._spans_s:
+            spans_s.clear()
+
+    def _exchange(self, at: int) -> None:
+        """Exchange weights after iteration ``at``, if an epoch ends with that; then all are idle."""
+        context = self._context
+        if exchanges_weights(context.phase):
+            self._dispatcher.give(len(self._steps), at, at)
+            while (step := self._dispatcher.next(LISTEN_S)) is None:
+                continue
+            context.log.happened(at, context.phase, step.records)
+        context.log.pause()
+
+    def state(self) -> StateDicts:
+        """Each layer from the first that holds it: after an exchange all are alike."""
+        return gathered(self._context.crew, holders(self._context.phase))
+
+    def rescued(self, after: int, gone: str | None) -> StateDicts | None:
+        """Nothing: between exchanges weights are not the same everywhere; the last epoch's checkpoint remains."""
+        return None
+
+    def measured(self) -> MeasuredTimes:
+        """The median step of the slowest tree, and the median epoch beside the price of one with as many steps."""
+        steps_s = [typical for spans in self._spans_s if (typical := typical_s(spans)) is not None]
+        return MeasuredTimes(
+            max(steps_s, default=None),
+            statistics.median(self._epochs_s) if self._epochs_s else None,
+            self._context.evaluator.epoch_s(self._context.phase, self._steps),
+        )
+
+
+class _Epoch:
+    """The steps of one epoch: given out, and noted in order when all trees that take an iteration have done it.
+
+    A tree takes ``steps`` of them, its own numbers from ``firsts`` on; the epoch begins at iteration ``at``.
+    """
+
+    def __init__(
+        self, context: PhaseContext, dispatcher: StepDispatcher, at: int, firsts: Sequence[int], steps: Sequence[int]
+    ) -> None:
+        self._context, self._dispatcher, self._at, self._firsts, self._steps = context, dispatcher, at, firsts, steps
+        self._done: list[list[tuple[TreeStep, float]]] = [[] for _ in range(max(steps))]
+        self._noted = 0
+        self.left = sum(steps)
+        for tree in range(len(steps)):
+            self._give(tree, 0)
+
+    def _give(self, tree: int, place: int) -> None:
+        last = self._steps[tree] - 1 if self._dispatcher.alone(tree) else place
+        self._dispatcher.give(tree, self._firsts[tree] + place, self._firsts[tree] + last)
+
+    def take(self, step: TreeStep) -> float:
+        """Note a step, and give out the tree's next; returns how long it took."""
+        tree, place = step.part, step.number - self._firsts[step.part]
+        if not self._dispatcher.alone(tree) and place + 1 < self._steps[tree]:
+            self._give(tree, place + 1)
+        took_s = self._context.log.happened(self._at + place, self._context.parts[tree].phase, step.records)
+        self._done[place].append((step, took_s))
+        while self._noted < len(self._done) and len(self._done[self._noted]) == self._takers(self._noted):
+            self._note(self._noted, self._done[self._noted])
+            self._done[self._noted].clear()
+            self._noted += 1
+        self.left -= 1
+        return took_s
+
+    def _takers(self, place: int) -> int:
+        """How many trees take an iteration."""
+        return sum(many > place for many in self._steps)
+
+    def _note(self, place: int, done: Sequence[tuple[TreeStep, float]]) -> None:
+        batches = [self._context.parts[step.part].phase.batch for step, _ in done]
+        loss = sum(step.loss * batch for (step, _), batch in zip(done, batches, strict=True)) / sum(batches)
+        self._context.log.iteration(self._at + place, loss, sum(batches), max(took_s for _, took_s in done))
+
+
+def _epoch_iterations(phase: Phase, evaluator: Evaluator, data: EpochData) -> int:
+    """The steps of the tree that takes the most."""
+    return max(tree_steps(phase, evaluator, data))
+
+
+EPOCH = SyncMethod(epoch_iterations=_epoch_iterations, worker_side=EpochWorkerSide, engine_side=EpochEngineSide)

@@ -1,4 +1,4 @@
-"""``step`` on a node: gradients of replicated layers are averaged every iteration.
+"""``step``: gradients of replicated layers are averaged every iteration.
 
 Replicas on one node share their weights. Every root has divided its loss by the batch of the whole phase, so that the
 average of replicas is the sum of their gradients: on each node in the plan's order, then over the nodes, likewise.
@@ -6,29 +6,53 @@ average of replicas is the sum of their gradients: on each node in the plan's or
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import math
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from palmette.cost.steps import Kind
+from palmette.runtime.data.epoch_length import common_steps
+from palmette.runtime.engines.crew import Stopped, one_from_each
 from palmette.runtime.program import Operation, Program
-from palmette.runtime.sync.base import Given, given_state, optimizer_of, wire_of
+from palmette.runtime.sync.base import (
+    MeasuredTimes,
+    PhaseContext,
+    Stopping,
+    StopTimeout,
+    SyncMethod,
+    gathered,
+    holders,
+    joined,
+    typical_s,
+)
+from palmette.runtime.sync.dilation import DilationControl
 from palmette.runtime.worker.actions import Agreement, TrainingActions
+from palmette.runtime.worker.commands import Done, GiveState, Go, State
 from palmette.runtime.worker.compute import Compute, in_sum, trained, trained_layers
 from palmette.runtime.worker.executor import Actions, Values
 from palmette.runtime.worker.messages import pack
 from palmette.runtime.worker.rollback import Keepsake
+from palmette.runtime.worker.setup import Setup, StateDicts
+from palmette.runtime.worker.state import initial_optimizer_state, state_dicts, wire_of
 
-if TYPE_CHECKING:
-    from palmette.runtime.worker.worker import Setup
+# A lone worker is given several iterations at a time, as many as fit into this.
+_BATCHED_S = 0.25
+# The dilation is not made larger where fewer iterations are left to be measured.
+_FEWEST = 3
+# How long the living have to say what they hold when another is lost.
+_RESCUE_S = 5.0
+# How long a stop waits for the iteration that goes on: where workers can go back to the one before, and where not.
+_KEPT_S, _NOT_KEPT_S = 2.0, 30.0
 
 ByLayer = dict[int, Tensor]
 """A layer's gradients, those of all its weights in one flat tensor."""
 
 
-class StepRole:
+class StepWorkerSide:
     """One set of weights, and one program."""
 
     def __init__(self, setup: Setup) -> None:
@@ -40,18 +64,18 @@ class StepRole:
         """Train, and average gradients with the others."""
         setup = self._setup
         self._compute = Compute(program.phase, setup.node, setup.layers, setup.options, setup.device)
-        self._compute.load_optimizer_state(optimizer_of(setup))
+        self._compute.load_optimizer_state(initial_optimizer_state(setup))
         if setup.keeps:
-            self._keepsake = Keepsake(lambda: given_state(self._compute, setup.layers))
+            self._keepsake = Keepsake(lambda: state_dicts(self._compute, setup.layers))
             self._compute.begin = self._keepsake.begin
         computes = dict.fromkeys(program.own, self._compute)
         averaging = GradientAveraging(program, self._compute)
-        return TrainingActions(program, computes, setup.source.samples(program), wire_of(setup), averaging)
+        return TrainingActions(program, computes, setup.samples(program), wire_of(setup), averaging)
 
-    def state(self, layers: Sequence[int], after: int | None = None) -> Given:
+    def state(self, layers: Sequence[int], after: int | None = None) -> StateDicts:
         """The node's only weights, as they are or were."""
         if after is None or self._keepsake is None:
-            return given_state(self._compute, layers)
+            return state_dicts(self._compute, layers)
         weights, optimizer = self._keepsake.after(after)
         own = {name for number in layers for name in self._compute.layers[number].state_dict()}
         return (
@@ -120,3 +144,69 @@ class GradientAveraging(Agreement):
         layers = self._compute.layers
         numbers = trained_layers(layers, operation.layers)
         return [sum(weight.numel() for weight in trained(layers[number]).values()) for number in numbers]
+
+
+class StepEngineSide:
+    """``step``: all workers go, all are done, and again."""
+
+    tree_steps: Sequence[int] = ()
+    given_up = False
+
+    def __init__(self, context: PhaseContext) -> None:
+        self._context, (self._part,) = context, context.parts
+        self._at_once = 1
+        self._spans_s: list[float] = []
+        self._widening = DilationControl(context.crew, context.ground, context.log)
+
+    def advance(self, at: int, end: int, stopping: Stopping) -> int:
+        """Run the next iteration; several at once where there is but one worker."""
+        nodes, crew, first = self._part.programs, self._context.crew, self._context.log.first_iteration
+        last = min(end, at + (self._at_once if len(nodes) == 1 else 1)) - 1
+        began = time.monotonic()
+        for node in nodes:
+            crew.send(node, Go(0, first + at, first + last))
+        given_up = StopTimeout(stopping, _KEPT_S if self._context.workers_keep else _NOT_KEPT_S)
+        for number in range(at, last + 1):
+            try:
+                self._note(number, one_from_each(crew, nodes, Done, given_up))
+            except Stopped:
+                self.given_up = True
+                return number
+        taken = last + 1 - at
+        self._at_once = max(1, math.floor(taken * _BATCHED_S / max(time.monotonic() - began, 1e-6)))
+        if end - last - 1 >= _FEWEST and self._widening.widened(last + 1):
+            self._spans_s.clear()
+        return last + 1
+
+    def _note(self, at: int, done: Mapping[str, Done]) -> None:
+        phase, log = self._context.phase, self._context.log
+        records = {node: event.records for node, event in done.items()}
+        took_s = log.happened(at, phase, records)
+        log.pause()
+        self._widening.note(records)
+        self._spans_s.append(took_s)
+        loss = sum(event.loss for event in done.values())
+        log.iteration(at, loss, phase.batch, took_s)
+
+    def state(self) -> StateDicts:
+        """Each layer from the first that holds it."""
+        return gathered(self._context.crew, holders(self._context.phase))
+
+    def rescued(self, after: int, gone: str | None) -> StateDicts | None:
+        """Each layer from the first of the living that holds it, if they keep what they had."""
+        phase = self._context.phase
+        living = [instance for instance in phase.instances if instance.node != gone]
+        held = {n for instance in living for n in range(instance.layers[0], instance.layers[1] + 1)}
+        if not self._context.workers_keep or len(held) < phase.depth:
+            return None
+        layers = holders(phase.model_copy(update={"instances": tuple(living)}))
+        asked = {node: GiveState(tuple(numbers), after) for node, numbers in layers.items()}
+        answers = self._context.crew.ask(asked, State, _RESCUE_S)
+        return joined(answers.values()) if len(answers) == len(asked) else None
+
+    def measured(self) -> MeasuredTimes:
+        """The median iteration."""
+        return MeasuredTimes(typical_s(self._spans_s))
+
+
+STEP = SyncMethod(epoch_iterations=common_steps, worker_side=StepWorkerSide, engine_side=StepEngineSide)

@@ -19,15 +19,16 @@ from palmette.compress.places import carried as carried_over
 from palmette.cost.handover import HandOver, Move, carrier, compressing_s, copies, hand_over, is_smaller, passage
 from palmette.runtime.data.batches import shards
 from palmette.runtime.data.shards import owners
-from palmette.runtime.engines.local import one_from_each
+from palmette.runtime.engines.crew import one_from_each
 from palmette.runtime.phase_programs import Part
 from palmette.runtime.program import compiled, numbers_of
+from palmette.runtime.record.operations import Record
+from palmette.runtime.sync.relay import RelayWorkerSide, moved_layers
 from palmette.runtime.training.job import Job
-from palmette.runtime.training.launch import Carried, hired
+from palmette.runtime.training.launch import Carried, WorkerSides, launched
 from palmette.runtime.training.log import Log
 from palmette.runtime.worker.commands import Done, GiveState, Go, State
 from palmette.runtime.worker.cpu_queue import last_until
-from palmette.runtime.worker.executor import Record
 from palmette.spec.plan import Phase
 from palmette.zoo.capture import load_state
 from palmette.zoo.models import Network
@@ -95,7 +96,7 @@ class Change:
         sizes = self._job.evaluator.sizes(like.pruning)
         graph = passage(moves, phase, sizes, self._times)
         part = Part(phase, graph, {node: each for node, each in compiled(phase, graph).items() if each.operations})
-        with hired(self._job, state, phase, [part], "relay") as crew:
+        with launched(self._job, state, phase, [part], WorkerSides(RelayWorkerSide, moved_layers)) as crew:
             log = self._logs(phase, [part])
             at = log.position.iteration
             for node in part.programs:

@@ -8,13 +8,15 @@ from pathlib import Path
 
 from palmette.compress.channels import Origin
 from palmette.cost.evaluate import Evaluator
-from palmette.runtime.engines.local import Crew
-from palmette.runtime.engines.service import Entrance
+from palmette.runtime.data.epoch_length import EpochData
+from palmette.runtime.engines.crew import Crew
 from palmette.runtime.engines.testbed import Ground
 from palmette.runtime.options import Options
+from palmette.runtime.sync.base import MeasuredTimes
 from palmette.runtime.training.checkpoint import Checkpoint
 from palmette.runtime.training.evaluation import Judgement
-from palmette.runtime.worker.worker import Setup
+from palmette.runtime.transports.service import Entrance
+from palmette.runtime.worker.setup import Setup
 from palmette.spec.plan import Phase, Plan
 from palmette.zoo.data import DataSet
 from palmette.zoo.models import Network
@@ -77,9 +79,10 @@ class Job:
         return self.keeps or self.ground.emulates
 
     @property
-    def data_sizes(self) -> dict[str, int]:
-        """Samples to train on, by the data's name."""
-        return {name: len(each.train) for name, each in {**self.own_data, self.data.name: self.data}.items()}
+    def epoch_data(self) -> EpochData:
+        """The data's name and sizes, as they decide over the length of an epoch."""
+        known = {**self.own_data, self.data.name: self.data}
+        return EpochData(self.data.name, {name: len(each.train) for name, each in known.items()})
 
 
 @dataclass(frozen=True)
@@ -113,15 +116,6 @@ class Outlook:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What a phase really took, on the emulated clock; beside it, what the evaluator says of an epoch like its."""
-
-    iteration_s: float | None
-    epoch_s: float | None = None
-    estimate_epoch_s: float | None = None
-
-
-@dataclass(frozen=True)
 class Widened:
     """A dilation that was made larger before an iteration, since this machine did not keep up."""
 
@@ -137,7 +131,7 @@ class Outcome:
     """
 
     iterations: int = 0
-    measured: dict[int, Measured] = field(default_factory=dict)
+    measured: dict[int, MeasuredTimes] = field(default_factory=dict)
     energy_j: float | None = 0.0
     time_s: float = 0.0
     ended: str = "done"

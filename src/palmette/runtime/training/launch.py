@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
 
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
+from palmette.runtime.data.base import Source
+from palmette.runtime.data.epoch_length import shares
 from palmette.runtime.data.shards import by_tree, own_data, row_of, source_nodes
 from palmette.runtime.data.sources import NamedData, NodesData, ShardedData
-from palmette.runtime.engines.local import LISTEN_S, Crew, Stopped, never, one_from_each
+from palmette.runtime.engines.crew import LISTEN_S, Crew, Stopped, never, one_from_each
 from palmette.runtime.phase_programs import Part
-from palmette.runtime.sync.handover import moved_layers
+from palmette.runtime.program import Program
+from palmette.runtime.sync.registry import sync_method
 from palmette.runtime.training.job import Job
-from palmette.runtime.training.phase_length import shares
 from palmette.runtime.worker.commands import Ready, Rehearsal, Rehearse, Rehearsed, SetPace
-from palmette.runtime.worker.worker import Setup, Source, held_layers, unshared
+from palmette.runtime.worker.setup import Setup, WorkerSide, held_layers, unshared
 from palmette.spec.plan import Phase
-from palmette.spec.sync import Sync
 from palmette.zoo.capture import state
 from palmette.zoo.models import Network
 
@@ -38,13 +38,24 @@ class Carried:
         return {key: value for key, value in self.optimizer.items() if key.rpartition("/")[0] in own}
 
 
+@dataclass(frozen=True)
+class WorkerSides:
+    """What the workers of a phase are there for: what makes each one's side, which layers of a program it needs, and
+    where samples come from, if any are taken.
+    """
+
+    make: Callable[[Setup], WorkerSide]
+    layers: Callable[[Program], Sequence[int]]
+    source: Source | None = None
+
+
 @contextmanager
-def hired(
+def launched(
     job: Job,
     carried: Carried,
     phase: Phase,
     parts: Sequence[Part],
-    sync: Sync | Literal["relay"],
+    side: WorkerSides,
     *,
     stopping: Callable[[], bool] = never,
 ) -> Iterator[Crew]:
@@ -57,7 +68,7 @@ def hired(
     ground, nodes = job.ground, phase.nodes()
     ground.open(phase, parts, job.evaluator)
     try:
-        make = Setups(job, carried, phase, parts, sync)
+        make = Setups(job, carried, phase, parts, side)
         setups = {node: make.of(node) for node in nodes}
         crew = job.hire(setups, {node: ground.entrance(node) for node in nodes})
         try:
@@ -79,14 +90,13 @@ class Setups:
     carried: Carried
     phase: Phase
     parts: Sequence[Part]
-    sync: Sync | Literal["relay"]
+    side: WorkerSides
 
     def of(self, name: str) -> Setup:
         """What the worker of a node is told."""
         node, network = self.job.evaluator.cluster.nodes[name], self.carried.network
         programs = [part.programs.get(name) for part in self.parts]
-        needed = moved_layers if self.sync == "relay" else held_layers
-        held = sorted({n for program in programs if program is not None for n in needed(program)})
+        held = sorted({n for program in programs if program is not None for n in self.side.layers(program)})
         kept = self.carried.of_layers(held)
         return Setup(
             node=name,
@@ -96,25 +106,30 @@ class Setups:
             shapes=(network.input_shape, *(layer.output_shape for layer in network.layers)),
             input_dtype=network.dtype,
             options=self.job.options,
-            source=self._source(),
-            sync=self.sync,
+            side=self.side.make,
+            source=self.side.source,
             cpu_limit=node.limits.cpu_share,
             device=node.device,
             keeps=self.job.ground.emulates or (self.job.keeps and len(self.phase.nodes()) > 1),
             optimizer=to_bytes(unshared(kept)) if kept else b"",
         )
 
-    def _source(self) -> Source:
-        job, cluster = self.job, self.job.evaluator.cluster
-        shape, seed = job.network.input_shape, job.options.seed
-        named = {} if self.sync == "relay" else own_data(source_nodes(self.phase), cluster)
-        if self.phase.agreement.one_model and named:
-            return NodesData(named, {node: row_of(node, cluster) for node in named}, shape, seed)
-        if self.phase.agreement.one_model or self.sync == "relay":
-            return NamedData(job.data.name, shape, seed)
-        owned = by_tree(self.phase, shares(self.phase, job))
-        roots = [part.root for part in self.parts]
+
+def training_sides(job: Job, phase: Phase, parts: Sequence[Part]) -> WorkerSides:
+    """The workers' sides of training a phase."""
+    return WorkerSides(sync_method(phase).worker_side, held_layers, _source(job, phase, parts))
+
+
+def _source(job: Job, phase: Phase, parts: Sequence[Part]) -> Source:
+    cluster, shape, seed = job.evaluator.cluster, job.network.input_shape, job.options.seed
+    if not phase.agreement.one_model:
+        owned = by_tree(phase, shares(phase, job.evaluator, job.epoch_data))
+        roots = [part.root for part in parts]
         return ShardedData(dict(zip(roots, owned, strict=False)), shape, seed)
+    named = own_data(source_nodes(phase), cluster)
+    if named:
+        return NodesData(named, {node: row_of(node, cluster) for node in named}, shape, seed)
+    return NamedData(job.data.name, shape, seed)
 
 
 def _settle(job: Job, crew: Crew, parts: Sequence[Part], stopping: Callable[[], bool]) -> None:

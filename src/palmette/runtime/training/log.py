@@ -12,10 +12,10 @@ from palmette.errors import RunError
 from palmette.runtime.program import Channel
 from palmette.runtime.record.activity import Stretch
 from palmette.runtime.record.journal import Journal, operations, span_s
+from palmette.runtime.record.operations import Record
 from palmette.runtime.training.evaluation import Judgement
 from palmette.runtime.training.job import Job, Outcome, Update, Widened
 from palmette.runtime.training.phase_length import Position
-from palmette.runtime.worker.executor import Record
 from palmette.spec.plan import Phase
 
 # A long stretch is added up piece by piece, lest its records fill the memory.
@@ -42,6 +42,11 @@ class Log:
         self._began_s = time.monotonic()
         self._losses: list[float] = []
         self.position = position
+
+    @property
+    def first_iteration(self) -> int:
+        """The number of the phase's first iteration in the whole training."""
+        return self.position.iteration
 
     def wall_s(self) -> float:
         """Seconds of the whole training so far, but for pauses between runs."""

@@ -1,6 +1,6 @@
-"""A run from beginning to end: workers are started, rounds follow one another, and what happens is written down.
+"""A run from beginning to end: workers are started, iterations follow one another, and what happens is written down.
 
-Between two rounds the run can stop, save a checkpoint, or judge the network on held-out data, and nothing is half done.
+Between two of them the run can stop, save a checkpoint, or evaluate the network; nothing is half done then.
 Between two segments of its course model and nodes change; at the end of an epoch the course may take a turn.
 """
 
@@ -13,31 +13,27 @@ from dataclasses import replace
 import torch
 
 from palmette.errors import Fault, InputError, NodeLost
-from palmette.runtime.engines.local import Crew, Stopped
+from palmette.runtime.engines.crew import Crew, Stopped
 from palmette.runtime.phase_programs import Part, channels_of, parts_of
 from palmette.runtime.record.journal import Journal
-from palmette.runtime.sync.async_rounds import AsyncRounds
-from palmette.runtime.sync.epoch_rounds import EpochRounds
-from palmette.runtime.sync.rounds import Rounds, Stage, StepRounds
+from palmette.runtime.sync.base import EngineSide, PhaseContext
+from palmette.runtime.sync.registry import sync_method
 from palmette.runtime.training import checkpoint as checkpoints
 from palmette.runtime.training.checkpoint import Checkpoint, Progress
 from palmette.runtime.training.evaluation import Judgement, judged
 from palmette.runtime.training.handover import Change
 from palmette.runtime.training.job import Job, Outcome, Outlook, Standing, Update
-from palmette.runtime.training.launch import Carried, hired
+from palmette.runtime.training.launch import Carried, launched, training_sides
 from palmette.runtime.training.log import Log
 from palmette.runtime.training.remaining_time import left_s
 from palmette.runtime.training.segments import Course
-from palmette.runtime.worker.worker import unshared
+from palmette.runtime.worker.setup import unshared
 from palmette.spec.plan import Phase
-from palmette.spec.sync import Sync
 from palmette.zoo.capture import load_state, state
 from palmette.zoo.data import DataSet
 from palmette.zoo.models import Network
 
 CHECKPOINT_EVERY_S = 60.0
-
-ROUNDS: dict[Sync, Callable[[Stage], Rounds]] = {"step": StepRounds, "epoch": EpochRounds, "async": AsyncRounds}
 
 
 class Training:
@@ -143,41 +139,56 @@ class Training:
         phase = self.course[number].phase
         parts = parts_of(phase, self.job.evaluator)
         try:
-            with hired(self.job, self._carried, phase, parts, phase.sync, stopping=lambda: self._stopping) as crew:
+            sides = training_sides(self.job, phase, parts)
+            with launched(self.job, self._carried, phase, parts, sides, stopping=lambda: self._stopping) as crew:
                 self.outcome.dilation = self.job.ground.dilation
                 self._log, self._began = self._opened(number, phase, parts), self._progress
-                self._run_rounds(number, parts, crew)
+                self._execute_phase(number, parts, crew)
         except Stopped:
             return  # before anything was begun
 
-    def _run_rounds(self, number: int, parts: Sequence[Part], crew: Crew) -> None:
+    def _execute_phase(self, number: int, parts: Sequence[Part], crew: Crew) -> None:
         phase = self.course[number].phase
         self._foretell(number)
-        rounds = ROUNDS[phase.sync](Stage(phase, parts, crew, self.job, self._log, self._progress.tree_steps))
+        side = sync_method(phase).engine_side(self._context(phase, parts, crew))
         try:
-            self._go_through(rounds, number)
+            self._go_through(side, number)
         except NodeLost as lost:
-            self._rescue(rounds, lost)
+            self._rescue(side, lost)
             raise
         finally:
-            self.outcome.measured[number] = rounds.measured()
+            self.outcome.measured[number] = side.measured()
 
-    def _go_through(self, rounds: Rounds, number: int) -> None:
+    def _context(self, phase: Phase, parts: Sequence[Part], crew: Crew) -> PhaseContext:
+        job = self.job
+        return PhaseContext(
+            phase,
+            parts,
+            crew,
+            job.ground,
+            job.evaluator,
+            job.epoch_data,
+            self._log,
+            workers_keep=job.workers_keep,
+            tree_steps=self._progress.tree_steps,
+        )
+
+    def _go_through(self, side: EngineSide, number: int) -> None:
         where, saved_s, at = self._log.position, time.monotonic(), self._progress.phase_iteration
         while at < self.course[number].iterations and not self._stopping:
             many = self.course[number].iterations
             end = min(many, (at // where.epoch_iterations + 1) * where.epoch_iterations)
             before, widened = at, len(self.outcome.widened)
-            at = rounds.advance(at, end, lambda: self._stopping)
+            at = side.advance(at, end, lambda: self._stopping)
             if at > before:
-                self._come_to(number, at, rounds)
-            if rounds.given_up:
-                self._go_back(rounds)
+                self._come_to(number, at, side)
+            if side.given_up:
+                self._go_back(side)
                 break
             if len(self.outcome.widened) > widened:
                 self._foretell(number, widened=True)
             if at == end or self._stopping or time.monotonic() - saved_s > CHECKPOINT_EVERY_S:
-                self._gather(rounds)
+                self._gather(side)
                 better = self._judge(number, at) if at == end else False
                 self._save(best=better)
                 saved_s = time.monotonic()
@@ -193,10 +204,10 @@ class Training:
         for told in self.foretold:
             told(Outlook(self.iterations - self._progress.iteration, expected_s, dilation, widened))
 
-    def _go_back(self, rounds: Rounds) -> None:
+    def _go_back(self, side: EngineSide) -> None:
         """Go back to the last iteration that all have done, if workers have kept it, else to the last checkpoint."""
         saved = self._progress.iteration == self._saved.iteration
-        found = None if saved else rounds.rescued(self._progress.iteration - 1, None)
+        found = None if saved else side.rescued(self._progress.iteration - 1, None)
         if found is None:
             self._progress = self._saved
         else:
@@ -205,7 +216,7 @@ class Training:
             self._save()
         self.outcome.iterations = self._progress.iteration
 
-    def _come_to(self, number: int, at: int, rounds: Rounds) -> None:
+    def _come_to(self, number: int, at: int, side: EngineSide) -> None:
         """Note that a segment has come to iteration ``at``."""
         over = at >= self.course[number].iterations
         self._note_time(self._log)
@@ -214,19 +225,19 @@ class Training:
             iteration=self._log.position.iteration + at,
             phase=number + over,
             phase_iteration=0 if over else at,
-            tree_steps=rounds.tree_steps,
+            tree_steps=side.tree_steps,
         )
 
-    def _rescue(self, rounds: Rounds, lost: NodeLost) -> None:
+    def _rescue(self, side: EngineSide, lost: NodeLost) -> None:
         """Save what the living still have of the last iteration that all have done; if not all, an old one is left."""
-        found = rounds.rescued(self._progress.iteration - 1, None if lost.pairs else lost.node)
+        found = side.rescued(self._progress.iteration - 1, None if lost.pairs else lost.node)
         if found is not None:
             load_state(self.network.layers, found[0])
             self._carried = Carried(self.network, found[1])
             self._save()
 
-    def _gather(self, rounds: Rounds) -> None:
-        weights, optimizer = rounds.state()
+    def _gather(self, side: EngineSide) -> None:
+        weights, optimizer = side.state()
         load_state(self.network.layers, weights)
         self._carried = Carried(self.network, optimizer)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from palmette.runtime.data.epoch_length import tree_steps
 from palmette.runtime.training.job import Job
-from palmette.runtime.training.phase_length import tree_steps
 from palmette.runtime.training.segments import Course, Segment
 
 
@@ -18,5 +18,5 @@ def _iteration_s(segment: Segment, job: Job) -> float:
     """Of federated averaging, an epoch by its iterations: the exchange of weights counts, too."""
     phase = segment.phase
     if phase.agreement.averages_weights:
-        return job.evaluator.epoch_s(phase, tree_steps(phase, job)) / segment.epoch_iterations
+        return job.evaluator.epoch_s(phase, tree_steps(phase, job.evaluator, job.epoch_data)) / segment.epoch_iterations
     return job.evaluator.price(phase).iteration_s

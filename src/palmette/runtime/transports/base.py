@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 import time
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -99,34 +98,9 @@ class Closed(Exception):
     """Nothing will arrive any more: the transport was closed."""
 
 
-class MemoryTransport:
-    """Messages between threads of one process; one object serves all nodes."""
+class Place(Protocol):
+    """Where workers meet; joining connects them."""
 
-    def __init__(self) -> None:
-        self._queues: dict[int, queue.SimpleQueue[Tensor | None]] = {}
-        self._closed = False
-
-    def send(self, channel: Channel, message: Tensor) -> None:
-        """Hand the bytes over."""
-        self._queue(channel).put(message.clone())
-
-    def receive(self, channel: Channel, size_bytes: int) -> Tensor:
-        """Wait for the bytes.
-
-        Raises:
-            Closed: the transport was closed meanwhile.
-        """
-        waiting = self._queue(channel)
-        message = None if self._closed else waiting.get()
-        if message is None:
-            raise Closed
-        return message
-
-    def close(self) -> None:
-        """Wake all that wait for a message."""
-        self._closed = True
-        for waiting in list(self._queues.values()):
-            waiting.put(None)
-
-    def _queue(self, channel: Channel) -> queue.SimpleQueue[Tensor | None]:
-        return self._queues.setdefault(channel.number, queue.SimpleQueue())
+    def join(self, node: str) -> Transport:
+        """Connect as ``node``; returns when all are there."""
+        ...

@@ -23,7 +23,8 @@ from torch._C._distributed_c10d import FileStore, ProcessGroupGloo, Store, TCPSt
 
 from palmette.errors import one_line
 from palmette.runtime.program import Channel
-from palmette.runtime.transports.base import Lost, MemoryTransport, Transport
+from palmette.runtime.transports.base import Lost, Transport
+from palmette.runtime.transports.memory import MemoryTransport
 
 # The engine notices silence long before; gloo's own patience must not end a slow transfer.
 _PATIENCE = dt.timedelta(days=7)

@@ -26,9 +26,8 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from palmette.runtime.program import Channel
-from palmette.runtime.transports.base import Silent, Transport
+from palmette.runtime.transports.base import Place, Silent, Transport
 from palmette.runtime.transports.liveness import Silence
-from palmette.runtime.worker.worker import Place
 
 EVERY_S = 0.5
 SILENCE_S = 4.0

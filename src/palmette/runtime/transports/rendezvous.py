@@ -10,12 +10,12 @@ from typing import Protocol
 
 from torch._C._distributed_c10d import TCPStore
 
-from palmette.runtime.engines.service import Served, Service
 from palmette.runtime.phase_programs import Part, channels_of
 from palmette.runtime.program import Channel
+from palmette.runtime.transports.base import Place
 from palmette.runtime.transports.gloo import GlooPlace, StoreBoard, StorePlace
 from palmette.runtime.transports.heartbeat import TOKEN_BYTES, Board, FolderBoard, WatchedPlace
-from palmette.runtime.worker.worker import Place
+from palmette.runtime.transports.service import Served, Service
 
 
 @dataclass(frozen=True, kw_only=True)

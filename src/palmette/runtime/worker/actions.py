@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from palmette.compress.codec import decode, encode, encoded_bytes
 from palmette.cost.steps import Kind
+from palmette.runtime.data.base import Samples
 from palmette.runtime.data.labels import Labels, refuse_strange
 from palmette.runtime.program import Operation, Program, feeds, samples_by_instance
 from palmette.runtime.worker.batch_norm import SUMS
@@ -23,18 +24,6 @@ from palmette.runtime.worker.executor import Values
 from palmette.runtime.worker.partial_calls import Segments
 
 _LABEL = torch.int64
-
-
-class Samples(Protocol):
-    """Where a source's samples come from."""
-
-    def open(self, source: int) -> None:
-        """Load what a source needs, so that its first samples take no longer than others."""
-        ...
-
-    def take(self, source: int, iteration: int) -> tuple[Tensor, Tensor]:
-        """The inputs and labels that a source gives to an iteration."""
-        ...
 
 
 class Fed(NamedTuple):

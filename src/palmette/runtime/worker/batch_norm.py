@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 from palmette.zoo.norms import Norm, called_norm
 
 Ask = Callable[[int, int, Tensor], Tensor]
-"""Given a layer, which of its batch norms it is, and one part's sums: the totals of all parts."""
+"""StateDicts a layer, which of its batch norms it is, and one part's sums: the totals of all parts."""
 
 SUMS = torch.float64
 

@@ -12,21 +12,18 @@ import copy
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
 from palmette.cost.steps import Kind
+from palmette.runtime.options import Options
 from palmette.runtime.program import Operation, Program, samples_by_instance
-from palmette.runtime.sync.asynchronous import ParameterServer
 from palmette.runtime.worker.commands import Rehearsal
 from palmette.runtime.worker.compute import Compute
 from palmette.runtime.worker.messages import weights_of
-
-if TYPE_CHECKING:
-    from palmette.runtime.options import Options
-    from palmette.runtime.worker.worker import Setup
+from palmette.runtime.worker.parameter_server import ParameterServer
+from palmette.runtime.worker.setup import Setup
 
 TIMES = 3
 TIMES_IN_TURNS = 5

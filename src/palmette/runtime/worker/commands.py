@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from palmette.runtime.worker.executor import Pace, Record
+from palmette.runtime.record.operations import Record
+from palmette.runtime.worker.executor import Pace
 
 
 @dataclass(frozen=True)

@@ -16,18 +16,18 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
 from palmette.cost.steps import Kind
 from palmette.runtime.program import Operation, Program
+from palmette.runtime.record.operations import CALLS, Record
 from palmette.runtime.transports.base import Closed, Transport, timed
 from palmette.runtime.worker.cpu_queue import Cpu, last_until
 
 Values = Mapping[int, Any]
 Span = tuple[float, float, float]  # the start of an operation, its end, and when it was due to end
-CALLS = ("forward", "backward", "update")
 
 
 class Actions(Protocol):
@@ -52,19 +52,6 @@ class Actions(Protocol):
     def close(self) -> None:
         """Give up what is under way."""
         ...
-
-
-class Record(NamedTuple):
-    """When an operation of an iteration started and ended, by ``time.monotonic``, and how much later than due."""
-
-    number: int
-    op: str
-    instance: int
-    channel: int | None
-    start_s: float
-    end_s: float
-    bytes: int
-    late_s: float = 0.0
 
 
 @dataclass

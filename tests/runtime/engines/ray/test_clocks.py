@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from palmette.runtime.engines.ray.clocks import HostClock
+from palmette.runtime.record.operations import Record
 from palmette.runtime.worker.commands import Alive, Done
-from palmette.runtime.worker.executor import Record
 
 
 def done(start_s: float, end_s: float) -> Done:

@@ -11,7 +11,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from palmette.runtime.engines.ray.beacons import Beacon
-from palmette.runtime.engines.service import Service
+from palmette.runtime.transports.service import Service
 from palmette.runtime.worker.commands import Alive, Command, Event
 from palmette.runtime.worker.failure import failure
 from palmette.runtime.worker.tuning import tune_worker

@@ -12,15 +12,15 @@ from collections.abc import Mapping
 from typing import Any, NoReturn, TypeVar
 
 from palmette.errors import NodeLost
-from palmette.runtime.engines.local import ABSENCE_S, LAST_WORDS_S, OTHERS_WORDS_S, SILENCE_S, packed, silent_for
+from palmette.runtime.engines.crew import ABSENCE_S, LAST_WORDS_S, OTHERS_WORDS_S, SILENCE_S, packed, silent_for
 from palmette.runtime.engines.ray.beacons import Lookout
 from palmette.runtime.engines.ray.clocks import HostClock
 from palmette.runtime.engines.ray.hosts import Hosts
-from palmette.runtime.engines.service import Entrance
 from palmette.runtime.transports.liveness import Silence
+from palmette.runtime.transports.service import Entrance
 from palmette.runtime.worker.commands import Alive, Command, Event, Failed, Stop
 from palmette.runtime.worker.failure import blamed
-from palmette.runtime.worker.worker import Setup
+from palmette.runtime.worker.setup import Setup
 
 _LOOK_EVERY_S = 0.5
 

@@ -15,9 +15,10 @@ from palmette.errors import Fault, InputError, NodeLost, PalmetteError, RunError
 from palmette.runtime.engines.ray.actor import CallActor, ServiceActor, WorkerActor
 from palmette.runtime.engines.ray.joining import refuse_reserved
 from palmette.runtime.engines.ray.library import ray_library
-from palmette.runtime.engines.service import START_PATIENCE_S, Served, Service
+from palmette.runtime.engines.service import START_PATIENCE_S
 from palmette.runtime.phase_programs import Part
 from palmette.runtime.transports.rendezvous import Site
+from palmette.runtime.transports.service import Served, Service
 from palmette.spec.plan import Phase
 
 # Of the node's own resource: enough to be put there, little enough for many.

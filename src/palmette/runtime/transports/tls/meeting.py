@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from palmette.errors import Fault, InputError
-from palmette.runtime.engines.service import Served
 from palmette.runtime.phase_programs import Part
+from palmette.runtime.transports.base import Place
 from palmette.runtime.transports.keys.folder import Keys
 from palmette.runtime.transports.rendezvous import Site
+from palmette.runtime.transports.service import Served
 from palmette.runtime.transports.tls.frames import TOKEN_BYTES
 from palmette.runtime.transports.tls.hub import HubSetup
 from palmette.runtime.transports.tls.transport import TlsPlace
-from palmette.runtime.worker.worker import Place
 from palmette.spec.cluster import Cluster
 
 _A_RUN_DAYS = 30

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from palmette.runtime.training.dilation import AIM, LATE, LEAST, MOST, MOST_TIMES, WINDOW, Widening, factor, lateness
+from palmette.runtime.record.operations import Record
+from palmette.runtime.sync.dilation import AIM, LATE, LEAST, MOST, MOST_TIMES, WINDOW, DilationControl, factor, lateness
 from palmette.runtime.worker.commands import Command, SetPace
-from palmette.runtime.worker.executor import MOST_LATE_S, Pace, Record
+from palmette.runtime.worker.executor import MOST_LATE_S, Pace
 
 
 def record(start_s: float, end_s: float, late_s: float = 0.0, op: str = "forward") -> Record:
@@ -55,7 +56,7 @@ class Stand:
 
 def gone_through(stand: Stand, late_s: float, iterations: int) -> Stand:
     """Iterations of a second, each of which ends late."""
-    widening = Widening(stand, stand, stand)  # type: ignore[arg-type]
+    widening = DilationControl(stand, stand, stand)  # type: ignore[arg-type]
     for at in range(iterations):
         widening.note({"a": [record(0.0, 1.0, late_s)]})
         widening.widened(at + 1)

@@ -12,11 +12,12 @@ import statistics
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
-from palmette.runtime.engines.local import Crew
+from palmette.runtime.engines.crew import Crew
 from palmette.runtime.engines.testbed import Ground
-from palmette.runtime.training.log import Log
+from palmette.runtime.record.operations import Record
+from palmette.runtime.sync.base import PhaseLog
 from palmette.runtime.worker.commands import SetPace
-from palmette.runtime.worker.executor import MOST_LATE_S, Record
+from palmette.runtime.worker.executor import MOST_LATE_S
 
 WINDOW = 2
 MOST_TIMES = 3
@@ -26,10 +27,10 @@ AIM = LATE / 2
 LEAST, MOST = 1.4, 4.0
 
 
-class Widening:
+class DilationControl:
     """Watches how late the iterations of a segment end; between two of them, widens the dilation where it has to."""
 
-    def __init__(self, crew: Crew, ground: Ground, log: Log) -> None:
+    def __init__(self, crew: Crew, ground: Ground, log: PhaseLog) -> None:
         self._crew, self._ground, self._log = crew, ground, log
         self._late: deque[float] = deque(maxlen=WINDOW)
         self._seen = self._times = 0

@@ -6,30 +6,28 @@ A message holds the weights and buffers of its layers, then what the optimizer k
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor, nn
 
 from palmette.runtime.program import Operation, Program, numbers_of
-from palmette.runtime.sync.base import Given, optimizer_of
 from palmette.runtime.worker.executor import Actions, Values
 from palmette.runtime.worker.messages import load_into, pack, packed_bytes, unpack
+from palmette.runtime.worker.setup import Setup, StateDicts
+from palmette.runtime.worker.state import initial_optimizer_state
 
-if TYPE_CHECKING:
-    from palmette.runtime.worker.worker import Setup
 
-
-class RelayRole:
+class RelayWorkerSide:
     """Gives layers and takes them; trains nothing."""
 
     def __init__(self, setup: Setup) -> None:
-        self._held = Held(setup.layers, optimizer_of(setup))
+        self._held = Held(setup.layers, initial_optimizer_state(setup))
 
     def actions(self, number: int, program: Program) -> Actions:
         """Send and receive layers."""
         return self._held
 
-    def state(self, layers: Sequence[int], after: int | None = None) -> Given:
+    def state(self, layers: Sequence[int], after: int | None = None) -> StateDicts:
         """What is there now."""
         return self._held.weights(layers), self._held.optimizer(layers)
 

@@ -1,0 +1,54 @@
+"""How many iterations an epoch has: the part of the data that a phase uses, in batches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from palmette.cost.evaluate import Evaluator
+from palmette.runtime.data.shards import Share, epoch_steps, own_data, owners, shares_of, source_nodes
+from palmette.spec.plan import Phase
+
+
+@dataclass(frozen=True)
+class EpochData:
+    """The data of a run: the name of what all sources share, and the samples to train on by the data's name."""
+
+    common: str
+    sizes: Mapping[str, int]
+
+
+def shares(phase: Phase, evaluator: Evaluator, data: EpochData) -> list[Share]:
+    """What each source of a phase owns."""
+    return shares_of(phase, evaluator.cluster, data.common)
+
+
+def tree_steps(phase: Phase, evaluator: Evaluator, data: EpochData) -> list[int]:
+    """Steps that each tree takes in an epoch over its own shard."""
+    return epoch_steps(phase, shares(phase, evaluator, data), data.sizes)
+
+
+def common_steps(phase: Phase, evaluator: Evaluator, data: EpochData) -> int:
+    """Batches that hold as many samples as an epoch uses of all sources' data."""
+    if own_data(source_nodes(phase), evaluator.cluster):
+        samples = _used_samples(phase, evaluator, data)
+    else:
+        owned = owners(phase.sources[0].node, evaluator.cluster)
+        used = sum(evaluator.epoch_samples(phase).values())
+        samples = data.sizes[data.common] * min(1.0, used / sum(owned.values()))
+    return max(1, math.ceil(samples / phase.batch - 1e-9))
+
+
+def worker_steps(phase: Phase, evaluator: Evaluator, data: EpochData) -> int:
+    """Steps in which the trees, each at its estimated rate, go through what all sources use."""
+    used = _used_samples(phase, evaluator, data)
+    played = [(tree.batch, played.total_s) for tree, _, played in evaluator.price(phase).played]
+    rates = [1 / time_s if time_s else 1.0 for _, time_s in played]
+    batch = sum(many * rate for (many, _), rate in zip(played, rates, strict=True)) / sum(rates)
+    return max(1, math.ceil(used / batch - 1e-9))
+
+
+def _used_samples(phase: Phase, evaluator: Evaluator, data: EpochData) -> float:
+    """Samples that an epoch uses of what the sources own."""
+    return sum(share.size(data.sizes[share.data]) * share.fraction for share in shares(phase, evaluator, data))

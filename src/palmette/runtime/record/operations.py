@@ -1,0 +1,20 @@
+"""When the operations of a program were executed, as a worker reports it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+CALLS = ("forward", "backward", "update")
+
+
+class Record(NamedTuple):
+    """When an operation of an iteration started and ended, by ``time.monotonic``, and how much later than due."""
+
+    number: int
+    op: str
+    instance: int
+    channel: int | None
+    start_s: float
+    end_s: float
+    bytes: int
+    late_s: float = 0.0

@@ -1,0 +1,76 @@
+"""The weights of the whole network on one node, and the optimizer that updates them; for ``async``."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+
+from torch import Tensor, nn
+
+from palmette.runtime.options import Options
+from palmette.runtime.worker.compute import Compute
+from palmette.runtime.worker.messages import buffers_of, load_into, state_of
+from palmette.runtime.worker.setup import StateDicts
+from palmette.runtime.worker.state import state_dicts
+from palmette.spec.plan import Phase
+from palmette.spec.tree import Feed, Instance
+
+LayerTensors = dict[int, list[Tensor]]  # of each layer its weights, then its buffers
+
+
+ByLayer = Mapping[int, list[Tensor]]
+
+
+def whole_network(node: str, depth: int) -> Phase:
+    """All layers as one instance on a node."""
+    source = Feed(node=node, samples=1, into="server")
+    return Phase(sources=(source,), instances=(Instance(id="server", layers=(1, depth), node=node),))
+
+
+class ParameterServer:
+    """The weights of the whole network, and the optimizer that updates them."""
+
+    def __init__(self, node: str, layers: Mapping[int, nn.Module], options: Options, device: str) -> None:
+        self._depth = max(layers)
+        self.compute = Compute(whole_network(node, self._depth), node, layers, options, device)
+        self._lock = threading.Lock()
+
+    def snapshot(self, into: LayerTensors) -> None:
+        """Write down the weights and buffers of this moment: over those of an earlier one, if there are any."""
+        with self._lock:
+            for number, layer in self.compute.layers.items():
+                now = [tensor.detach() for tensor in state_of([layer])]
+                if number in into:
+                    load_into(into[number], now)
+                else:
+                    into[number] = [tensor.clone() for tensor in now]
+
+    def update(self, gradients: ByLayer, buffers: ByLayer) -> None:
+        """Update with the gradients of a step, one a weight, and keep its buffers."""
+        with self._lock:
+            self.compute.take_gradients(0, gradients)
+            self.compute.update(0)
+            for number, values in buffers.items():
+                load_into(buffers_of(self.compute.layers[number]), values)
+
+    def state(self, layers: Sequence[int], after: int | None = None) -> StateDicts:
+        """Weights and the optimizer's state, as of one moment."""
+        with self._lock:
+            return state_dicts(self.compute, layers)
+
+
+class Snapshots:
+    """The server's weights as a tree's steps see them: one snapshot a step, taken when it is first asked for."""
+
+    def __init__(self, server: ParameterServer) -> None:
+        self._server, self._lock = server, threading.Lock()
+        self._iteration: int | None = None
+        self._state: LayerTensors = {}
+
+    def at(self, iteration: int) -> LayerTensors:
+        """The snapshot of a step."""
+        with self._lock:
+            if iteration != self._iteration:
+                self._server.snapshot(self._state)  # steps take turns: nobody looks at the last one any more
+                self._iteration = iteration
+            return self._state
