@@ -143,7 +143,10 @@ def naming(known: Cluster, **data: str) -> Cluster:
 def test_nodes_with_data_of_their_own_train_on_that(tmp_path: Path) -> None:
     known = naming(world(a=30, b=24), a=DATA, b=OTHER_DATA)
     forest = Forest(rig(), two_devices(sync="epoch"), known, tmp_path)
-    assert tree_steps(forest.phase, *epoch_inputs(forest)) == [9, 5]  # all 54 samples of one in sixes, all 18 others in fours
+    assert tree_steps(forest.phase, *epoch_inputs(forest)) == [
+        9,
+        5,
+    ]  # all 54 samples of one in sixes, all 18 others in fours
     assert_equal(forest)
 
 

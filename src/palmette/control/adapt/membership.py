@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Protocol
 
 from palmette.control.adapt.replanning import only
 from palmette.errors import InputError
+from palmette.runtime.engines.membership import Membership
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import load
 from palmette.zoo.equip import equipped
@@ -38,41 +37,6 @@ class ClusterFile:
         except OSError:
             return None
         return found.st_mtime_ns, found.st_size
-
-
-class Membership(Protocol):
-    """Who is there of those whom a cluster names."""
-
-    def lose(self, node: str) -> None:
-        """Take a node for gone, until it comes anew or somebody says that it is back."""
-        ...
-
-    def welcome(self) -> None:
-        """Take those for back that had been lost."""
-        ...
-
-    def there(self, nodes: Iterable[str]) -> set[str]:
-        """Those of some nodes that are there."""
-        ...
-
-
-class Processes:
-    """Nodes that are processes of this machine: all that were not lost can be started."""
-
-    def __init__(self) -> None:
-        self._lost: set[str] = set()
-
-    def lose(self, node: str) -> None:
-        """Take a node for gone."""
-        self._lost.add(node)
-
-    def welcome(self) -> None:
-        """Take those for back that had been lost."""
-        self._lost.clear()
-
-    def there(self, nodes: Iterable[str]) -> set[str]:
-        """All but the lost."""
-        return set(nodes) - self._lost
 
 
 def joined(whole: Cluster, present: Cluster, members: Membership) -> Cluster | None:

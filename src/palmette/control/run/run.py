@@ -17,7 +17,7 @@ from palmette.compress.networks import network_origin
 from palmette.control.adapt.online import director
 from palmette.control.adapt.replanning import can_ask_again
 from palmette.control.run.data import common_name, find_data, refuse_few
-from palmette.control.run.engines import engine_of, refuse_strange_hub
+from palmette.control.run.engines import default_testbed, engine_of, refuse_strange_hub
 from palmette.control.weights import initial, load, save_network, shrunk
 from palmette.cost.check import check
 from palmette.cost.estimate import evaluator
@@ -69,7 +69,7 @@ class Request:
 
     def __post_init__(self) -> None:
         if not self.testbed:
-            object.__setattr__(self, "testbed", "none" if self.engine == "ray" else "paced")
+            object.__setattr__(self, "testbed", default_testbed(self.engine))
 
 
 def start(plan: Plan, profile: Profile, cluster: Cluster, request: Request, folder: Path) -> Running:

@@ -9,19 +9,15 @@ from pathlib import Path
 from palmette.compress.channels import Origin
 from palmette.cost.evaluate import Evaluator
 from palmette.runtime.data.epoch_length import EpochData
-from palmette.runtime.engines.crew import Crew
+from palmette.runtime.engines.registry import CrewMaker
 from palmette.runtime.engines.testbed import Ground
 from palmette.runtime.options import Options
 from palmette.runtime.sync.base import MeasuredTimes
 from palmette.runtime.training.checkpoint import Checkpoint
 from palmette.runtime.training.evaluation import Judgement
-from palmette.runtime.transports.service import Entrance
-from palmette.runtime.worker.setup import Setup
 from palmette.spec.plan import Phase, Plan
 from palmette.zoo.data import DataSet
 from palmette.zoo.models import Network
-
-CrewMaker = Callable[[Mapping[str, Setup], Mapping[str, Entrance | None]], Crew]
 
 
 @dataclass(frozen=True)

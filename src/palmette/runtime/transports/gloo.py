@@ -19,7 +19,7 @@ from typing import Any
 import torch
 import torch.distributed
 from torch import Tensor
-from torch._C._distributed_c10d import FileStore, ProcessGroupGloo, Store, TCPStore
+from torch.distributed import FileStore, ProcessGroupGloo, Store, TCPStore
 
 from palmette.errors import one_line
 from palmette.runtime.program import Channel

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from torch._C._distributed_c10d import TCPStore
+from torch.distributed import TCPStore
 
 from palmette.runtime.phase_programs import Part, channels_of
 from palmette.runtime.program import Channel

@@ -126,7 +126,7 @@ class _ServedByActor:
         self._ray.kill(self._actor)
 
 
-class Membership:
+class RayMembership:
     """Which nodes have a host that counts: it lives, and was not lost. Who joins anew is another host."""
 
     def __init__(self) -> None:

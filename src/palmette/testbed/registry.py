@@ -1,0 +1,33 @@
+"""The testbeds by their names: a row each. ``none`` leaves machines and links as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from palmette.cost.evaluate import Evaluator
+from palmette.runtime.engines.testbed import BareGround, Ground, SiteMaker
+from palmette.runtime.transports.rendezvous import Meeting
+from palmette.spec.plan import Plan
+from palmette.testbed.namespaces import namespace_ground
+from palmette.testbed.paced import PacedGround
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestbedSettings:
+    """What a testbed is made from; without a ``dilation`` it chooses one."""
+
+    __test__ = False  # pytest: this is no test
+
+    plan: Plan
+    evaluator: Evaluator
+    rendezvous: Meeting
+    site: SiteMaker
+    dilation: float | None = None
+
+
+TESTBEDS: dict[str, Callable[[TestbedSettings], Ground]] = {
+    "paced": lambda given: PacedGround(given.dilation, given.rendezvous),
+    "namespaces": lambda given: namespace_ground(given.dilation, given.rendezvous, given.plan, given.evaluator),
+    "none": lambda given: BareGround(given.rendezvous, given.site),
+}
