@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from palmette.cost.memory import Optimizer
+from palmette.errors import Fault, InputError, expected_name
 
 Dtype = Literal["float32", "float64"]
 LEARNING_RATES: dict[Optimizer, float] = {"sgd": 0.01, "momentum": 0.01, "adam": 0.001}
@@ -16,6 +19,9 @@ class Options:
     """Optimizer, learning rate, seed, numbers' type and what stays as it is.
 
     ``freeze`` is what a user asks for, patterns of layers or weights; for workers, the weights' very names.
+
+    Raises:
+        InputError: a value is out of its range; names the field.
     """
 
     optimizer: Optimizer = "sgd"
@@ -24,3 +30,23 @@ class Options:
     dtype: Dtype = "float32"
     mixed_precision: bool = False
     freeze: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        faults = list(self._faults())
+        if faults:
+            raise InputError(faults)
+
+    def _faults(self) -> Iterator[Fault]:
+        if self.optimizer not in LEARNING_RATES:
+            expected = expected_name(self.optimizer, "optimizer", list(LEARNING_RATES))
+            yield Fault("optimizer", self.optimizer, expected)
+        if not _is_number(self.lr) or not 0 < self.lr < math.inf:
+            yield Fault("lr", self.lr, "expected a number above 0")
+        if not isinstance(self.seed, int) or isinstance(self.seed, bool) or self.seed < 0:
+            yield Fault("seed", self.seed, "expected a whole number, 0 or more")
+        if self.dtype not in get_args(Dtype):
+            yield Fault("dtype", self.dtype, f"expected {' or '.join(get_args(Dtype))}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
 import torch
 from torch import Tensor
@@ -102,8 +102,12 @@ class TrainingActions:
                 return self._segments.call(operation, values, lambda: self._backward(k, values))
             case Kind.COMBINE:
                 return self._segments.combined(operation, values)
-            case _:
+            case Kind.AVERAGE | Kind.UPDATE:
                 return self._agreement.call(operation, values)
+            case Kind.DATA | Kind.OUTPUT | Kind.GRADIENT | Kind.STATISTICS | Kind.TOTALS | Kind.PUSH | Kind.PULL:
+                raise AssertionError(f"{operation.what.value} is a transfer, no call")
+            case unknown:
+                assert_never(unknown)
 
     def close(self) -> None:
         """Give up what is under way."""
@@ -170,8 +174,12 @@ class TrainingActions:
                 return encode(self._part_for(k, values).cpu(), self._phase.instances[k].codec)
             case Kind.STATISTICS | Kind.TOTALS:
                 return self._segments.message(operation, values)
-            case _:
+            case Kind.PUSH | Kind.PULL:
                 return self._agreement.message(operation, values, iteration)
+            case Kind.FORWARD | Kind.BACKWARD | Kind.COMBINE | Kind.AVERAGE | Kind.UPDATE:
+                raise AssertionError(f"{operation.what.value} is a call, no transfer")
+            case unknown:
+                assert_never(unknown)
 
     def message_bytes(self, operation: Operation) -> int:
         """The number of bytes that a receive waits for."""
@@ -187,8 +195,12 @@ class TrainingActions:
                 return encoded_bytes(self._shape(k), self._wire.dtype, self._phase.instances[k].codec)
             case Kind.STATISTICS | Kind.TOTALS:
                 return self._segments.message_bytes(operation)
-            case _:
+            case Kind.PUSH | Kind.PULL:
                 return self._agreement.message_bytes(operation)
+            case Kind.FORWARD | Kind.BACKWARD | Kind.COMBINE | Kind.AVERAGE | Kind.UPDATE:
+                raise AssertionError(f"{operation.what.value} is a call, no transfer")
+            case unknown:
+                assert_never(unknown)
 
     def arrived(self, operation: Operation, message: Tensor) -> Any:
         """What a received message says."""
@@ -205,8 +217,12 @@ class TrainingActions:
                 return decode(message, self._shape(k), self._wire.dtype, self._phase.instances[k].codec)
             case Kind.STATISTICS | Kind.TOTALS:
                 return message.view(SUMS)
-            case _:
+            case Kind.PUSH | Kind.PULL:
                 return self._agreement.arrived(operation, message)
+            case Kind.FORWARD | Kind.BACKWARD | Kind.COMBINE | Kind.AVERAGE | Kind.UPDATE:
+                raise AssertionError(f"{operation.what.value} is a call, no transfer")
+            case unknown:
+                assert_never(unknown)
 
     def _input_shape(self, operation: Operation) -> tuple[int, ...]:
         return (self._phase.sources[_source(operation)].samples, *self._wire.shapes[0])

@@ -17,6 +17,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from palmette.cost.memory import Optimizer
 from palmette.cost.replicas import updated_layers
 from palmette.cost.sizes import Run
 from palmette.errors import RunError
@@ -27,6 +28,11 @@ from palmette.runtime.worker.dropout import Draw, Drawing, replace_dropout
 from palmette.spec.plan import Phase
 from palmette.zoo.freezing import freeze
 
+OPTIMIZERS: dict[Optimizer, Callable[..., torch.optim.Optimizer]] = {
+    "sgd": torch.optim.SGD,
+    "momentum": partial(torch.optim.SGD, momentum=0.9),
+    "adam": torch.optim.Adam,
+}
 # A label that no data can have: PyTorch's own default would pass over samples labelled -100.
 _NONE_IGNORED = torch.iinfo(torch.int64).min
 
@@ -90,13 +96,7 @@ class Compute:
         weights = [weight for number in self.updates(k) for weight in self._trained[number]]
         if not weights:
             return None
-        match self._options.optimizer:
-            case "sgd":
-                return torch.optim.SGD(weights, lr=self._options.lr)
-            case "momentum":
-                return torch.optim.SGD(weights, lr=self._options.lr, momentum=0.9)
-            case _:
-                return torch.optim.Adam(weights, lr=self._options.lr)
+        return OPTIMIZERS[self._options.optimizer](weights, lr=self._options.lr)
 
     def updates(self, k: int) -> list[int]:
         """The layers whose weights an instance updates; a layer that several share is the first one's."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from palmette.errors import RunError
 
@@ -90,9 +90,11 @@ def _refuse_misfit(frame: Frame) -> None:
         case Kind.HELLO:
             if not TOKEN_BYTES < long <= _LONGEST_HELLO or frame.size or frame.offset:
                 raise BadFrame(f"{long} bytes are no name of a node")
-        case _:
+        case Kind.WELCOME | Kind.GRANT | Kind.FAREWELL | Kind.ALIVE:
             if long or frame.offset:
                 raise BadFrame(f"a frame of kind {frame.kind.name.lower()} carries {long} bytes; expected none")
+        case unknown:
+            assert_never(unknown)
 
 
 def hello(token: bytes, node: str, channel: int = NO_CHANNEL) -> bytes:
