@@ -1,7 +1,7 @@
-"""What the operations of an iteration do: the link between a program and what a node computes.
+"""What the operations of an iteration do: connects a program with what a node computes.
 
-Data, forward, output, gradient and backward are the same however replicas agree; push, average, pull and update are
-what an ``Agreement`` makes of them.
+Data, forward, output, gradient and backward are the same for every sync; push, average, pull and update are defined by
+an ``Agreement``.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _LABEL = torch.int64
 
 
 class Fed(NamedTuple):
-    """What one instance or source gives to the next: values, and those labels that go with them."""
+    """The input from a source or instance to the next instance: values, and the labels that are sent with them."""
 
     values: Tensor
     labels: Tensor
 
 
 class Passed(NamedTuple):
-    """What a backward pass gives: the gradient of the input, if any, and the loss of a root."""
+    """The result of a backward pass: the gradient of the input, if any, and the loss of a root."""
 
     gradient: Tensor | None
     loss: float
@@ -42,7 +42,7 @@ class Passed(NamedTuple):
 
 @dataclass(frozen=True)
 class Wire:
-    """What samples look like on their way: the shape of one after each layer, from the input on, and their types."""
+    """The message format of samples: the shape of one sample, at the input and after each layer, and the dtypes."""
 
     shapes: Sequence[tuple[int, ...]]
     input_dtype: torch.dtype
@@ -50,15 +50,15 @@ class Wire:
 
     @property
     def raw_dtype(self) -> torch.dtype:
-        """Of inputs, in the numbers of the run: a user's data may come in others."""
+        """The dtype of inputs: the run's if they are floating-point, since a user's data may have another."""
         return self.dtype if self.input_dtype.is_floating_point else self.input_dtype
 
 
 class Agreement:
-    """How replicas agree: what push, average, pull and update do. An agreement need not have all of them."""
+    """What push, average, pull and update do under a sync; not every sync needs all of them."""
 
     def call(self, operation: Operation, values: Values) -> Any:
-        """Carry out an average or an update."""
+        """Execute an average or an update."""
         raise NotImplementedError
 
     def message(self, operation: Operation, values: Values, iteration: int) -> Tensor:
@@ -66,16 +66,16 @@ class Agreement:
         raise NotImplementedError
 
     def message_bytes(self, operation: Operation) -> int:
-        """The number of bytes that a push or a pull has."""
+        """The size of a push or a pull in bytes."""
         raise NotImplementedError
 
     def arrived(self, operation: Operation, message: Tensor) -> Any:
-        """What a push or a pull says."""
+        """Decode a received push or pull."""
         raise NotImplementedError
 
 
 class TrainingActions:
-    """The operations of a node in the iterations of a tree."""
+    """What a node's operations do in the iterations of a tree."""
 
     def __init__(
         self, program: Program, computes: Mapping[int, Compute], samples: Samples, wire: Wire, agreement: Agreement
@@ -93,7 +93,7 @@ class TrainingActions:
                 samples.open(number)
 
     def call(self, operation: Operation, values: Values, iteration: int) -> Any:
-        """Carry out a forward, backward, average or update."""
+        """Execute a forward, backward, average or update."""
         k = operation.instance
         match operation.what:
             case Kind.FORWARD:
@@ -105,12 +105,12 @@ class TrainingActions:
             case Kind.AVERAGE | Kind.UPDATE:
                 return self._agreement.call(operation, values)
             case Kind.DATA | Kind.OUTPUT | Kind.GRADIENT | Kind.STATISTICS | Kind.TOTALS | Kind.PUSH | Kind.PULL:
-                raise AssertionError(f"{operation.what.value} is a transfer, no call")
+                raise AssertionError(f"{operation.what.value} is a transfer, not a call")
             case unknown:
                 assert_never(unknown)
 
     def close(self) -> None:
-        """Give up what is under way."""
+        """Abort what is in progress."""
         self._segments.close()
 
     def _forward(self, k: int, values: Values, iteration: int) -> Fed:
@@ -177,12 +177,12 @@ class TrainingActions:
             case Kind.PUSH | Kind.PULL:
                 return self._agreement.message(operation, values, iteration)
             case Kind.FORWARD | Kind.BACKWARD | Kind.COMBINE | Kind.AVERAGE | Kind.UPDATE:
-                raise AssertionError(f"{operation.what.value} is a call, no transfer")
+                raise AssertionError(f"{operation.what.value} is a call, not a transfer")
             case unknown:
                 assert_never(unknown)
 
     def message_bytes(self, operation: Operation) -> int:
-        """The number of bytes that a receive waits for."""
+        """The size in bytes of the message that a receive waits for."""
         k, label = operation.instance, _LABEL.itemsize
         match operation.what:
             case Kind.DATA:
@@ -198,12 +198,12 @@ class TrainingActions:
             case Kind.PUSH | Kind.PULL:
                 return self._agreement.message_bytes(operation)
             case Kind.FORWARD | Kind.BACKWARD | Kind.COMBINE | Kind.AVERAGE | Kind.UPDATE:
-                raise AssertionError(f"{operation.what.value} is a call, no transfer")
+                raise AssertionError(f"{operation.what.value} is a call, not a transfer")
             case unknown:
                 assert_never(unknown)
 
     def arrived(self, operation: Operation, message: Tensor) -> Any:
-        """What a received message says."""
+        """Decode a received message."""
         k = operation.instance
         match operation.what:
             case Kind.DATA:
@@ -220,7 +220,7 @@ class TrainingActions:
             case Kind.PUSH | Kind.PULL:
                 return self._agreement.arrived(operation, message)
             case Kind.FORWARD | Kind.BACKWARD | Kind.COMBINE | Kind.AVERAGE | Kind.UPDATE:
-                raise AssertionError(f"{operation.what.value} is a call, no transfer")
+                raise AssertionError(f"{operation.what.value} is a call, not a transfer")
             case unknown:
                 assert_never(unknown)
 
@@ -232,13 +232,13 @@ class TrainingActions:
 
 
 def _source(operation: Operation) -> int:
-    """The source that a transfer of samples is about."""
+    """The source of a transfer of samples."""
     assert operation.source is not None
     return operation.source
 
 
 def _where(operation: Operation) -> tuple[Kind, str, int]:
-    """What an operation is about: its source for data, its instance for all else."""
+    """An operation's kind and op, with its source for data and its instance for everything else."""
     about = operation.source if operation.source is not None else operation.instance
     return operation.what, operation.op, about
 

@@ -1,12 +1,12 @@
 """Batch norm over the whole batch where several instances hold its layer.
 
-Every batch norm that is called while ``SharedNorms`` is on asks for the totals of all its replicas, in the forward and
-in the backward pass; with them it computes what one process computes with the whole batch (Ioffe and Szegedy, 2015):
+Every batch norm that is called inside ``SharedNorms`` asks for the totals over all its replicas, in the forward and in
+the backward pass; with them it computes what one process computes with the whole batch (Ioffe and Szegedy, 2015):
 
     forward    n, Σx, Σx²                        y = γ x̂ + β,   x̂ = (x − μ) / √(σ² + ε)
     backward   Σdy, Σ dy·x̂                       dx = γ / √(σ² + ε) · (dy − Σdy / n − x̂ · Σ dy·x̂ / n)
 
-Sums are taken in float64, so that adding up parts loses nothing; they are all that travels.
+Sums are float64, so that adding them up loses no precision; nothing else is sent.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from torch.overrides import TorchFunctionMode
 from palmette.zoo.norms import Norm, called_norm
 
 Ask = Callable[[int, int, Tensor], Tensor]
-"""StateDicts a layer, which of its batch norms it is, and one part's sums: the totals of all parts."""
+"""From a layer, the index of its batch norm and one replica's sums to the totals over all replicas."""
 
 SUMS = torch.float64
 
 
 def alone(_layer: int, _number: int, sums: Tensor) -> Tensor:
-    """The totals of a part that is the whole."""
+    """The totals where there is only one replica: its own sums."""
     return sums
 
 
 class SharedNorms(TorchFunctionMode):
-    """Lets the batch norms of a layer ask for totals, as often as they are called."""
+    """Makes the batch norms of a layer ask for totals, at every call."""
 
     def __init__(self, layer: int, ask: Ask) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class SharedNorms(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Carry out a function; a batch norm that uses the batch's statistics does it with those of all parts."""
+        """Call a function; a batch norm that uses batch statistics gets those of all replicas."""
         norm = called_norm(func, args, kwargs or {})
         if norm is None:
             return func(*args, **(kwargs or {}))
@@ -53,7 +53,7 @@ class SharedNorms(TorchFunctionMode):
 
 
 def _normalised(norm: Norm, ask: Callable[[Tensor], Tensor]) -> Tensor:
-    """What a batch norm returns with the statistics of all parts; what it keeps is updated."""
+    """The output of a batch norm with the statistics of all replicas; updates its running statistics."""
     with torch.no_grad():
         rest = [axis for axis in range(norm.values.dim()) if axis != 1]
         values = norm.values.detach().to(SUMS)
@@ -76,7 +76,7 @@ def _keep(norm: Norm, mean: Tensor, variance: Tensor) -> None:
 
 
 class _Whole(NamedTuple):
-    """The whole batch: mean and 1 / √(σ² + ε) of each channel, how many values that is over, and who knows totals."""
+    """The whole batch: mean and 1 / √(σ² + ε) per channel, the number of values, and how to get totals."""
 
     mean: Tensor
     scale: Tensor
@@ -101,7 +101,7 @@ class _Normalise(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        """The gradients of values, weight and bias; those of the weights are this part's alone."""
+        """The gradients of values, weight and bias; those of weight and bias are for this replica's samples."""
         (gradient,) = gradients
         rest = [axis for axis in range(gradient.dim()) if axis != 1]
         spread = [-1 if axis == 1 else 1 for axis in range(gradient.dim())]

@@ -1,9 +1,10 @@
-"""How long a program's calls take on this machine when nothing is padded, on made-up data and copied weights.
+"""Times a program's calls on this machine without padding, on synthetic data and copied weights.
 
-A profile assumes that all weights are trained, in single precision and by plain SGD. Where a run does otherwise (frozen
-weights, another optimizer, other numbers), the calls are also timed as the profile assumes them, in turns with those of
-the run: the ratio of the two is the work that a call does of what the profile says. A ratio that could be chance counts
-as 1. All is CPU time, the least of a few: what a busy machine adds is found out while the run goes on (``widening``).
+A profile assumes that all weights are trained, in single precision, with plain SGD. Where a run differs (frozen
+weights, another optimizer, another dtype), the calls are also timed as the profile assumes them, alternating with those
+of the run: the ratio of the two is the fraction of the profiled work that a call does. A ratio within noise counts as
+1. All times are CPU time, the minimum of a few; what a busy machine adds is detected during the run
+(``sync/dilation``).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from palmette.runtime.worker.setup import Setup
 
 TIMES = 3
 TIMES_IN_TURNS = 5
-# Long calls need not be timed so often.
+# Long calls are repeated fewer times.
 ENOUGH_S = 10.0
 CHANCE = 0.1
 
@@ -35,7 +36,7 @@ Timer = Callable[[], float]
 
 
 def rehearsed(program: Program, setup: Setup) -> Rehearsal:
-    """Seconds of each forward, backward and update, and the work that it does of what the profile assumes."""
+    """Seconds of each forward, backward and update, and the fraction of the profiled work that it does."""
     calls = [operation for operation in program.operations if operation.op in ("forward", "backward", "update")]
     if not calls:
         return Rehearsal({})
@@ -49,23 +50,23 @@ def rehearsed(program: Program, setup: Setup) -> Rehearsal:
 
 
 def as_profiled(layers: Iterable[nn.Module], options: Options) -> bool:
-    """Whether calls do what a profile assumes: all weights are trained, in single precision, by plain SGD."""
+    """Whether calls do what a profile assumes: train all weights, in single precision, with plain SGD."""
     frozen = any(not weight.requires_grad for module in layers for weight in module.parameters())
     plain = options.optimizer == "sgd" and options.dtype == "float32" and not options.mixed_precision
     return plain and not frozen and not options.freeze
 
 
 def done_of_assumed(done_s: Mapping[int, float], assumed_s: Mapping[int, float]) -> dict[int, float]:
-    """The work of calls as a part of what was assumed, by number; those that differ by no more than chance are not in.
+    """The fraction of the assumed work that each call does, by number; those within noise of 1 are left out.
 
-    Calls that take no time at all do none.
+    A call that takes no time does no work.
     """
     parts = {number: done_s[number] / max(assumed, 1e-9) for number, assumed in assumed_s.items()}
     return {number: part for number, part in parts.items() if abs(part - 1) > CHANCE}
 
 
 def _least(ways: list[_Calls], calls: list[Operation], times: int, timer: Timer) -> list[dict[int, float]]:
-    """Seconds of each call in each way, the least of a few rounds in which the ways take turns."""
+    """Seconds of each call in each variant: the minimum of a few rounds in which the variants alternate."""
     found: list[dict[int, float]] = [{} for _ in ways]
     until_s = time.monotonic() + ENOUGH_S
     for turn in range(times):
@@ -80,7 +81,7 @@ def _least(ways: list[_Calls], calls: list[Operation], times: int, timer: Timer)
 
 
 def _whole_calls(calls: Sequence[Operation]) -> list[list[Operation]]:
-    """Calls, each as the segments that it is cut into."""
+    """The calls, each as a list of its partial calls."""
     found: dict[tuple[Kind, int], list[Operation]] = {}
     for call in calls:
         found.setdefault((call.what, call.instance), []).append(call)
@@ -98,14 +99,14 @@ def _profiled(program: Program, setup: Setup) -> _Calls:
 
 
 class _Calls:
-    """The calls of a program with layers and options of their own."""
+    """The calls of a program, with their own layers and options."""
 
     def __init__(self, program: Program, setup: Setup, layers: dict[int, nn.Module], options: Options) -> None:
         self._program, self._setup, self._layers, self._options = program, setup, layers, options
         self._compute = Compute(program.phase, setup.node, layers, options, setup.device)
 
     def timed(self, call: Operation, timer: Timer) -> float:
-        """Seconds of a call, by a clock."""
+        """Seconds that a call takes, by ``timer``."""
         serves = self._program.phase.agreement.has_server and call.op == "update"
         ready = self._of_server() if serves else self._of_instance(call)
         began_s = timer()

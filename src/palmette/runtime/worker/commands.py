@@ -1,4 +1,4 @@
-"""What engine and workers tell each other: commands one way, events the other."""
+"""The messages between engine and workers: commands to the workers, events to the engine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Go:
 
 @dataclass(frozen=True)
 class SetPace:
-    """Pad the calls of a program from now on."""
+    """Pad the calls of a program to this pace from now on."""
 
     program: int
     pace: Pace
@@ -29,8 +29,9 @@ class SetPace:
 
 @dataclass(frozen=True)
 class GiveState:
-    """Send the weights of these layers, and what the optimizer keeps for them: as they are, or were ``after`` an
-    iteration that all have done.
+    """Send the weights and optimizer state of these layers: as they are, or as they were ``after`` an iteration.
+
+    All workers have completed that iteration.
     """
 
     layers: tuple[int, ...]
@@ -39,14 +40,14 @@ class GiveState:
 
 @dataclass(frozen=True)
 class Rehearse:
-    """Time the calls of a program on made-up data, so that nothing of the training changes."""
+    """Calibrate: time the calls of a program on synthetic data, without changing the training state."""
 
     program: int
 
 
 @dataclass(frozen=True)
 class Stop:
-    """End."""
+    """Shut down."""
 
 
 Command = Go | SetPace | GiveState | Rehearse | Stop
@@ -54,17 +55,17 @@ Command = Go | SetPace | GiveState | Rehearse | Stop
 
 @dataclass(frozen=True)
 class Ready:
-    """Connected to all others, and waiting."""
+    """Connected to all peers, and waiting for commands."""
 
 
 @dataclass(frozen=True)
 class Alive:
-    """Nothing has happened, but the worker is there."""
+    """Nothing to report, but the worker is alive."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """An iteration of a program is done on this node; losses are those of its roots, added up."""
+    """An iteration of a program is done on this node; ``loss`` is the sum over its roots."""
 
     program: int
     iteration: int
@@ -82,9 +83,9 @@ class State:
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """Seconds of each call when nothing is padded, by the operation's number.
+    """Seconds of each call without padding, by operation number.
 
-    ``work`` is what calls do as a part of what the profile assumes; those that are not in it do all of that.
+    ``work`` is the fraction of the profiled work that a call does; calls that are not in it do all of it.
     """
 
     seconds: Mapping[int, float]
@@ -93,7 +94,7 @@ class Rehearsal:
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """What the rehearsal of a program found."""
+    """The result of calibrating a program."""
 
     program: int
     found: Rehearsal
@@ -101,10 +102,10 @@ class Rehearsed:
 
 @dataclass(frozen=True)
 class Failed:
-    """The worker cannot go on; ``lost`` if only because it lost another one, which may know more.
+    """The worker cannot continue; ``lost`` if only because it lost a peer, which may report more.
 
-    ``peer`` is the worker that it lost, or that it has not heard from, ``link`` between whom that was if not between
-    the two; ``exhausted``: its node has too little memory.
+    ``peer`` is the worker that it lost, or has not heard from; ``link`` are the nodes between which that was, if not
+    these two; ``exhausted``: its node ran out of memory.
     """
 
     reason: str
@@ -118,10 +119,10 @@ Event = Ready | Alive | Done | State | Rehearsed | Failed
 
 
 class Control(Protocol):
-    """A worker's line to the engine."""
+    """A worker's connection to the engine."""
 
     def send(self, event: Event) -> None:
-        """Tell the engine; may be called from any thread."""
+        """Send an event to the engine; may be called from any thread."""
         ...
 
     def receive(self) -> Command:

@@ -1,9 +1,9 @@
 """What a node computes: the forward and backward passes of its instances, and the updates of their weights.
 
-Instances that hold the same layer on one node share its weights under ``step``. Gradients are kept for each instance
-and layer from backward to update, and added up in the plan's order where replicas meet, so that the result does not
-depend on who was first. What a layer keeps beside its weights (the running statistics of batch norm) is each instance's
-own, and that of the first instance in the plan counts, for the same reason.
+Instances that hold the same layer on one node share its weights under ``step``. Gradients are kept per instance and
+layer from backward to update, and summed in the plan's order where replicas meet, so that the result does not depend on
+timing. Buffers of a layer (the running statistics of batch norm) belong to each instance, and those of the first
+instance in the plan count, for the same reason.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ OPTIMIZERS: dict[Optimizer, Callable[..., torch.optim.Optimizer]] = {
     "momentum": partial(torch.optim.SGD, momentum=0.9),
     "adam": torch.optim.Adam,
 }
-# A label that no data can have: PyTorch's own default would pass over samples labelled -100.
+# A label that no data can have: PyTorch's default would ignore samples labelled -100.
 _NONE_IGNORED = torch.iinfo(torch.int64).min
 
 
@@ -47,9 +47,9 @@ class Passing:
 
 
 class Compute:
-    """The layers of some instances of one node, by number from 1, and all that is done with them.
+    """The layers of some instances of one node, by number from 1, and all computation with them.
 
-    ``own`` are the instances that share these layers, all of the node's where it is not given.
+    ``own`` are the instances that share these layers; by default, all of the node's.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Compute:
         return module
 
     def _run_of(self, k: int) -> list[nn.Module]:
-        """The layers of an instance, one after the other; those that an earlier one on the node holds share weights."""
+        """The layers of an instance, in order; those that an earlier instance on the node holds share its weights."""
         first, last = self._phase.instances[k].layers
         own = self.updates(k)
         return [self.layers[n] if n in own else twin(self.layers[n]) for n in range(first, last + 1)]
@@ -99,11 +99,11 @@ class Compute:
         return OPTIMIZERS[self._options.optimizer](weights, lr=self._options.lr)
 
     def updates(self, k: int) -> list[int]:
-        """The layers whose weights an instance updates; a layer that several share is the first one's."""
+        """The layers whose weights an instance updates; a shared layer is updated by the first that holds it."""
         return self._updates[k]
 
     def forward(self, k: int, inputs: Sequence[Tensor], labels: Sequence[Tensor], iteration: int) -> Tensor:
-        """The output of an instance; what backward needs is kept. ``begin`` is told of the iteration before."""
+        """The output of an instance; keeps what backward needs. Calls ``begin`` with the iteration first."""
         self.begin(iteration)
         instance = self._phase.instances[k]
         whole = (inputs[0] if len(inputs) == 1 else torch.cat(list(inputs))).to(self.device)
@@ -120,19 +120,19 @@ class Compute:
         return values.detach().to(self.dtype)
 
     def _norms(self, k: int, number: int) -> AbstractContextManager[object]:
-        """Let the batch norms of a layer that has replicas ask for the statistics of the whole batch."""
+        """Let the batch norms of a replicated layer ask for the statistics of the whole batch."""
         if number not in self._shared:
             return nullcontext()
         return SharedNorms(number, partial(self._totals, k))
 
     def _totals(self, k: int, layer: int, number: int, sums: Tensor) -> Tensor:
-        """The totals of an instance's batch norm, from whoever knows them in the pass that is under way."""
+        """The totals for an instance's batch norm in the current pass; its own sums if nobody else has any."""
         return self.asks.get(k, alone)(layer, number, sums)
 
     def backward(self, k: int, gradient: Tensor | None) -> tuple[Tensor | None, float]:
         """The gradient of an instance's input, None for raw data; and the loss, for a root (``gradient`` is None).
 
-        The loss is the sum over the samples divided by the batch of the whole phase.
+        The loss is the sum over the samples divided by the batch size of the whole phase.
         """
         kept, loss = self._kept.pop(k), 0.0
         outputs = kept.outputs
@@ -166,21 +166,21 @@ class Compute:
                 at += many
 
     def kept_gradients(self, k: int, number: int) -> list[Tensor]:
-        """The gradients of an instance for one layer, one a weight, as they are kept."""
+        """The gradients of an instance for one layer, one per weight."""
         return self._gradients[k, number]
 
     def take_gradients(self, k: int, gradients: Mapping[int, list[Tensor]]) -> None:
-        """Take gradients, one a weight, by layer."""
+        """Store gradients for an instance, by layer, one per weight."""
         for number, parts in gradients.items():
             self._gradients[k, number] = [part.to(self.device) for part in parts]
 
     def added(self, number: int) -> Tensor:
-        """The gradients of a layer in one flat tensor, added up over the instances that hold it; they are gone then."""
+        """The gradients of a layer in one flat tensor, summed over the instances that hold it; clears them."""
         found = [self._gradients.pop((k, number), None) for k in self._own]
         return in_sum([_flat(parts) for parts in found if parts is not None])
 
     def take_added(self, k: int, gradients: Mapping[int, Tensor]) -> None:
-        """Take gradients by layer, each in one flat tensor as ``added`` gives them."""
+        """Store gradients by layer, each in one flat tensor as ``added`` returns them."""
         for number, value in gradients.items():
             weights = self._trained[number]
             parts = torch.split(value.to(self.device), [weight.numel() for weight in weights])
@@ -193,7 +193,7 @@ class Compute:
                 parts[:] = [part * factor for part in parts]
 
     def update(self, k: int) -> None:
-        """Update the weights of an instance with its gradients, which are gone then."""
+        """Update the weights of an instance with its gradients, and clear these."""
         optimizer = self._optimizers[k]
         if optimizer is not None:
             for number in self.updates(k):
@@ -207,11 +207,11 @@ class Compute:
             self._gradients.pop((k, number), None)
 
     def reset_optimizers(self) -> None:
-        """Forget momentum and moments, as after an exchange of weights."""
+        """Clear momentum and moments, as after an exchange of weights."""
         self._optimizers = {k: self._optimizer(k) for k in self._own}
 
     def optimizer_state(self) -> dict[str, Tensor]:
-        """The optimizers' state by ``weight's name/key``."""
+        """The state of the optimizers by ``weight name/key``."""
         state = {}
         for k, optimizer in self._optimizers.items():
             for number in self.updates(k):
@@ -222,7 +222,7 @@ class Compute:
         return state
 
     def load_optimizer_state(self, state: Mapping[str, Tensor]) -> None:
-        """Go on with a state that ``optimizer_state`` gave."""
+        """Continue from a state that ``optimizer_state`` returned."""
         for k, optimizer in self._optimizers.items():
             for number in self.updates(k):
                 for name, weight in trained(self.layers[number]).items():
@@ -237,7 +237,7 @@ class Compute:
 
 
 def shared_norm_layers(phase: Phase) -> set[int]:
-    """The layers with several replicas, where batch norm takes its statistics over the whole batch."""
+    """The replicated layers whose batch norm uses the statistics of the whole batch."""
     if phase.batch_norm == "parts" or not phase.agreement.one_model:
         return set()
     held = Counter(n for i in phase.instances for n in range(i.layers[0], i.layers[1] + 1))
@@ -245,7 +245,7 @@ def shared_norm_layers(phase: Phase) -> set[int]:
 
 
 def in_sum(parts: Sequence[Tensor]) -> Tensor:
-    """Tensors added up, in their order."""
+    """The sum of tensors, added in their order."""
     total = parts[0]
     for part in parts[1:]:
         total = total + part
@@ -257,18 +257,18 @@ def _flat(parts: Sequence[Tensor]) -> Tensor:
 
 
 def trained(module: nn.Module) -> dict[str, nn.Parameter]:
-    """The weights of a layer that training changes, by their original names."""
+    """The trainable weights of a layer, by their original names."""
     return {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
 
 
 def trained_layers(layers: Mapping[int, nn.Module], runs: Iterable[Run]) -> list[int]:
-    """The layers of some runs that training changes."""
+    """The layers of some runs that have trainable weights."""
     numbers = [number for first, last in runs for number in range(first, last + 1)]
     return [number for number in numbers if trained(layers[number])]
 
 
 def twin(module: nn.Module) -> nn.Module:
-    """The module once more, with the same weights but with buffers of its own."""
+    """A copy of the module that shares its weights but has its own buffers."""
     return copy.deepcopy(module, {id(weight): weight for weight in module.parameters()})
 
 

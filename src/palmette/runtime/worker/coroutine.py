@@ -1,6 +1,6 @@
-"""A function that stops in its midst to ask for something, and goes on when it is given.
+"""A function that pauses to ask for a value, and continues when it gets the answer.
 
-It runs in a thread of its own while whoever owns it waits, so that there is never more than one of the two at work:
+It runs in its own thread while its owner waits, so that only one of the two runs at any time:
 
     owner    until(A) ──┐        ┌── stops at A ── until(B, answer) ──┐        ┌── …
     thread              └─ work ─┘                                    └─ work ─┘
@@ -21,7 +21,7 @@ from palmette.errors import RunError
 
 @dataclass(frozen=True)
 class Pause:
-    """Where the function has stopped, and what it brought."""
+    """Where the function has paused, and the tensor that it passed."""
 
     point: Hashable
     brought: Tensor
@@ -29,18 +29,18 @@ class Pause:
 
 @dataclass(frozen=True)
 class Ended:
-    """What the function came to."""
+    """The result of the function, or its error."""
 
     value: Any
     error: BaseException | None = None
 
 
 class Abandoned(Exception):
-    """Nobody will answer any more."""
+    """The function was aborted: no answer will come."""
 
 
 class Stepwise:
-    """Runs a function from one stop to the next."""
+    """Runs a function from one pause to the next."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
         self._work = work
@@ -50,7 +50,7 @@ class Stepwise:
         self._stop: Hashable = None
 
     def ask(self, point: Hashable, brought: Tensor) -> Tensor:
-        """Called from within the function: stop here until there is an answer."""
+        """Called from inside the function: pause here until there is an answer."""
         self._told.put(Pause(point, brought))
         answer = self._answers.get()
         if answer is None:
@@ -58,17 +58,17 @@ class Stepwise:
         return answer
 
     def close(self) -> None:
-        """Let the function end where it is, should it wait for an answer."""
+        """Abort the function if it waits for an answer."""
         if isinstance(self._at, Pause):
             self._answers.put(None)
 
     def until(self, point: Hashable | None, answer: Tensor | None = None) -> Any:
-        """Go on to a stop, or to the end if there is none, with the answer to what was asked at the last stop.
+        """Continue to a point, or to the end if that is None, with the answer to the last question.
 
-        Returns what the function brought, None if it passes the stop without asking; at the end what it came to.
+        Returns the tensor that the function passed, None if it does not pause at the point; at the end its result.
 
         Raises:
-            RunError: it asks at a stop that nobody has foreseen.
+            RunError: it pauses at a point that nobody expects.
         """
         if self._at is None:
             threading.Thread(target=self._run, daemon=True).start()
@@ -89,5 +89,5 @@ class Stepwise:
     def _run(self) -> None:
         try:
             self._told.put(Ended(self._work()))
-        except BaseException as error:  # noqa: BLE001  (raised where it is waited for)
+        except BaseException as error:  # noqa: BLE001  (raised in the owner's thread)
             self._told.put(Ended(None, error))

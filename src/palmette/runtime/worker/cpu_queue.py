@@ -1,4 +1,4 @@
-"""Turns at a node's CPU, first come first served: calls run side by side while their shares add up to the limit."""
+"""A node's CPU, first come first served: calls run in parallel while their CPU shares stay within the limit."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections import deque
 from typing import Self
 
 _SLACK = 1e-9
-# A sleep overshoots by a tenth of a millisecond or two: the last stretch is waited for awake.
+# A sleep overshoots by 0.1 or 0.2 ms: the end of a wait is a busy loop.
 _AWAKE_S = 0.0003
 
 
 class Cpu:
-    """The CPU of one node, as the event clock sees it; ``freed_s`` is when a share of it was last due to be free."""
+    """The CPU of one node, as on the event clock; ``freed_s`` is when a share of it was last due to be free."""
 
     def __init__(self, limit: float = 1.0) -> None:
         self.limit = limit
@@ -24,18 +24,18 @@ class Cpu:
         self._changed = threading.Condition(self._lock)
 
     def queue(self) -> object:
-        """A place at the end of the queue, for a call that is ready before its thread gets here; it has to come."""
+        """Reserve a place in the queue for a call that is ready before its thread is; the call must then use it."""
         ticket = object()
         with self._lock:
             self._queue.append(ticket)
         return ticket
 
     def share(self, wanted: float, ticket: object | None = None) -> Share:
-        """A share of the CPU, once it is this call's turn; by the place in the queue that it has, if any."""
+        """A share of the CPU when it is this call's turn; ``ticket`` is its reserved place in the queue, if any."""
         return Share(self, wanted, ticket)
 
     def take(self, wanted: float, ticket: object | None) -> None:
-        """Wait for the turn of a call, and take its share."""
+        """Wait for a call's turn, and take its share."""
         with self._lock:
             if ticket is None:
                 self._queue.append(ticket := object())
@@ -45,20 +45,20 @@ class Cpu:
             self._change(-wanted)
 
     def give_back(self, share: float, due_s: float) -> None:
-        """Leave a share to others; it was due to be free at a moment."""
+        """Release a share, which was due to be free at ``due_s``."""
         with self._lock:
             self.freed_s = due_s
             self._change(share)
 
     def _change(self, by: float) -> None:
-        """Change what is free, and tell those in the queue: all who wait are there."""
+        """Change the free share, and wake the waiting calls: all of them are in the queue."""
         self._free += by
         if self._queue:
             self._changed.notify_all()
 
 
 class Share:
-    """A share of a CPU, had while inside: free since ``free_s``, due to be given back at ``due_s`` if that is set."""
+    """A CPU share, held while inside: free since ``free_s``, due to be released at ``due_s`` if that is set."""
 
     __slots__ = ("_cpu", "_ticket", "_wanted", "due_s", "free_s")
 

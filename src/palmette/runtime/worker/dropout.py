@@ -1,9 +1,9 @@
-"""Dropout that does not depend on who computes what.
+"""Dropout masks that do not depend on which node computes what.
 
 ``nn.Dropout`` draws from one stream of random numbers, so that its masks depend on everything drawn before. Here the
-mask of a sample is a function of the seed, the iteration, the layer and the sample's place in the batch alone: numbers
-come from splitmix64 over a key for the sample and the position of the element. A module that is called several times in
-one pass draws anew each time.
+mask of a sample depends only on the seed, the iteration, the layer and the sample's position in the batch: numbers come
+from splitmix64 over a key for the sample and the position of the element. A module that is called several times in one
+pass draws a new mask each time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MIX = ((30, -4658895280553007687), (27, -7723592293110705685))
 
 
 class Draw(NamedTuple):
-    """Which samples of which iteration a call is about."""
+    """The samples and the iteration that masks are drawn for, and the seed."""
 
     seed: int
     iteration: int
@@ -29,7 +29,7 @@ class Draw(NamedTuple):
 
 
 class _Pass:
-    """One pass of samples through layers, and how often each dropout was called in it."""
+    """One pass of samples through layers; counts the calls of each dropout."""
 
     def __init__(self, draw: Draw) -> None:
         self.draw = draw
@@ -46,7 +46,7 @@ _current: contextvars.ContextVar[_Pass] = contextvars.ContextVar("pass")
 
 
 class Drawing:
-    """Let the dropout layers called inside know which samples they see."""
+    """Sets the ``Draw`` for the dropout layers that are called inside."""
 
     __slots__ = ("_draw", "_token")
 
@@ -68,7 +68,7 @@ class SampleDropout(nn.Module):
         self.probability, self.key, self.whole_channels = probability, key, whole_channels
 
     def forward(self, values: Tensor) -> Tensor:
-        """Drop elements, or whole channels, and scale the others up."""
+        """Drop elements, or whole channels, and scale up the rest."""
         if not self.training or self.probability == 0:
             return values
         if self.probability == 1:
@@ -99,7 +99,7 @@ def _mixed(numbers: Tensor) -> Tensor:
 
 
 def replace_dropout(module: nn.Module, layer: str) -> nn.Module:
-    """Put ``SampleDropout`` in the place of every ``nn.Dropout`` (1d, 2d and 3d drop channels); returns the module."""
+    """Replace every ``nn.Dropout`` by ``SampleDropout`` (1d, 2d and 3d drop channels); returns the module."""
     found = [(name, part) for name, part in module.named_modules() if isinstance(part, _DROPOUTS)]
     for number, (name, part) in enumerate(found):
         made = SampleDropout(part.p, f"{layer}/{number}", whole_channels=not isinstance(part, nn.Dropout))

@@ -1,8 +1,8 @@
-"""Executes a program: the calls of each instance in a thread of their own, every transfer and average in another.
+"""Executes a program: the calls of each instance in one thread, every transfer and average in a thread of its own.
 
-An operation starts when those it comes after are done; so transfers overlap computing, and gradients leave as soon as
-they are there. What operations do is up to ``Actions``; here is only when. The thread of a receive waits for its next
-message before anything else, so that receives are posted before the sends they meet.
+An operation starts when those it comes after are done; so transfers overlap computation, and gradients are sent as soon
+as they are ready. ``Actions`` defines what operations do; this file only when. The thread of a receive waits for its
+next message before anything else, so that receives are posted before the matching sends.
 
     instance S   forward ─────────────────▶ backward ──────▶ update
     send              └▶ output ▶…                └▶ push ▶…   ▲
@@ -27,14 +27,14 @@ from palmette.runtime.transports.base import Closed, Transport, timed
 from palmette.runtime.worker.cpu_queue import Cpu, last_until
 
 Values = Mapping[int, Any]
-Span = tuple[float, float, float]  # the start of an operation, its end, and when it was due to end
+Span = tuple[float, float, float]  # when an operation started, ended, and was due to end
 
 
 class Actions(Protocol):
-    """What the operations of a program do; ``values`` holds what those before them gave, by number."""
+    """What the operations of a program do; ``values`` holds the results of those before them, by number."""
 
     def call(self, operation: Operation, values: Values, iteration: int) -> Any:
-        """Carry out a forward, backward, average or update."""
+        """Execute a forward, backward, average or update."""
         ...
 
     def message(self, operation: Operation, values: Values, iteration: int) -> Tensor:
@@ -42,15 +42,15 @@ class Actions(Protocol):
         ...
 
     def message_bytes(self, operation: Operation) -> int:
-        """The number of bytes that a receive waits for."""
+        """The size in bytes of the message that a receive waits for."""
         ...
 
     def arrived(self, operation: Operation, message: Tensor) -> Any:
-        """What a received message says."""
+        """Decode a received message."""
         ...
 
     def close(self) -> None:
-        """Give up what is under way."""
+        """Abort what is in progress."""
         ...
 
 
@@ -65,11 +65,11 @@ class Finished:
 
 @dataclass(frozen=True)
 class Pace:
-    """How long calls last at the least: seconds by the operation's number; nothing is padded where it has none.
+    """The minimum duration of calls: seconds by operation number; a call without one is not padded.
 
-    Padded calls count from when they were due to start, which is when what they come after was due to be done: a thread
-    that had its turn late, as happens on a busy machine, makes up for it. By ``MOST_LATE_S`` at most; what is later
-    than that shows in the times of the run.
+    A padded call counts from when it was due to start, which is when those it comes after were due to end: a thread
+    that was scheduled late, as happens on a busy machine, catches up, by ``MOST_LATE_S`` at most. A longer delay shows
+    in the times of the run.
     """
 
     seconds: Mapping[int, float] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class Executor:
         self._began_s = 0.0
         instances = program.phase.instances
         calls = [operation for operation in program.operations if operation.op in CALLS]
-        serves = program.phase.agreement.has_server  # then updates are the parameter server's, and no instance's
+        serves = program.phase.agreement.has_server  # then the parameter server updates, not an instance
         self._shares = {
             o.number: cpu.limit if serves and o.op == "update" else instances[o.instance].cpu_share for o in calls
         }
@@ -131,7 +131,7 @@ class Executor:
         threading.Thread(target=target, args=(lane, start), daemon=True).start()
 
     def run(self, iteration: int) -> None:
-        """Begin an iteration; ``finished`` is called when it is done, or with what went wrong."""
+        """Start an iteration; ``finished`` is called when it is done, or with the error that ended it."""
         self._iteration, self._began_s = iteration, time.monotonic()
         self._values.clear()
         self._due_s.clear()
@@ -144,13 +144,13 @@ class Executor:
             self._report()
             return
         self._going = len(self._starts)
-        # Calls that are ready at once have their turns in the program's order, as on the event clock.
+        # Calls that are ready at the start are queued in program order, as on the event clock.
         self._queued = {operation.number: self._cpu.queue() for operation in self._first}
         for start in self._starts:
             start.put(True)
 
     def close(self) -> None:
-        """Let the threads end; one that waits for a message ends with the process."""
+        """End the threads; one that waits for a message ends with the process."""
         self._closing = True
         for start in self._starts:
             start.put(False)
@@ -168,7 +168,7 @@ class Executor:
                         return
                     self._carry_out(operation)
                 self._lane_done()
-        except BaseException as error:  # noqa: BLE001  (a thread's error belongs to whoever waits for the iteration)
+        except BaseException as error:  # noqa: BLE001  (passed to whoever waits for the iteration)
             self._finished(error)
 
     def _receive_forever(self, lane: list[Operation], start: SimpleQueue[bool]) -> None:
@@ -199,7 +199,7 @@ class Executor:
             self._call(operation)
 
     def _average(self, operation: Operation) -> None:
-        """Average; that takes the time that it takes here, since no profile knows of it."""
+        """Average; this is not padded, since a profile has no time for it."""
         start, used = time.monotonic(), time.thread_time()
         value = self._actions.call(operation, self._values, self._iteration)
         due_s = self._due_to_start(operation, start) + time.thread_time() - used
@@ -231,7 +231,7 @@ class Executor:
         self._note(operation, None, (start, time.monotonic(), due_s), message.numel())
 
     def _due_to_start(self, operation: Operation, started_s: float) -> float:
-        """When an operation that started was due to: when all before it were due to be done."""
+        """When an operation that has started was due to start: when all before it were due to end."""
         before = [self._due_s[need] for need in self._after[operation.number]]
         return max(self._began_s, started_s - MOST_LATE_S, *before)
 
@@ -258,7 +258,7 @@ class Executor:
 
 
 def _lanes(program: Program) -> list[list[Operation]]:
-    """Operations that follow one another: the calls of each instance; every other one is on its own."""
+    """Operations that run one after another in one thread: the calls of each instance; any other runs alone."""
     calls: dict[int, list[Operation]] = {}
     others = []
     for operation in program.operations:
@@ -270,7 +270,7 @@ def _lanes(program: Program) -> list[list[Operation]]:
 
 
 def _needs(lanes: list[list[Operation]]) -> dict[int, list[int]]:
-    """What each operation has to wait for: those it comes after that other lanes carry out."""
+    """What each operation waits for: those it comes after that run in other lanes."""
     made: dict[int, list[int]] = {}
     for lane in lanes:
         own = {operation.number for operation in lane}
@@ -279,7 +279,7 @@ def _needs(lanes: list[list[Operation]]) -> dict[int, list[int]]:
 
 
 def _after(program: Program) -> dict[int, list[int]]:
-    """What each operation comes after on this node: what it needs, and the call before it of the same instance."""
+    """What each operation follows on this node: those it comes after, and the previous call of its instance."""
     made = {operation.number: list(operation.after) for operation in program.operations}
     last: dict[int, int] = {}
     for operation in program.operations:
@@ -290,7 +290,7 @@ def _after(program: Program) -> dict[int, list[int]]:
 
 
 def _whose(program: Program) -> dict[int, int]:
-    """The instance at this end of each operation, as on the event clock: outputs arrive at the one they go into."""
+    """The instance at this end of each operation, as on the event clock: an output arrives at the one it goes into."""
     instances = program.phase.instances
     numbers = {instance.id: k for k, instance in enumerate(instances)}
     takers = [numbers.get(instance.into or "", k) for k, instance in enumerate(instances)]

@@ -1,7 +1,7 @@
-"""What a worker tells of an error that ends it, and what the engine makes of that.
+"""How a worker reports an error that ends it, and what the engine concludes from such reports.
 
-An error of the network, the data or this project would come again anywhere, and ends the run. A node that has too
-little memory may have less than the others: the run can go on without it, as without one that died.
+An error of the network, the data or this project would occur on any node, and ends the run. A node that runs out of
+memory may have less than the others: the run can continue without it, as without one that died.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _OUT_OF_MEMORY = ("not enough memory", "can't allocate memory", "Cannot allocate
 
 
 def failure(error: BaseException) -> Failed:
-    """What a worker tells of an error; with PALMETTE_DEBUG set, where it happened goes to stderr."""
+    """A worker's report of an error; with PALMETTE_DEBUG set, the traceback goes to stderr."""
     if os.environ.get("PALMETTE_DEBUG"):
         traceback.print_exception(error)
     if isinstance(error, Lost):
@@ -36,16 +36,17 @@ def _reason(error: BaseException) -> str:
 
 
 def _is_memory(error: BaseException) -> bool:
-    """Whether memory was refused; torch has no error of its own for that on a CPU."""
+    """Whether memory ran out; torch has no error class of its own for that on a CPU."""
     refused = isinstance(error, RuntimeError) and any(words in str(error) for words in _OUT_OF_MEMORY)
     return isinstance(error, MemoryError) or refused
 
 
 def blamed(told: Sequence[tuple[str, Failed]], silent: Callable[[str], bool | None]) -> RunError:
-    """What failures of workers, in the order of their reports, mean to the run.
+    """The error that the workers' failure reports, in the order of their arrival, mean for the run.
 
-    Who failed by itself counts first. Where all have only lost others, it is the one that the first has lost, or the
-    link to it if that one is not ``silent`` towards the engine, which is None for somebody who has no part in the run.
+    A worker that failed by itself counts first. If all have only lost a peer, it is the peer of the first report, or
+    the link to it if that peer is not ``silent`` towards the engine; ``silent`` is None for a node that has no part in
+    the run.
     """
     node, failed = next(((n, f) for n, f in told if f.peer is None), told[0])
     said = f"node {node}: {failed.reason}"

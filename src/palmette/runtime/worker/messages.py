@@ -1,4 +1,4 @@
-"""Tensors as the raw bytes of one message, and which tensors of a layer travel when weights do."""
+"""Packs tensors into the bytes of one message, and lists the tensors of a layer that are sent with its weights."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from torch import Tensor, nn
 
 
 def pack(tensors: Iterable[Tensor]) -> Tensor:
-    """The bytes of tensors of any types, one after the other."""
+    """The bytes of tensors of any dtype, concatenated."""
     parts = [tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8) for tensor in tensors]
     return torch.cat(parts) if parts else torch.empty(0, dtype=torch.uint8)
 
 
 def packed_bytes(like: Iterable[Tensor]) -> int:
-    """How many bytes tensors like these have."""
+    """The packed size of tensors like these, in bytes."""
     return sum(tensor.numel() * tensor.element_size() for tensor in like)
 
 
 def unpack(message: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
-    """The tensors in a message, of the types and shapes of those in ``like``."""
+    """The tensors in a message, with the dtypes and shapes of those in ``like``."""
     parts = torch.split(message, [packed_bytes([tensor]) for tensor in like])
-    # A copy begins where any type may begin; a slice of the message need not.
+    # Cloned, since a slice of the message may not be aligned for its dtype.
     return [part.clone().view(tensor.dtype).view(tensor.shape) for part, tensor in zip(parts, like, strict=True)]
 
 
 def weights_of(module: nn.Module) -> list[Tensor]:
-    """The weights of a layer that training changes."""
+    """The trainable weights of a layer."""
     return [weight for weight in module.parameters() if weight.requires_grad]
 
 
 def buffers_of(module: nn.Module) -> list[Tensor]:
-    """What a layer keeps beside its weights, such as the statistics of batch norm."""
+    """The persistent buffers of a layer, such as the running statistics of batch norm."""
     kept = module.state_dict(keep_vars=True).values()
     return [tensor for tensor in kept if not isinstance(tensor, nn.Parameter)]
 
 
 def state_of(modules: Iterable[nn.Module]) -> list[Tensor]:
-    """All that training changes in some layers: of each its weights, then its buffers."""
+    """All that training changes in these layers: the trainable weights of each, then its buffers."""
     return [tensor for module in modules for tensor in (*weights_of(module), *buffers_of(module))]
 
 

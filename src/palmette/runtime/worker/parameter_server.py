@@ -1,4 +1,4 @@
-"""The weights of the whole network on one node, and the optimizer that updates them; for ``async``."""
+"""The parameter server of ``async``: the weights of the whole network, and the optimizer that updates them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from palmette.runtime.worker.state import state_dicts
 from palmette.spec.plan import Phase
 from palmette.spec.tree import Feed, Instance
 
-LayerTensors = dict[int, list[Tensor]]  # of each layer its weights, then its buffers
+LayerTensors = dict[int, list[Tensor]]  # by layer: its weights, then its buffers
 
 
 ByLayer = Mapping[int, list[Tensor]]
 
 
 def whole_network(node: str, depth: int) -> Phase:
-    """All layers as one instance on a node."""
+    """A phase with all layers in one instance on a node."""
     source = Feed(node=node, samples=1, into="server")
     return Phase(sources=(source,), instances=(Instance(id="server", layers=(1, depth), node=node),))
 
@@ -36,7 +36,7 @@ class ParameterServer:
         self._lock = threading.Lock()
 
     def snapshot(self, into: LayerTensors) -> None:
-        """Write down the weights and buffers of this moment: over those of an earlier one, if there are any."""
+        """Copy the current weights and buffers ``into`` a snapshot; reuses the tensors of an earlier one."""
         with self._lock:
             for number, layer in self.compute.layers.items():
                 now = [tensor.detach() for tensor in state_of([layer])]
@@ -46,7 +46,7 @@ class ParameterServer:
                     into[number] = [tensor.clone() for tensor in now]
 
     def update(self, gradients: ByLayer, buffers: ByLayer) -> None:
-        """Update with the gradients of a step, one a weight, and keep its buffers."""
+        """Update with the gradients of a step, one per weight, and store its buffers."""
         with self._lock:
             self.compute.take_gradients(0, gradients)
             self.compute.update(0)
@@ -54,13 +54,13 @@ class ParameterServer:
                 load_into(buffers_of(self.compute.layers[number]), values)
 
     def state(self, layers: Sequence[int], after: int | None = None) -> StateDicts:
-        """Weights and the optimizer's state, as of one moment."""
+        """Weights and optimizer state, read between two updates."""
         with self._lock:
             return state_dicts(self.compute, layers)
 
 
 class Snapshots:
-    """The server's weights as a tree's steps see them: one snapshot a step, taken when it is first asked for."""
+    """The server's weights as a tree's steps see them: one snapshot per step, taken on first use."""
 
     def __init__(self, server: ParameterServer) -> None:
         self._server, self._lock = server, threading.Lock()
@@ -71,6 +71,6 @@ class Snapshots:
         """The snapshot of a step."""
         with self._lock:
             if iteration != self._iteration:
-                self._server.snapshot(self._state)  # steps take turns: nobody looks at the last one any more
+                self._server.snapshot(self._state)  # steps follow one another: the last one is no longer in use
                 self._iteration = iteration
             return self._state

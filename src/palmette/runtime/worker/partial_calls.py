@@ -1,4 +1,4 @@
-"""Calls that are cut where replicas share the statistics of a batch norm, and what travels between their segments."""
+"""Calls that pause where replicas share the statistics of a batch norm, and the messages between partial calls."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from palmette.runtime.worker.messages import pack
 
 
 class Segments:
-    """The passes of a node's instances that are under way, segment by segment."""
+    """The forward and backward calls in progress on a node, one partial call at a time."""
 
     def __init__(self, computes: Mapping[int, Compute]) -> None:
         self._computes = computes
         self._going: dict[tuple[Kind, int], Stepwise] = {}
 
     def call(self, operation: Operation, values: Values, work: Callable[[], Any]) -> Any:
-        """Carry out a segment of a call, up to the batch norm that it stops at.
+        """Execute a partial call, up to the batch norm that it stops at.
 
-        Returns the sums that this brings, None where the batch norm needs none; at the call's end what it comes to.
+        Returns the sums for that batch norm, None if it needs none; the last partial call returns the result of the
+        call.
         """
         key = operation.what, operation.instance
         answer = None
@@ -49,12 +50,12 @@ class Segments:
         return None if sums is None else _of(operation.point, sums)
 
     def close(self) -> None:
-        """Give up the passes that are under way."""
+        """Abort the calls in progress."""
         while self._going:
             self._going.popitem()[1].close()
 
     def combined(self, operation: Operation, values: Values) -> Tensor:
-        """The totals of the parts that an operation comes after; zeros where no part has needed any."""
+        """The totals of the sums that an operation comes after; zeros where no replica needs any."""
         assert operation.point is not None
         total = torch.zeros(1 + 2 * operation.point.channels, dtype=SUMS)
         for need in operation.after:
@@ -63,11 +64,11 @@ class Segments:
         return total
 
     def message(self, operation: Operation, values: Values) -> Tensor:
-        """The bytes of what a node's own instances bring, or of the totals."""
+        """The bytes of the sums of a node's own instances, or of the totals."""
         return pack([self.combined(operation, values)])
 
     def message_bytes(self, operation: Operation) -> int:
-        """How many these are."""
+        """The size of such a message in bytes."""
         assert operation.point is not None
         return int(operation.point.size_bytes)
 
@@ -78,6 +79,7 @@ def _ask(going: Stepwise, layer: int, number: int, sums: Tensor) -> Tensor:
 
 def _of(point: NormPoint, sums: Tensor) -> Tensor:
     if sums.numel() != 1 + 2 * point.channels:
-        found = f"has {sums.numel() // 2} channels, {point.channels} in the profile"
-        raise RunError(f"batch norm {point.number + 1} of layer {point.layer} {found}; expected one of this network")
+        found = f"has {sums.numel() // 2} channels, but {point.channels} in the profile"
+        expected = "expected a profile of this network"
+        raise RunError(f"batch norm {point.number + 1} of layer {point.layer} {found}; {expected}")
     return sums

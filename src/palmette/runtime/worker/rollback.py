@@ -1,7 +1,7 @@
-"""What a node's layers were before the iteration that goes on, in case it cannot be finished.
+"""A copy of a node's state before the current iteration, in case this cannot be finished.
 
-When a node is lost, some of the others have updated their weights and some have not. Each keeps a copy from the
-beginning of the iteration, so that together they can go back to where all were the same.
+When a node is lost, some of the others have updated their weights and some have not. Each keeps a copy from the start
+of the iteration, so that together they can roll back to a state that all had.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ State = tuple[Mapping[str, Tensor], Mapping[str, Tensor]]
 
 
 class Keepsake:
-    """A copy of weights, buffers and optimizer state, renewed at the first call of every iteration."""
+    """A rollback copy of weights, buffers and optimizer state, renewed at the first call of every iteration."""
 
     def __init__(self, current: Callable[[], State]) -> None:
         self._current, self._lock = current, threading.Lock()
@@ -25,7 +25,7 @@ class Keepsake:
         self._optimizer: dict[str, Tensor] = {}
 
     def begin(self, iteration: int) -> None:
-        """Copy what is there, unless that was done in this iteration; before anything changes."""
+        """Copy the current state before anything changes, once per iteration."""
         with self._lock:
             if iteration != self._iteration:
                 weights, optimizer = self._current()
@@ -34,7 +34,7 @@ class Keepsake:
                 self._iteration = iteration
 
     def after(self, iteration: int) -> State:
-        """The state after an iteration that all have done: now, or at the beginning of the next."""
+        """The state after an iteration that all workers have completed: now, or at the start of the next."""
         with self._lock:
             return (self._weights, self._optimizer) if self._iteration == iteration + 1 else self._current()
 

@@ -16,32 +16,32 @@ from palmette.runtime.transports.base import Place
 from palmette.runtime.worker.executor import Actions
 
 StateDicts = tuple[dict[str, Tensor], dict[str, Tensor]]
-"""Weights and buffers, and what the optimizer keeps for them, by their names."""
+"""Weights and buffers, and their optimizer state, by name."""
 
 
 class WorkerSide(Protocol):
-    """A worker's side of how replicas agree: whose weights it holds, and what its programs do with them."""
+    """A worker's side of a sync method: which weights it holds, and what its programs do with them."""
 
     def actions(self, number: int, program: Program) -> Actions:
         """What the operations of a program do."""
         ...
 
     def state(self, layers: Sequence[int], after: int | None = None) -> StateDicts:
-        """Weights and buffers of these layers, and what the optimizer keeps for them, by the weights' names.
+        """Weights and buffers of these layers, and their optimizer state, by name.
 
-        Under ``step``, ``after`` asks for them as they were after an iteration that all have done.
+        Under ``step``, ``after`` asks for the state after an iteration that all workers have completed.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Setup:
-    """All that a worker is told when it starts.
+    """All that a worker is given when it starts.
 
-    ``side`` makes the worker's side of how replicas agree. ``shapes`` are those of one sample: of the input, then of
-    each layer's output. There is a program for each part of the phase (see ``phase_programs``), None for those in which
-    the node has no part. A node that ``keeps`` can go back to the iteration before, should another be lost. ``source``
-    is None where no samples are taken.
+    ``side`` makes the worker's side of the sync method. ``shapes`` are those of one sample: of the input, then of each
+    layer's output. There is one program for each part of the phase (see ``phase_programs``), None for parts that the
+    node has no operations in. A node that ``keeps`` can roll back to the previous iteration if another node is lost.
+    ``source`` is None where no samples are used.
     """
 
     node: str
@@ -60,12 +60,12 @@ class Setup:
 
     def samples(self, program: Program) -> Samples:
         """The samples of the sources in a program."""
-        assert self.source is not None, "who trains has a source of samples"
+        assert self.source is not None, "a worker that trains needs a source of samples"
         return self.source.samples(program)
 
 
 def unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors with memory of their own, as the safetensors format wants them."""
+    """Copies of tensors that share no memory, as the safetensors format requires."""
     return {name: tensor.clone() for name, tensor in tensors.items()}
 
 

@@ -15,13 +15,13 @@ from palmette.runtime.worker.setup import Setup, StateDicts
 
 
 class LayerPool:
-    """The layers that a node was given: the first who asks for one gets it, others a copy."""
+    """The layers that a node was given: the first caller that takes one gets it, later ones get a copy."""
 
     def __init__(self, layers: Mapping[int, nn.Module]) -> None:
         self._layers, self._gone = layers, set[int]()
 
     def take(self, numbers: Iterable[int]) -> dict[int, nn.Module]:
-        """Some layers, with weights that nobody else has."""
+        """Some layers, with weights that no other caller has."""
         return {number: self._take(number) for number in numbers}
 
     def _take(self, number: int) -> nn.Module:
@@ -32,17 +32,17 @@ class LayerPool:
 
 
 def wire_of(setup: Setup) -> Wire:
-    """What samples look like between nodes."""
+    """The message format of samples between nodes."""
     return Wire(setup.shapes, setup.input_dtype, getattr(torch, setup.options.dtype))
 
 
 def initial_optimizer_state(setup: Setup) -> dict[str, Tensor]:
-    """The optimizer's state that a node goes on with."""
+    """The optimizer state that a node starts from."""
     return from_bytes(setup.optimizer) if setup.optimizer else {}
 
 
 def state_dicts(compute: Compute, layers: Iterable[int]) -> StateDicts:
-    """The state of some layers as ``WorkerSide.state`` returns it."""
+    """The state of some layers, as ``WorkerSide.state`` returns it."""
     weights: dict[str, Tensor] = {}
     for number in layers:
         weights |= {name: value.cpu().contiguous() for name, value in compute.layers[number].state_dict().items()}

@@ -1,4 +1,4 @@
-"""How a process that trains is set up."""
+"""Settings of a process that trains: threads and memory."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import sys
 
 import torch
 
-# Of glibc's malloc.h, for mallopt(3).
+# From glibc's malloc.h, for mallopt(3).
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _KEPT = 1 << 30
-_LARGEST_IN_HEAP = 32 << 20  # glibc takes no more
+_LARGEST_IN_HEAP = 32 << 20  # glibc's maximum
 _TURN_S = 0.0005
 
 
 def tune_worker() -> None:
-    """Set up a worker's process: one thread for each call, memory that is kept, and threads that soon have their turn.
+    """Set up a worker's process: one thread for each call, freed memory kept, fast switching between threads.
 
-    A thread whose message has arrived would else wait up to Python's five milliseconds for one that computes.
+    Otherwise a thread whose message has arrived may wait Python's default of 5 ms for one that computes.
     """
     torch.set_num_threads(1)
     sys.setswitchinterval(_TURN_S)
@@ -25,11 +25,11 @@ def tune_worker() -> None:
 
 
 def keep_freed_memory() -> None:
-    """Let this process keep up to a gigabyte that it has freed; where the C library has no such setting, nothing.
+    """Let this process keep up to 1 GiB of freed memory; does nothing if the C library has no such setting.
 
-    Every iteration frees tensors that the next one allocates again. The C library gives such memory back to the system
-    when it happens to lie at the top of the heap, and takes it again page by page: a fifth of an iteration of a small
-    network, or nothing, as chance has it.
+    Every iteration frees tensors that the next one allocates again. The C library returns such memory to the system
+    when it happens to be at the top of the heap, and requests it again page by page: a fifth of an iteration of a small
+    network, or nothing, depending on chance.
     """
     library = ctypes.CDLL(None)
     if hasattr(library, "mallopt"):

@@ -1,6 +1,6 @@
-"""A worker: one node's share of a run. It executes programs when told to, and gives its weights when asked.
+"""A worker: executes one node's programs on command, and sends its weights on request.
 
-It holds the layers of its own instances and nothing else, and does not know whether its network and its speed are real.
+It holds only the layers of its own instances, and does not know whether its network and speed are real or emulated.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Worker:
         )
 
     def run(self) -> None:
-        """Obey commands until told to stop."""
+        """Execute commands until the one to stop."""
         self._control.send(Ready())
         while not isinstance(command := self._control.receive(), Stop):
             self._obey(command)
@@ -85,7 +85,7 @@ class Worker:
             executor.run(first)
         elif len(self._executors) == 1 and not self._setup.keeps:
             self._go_through(number, first)
-        else:  # programs of one node go on side by side, and one that keeps what was can be asked for it meanwhile
+        else:  # programs run in parallel, and a worker that can roll back must answer while one runs
             threading.Thread(target=self._go_through, args=(number, first), daemon=True).start()
 
     def _go_through(self, number: int, first: int) -> None:
@@ -94,7 +94,7 @@ class Worker:
                 if self._stopped:
                     return
                 self._executors[number].run(iteration)
-        except BaseException as error:  # noqa: BLE001  (told to the engine, which ends the run)
+        except BaseException as error:  # noqa: BLE001  (sent to the engine, which ends the run)
             self._control.send(failure(error))
 
     def _finished(self, number: int, backwards: Sequence[int], result: Finished | BaseException) -> None:
@@ -103,7 +103,7 @@ class Worker:
             return
         loss = sum(value.loss for k in backwards if isinstance(value := result.values[k], Passed))
         executor = self._executors[number]
-        # Asked before the engine is told: its next command may move the goal.
+        # Decided before the engine is informed: its next command may change the last iteration.
         goes_on = not executor.inline and result.iteration < self._last[number]
         self._control.send(Done(number, result.iteration, loss, result.records))
         if goes_on:
