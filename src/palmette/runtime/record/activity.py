@@ -1,4 +1,4 @@
-"""What all nodes did in a stretch of time: how long it was, how busy they were, and what energy that took."""
+"""The activity of all nodes in a period: its length, how busy the nodes were, and how much energy they used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Span = tuple[float, float]
 
 
 class Stretch:
-    """Records of one stretch of time; it begins with the first operation unless told when."""
+    """The records of one period; it starts with the first operation unless ``begin_s`` is given."""
 
     def __init__(self, evaluator: Evaluator, channels: Mapping[int, Channel], begin_s: float = math.inf) -> None:
         self._evaluator, self._channels = evaluator, channels
@@ -26,7 +26,7 @@ class Stretch:
         self.records = 0
 
     def add(self, phase: Phase, records: Mapping[str, Sequence[Record]]) -> None:
-        """Add what the nodes did for a phase or a tree of it."""
+        """Add the nodes' records for a phase or a tree of it."""
         for node, lines in records.items():
             self.records += len(lines)
             for record in lines:
@@ -35,7 +35,7 @@ class Stretch:
     def _add(self, phase: Phase, node: str, record: Record) -> None:
         self.end_s = max(self.end_s, record.end_s)
         if record.op == "receive":
-            return  # it was posted long before its message
+            return  # posted long before its message was sent
         self.begin_s = min(self.begin_s, record.start_s)
         if record.op in CALLS:
             share = self._share(phase, node, record)
@@ -46,17 +46,17 @@ class Stretch:
             self._sending_j += record.bytes * 8 * self._evaluator.route(sender, receiver).energy_j_per_bit
 
     def _share(self, phase: Phase, node: str, record: Record) -> float:
-        if phase.agreement.has_server and record.op == "update":  # the parameter server's is no instance's
+        if phase.agreement.has_server and record.op == "update":  # the parameter server updates, not an instance
             return self._evaluator.cluster.nodes[node].limits.cpu_share
         return phase.instances[record.instance].cpu_share
 
     @property
     def span_s(self) -> float:
-        """How long it was."""
+        """The length of the period."""
         return max(0.0, self.end_s - self.begin_s)
 
     def seconds(self, node: str) -> dict[str, float]:
-        """What a node did with its time; it may compute and send at once, and waits where it does neither."""
+        """How a node spent its time; it may compute and send at once, and waits while it does neither."""
         calls = [(start, end) for start, end, _ in self._calls.get(node, ())]
         sends = self._sends.get(node, [])
         return {
@@ -67,7 +67,7 @@ class Stretch:
         }
 
     def energy_j(self, nodes: Iterable[str], dilation: float) -> float | None:
-        """Joules of nodes by their declared power, and of what was sent; None if a node's power is not known."""
+        """The energy of nodes by their declared power, and of transfers; None if a node's power is unknown."""
         total = self._sending_j
         for node in nodes:
             power = self._evaluator.cluster.nodes[node].power
@@ -79,7 +79,7 @@ class Stretch:
 
 
 def covered_s(spans: Iterable[Span]) -> float:
-    """Seconds in which at least one of these spans went on."""
+    """Seconds covered by at least one of these spans."""
     covered, until = 0.0, -math.inf
     for start, end in sorted(spans):
         covered += max(0.0, end - max(start, until))

@@ -1,4 +1,4 @@
-"""What a run leaves behind: metrics and trace, a line each, as they come."""
+"""The files that a run writes, line by line: metrics and trace."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from palmette.spec.plan import Phase
 
 
 class Journal:
-    """The files ``metrics.jsonl`` and ``trace.jsonl`` of a run; lines of iterations ``before`` a number stay."""
+    """The files ``metrics.jsonl`` and ``trace.jsonl`` of a run; keeps lines of iterations ``before`` a number."""
 
     def __init__(self, folder: Path, *, before: int) -> None:
         self._folder = folder
@@ -46,14 +46,14 @@ class Journal:
             raise RunError(f"{file.name}: cannot be written: {error.strerror}") from None
 
     def close(self) -> None:
-        """Close the files; what they could not take has been said when it was written."""
+        """Close the files; write errors were reported when they occurred."""
         for file in (self._metrics, self._trace):
             with suppress(OSError):
                 file.close()
 
 
 def _shorten(path: Path, before: int) -> None:
-    """Leave out the lines of later iterations, which a run that goes on writes anew, and one that was not finished."""
+    """Remove the lines of later iterations, which a resumed run writes again, and an incomplete line."""
     draft = path.with_name(f".{path.name}")
     with path.open(encoding="utf-8", errors="replace") as old, draft.open("w", encoding="utf-8") as new:
         new.writelines(line for line in old if _iteration(line) < before)
@@ -72,7 +72,7 @@ def operations(
 ) -> list[dict[str, Any]]:
     """The trace of an iteration: seconds since the run began, on the emulated clock; in order of start.
 
-    A receive starts when its message was sent, not when the receiver began to wait for it.
+    A receive starts when its message was sent, not when the receiver started to wait for it.
     """
     sent = {r.channel: r.start_s for lines in records.values() for r in lines if r.op == "send"}
     made = []

@@ -1,4 +1,4 @@
-"""When the operations of a program were executed, as a worker reports it."""
+"""When the operations of a program were executed, as reported by a worker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ CALLS = ("forward", "backward", "update")
 
 
 class Record(NamedTuple):
-    """When an operation of an iteration started and ended, by ``time.monotonic``, and how much later than due."""
+    """When an operation started and ended, by ``time.monotonic``, and how much later than it was due."""
 
     number: int
     op: str
