@@ -158,7 +158,7 @@ def test_a_label_beyond_the_classes_is_named(runs: Runs, capsys: pytest.CaptureF
     assert run([*arguments, "-o", str(runs.folder / "out")]) == 1
     said = capsys.readouterr().err
     assert said.startswith(
-        "palmette: node phone: the data of phone has the label 11; expected 0 to 9, what the network tells apart"
+        "palmette: node phone: the data of phone has label 11; expected 0 to 9, the classes of the network"
     )
     assert said.count("\n") == 1
 

@@ -160,9 +160,7 @@ def test_sources_of_which_only_some_name_data_are_refused(
 ) -> None:
     own(runs, server=None)
     arguments = [*runs.arguments(TINY, devices(sync)), "-o", str(runs.folder / "out"), "--quiet"]
-    expected = (
-        "source.data: server: none is named, unlike for phone; expected data of every source of the plan, or of none"
-    )
+    expected = "source.data: server: no data, unlike phone; expected data for every source of the plan, or for none"
     for more in ([], ["--data", "digits"]):
         assert run([*arguments, *more]) == 2
         assert capsys.readouterr() == ("", f"palmette: {expected}\n")
@@ -204,8 +202,8 @@ def test_data_that_does_not_fit_is_told_with_its_owner(runs: Runs, capsys: pytes
         f"{where}digits: it has 10 classes, but {narrow} tells 3 apart; expected data that fits\n"
     )
     labels = said(LABELS)
-    assert labels.startswith("palmette: node server: the data of server has the label ")
-    assert "; expected 0 to 9, what the network tells apart" in labels
+    assert labels.startswith("palmette: node server: the data of server has label ")
+    assert "; expected 0 to 9, the classes of the network" in labels
     assert labels.count("\n") == 1
 
 

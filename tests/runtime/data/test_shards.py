@@ -55,9 +55,7 @@ def test_a_node_that_names_data_has_all_of_it() -> None:
 
 
 def test_sources_of_which_only_some_name_data_are_refused() -> None:
-    expected = (
-        "source.data: a and b: none is named, unlike for c; expected data of every source of the plan, or of none"
-    )
+    expected = "source.data: a and b: no data, unlike c; expected data for every source of the plan, or for none"
     for refused in (lambda: own_data("abc", KNOWN), lambda: shares_of(whole_networks("abc"), KNOWN, "digits")):
         with pytest.raises(InputError) as error:
             refused()

@@ -1,4 +1,4 @@
-"""What a worker needs to know of training data, wherever it comes from."""
+"""The interface between workers and training data."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from palmette.runtime.program import Program
 
 
 class Samples(Protocol):
-    """Where a source's samples come from."""
+    """Provides the samples of sources."""
 
     def open(self, source: int) -> None:
-        """Load what a source needs, so that its first samples take no longer than others."""
+        """Load what a source needs, so that its first samples take no longer than later ones."""
         ...
 
     def take(self, source: int, iteration: int) -> tuple[Tensor, Tensor]:
@@ -22,7 +22,7 @@ class Samples(Protocol):
 
 
 class Source(Protocol):
-    """What a worker needs to find its samples, made where it runs."""
+    """Describes a worker's data; the samples are loaded where the worker runs."""
 
     def samples(self, program: Program) -> Samples:
         """The samples of the sources in a program."""

@@ -1,6 +1,6 @@
-"""Which samples an iteration takes: drawn by the data's size, the batch size, the seed and the iteration alone.
+"""Which samples an iteration uses; depends only on the data's size, the batch size, the seed and the iteration.
 
-Of several owners of data by the same name each has a row of its own, so that they do not draw the same samples.
+Of several nodes that own data of the same name, each has its own row, so that they do not draw the same samples.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Indices = NDArray[np.int64]
 
 
 class Batches:
-    """An endless row of shuffled passes over the data, cut into batches; each ``row`` is shuffled in its own way."""
+    """An endless sequence of shuffled passes over the data, cut into batches; each ``row`` is shuffled differently."""
 
     def __init__(self, samples: int, batch: int, seed: int, *, row: int = 0) -> None:
         self._samples, self._batch, self._seed, self._row = samples, batch, seed, [row] if row else []
@@ -35,13 +35,13 @@ class Batches:
 
 
 def shards(samples: int, proportions: Sequence[float], seed: int) -> list[Indices]:
-    """The data cut by the seed into shards whose sizes are in these proportions."""
+    """The data split by the seed into shards with sizes in these proportions."""
     order = np.random.default_rng([seed, samples, len(proportions)]).permutation(samples)
     return [np.sort(part) for part in np.split(order, _ends(samples, proportions)[:-1])]
 
 
 def shard_sizes(samples: int, proportions: Sequence[float]) -> list[int]:
-    """How many samples each shard has."""
+    """The number of samples in each shard."""
     return [int(size) for size in np.diff(_ends(samples, proportions), prepend=0)]
 
 

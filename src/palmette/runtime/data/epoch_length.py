@@ -1,4 +1,4 @@
-"""How many iterations an epoch has: the part of the data that a phase uses, in batches."""
+"""The number of iterations in an epoch: the part of the data that a phase uses, in batches."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from palmette.spec.plan import Phase
 
 @dataclass(frozen=True)
 class EpochData:
-    """The data of a run: the name of what all sources share, and the samples to train on by the data's name."""
+    """The data of a run: the name of the data that all sources share, and the training samples by data name."""
 
     common: str
     sizes: Mapping[str, int]
 
 
 def shares(phase: Phase, evaluator: Evaluator, data: EpochData) -> list[Share]:
-    """What each source of a phase owns."""
+    """The shard of each source of a phase."""
     return shares_of(phase, evaluator.cluster, data.common)
 
 
@@ -30,7 +30,7 @@ def tree_steps(phase: Phase, evaluator: Evaluator, data: EpochData) -> list[int]
 
 
 def common_steps(phase: Phase, evaluator: Evaluator, data: EpochData) -> int:
-    """Batches that hold as many samples as an epoch uses of all sources' data."""
+    """Batches needed for all samples that an epoch uses."""
     if own_data(source_nodes(phase), evaluator.cluster):
         samples = _used_samples(phase, evaluator, data)
     else:
@@ -41,7 +41,7 @@ def common_steps(phase: Phase, evaluator: Evaluator, data: EpochData) -> int:
 
 
 def worker_steps(phase: Phase, evaluator: Evaluator, data: EpochData) -> int:
-    """Steps in which the trees, each at its estimated rate, go through what all sources use."""
+    """Steps that the trees, each at its estimated rate, need for all samples that an epoch uses."""
     used = _used_samples(phase, evaluator, data)
     played = [(tree.batch, played.total_s) for tree, _, played in evaluator.price(phase).played]
     rates = [1 / time_s if time_s else 1.0 for _, time_s in played]
@@ -50,5 +50,5 @@ def worker_steps(phase: Phase, evaluator: Evaluator, data: EpochData) -> int:
 
 
 def _used_samples(phase: Phase, evaluator: Evaluator, data: EpochData) -> float:
-    """Samples that an epoch uses of what the sources own."""
+    """Samples that an epoch uses of the sources' shards."""
     return sum(share.size(data.sizes[share.data]) * share.fraction for share in shares(phase, evaluator, data))

@@ -1,6 +1,6 @@
-"""Labels on their way to the loss: a message carries only those whose source is not on the node of their root.
+"""Labels on the way to the loss: a message carries only those whose source and root are on different nodes.
 
-All others stay where they are taken until the root of their samples asks for them there.
+All others stay on their node until the root of their samples needs them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from palmette.spec.plan import Phase
 
 
 class Labels:
-    """The labels of a phase's samples, as one node has them."""
+    """The labels of a phase's samples, on one node."""
 
     def __init__(self, phase: Phase) -> None:
         self._phase, self._travel = phase, travelling(phase)
@@ -27,15 +27,15 @@ class Labels:
         self._lock = threading.Lock()
 
     def many(self, k: int) -> int:
-        """How many labels leave an instance beside its output."""
+        """How many labels are sent with the output of an instance."""
         return sum(self._phase.sources[s].samples for s in self._reach[k] if self._travel[s])
 
     def many_from(self, source: int) -> int:
-        """How many labels leave a source beside its samples."""
+        """How many labels are sent with the samples of a source."""
         return self._phase.sources[source].samples if self._travel[source] else 0
 
     def leaving(self, source: int, iteration: int, labels: Tensor) -> Tensor:
-        """Those of a source's labels that go with its samples; the others are kept here for their root."""
+        """The labels to send with a source's samples; those that are not sent are kept here for their root."""
         if self._travel[source]:
             return labels
         with self._lock:
@@ -43,7 +43,7 @@ class Labels:
         return labels[:0]
 
     def at_root(self, k: int, iteration: int, arrived: Tensor) -> Tensor:
-        """All labels of a root's samples, in the order of its input: those that arrived, and those kept here."""
+        """All labels of a root's samples, in the order of its input: those received, and those kept here."""
         parts, begin = [], 0
         for source in self._reach[k]:
             if self._travel[source]:
@@ -57,7 +57,7 @@ class Labels:
 
 
 def sources_by_instance(phase: Phase) -> list[list[int]]:
-    """For each instance, the sources whose samples reach it, in the order in which they stand in its input."""
+    """For each instance, the sources whose samples reach it, in the order of its input."""
     index = {instance.id: k for k, instance in enumerate(phase.instances)}
     reach: list[list[int]] = [[] for _ in phase.instances]
     for number, source in enumerate(phase.sources):
@@ -70,7 +70,7 @@ def sources_by_instance(phase: Phase) -> list[list[int]]:
 
 
 def refuse_strange(labels: Tensor, output_shape: Sequence[int], node: str) -> None:
-    """Refuse labels of a node's data that the network has no output for; on a GPU they would end the whole process.
+    """Refuse labels of a node's data that the network has no output for; on a GPU they would crash the process.
 
     Raises:
         RunError: names the node and the first such label.
@@ -79,5 +79,5 @@ def refuse_strange(labels: Tensor, output_shape: Sequence[int], node: str) -> No
     smallest, largest = (int(each) for each in torch.aminmax(labels))
     if smallest < 0 or largest >= classes:
         label = smallest if smallest < 0 else largest
-        expected = f"expected 0 to {classes - 1}, what the network tells apart"
-        raise RunError(f"the data of {node} has the label {label}; {expected}")
+        expected = f"expected 0 to {classes - 1}, the classes of the network"
+        raise RunError(f"the data of {node} has label {label}; {expected}")

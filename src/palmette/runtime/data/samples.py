@@ -1,4 +1,4 @@
-"""Where the samples of each source come from: slices of common batches or of its node's own, or shards."""
+"""The samples of each source: slices of common batches, slices of its node's own batches, or batches of its shard."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from palmette.zoo.data import Part
 
 
 class CommonBatches:
-    """``step``: batch k is the same whatever the plan; sources take consecutive slices of it in the plan's order."""
+    """``step``: batch k is the same for every plan; sources take consecutive slices of it in the plan's order."""
 
     def __init__(self, phase: Phase, part: Part, seed: int) -> None:
         self._part = part
         self._slices = slices(phase)
         self._batches = Batches(len(part), phase.batch, seed)
-        self._lock = threading.Lock()  # sources of one node take at once, and a user's data may not bear it
+        self._lock = threading.Lock()  # sources of one node take in parallel, and a user's data may not be thread-safe
 
     def open(self, source: int) -> None:
-        """It is all there."""
+        """Nothing to load."""
 
     def take(self, source: int, iteration: int) -> tuple[Tensor, Tensor]:
         """The inputs and labels that a source gives to an iteration."""
@@ -35,8 +35,8 @@ class CommonBatches:
 class NodeBatches:
     """``step`` where nodes name data: the sources of a node take consecutive slices of a batch of its own data.
 
-    A node's batch has as many samples as the plan takes from all of its sources, so that it goes through its data pass
-    by pass, over however many branches it is spread.
+    A node's batch has as many samples as the plan takes from all its sources, so that the node goes through its data
+    pass by pass, however many branches use it.
     """
 
     def __init__(self, phase: Phase, node: str, part: Part, seed: int, *, row: int = 0) -> None:
@@ -51,7 +51,7 @@ class NodeBatches:
         self._lock = threading.Lock()
 
     def open(self, source: int) -> None:
-        """It is all there."""
+        """Nothing to load."""
 
     def take(self, source: int, iteration: int) -> tuple[Tensor, Tensor]:
         """The inputs and labels that a source of the node gives to an iteration."""
@@ -61,7 +61,7 @@ class NodeBatches:
 
 
 class Shard:
-    """The samples that one source owns, and the batches that it draws from them."""
+    """The samples that one source owns, and the batches drawn from them."""
 
     def __init__(self, part: Part, indices: Indices, batch: int, seed: int) -> None:
         self._part, self._indices = part, indices
@@ -73,14 +73,14 @@ class Shard:
 
 
 class OwnShards:
-    """``epoch`` and ``async``: each source draws its batches from a shard of its own."""
+    """``epoch`` and ``async``: each source draws its batches from its own shard."""
 
     def __init__(self, find: Callable[[int], Shard]) -> None:
         self._find, self._found = find, dict[int, Shard]()
         self._lock = threading.Lock()
 
     def open(self, source: int) -> None:
-        """Find a source's shard."""
+        """Load the shard of a source."""
         self._found[source] = self._find(source)
 
     def take(self, source: int, iteration: int) -> tuple[Tensor, Tensor]:

@@ -1,12 +1,12 @@
-"""Whose samples a source gives: those of the data that its node names, or its share of the run's. Pure, no torch.
+"""Which samples a source owns: the data that its node names, or a shard of the run's data. Pure, no torch.
 
-A plan's sources all name data or none does. A node that names data has all of what that name gives; one of several
-that name the same draws from a row of its own (``row_of``). Where none names any, the run's data is common: under
-``step`` all draw from it together, and under ``epoch`` and ``async`` it is cut among all nodes of the cluster that own
-samples by its description and name no data, in proportion to them; they need not add up to the data's size. So a node
-owns the same samples whichever others a plan makes use of. Where a node is a source several times, its samples are cut
-once more (``cost/shards``). ``epoch_samples`` then limits an epoch to the same fraction of the real shard as of the
-described one.
+Either all sources of a plan name data or none does. A node that names data owns all of it; of several nodes that name
+the same data, each draws from its own row (``row_of``). Where none names any, the run's data is common: under ``step``
+all sources draw from it together, and under ``epoch`` and ``async`` it is split among all nodes of the cluster that
+have samples in its description and name no data, in proportion to these; they need not add up to the data's size. So a
+node owns the same samples whichever other nodes a plan uses. Where a node is a source several times, its samples are
+split once more (``cost/shards``). ``epoch_samples`` then limits an epoch to the same fraction of the real shard as of
+the described one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from palmette.spec.plan import Phase
 
 @dataclass(frozen=True)
 class Share:
-    """A source's part of a data set: one of several in these proportions, and how much of it an epoch takes.
+    """The shard of a source: which part of a data set split in these proportions, and the fraction an epoch uses.
 
     ``number`` is the source's in the plan.
     """
@@ -36,11 +36,11 @@ class Share:
     fraction: float
 
     def size(self, samples: int) -> int:
-        """How many of the data's samples it owns."""
+        """The number of samples in it."""
         return shard_sizes(samples, self.proportions)[self.index]
 
     def indices(self, samples: int, seed: int) -> Indices:
-        """Which of the data's samples it owns."""
+        """The samples in it, as indices into the data."""
         return shards(samples, self.proportions, seed)[self.index]
 
     def steps(self, samples: int, batch: int) -> int:
@@ -49,7 +49,7 @@ class Share:
 
 
 def own_data(nodes: Iterable[str], cluster: Cluster) -> dict[str, str]:
-    """The data that those of these nodes name that own a source, by node; nothing where none names any.
+    """The data named by those of these nodes that own a source, by node; empty if none names any.
 
     Raises:
         InputError: some of them name data, and others do not.
@@ -58,21 +58,19 @@ def own_data(nodes: Iterable[str], cluster: Cluster) -> dict[str, str]:
     named = {name: data for name, data in owned.items() if data is not None}
     others = [name for name in owned if name not in named]
     if named and others:
-        expected = (
-            f"none is named, unlike for {listed(list(named))}; expected data of every source of the plan, or of none"
-        )
+        expected = f"no data, unlike {listed(list(named))}; expected data for every source of the plan, or for none"
         raise InputError(Fault("source.data", listed(others), expected))
     return named
 
 
 def row_of(node: str, cluster: Cluster) -> int:
-    """Which of the nodes that name the same data this is, in the cluster's order."""
+    """The index of a node among those that name the same data, in the cluster's order."""
     named = {name: each.source.data for name, each in cluster.nodes.items() if each.source is not None}
     return [name for name, data in named.items() if data == named[node]].index(node)
 
 
 def owners(node: str, cluster: Cluster) -> dict[str, int]:
-    """The nodes among which the data that a node draws from is cut, with the samples that they own by description."""
+    """The nodes among which the data that a node draws from is split, with their samples by description."""
     sources = {name: each.source for name, each in cluster.nodes.items() if each.source is not None}
     if sources[node].data is not None:
         return {node: sources[node].samples}
@@ -80,7 +78,7 @@ def owners(node: str, cluster: Cluster) -> dict[str, int]:
 
 
 def shares_of(phase: Phase, cluster: Cluster, data: str) -> list[Share]:
-    """The share of each source, in the plan's order; ``data`` is the run's, where no source names its own.
+    """The shard of each source, in the plan's order; ``data`` is the run's, for sources that name none.
 
     Raises:
         InputError: some sources name data, and others do not.
@@ -100,12 +98,12 @@ def shares_of(phase: Phase, cluster: Cluster, data: str) -> list[Share]:
 
 
 def source_nodes(phase: Phase) -> list[str]:
-    """The nodes that give samples, each once."""
+    """The nodes that own sources, each once."""
     return list(dict.fromkeys(feed.node for feed in phase.sources))
 
 
 def by_tree(phase: Phase, shares: Sequence[Share]) -> list[list[Share]]:
-    """The shares of each tree's sources, in the order of the tree's sources."""
+    """The shards of each tree's sources, in the order of the tree's sources."""
     left = list(zip(phase.sources, shares, strict=True))
     found = []
     for tree in trees(phase):
@@ -115,7 +113,7 @@ def by_tree(phase: Phase, shares: Sequence[Share]) -> list[list[Share]]:
 
 
 def epoch_steps(phase: Phase, shares: Sequence[Share], samples: Mapping[str, int]) -> list[int]:
-    """Steps that each tree takes in an epoch, local epochs included; ``samples`` are the sizes of the data by name."""
+    """Steps that each tree takes in an epoch, local epochs included; ``samples`` are the data sizes by name."""
     steps = []
     for tree, own in zip(trees(phase), by_tree(phase, shares), strict=True):
         taken = [share.steps(samples[share.data], feed.samples) for share, feed in zip(own, tree.sources, strict=True)]

@@ -1,4 +1,4 @@
-"""The data of a run as a worker finds it: by name, loaded where samples are taken from it."""
+"""The data of a run by name, loaded on the workers that take samples from it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from palmette.zoo.data import load_data
 
 @dataclass(frozen=True)
 class NamedData:
-    """A data set by name, for inputs of a shape; batches are drawn by the seed."""
+    """A data set by name, for inputs of a shape; the seed determines the batches."""
 
     name: str
     input_shape: tuple[int, ...]
@@ -33,7 +33,7 @@ class NamedData:
 
 @dataclass(frozen=True)
 class NodesData:
-    """Data sets by the nodes that name them, and which row of draws each node has."""
+    """The data set that each node names, and the row of each node."""
 
     names: Mapping[str, str]
     rows: Mapping[str, int]
@@ -51,7 +51,7 @@ class NodesData:
 
 
 class _Lazily:
-    """Most nodes own no data: the set is loaded by those that take from it."""
+    """Most nodes own no data: it is loaded only on those that take samples."""
 
     def __init__(self, load: Callable[[], Samples]) -> None:
         self._load = load
@@ -64,13 +64,13 @@ class _Lazily:
 
     def take(self, source: int, iteration: int) -> tuple[Tensor, Tensor]:
         """The inputs and labels that a source gives to an iteration."""
-        assert self._samples is not None, "open() comes first"
+        assert self._samples is not None, "call open() first"
         return self._samples.take(source, iteration)
 
 
 @dataclass(frozen=True)
 class ShardedData:
-    """A shard for each source, by the root of its tree and in the order of the tree's sources."""
+    """The shard of each source, by the root of its tree and in the order of the tree's sources."""
 
     shares: Mapping[str, Sequence[Share]]
     input_shape: tuple[int, ...]
