@@ -3,16 +3,16 @@
     tree 0   ▐step▐step▐step▐step▐step▐step▐
     tree 1   ▐   step   ▐   step   ▐   step   ▐
 
-A step of a tree takes one snapshot of the server's weights for all its instances, also for those on the server's own
-node. What batch norm and the like keep travels with the gradients; the server keeps the last that arrived.
+A step of a tree uses one snapshot of the server's weights for all its instances, including those on the server's own
+node. Buffers, such as those of batch norm, are sent with the gradients; the server keeps the last that arrived.
 
     server   snapshot ──▶ pull …               … push ──▶ update
     worker                └─▶ forward ▶ backward ─┘
 
-An iteration is one step of one tree; iterations are numbered as they are completed. Nothing is half done when all
-steps under way have ended: so it is at the end of an epoch, for a checkpoint, and when the run is to stop. The order in
-which steps reach the server depends on who is how fast, and so do the weights: a run that is resumed, or repeated, goes
-as well but not the same way, unless there is but one tree.
+An iteration is one step of one tree; iterations are numbered as they complete. All dispatched steps are waited for at
+the end of an epoch, for a checkpoint, and when the run is to stop; then nothing is in progress. The order in which
+steps reach the server depends on timing, and so do the weights: a run that is resumed or repeated trains as well, but
+not to the same weights, unless there is only one tree.
 """
 
 from __future__ import annotations
@@ -46,28 +46,28 @@ from palmette.runtime.worker.parameter_server import ByLayer, LayerTensors, Para
 from palmette.runtime.worker.setup import Setup, StateDicts
 from palmette.runtime.worker.state import LayerPool, initial_optimizer_state, wire_of
 
-# How long a stop waits for the steps under way.
+# How long a stop waits for the steps in progress.
 _STOP_S = 5.0
-# New steps are given out for so long before all are waited for.
+# New steps are dispatched for this long before all are waited for.
 _ROUND_S = 60.0
 
 C = TypeVar("C", bound=Compute)
 
 
 class HomeCompute(Compute):
-    """An instance on the server's node: it computes with the snapshot of the step, not with what changes meanwhile."""
+    """An instance on the server's node: computes with the snapshot of its step, not with the current weights."""
 
     snapshots: Snapshots
 
     def forward(self, k: int, inputs: Sequence[Tensor], labels: Sequence[Tensor], iteration: int) -> Tensor:
-        """The output of an instance; what backward needs is kept."""
+        """The output of an instance; keeps what backward needs."""
         load_into(state_of(self.layers.values()), _flat(self.snapshots.at(iteration), self.layers))
         return super().forward(k, inputs, labels, iteration)
 
 
 @dataclass(frozen=True)
 class Pushed:
-    """What an instance gives to the server: gradients and buffers by layer."""
+    """What an instance pushes to the server: gradients and buffers by layer."""
 
     gradients: ByLayer
     buffers: ByLayer
@@ -78,14 +78,14 @@ class Pushed:
 
 
 def pushed_by(compute: Compute, k: int, numbers: Sequence[int]) -> Pushed:
-    """What an instance gives after its backward pass."""
+    """What an instance pushes after its backward pass."""
     known = trained_layers(compute.layers, [(number, number) for number in numbers])
     gradients = {n: compute.kept_gradients(k, n) for n in known}
     return Pushed(gradients, {n: buffers_of(compute.layers[n]) for n in numbers})
 
 
 class Pulling(Agreement):
-    """A worker away from the server: pulls weights before forward, pushes gradients after backward."""
+    """A worker other than the server: pulls weights before forward, pushes gradients after backward."""
 
     def __init__(self, program: Program, computes: Mapping[int, Compute]) -> None:
         self._phase, self._computes = program.phase, computes
@@ -96,11 +96,11 @@ class Pulling(Agreement):
         return pack(pushed_by(self._computes[k], k, numbers_of(operation.layers)).tensors())
 
     def message_bytes(self, operation: Operation) -> int:
-        """The bytes of an instance's weights and buffers."""
+        """The size in bytes of an instance's weights and buffers."""
         return packed_bytes(self._state(operation))
 
     def arrived(self, operation: Operation, message: Tensor) -> None:
-        """Take the pulled weights."""
+        """Load the pulled weights."""
         state = self._state(operation)
         load_into(state, unpack(message, state))
 
@@ -109,7 +109,7 @@ class Pulling(Agreement):
 
 
 class Serving(Agreement):
-    """The server's end of a tree's steps."""
+    """The server's side of a tree's steps."""
 
     def __init__(
         self, program: Program, computes: Mapping[int, Compute], server: ParameterServer, snapshots: Snapshots
@@ -120,7 +120,7 @@ class Serving(Agreement):
         self._backwards = {o.number: o.instance for o in program.operations if o.op == "backward"}
 
     def call(self, operation: Operation, values: Values) -> None:
-        """Add up the gradients of the tree's instances, in the plan's order, and update."""
+        """Sum the gradients of the tree's instances, in the plan's order, and update."""
         gradients: dict[int, list[Tensor]] = {}
         buffers: dict[int, list[Tensor]] = {}
         for need in operation.after:
@@ -139,30 +139,30 @@ class Serving(Agreement):
         return pack(_flat(self._snapshots.at(iteration), numbers_of(operation.layers)))
 
     def message_bytes(self, operation: Operation) -> int:
-        """The bytes of an instance's gradients and buffers."""
+        """The size in bytes of an instance's gradients and buffers."""
         return packed_bytes(self._like(operation).tensors())
 
     def arrived(self, operation: Operation, message: Tensor) -> Pushed:
-        """Gradients and buffers by layer."""
+        """The received gradients and buffers by layer."""
         like = self._like(operation)
         parts = iter(unpack(message, like.tensors()))
         return Pushed(*({n: [next(parts) for _ in each[n]] for n in each} for each in (like.gradients, like.buffers)))
 
     def _like(self, operation: Operation) -> Pushed:
-        """What an instance gives, but for the values: gradients are like weights."""
+        """Tensors shaped like what an instance pushes: gradients have the shapes of weights."""
         gradients = {n: weights_of(self._layers[n]) for n in trained_layers(self._layers, operation.layers)}
         return Pushed(gradients, {n: buffers_of(self._layers[n]) for n in numbers_of(operation.layers)})
 
 
 class AsyncWorkerSide:
-    """A program for each tree that has an instance or a source here, or for all trees on the server's node."""
+    """One program for each tree with an instance or a source here; on the server's node, for every tree."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup, self._pool = setup, LayerPool(setup.layers)
         self._server: ParameterServer | None = None
 
     def actions(self, number: int, program: Program) -> Actions:
-        """Take steps with the server's weights, or serve them."""
+        """Take steps with the server's weights, or be the server."""
         setup = self._setup
         if program.phase.meeting_node == setup.node:
             return self._serving(number, program)
@@ -194,8 +194,8 @@ class AsyncWorkerSide:
         return kind(program.phase, setup.node, layers, options, setup.device, own=[k])
 
     def state(self, layers: Sequence[int], after: int | None = None) -> StateDicts:
-        """The server's."""
-        assert self._server is not None, "only the server is asked"
+        """The state of the server."""
+        assert self._server is not None, "only the server has the state"
         return self._server.state(layers)
 
 
@@ -204,7 +204,7 @@ def _flat(state: LayerTensors, numbers: Iterable[int]) -> list[Tensor]:
 
 
 class AsyncEngineSide:
-    """Steps of workers against a parameter server."""
+    """Steps of trees against a parameter server."""
 
     given_up = False
 
@@ -220,7 +220,7 @@ class AsyncEngineSide:
         return tuple(self._taken)
 
     def advance(self, at: int, end: int, stopping: Stopping) -> int:
-        """Give out steps up to ``end``, for a while, and wait for all of them."""
+        """Dispatch steps up to ``end``, for a limited time, and wait for all of them."""
         until_s = time.monotonic() + _ROUND_S
         given = at
 
@@ -262,18 +262,18 @@ class AsyncEngineSide:
         log.iteration(at, step.loss, part.phase.batch, span_s, tree=part.root)
 
     def state(self) -> StateDicts:
-        """The server's."""
+        """The state of the server."""
         phase = self._context.phase
         return gathered(self._context.crew, {phase.meeting_node: range(1, phase.depth + 1)})
 
     def rescued(self, after: int, gone: str | None) -> StateDicts | None:
-        """Nothing: steps are under way all the time; the last checkpoint remains."""
+        """None: steps are always in progress; the last checkpoint remains."""
         return None
 
     def measured(self) -> MeasuredTimes:
         """The mean time of an iteration while all trees are busy: 1 / Σ of their rates, each by its median step.
 
-        A step lasts from when it was given to when all have said that it is done.
+        A step lasts from its dispatch until all its nodes have reported it done.
         """
         typical = [seconds for steps in self._steps_s if (seconds := typical_s(steps)) is not None]
         return MeasuredTimes(1 / sum(1 / seconds for seconds in typical) if typical else None)

@@ -1,8 +1,8 @@
-"""How replicas agree, behind one interface: a ``SyncMethod`` for each kind of ``sync``.
+"""How replicas are synchronized, behind one interface: a ``SyncMethod`` for each kind of ``sync``.
 
-A phase is executed in parts (the whole phase, a tree of it, an exchange of weights: ``cost/parts``), each with a
-program per node. A method has two sides: the worker's, which says what the operations of a program do with weights and
-gradients, and the engine's, which says when the workers execute which part.
+A phase is executed in parts (the whole phase, a tree of it, an exchange of weights: ``cost/parts``), each with one
+program per node. A method has two sides: the worker's defines what the operations of a program do with weights and
+gradients, and the engine's when the workers execute which part.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Stopping = Callable[[], bool]
 
 
 class PhaseLog(Protocol):
-    """Where what happens in a phase is written down; iterations ``at`` are counted from the phase's beginning."""
+    """Records what happens in a phase; iterations ``at`` are counted from the start of the phase."""
 
     @property
     def first_iteration(self) -> int:
@@ -38,19 +38,19 @@ class PhaseLog(Protocol):
         ...
 
     def happened(self, at: int, phase: Phase, records: Mapping[str, Sequence[Record]]) -> float:
-        """Trace what nodes did for a phase or a tree of it; returns how long it took on the emulated clock."""
+        """Trace the operations of a phase or a tree of it; returns how long they took on the emulated clock."""
         ...
 
     def iteration(self, at: int, loss: float, samples: int, took_s: float, **more: Any) -> None:
-        """An iteration is done."""
+        """Record an iteration that is done."""
         ...
 
     def pause(self) -> None:
-        """All nodes are idle."""
+        """Record that all nodes are idle."""
         ...
 
     def stretched(self, at: int, by: float) -> None:
-        """The dilation has become larger by a factor before iteration ``at``."""
+        """Record that the dilation was increased by a factor before iteration ``at``."""
         ...
 
 
@@ -58,8 +58,8 @@ class PhaseLog(Protocol):
 class PhaseContext:
     """What the engine's side of a method works with.
 
-    ``tree_steps`` are those that each tree has taken before, if that is known. ``workers_keep``: workers can go back to
-    the iteration before.
+    ``tree_steps`` are the steps that each tree has taken before, if known. ``workers_keep``: workers can roll back to
+    the previous iteration.
     """
 
     phase: Phase
@@ -75,7 +75,7 @@ class PhaseContext:
 
 @dataclass(frozen=True)
 class MeasuredTimes:
-    """What a phase really took, on the emulated clock; beside it, what the evaluator says of an epoch like its."""
+    """The measured times of a phase on the emulated clock, and the evaluator's estimate of such an epoch."""
 
     iteration_s: float | None
     epoch_s: float | None = None
@@ -83,72 +83,72 @@ class MeasuredTimes:
 
 
 class EngineSide(Protocol):
-    """The engine's side: executes the iterations of one phase, counted from its beginning."""
+    """The engine's side: executes the iterations of one phase, counted from its start."""
 
     @property
     def tree_steps(self) -> Sequence[int]:
-        """The steps that each tree has taken, where the number of iterations does not tell."""
+        """The steps that each tree has taken, where the number of iterations does not imply them."""
         ...
 
     @property
     def given_up(self) -> bool:
-        """Whether something was begun that had to be given up; weights may be half done then."""
+        """Whether work in progress had to be aborted; weights may then be inconsistent."""
         ...
 
     def advance(self, at: int, end: int, stopping: Stopping) -> int:
-        """Go on from iteration ``at``, not beyond ``end``, to a moment at which nothing is half done.
+        """Continue from iteration ``at``, not beyond ``end``, to a point where nothing is in progress.
 
-        Returns how far the phase has come, without what had to be given up.
+        Returns how far the phase has come, without what was aborted.
         """
         ...
 
     def state(self) -> StateDicts:
-        """The weights of the whole network and the optimizer's state."""
+        """The weights of the whole network and the optimizer state."""
         ...
 
     def rescued(self, after: int, gone: str | None) -> StateDicts | None:
-        """What the living have, without the node that is ``gone``, as it was after an iteration that all have done.
+        """The remaining workers' state after an iteration that all have completed, without the node that is ``gone``.
 
-        None where that cannot be had: nobody else holds a layer, or weights are not the same everywhere.
+        None if it cannot be recovered: no other node holds a layer, or replicas have different weights.
         """
         ...
 
     def measured(self) -> MeasuredTimes:
-        """What iterations have taken so far."""
+        """The times of the iterations so far."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class SyncMethod:
-    """One way in which replicas agree."""
+    """One kind of sync: how replicas are synchronized."""
 
     epoch_iterations: Callable[[Phase, Evaluator, EpochData], int]
-    """Iterations of an epoch: the part of the data that the plan uses, in batches."""
+    """Iterations in an epoch: the part of the data that the plan uses, in batches."""
     worker_side: Callable[[Setup], WorkerSide]
     engine_side: Callable[[PhaseContext], EngineSide]
 
 
 class StopTimeout:
-    """Says when a stop has waited long enough for what is under way."""
+    """Limits how long a stop waits for what is in progress."""
 
     def __init__(self, stopping: Stopping, seconds: float) -> None:
         self._stopping, self._seconds = stopping, seconds
         self._until_s: float | None = None
 
     def __call__(self) -> bool:
-        """Whether it has."""
+        """Whether the timeout has passed since the stop was requested."""
         if self._until_s is None and self._stopping():
             self._until_s = time.monotonic() + self._seconds
         return self._until_s is not None and time.monotonic() > self._until_s
 
 
 def typical_s(seconds: Sequence[float]) -> float | None:
-    """The median; the first, in which much is done for the first time, is left out if it can be."""
+    """The median, without the first, which includes warm-up, if there are others."""
     return statistics.median(seconds[1:] or seconds) if seconds else None
 
 
 def holders(phase: Phase) -> dict[str, list[int]]:
-    """For each layer, the node of the first instance that holds it; as the layers by node."""
+    """The layers by node: each at the node of the first instance that holds it."""
     found: dict[str, list[int]] = {}
     for number in range(1, phase.depth + 1):
         holder = next(i for i in phase.instances if i.layers[0] <= number <= i.layers[1])
@@ -157,14 +157,14 @@ def holders(phase: Phase) -> dict[str, list[int]]:
 
 
 def gathered(crew: Crew, layers: Mapping[str, Iterable[int]]) -> StateDicts:
-    """Weights and optimizer state of layers, each from its node."""
+    """Weights and optimizer state of layers, each collected from its node."""
     for node, numbers in layers.items():
         crew.send(node, GiveState(tuple(numbers)))
     return joined(one_from_each(crew, layers, State).values())
 
 
 def joined(states: Iterable[State]) -> StateDicts:
-    """What several nodes gave, in one."""
+    """The states of several nodes, merged."""
     weights: dict[str, Tensor] = {}
     optimizer: dict[str, Tensor] = {}
     for each in states:

@@ -1,9 +1,9 @@
-"""Whether this machine keeps up with the emulated one, found out while a run goes on.
+"""Increases the dilation during a run if this machine cannot keep up with the emulated nodes.
 
-The dilation is chosen from how long calls take before the run. When they take longer in the run, because the machine
+The dilation is chosen from how long calls take before the run. If they take longer during the run, because the machine
 has become busy or because all workers compute at once, iterations end later than they were due. Where that is more than
-a little of an iteration, time is stretched further and what iterations take is measured anew; a few times at most, and
-never where the user has given the dilation.
+a small part of an iteration, the dilation is increased and iterations are measured again; a few times at most, and
+never if the user has set the dilation.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from palmette.runtime.worker.executor import MOST_LATE_S
 WINDOW = 2
 MOST_TIMES = 3
 LATE = 0.012
-"""The part of an iteration that it may end later than it was due."""
+"""The fraction of an iteration by which it may end late."""
 AIM = LATE / 2
 LEAST, MOST = 1.4, 4.0
 
 
 class DilationControl:
-    """Watches how late the iterations of a segment end; between two of them, widens the dilation where it has to."""
+    """Watches how late the iterations of a segment end; increases the dilation between two of them if needed."""
 
     def __init__(self, crew: Crew, ground: Ground, log: PhaseLog) -> None:
         self._crew, self._ground, self._log = crew, ground, log
@@ -36,13 +36,13 @@ class DilationControl:
         self._seen = self._times = 0
 
     def note(self, records: Mapping[str, Sequence[Record]]) -> None:
-        """Take down what the nodes did in an iteration, or in a step of a tree."""
+        """Record what the nodes did in an iteration, or in a step of a tree."""
         self._seen += 1
-        if self._ground.emulates and self._seen > 1:  # in the first, much is done for the first time
+        if self._ground.emulates and self._seen > 1:  # the first includes warm-up
             self._late.append(lateness(record for lines in records.values() for record in lines))
 
     def widened(self, at: int) -> bool:
-        """Widen the dilation before iteration ``at`` if need be; all nodes have to be idle."""
+        """Increase the dilation before iteration ``at`` if needed; returns whether it did. All nodes must be idle."""
         if len(self._late) < WINDOW or self._times >= MOST_TIMES:
             return False
         by = factor(self._late)
@@ -59,7 +59,7 @@ class DilationControl:
 
 
 def lateness(records: Iterable[Record]) -> float:
-    """How much later than due the last of some operations ended, and what was too late to be made up, as a part."""
+    """How late the last of these operations ended, plus delays too long to catch up, as a fraction of their span."""
     known = list(records)
     end_s, start_s = max(each.end_s for each in known), min(each.start_s for each in known if each.op != "receive")
     last_s = max(each.late_s for each in known if each.end_s == end_s)
@@ -68,6 +68,6 @@ def lateness(records: Iterable[Record]) -> float:
 
 
 def factor(late: Iterable[float]) -> float:
-    """By how much to widen the dilation when iterations were so late; 1 where they were not."""
-    typical = statistics.median_low(late)  # once is chance
+    """The factor by which to increase the dilation when iterations are so late; 1 if they are not."""
+    typical = statistics.median_low(late)  # a single one may be chance
     return min(MOST, max(LEAST, typical / AIM)) if typical > LATE else 1.0

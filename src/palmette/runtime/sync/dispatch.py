@@ -1,4 +1,4 @@
-"""Steps of trees: given out one by one, and collected when all nodes of a tree have done theirs."""
+"""Dispatches the steps of trees, and collects each when all nodes of its tree have done it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from palmette.runtime.worker.commands import Done, Go
 
 @dataclass
 class TreeStep:
-    """A step of a part, and what its nodes said of it."""
+    """A step of a part, and the reports of its nodes."""
 
     part: int
     number: int
@@ -22,20 +22,20 @@ class TreeStep:
 
     @property
     def loss(self) -> float:
-        """The loss of its roots."""
+        """The sum of the losses of its roots."""
         return sum(event.loss for event in self.done.values())
 
     @property
     def records(self) -> dict[str, list[Record]]:
-        """What each node did."""
+        """The operations of each node."""
         return {node: event.records for node, event in self.done.items()}
 
 
 class StepDispatcher:
-    """Gives steps to the nodes of each part.
+    """Dispatches steps to the nodes of each part.
 
-    All nodes of a tree finish a step before any starts the next, as the event clock has it: so a tree on several nodes
-    is given one at a time. One on a single node may be given many.
+    All nodes of a tree finish a step before any starts the next, as on the event clock: so a tree on several nodes gets
+    one at a time. A tree on a single node may get many.
     """
 
     def __init__(self, crew: Crew, parts: Sequence[Part]) -> None:
@@ -44,7 +44,7 @@ class StepDispatcher:
         self.given_s: dict[int, float] = {}
 
     def give(self, part: int, first: int, last: int) -> None:
-        """Let the nodes of a part take steps ``first`` to ``last``."""
+        """Let the nodes of a part run steps ``first`` to ``last``."""
         self.given_s[part] = time.monotonic()
         for node in self._nodes[part]:
             self._crew.send(node, Go(part, first, last))
@@ -54,14 +54,14 @@ class StepDispatcher:
         return len(self._nodes[part]) == 1
 
     def next(self, patience_s: float) -> TreeStep | None:
-        """The next step that all nodes of its part have done; None when patience ends.
+        """The next step that all nodes of its part have done; None if no event arrives within the timeout.
 
         Raises:
             RunError: a worker is lost.
         """
         while (heard := self._crew.receive(patience_s)) is not None:
             node, event = heard
-            assert isinstance(event, Done), f"{node} said {event!r} where Done was expected"
+            assert isinstance(event, Done), f"{node} sent {event!r}; expected Done"
             key = (event.program, event.iteration)
             step = self._going.setdefault(key, TreeStep(*key))
             step.done[node] = event

@@ -4,15 +4,14 @@
     tree 1   ▐ step ▐ step ▐ step ▐             │ exchange │  next epoch …
     tree 2   ▐   step   ▐   step   ▐   step   ▐ └──────────┘
 
-An iteration is a step of those trees that take so many in an epoch. A run that ends within an epoch ends with an
-exchange after the steps that it has taken. One that is stopped within an epoch gives it up: the last epoch's
-checkpoint is what remains.
+Iteration i of an epoch is step i of every tree that takes that many. A run that ends within an epoch exchanges weights
+after the steps taken so far. A run that is stopped within an epoch aborts it: the last epoch's checkpoint remains.
 
-Every instance has weights of its own and learns from the samples that reach it, taking the mean over them, so that
-an epoch of one step is one step of plain training. At the end of an epoch the weights and buffers of each layer's
-replicas are averaged at the server, weighted by the samples that each has learnt from since the last exchange, and all
-go on from the average. Counts, such as batch norm's number of batches, are those of the first replica. What an
-optimizer kept belongs to weights that are gone, so it is forgotten.
+Every instance has its own weights and trains on the samples that reach it, with the mean over them, so that an epoch of
+one step equals one step of plain training. At the end of an epoch the weights and buffers of each layer's replicas are
+averaged at the server, weighted by the samples that each has trained on since the last exchange, and all continue from
+the average. Counters, such as batch norm's number of batches, are those of the first replica. Optimizer state belongs
+to weights that no longer exist, so it is reset.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ EXCHANGE = (Kind.PUSH, Kind.AVERAGE, Kind.PULL)
 
 @dataclass
 class Replica:
-    """An instance with weights of its own, and the samples that it has learnt from since the last exchange."""
+    """An instance with its own weights, and the samples that it has trained on since the last exchange."""
 
     compute: Compute
     samples: int = 0
@@ -65,21 +64,21 @@ class Replica:
         return state_of(self.compute.layers.values())
 
     def go_on_from(self, average: Sequence[Tensor]) -> None:
-        """Take the average for its own."""
+        """Continue from the average, with new optimizer state."""
         load_into(self.state(), average)
         self.compute.reset_optimizers()
         self.samples = 0
 
 
 class EpochWorkerSide:
-    """A program for each tree that has an instance or a source here, and one for the exchange."""
+    """One program for each tree that has an instance or a source here, and one for the exchange."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup, self._pool = setup, LayerPool(setup.layers)
         self._replicas: dict[str, Replica] = {}
 
     def actions(self, number: int, program: Program) -> Actions:
-        """Train a tree's instances on their own, or exchange weights."""
+        """Train a tree's instances locally, or exchange weights."""
         setup = self._setup
         if any(operation.what in EXCHANGE for operation in program.operations):
             return Exchange(program, self._replicas, self._layers(program))
@@ -89,7 +88,7 @@ class EpochWorkerSide:
         return TrainingActions(program, computes, samples, wire_of(setup), LocalUpdate(program, own))
 
     def _layers(self, program: Program) -> dict[int, nn.Module]:
-        """One of each layer that is exchanged here: of an instance, or for the shape of those that arrive."""
+        """One module per layer that is exchanged here: an instance's, or one with the shapes of what arrives."""
         held = {n: layer for replica in self._replicas.values() for n, layer in replica.compute.layers.items()}
         others = {n: layer for n, layer in self._setup.layers.items() if n not in held}
         setup = self._setup
@@ -105,7 +104,7 @@ class EpochWorkerSide:
         return self._replicas[instance.id]
 
     def state(self, layers: Sequence[int], after: int | None = None) -> StateDicts:
-        """Of each layer, the first replica's."""
+        """Each layer from the first replica that holds it."""
         weights: dict[str, Tensor] = {}
         optimizer: dict[str, Tensor] = {}
         for number in layers:
@@ -116,7 +115,7 @@ class EpochWorkerSide:
 
 
 class LocalUpdate(Agreement):
-    """Each instance updates its own weights at once; nothing is sent."""
+    """Each instance updates its own weights immediately; nothing is sent."""
 
     def __init__(self, program: Program, replicas: dict[int, Replica]) -> None:
         self._phase, self._replicas = program.phase, replicas
@@ -134,21 +133,21 @@ class LocalUpdate(Agreement):
 
 @dataclass(frozen=True)
 class Contribution:
-    """The state of some layers, tensor by tensor in each, and the samples that it has learnt from."""
+    """The tensors of some layers, and the number of samples that they were trained on."""
 
     samples: int
     layers: dict[int, list[Tensor]]
 
 
 class Exchange:
-    """Weights go to the server with the samples behind them, and the average comes back."""
+    """Sends weights and their sample counts to the server, and returns the average."""
 
     def __init__(self, program: Program, replicas: dict[str, Replica], layers: dict[int, nn.Module]) -> None:
         self._phase, self._replicas, self._layers = program.phase, replicas, layers
         self._server = self._phase.meeting_node
 
     def call(self, operation: Operation, values: Values, iteration: int) -> dict[int, list[Tensor]]:
-        """Average layer by layer, in the plan's order; instances on the server go on from it at once."""
+        """Average layer by layer, in the plan's order; instances on the server continue from it immediately."""
         found = self._contributions(operation, values)
         averages = {n: _average([c for c in found if n in c.layers], n) for n in numbers_of(operation.layers)}
         for k, instance in enumerate(self._phase.instances):
@@ -165,7 +164,7 @@ class Exchange:
         return Contribution(replica.samples, {n: state_of([m]) for n, m in replica.compute.layers.items()})
 
     def message(self, operation: Operation, values: Values, iteration: int) -> Tensor:
-        """An instance's samples and weights to the server, or the average back."""
+        """An instance's sample count and weights for the server, or the average for the instance."""
         k = operation.instance
         if operation.what is Kind.PUSH:
             replica = self._replica(k)
@@ -174,11 +173,11 @@ class Exchange:
         return pack(_flat(values[average], self._numbers(k)))
 
     def message_bytes(self, operation: Operation) -> int:
-        """The bytes of an instance's weights and buffers, and of a count."""
+        """The size in bytes of an instance's weights and buffers; in a push, of the count, too."""
         return packed_bytes(self._like(operation))
 
     def arrived(self, operation: Operation, message: Tensor) -> tuple[int, Contribution] | None:
-        """What an instance contributes; an average is taken for its own."""
+        """The contribution of an instance; an average is loaded into it instead."""
         k = operation.instance
         tensors = unpack(message, self._like(operation))
         if operation.what is Kind.PULL:
@@ -189,7 +188,7 @@ class Exchange:
         return k, Contribution(samples, layers)
 
     def close(self) -> None:
-        """Nothing is ever under way."""
+        """Nothing to abort."""
 
     def _like(self, operation: Operation) -> list[Tensor]:
         state = state_of(self._layers[n] for n in self._numbers(operation.instance))
@@ -210,7 +209,7 @@ def _average(replicas: list[Contribution], number: int) -> list[Tensor]:
 
 
 def _weighted(tensors: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
-    """The weighted mean of tensors; of counts, the first."""
+    """The weighted mean of tensors; of counters, the first."""
     if not tensors[0].is_floating_point():
         return tensors[0].detach().clone()
     with torch.no_grad():
@@ -239,7 +238,7 @@ class EpochEngineSide:
         self._widening = DilationControl(context.crew, context.ground, context.log)
 
     def advance(self, at: int, end: int, stopping: Stopping) -> int:
-        """Run the epoch that begins at iteration ``at``, or its first iterations up to ``end``."""
+        """Run the epoch that starts at iteration ``at``, or its first iterations up to ``end``."""
         began_s = time.monotonic()
         begun = at // max(self._steps)
         firsts = [self._context.log.first_iteration + begun * many for many in self._steps]
@@ -260,13 +259,13 @@ class EpochEngineSide:
         return end
 
     def _forget(self) -> None:
-        """Measure anew."""
+        """Discard the times measured so far."""
         self._epochs_s.clear()
         for spans_s in self._spans_s:
             spans_s.clear()
 
     def _exchange(self, at: int) -> None:
-        """Exchange weights after iteration ``at``, if an epoch ends with that; then all are idle."""
+        """Exchange weights after iteration ``at``, if the phase's epochs end with that; then all nodes are idle."""
         context = self._context
         if exchanges_weights(context.phase):
             self._dispatcher.give(len(self._steps), at, at)
@@ -276,15 +275,15 @@ class EpochEngineSide:
         context.log.pause()
 
     def state(self) -> StateDicts:
-        """Each layer from the first that holds it: after an exchange all are alike."""
+        """Each layer from the first node that holds it: after an exchange all replicas are equal."""
         return gathered(self._context.crew, holders(self._context.phase))
 
     def rescued(self, after: int, gone: str | None) -> StateDicts | None:
-        """Nothing: between exchanges weights are not the same everywhere; the last epoch's checkpoint remains."""
+        """None: between exchanges replicas have different weights; the last epoch's checkpoint remains."""
         return None
 
     def measured(self) -> MeasuredTimes:
-        """The median step of the slowest tree, and the median epoch beside the price of one with as many steps."""
+        """The median step of the slowest tree, the median epoch, and the estimate of one with as many steps."""
         steps_s = [typical for spans in self._spans_s if (typical := typical_s(spans)) is not None]
         return MeasuredTimes(
             max(steps_s, default=None),
@@ -294,9 +293,9 @@ class EpochEngineSide:
 
 
 class _Epoch:
-    """The steps of one epoch: given out, and noted in order when all trees that take an iteration have done it.
+    """The steps of one epoch: dispatched, and recorded in order when all trees in an iteration have done theirs.
 
-    A tree takes ``steps`` of them, its own numbers from ``firsts`` on; the epoch begins at iteration ``at``.
+    Each tree takes ``steps`` of them, numbered from ``firsts`` on; the epoch starts at iteration ``at``.
     """
 
     def __init__(
@@ -314,7 +313,7 @@ class _Epoch:
         self._dispatcher.give(tree, self._firsts[tree] + place, self._firsts[tree] + last)
 
     def take(self, step: TreeStep) -> float:
-        """Note a step, and give out the tree's next; returns how long it took."""
+        """Record a step, and dispatch the tree's next; returns how long it took."""
         tree, place = step.part, step.number - self._firsts[step.part]
         if not self._dispatcher.alone(tree) and place + 1 < self._steps[tree]:
             self._give(tree, place + 1)
@@ -328,7 +327,7 @@ class _Epoch:
         return took_s
 
     def _takers(self, place: int) -> int:
-        """How many trees take an iteration."""
+        """How many trees take part in an iteration."""
         return sum(many > place for many in self._steps)
 
     def _note(self, place: int, done: Sequence[tuple[TreeStep, float]]) -> None:

@@ -1,4 +1,4 @@
-"""The methods by the name that a plan gives in ``sync``: a row each."""
+"""The sync methods by their name in a plan's ``sync``: one row each."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ SYNC_METHODS: dict[Sync, SyncMethod] = {"step": STEP, "epoch": EPOCH, "async": A
 
 
 def sync_method(phase: Phase) -> SyncMethod:
-    """How the replicas of a phase agree."""
+    """The sync method of a phase."""
     return SYNC_METHODS[phase.sync]

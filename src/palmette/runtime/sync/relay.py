@@ -1,6 +1,6 @@
-"""A hand-over on a node: layers leave, or arrive and are kept until somebody asks for them.
+"""A node's side of a hand-over: it sends layers, or receives and holds them until they are requested.
 
-A message holds the weights and buffers of its layers, then what the optimizer keeps for them, by their names' order.
+A message holds the weights and buffers of its layers, then their optimizer state, sorted by name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from palmette.runtime.worker.state import initial_optimizer_state
 
 
 class RelayWorkerSide:
-    """Gives layers and takes them; trains nothing."""
+    """Sends and receives layers; trains nothing."""
 
     def __init__(self, setup: Setup) -> None:
         self._held = Held(setup.layers, initial_optimizer_state(setup))
@@ -28,44 +28,44 @@ class RelayWorkerSide:
         return self._held
 
     def state(self, layers: Sequence[int], after: int | None = None) -> StateDicts:
-        """What is there now."""
+        """The current state."""
         return self._held.weights(layers), self._held.optimizer(layers)
 
 
 class Held:
-    """Layers and what an optimizer keeps for them, as a node has them."""
+    """The layers that a node holds, and their optimizer state."""
 
     def __init__(self, layers: Mapping[int, nn.Module], optimizer: Mapping[str, Tensor]) -> None:
         self._layers, self._optimizer = layers, optimizer
 
     def weights(self, layers: Sequence[int]) -> dict[str, Tensor]:
-        """Weights and buffers by their names."""
+        """Weights and buffers by name."""
         return {name: value for n in layers for name, value in self._layers[n].state_dict().items()}
 
     def optimizer(self, layers: Sequence[int]) -> dict[str, Tensor]:
-        """What the optimizer keeps for layers."""
+        """The optimizer state of layers."""
         own = self.weights(layers)
         return {key: value for key, value in sorted(self._optimizer.items()) if key.rpartition("/")[0] in own}
 
     def call(self, operation: Operation, values: Values, iteration: int) -> Any:
-        """Nothing: the program of a hand-over has sends and receives alone."""
-        raise AssertionError(f"a hand-over computes nothing, but was asked for {operation.op}")
+        """Never called: the program of a hand-over has only sends and receives."""
+        raise AssertionError(f"a hand-over has only sends and receives, not {operation.op}")
 
     def message(self, operation: Operation, values: Values, iteration: int) -> Tensor:
-        """The layers that leave."""
+        """The layers to send."""
         return pack(self._tensors(operation))
 
     def message_bytes(self, operation: Operation) -> int:
-        """The size of the layers that arrive."""
+        """The size in bytes of the layers to receive."""
         return packed_bytes(self._tensors(operation))
 
     def arrived(self, operation: Operation, message: Tensor) -> None:
-        """Keep what arrived."""
+        """Store the received layers."""
         tensors = self._tensors(operation)
         load_into(tensors, unpack(message, tensors))
 
     def close(self) -> None:
-        """Nothing is ever under way."""
+        """Nothing to abort."""
 
     def _tensors(self, operation: Operation) -> list[Tensor]:
         numbers = numbers_of(operation.layers)

@@ -1,7 +1,7 @@
-"""``step``: gradients of replicated layers are averaged every iteration.
+"""``step``: gradients of replicated layers are averaged in every iteration.
 
-Replicas on one node share their weights. Every root has divided its loss by the batch of the whole phase, so that the
-average of replicas is the sum of their gradients: on each node in the plan's order, then over the nodes, likewise.
+Replicas on one node share their weights. Every root has divided its loss by the batch size of the whole phase, so that
+the average over replicas is the sum of their gradients: first on each node, then over the nodes, in the plan's order.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ from palmette.runtime.worker.rollback import Keepsake
 from palmette.runtime.worker.setup import Setup, StateDicts
 from palmette.runtime.worker.state import initial_optimizer_state, state_dicts, wire_of
 
-# A lone worker is given several iterations at a time, as many as fit into this.
+# A single worker gets several iterations at a time, as many as fit into this.
 _BATCHED_S = 0.25
-# The dilation is not made larger where fewer iterations are left to be measured.
+# The dilation is not increased if fewer iterations than this are left to measure.
 _FEWEST = 3
-# How long the living have to say what they hold when another is lost.
+# How long the remaining workers have to send their state when one is lost.
 _RESCUE_S = 5.0
-# How long a stop waits for the iteration that goes on: where workers can go back to the one before, and where not.
+# How long a stop waits for the current iteration: where workers can roll back, and where they cannot.
 _KEPT_S, _NOT_KEPT_S = 2.0, 30.0
 
 ByLayer = dict[int, Tensor]
-"""A layer's gradients, those of all its weights in one flat tensor."""
+"""By layer, the gradients of all its weights in one flat tensor."""
 
 
 class StepWorkerSide:
-    """One set of weights, and one program."""
+    """One set of weights and one program."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
@@ -61,7 +61,7 @@ class StepWorkerSide:
         self._keepsake: Keepsake | None = None
 
     def actions(self, number: int, program: Program) -> Actions:
-        """Train, and average gradients with the others."""
+        """Train, and average gradients with the other workers."""
         setup = self._setup
         self._compute = Compute(program.phase, setup.node, setup.layers, setup.options, setup.device)
         self._compute.load_optimizer_state(initial_optimizer_state(setup))
@@ -73,7 +73,7 @@ class StepWorkerSide:
         return TrainingActions(program, computes, setup.samples(program), wire_of(setup), averaging)
 
     def state(self, layers: Sequence[int], after: int | None = None) -> StateDicts:
-        """The node's only weights, as they are or were."""
+        """The state of the node's weights, current or rolled back."""
         if after is None or self._keepsake is None:
             return state_dicts(self._compute, layers)
         weights, optimizer = self._keepsake.after(after)
@@ -85,7 +85,7 @@ class StepWorkerSide:
 
 
 class GradientAveraging(Agreement):
-    """A node's gradients, added up, go to where the replicas meet, and their average comes back before the update."""
+    """A node sends its summed gradients to where replicas meet, and gets the average before the update."""
 
     def __init__(self, program: Program, compute: Compute) -> None:
         self._compute = compute
@@ -103,7 +103,7 @@ class GradientAveraging(Agreement):
         return None
 
     def _average(self, operation: Operation, values: Values) -> ByLayer:
-        """The sum of what the nodes have added up, in the order in which the plan lists them."""
+        """The sum of the nodes' gradients, in the order in which the plan lists the nodes."""
         numbers = trained_layers(self._compute.layers, operation.layers)
         found: dict[str, ByLayer] = {}
         for need in operation.after:
@@ -115,7 +115,7 @@ class GradientAveraging(Agreement):
         return {number: in_sum([each[number] for each in found.values()]) for number in numbers}
 
     def _averages(self, operation: Operation, values: Values) -> ByLayer:
-        """The averages that an update or a pull comes after, of its own layers."""
+        """The averages that an update or a pull comes after, for its own layers."""
         known: ByLayer = {}
         for need in operation.after:
             average, pulled = self._by_number.get((need, "average")), self._by_number.get((need, "receive"))
@@ -125,17 +125,17 @@ class GradientAveraging(Agreement):
         return {number: known[number] for number in numbers if number in known}
 
     def message(self, operation: Operation, values: Values, iteration: int) -> Tensor:
-        """Gradients on their way to the average, or averages on their way back."""
+        """Gradients to be averaged, or averages to be returned."""
         if operation.what is Kind.PULL:
             return pack(self._averages(operation, values).values())
         return pack(self._compute.added(n) for n in trained_layers(self._compute.layers, operation.layers))
 
     def message_bytes(self, operation: Operation) -> int:
-        """The bytes of the gradients of an operation's layers."""
+        """The size in bytes of the gradients of an operation's layers."""
         return sum(self._layer_sizes(operation)) * self._compute.dtype.itemsize
 
     def arrived(self, operation: Operation, message: Tensor) -> ByLayer:
-        """Gradients by layer."""
+        """The received gradients by layer."""
         numbers = trained_layers(self._compute.layers, operation.layers)
         parts = torch.split(message.view(self._compute.dtype), self._layer_sizes(operation))
         return dict(zip(numbers, parts, strict=True))
@@ -147,7 +147,7 @@ class GradientAveraging(Agreement):
 
 
 class StepEngineSide:
-    """``step``: all workers go, all are done, and again."""
+    """``step``: all workers run an iteration and report it done, then the next."""
 
     tree_steps: Sequence[int] = ()
     given_up = False
@@ -159,7 +159,7 @@ class StepEngineSide:
         self._widening = DilationControl(context.crew, context.ground, context.log)
 
     def advance(self, at: int, end: int, stopping: Stopping) -> int:
-        """Run the next iteration; several at once where there is but one worker."""
+        """Run the next iteration; several at once if there is only one worker."""
         nodes, crew, first = self._part.programs, self._context.crew, self._context.log.first_iteration
         last = min(end, at + (self._at_once if len(nodes) == 1 else 1)) - 1
         began = time.monotonic()
@@ -189,11 +189,11 @@ class StepEngineSide:
         log.iteration(at, loss, phase.batch, took_s)
 
     def state(self) -> StateDicts:
-        """Each layer from the first that holds it."""
+        """Each layer from the first node that holds it."""
         return gathered(self._context.crew, holders(self._context.phase))
 
     def rescued(self, after: int, gone: str | None) -> StateDicts | None:
-        """Each layer from the first of the living that holds it, if they keep what they had."""
+        """Each layer from the first remaining node that holds it, if workers can roll back."""
         phase = self._context.phase
         living = [instance for instance in phase.instances if instance.node != gone]
         held = {n for instance in living for n in range(instance.layers[0], instance.layers[1] + 1)}
@@ -205,7 +205,7 @@ class StepEngineSide:
         return joined(answers.values()) if len(answers) == len(asked) else None
 
     def measured(self) -> MeasuredTimes:
-        """The median iteration."""
+        """The median time of an iteration."""
         return MeasuredTimes(typical_s(self._spans_s))
 
 
