@@ -1,4 +1,4 @@
-"""How to train: what a run needs to know beside the plan and the data."""
+"""Training options: what a run needs besides the plan and the data."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ LEARNING_RATES: dict[Optimizer, float] = {"sgd": 0.01, "momentum": 0.01, "adam":
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Optimizer, learning rate, seed, numbers' type and what stays as it is.
+    """Optimizer, learning rate, seed, dtype, precision and frozen weights.
 
-    ``freeze`` is what a user asks for, patterns of layers or weights; for workers, the weights' very names.
+    ``freeze`` holds the user's patterns for layers or weights; on a worker, the exact names of weights.
 
     Raises:
-        InputError: a value is out of its range; names the field.
+        InputError: a value is out of range; names the field.
     """
 
     optimizer: Optimizer = "sgd"

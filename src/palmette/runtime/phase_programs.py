@@ -1,7 +1,7 @@
-"""The parts of a phase, each with programs of its own. Pure, no torch.
+"""The parts of a phase, each with its own programs. Pure, no torch.
 
-A part is the whole phase, a tree of it, or an exchange of weights; ``cost/parts`` says which. Its
-programs have the same number on all nodes, and use channels that no other part uses.
+A part is the whole phase, a tree of it, or an exchange of weights (``cost/parts``). A part has the same number on all
+nodes, and channels that no other part uses.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from palmette.spec.plan import Phase
 
 
 class Part(NamedTuple):
-    """A phase, or a tree of it; the graph that the clock plays for it; and the programs of those who take part."""
+    """A phase or a tree of it; the graph that the event clock simulates for it; and the programs of its nodes."""
 
     phase: Phase
     made: Iteration
@@ -25,7 +25,7 @@ class Part(NamedTuple):
 
     @property
     def root(self) -> str:
-        """The id of the tree's root; of the first, where there are several."""
+        """The id of the root; of the first if there are several."""
         return next(instance.id for instance in self.phase.instances if instance.into is None)
 
 
@@ -41,5 +41,5 @@ def parts_of(phase: Phase, evaluator: Evaluator) -> list[Part]:
 
 
 def channels_of(parts: Sequence[Part]) -> dict[int, Channel]:
-    """All channels by their numbers."""
+    """All channels by number."""
     return {c.number: c for part in parts for program in part.programs.values() for c in program.channels}

@@ -1,8 +1,8 @@
 """A worker's program: what one node does in an iteration, as plain operations. Pure, no torch.
 
-It is read off the same graph that the event clock plays. A transfer is a ``send`` in one node's program and a
-``receive`` in another's, over a channel that both know by its number. Operations name those of the same node that they
-come after; whatever crosses nodes does so through a channel.
+It is compiled from the same graph that the event clock simulates. A transfer is a ``send`` in one node's program and a
+``receive`` in another's, over a channel that has the same number in both. Operations list those of the same node that
+they come after; dependencies between nodes go through channels.
 
     phone                               server
       1 forward  S   [1..2]               3 receive  output of S   ◀── channel 0
@@ -25,7 +25,7 @@ from palmette.spec.trace import Op
 
 
 class Channel(NamedTuple):
-    """One message an iteration from one node to another."""
+    """One message per iteration from one node to another."""
 
     number: int
     sender: str
@@ -64,7 +64,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Program:
-    """All that a node does in an iteration, in an order in which it could be done one by one."""
+    """All operations of a node in an iteration, in an order in which they could be executed one by one."""
 
     node: str
     phase: Phase
@@ -127,7 +127,7 @@ def _ends(step: Step) -> list[tuple[str, Op]]:
 
 
 def _places(step: Step) -> tuple[str, ...]:
-    """The nodes on which a step's result is at hand: for a transfer, where it arrives."""
+    """The nodes that have the result of a step: of a transfer, the receiver."""
     return (step.node if step.to is None else step.to,)
 
 
@@ -155,10 +155,10 @@ def in_order(made: Iteration) -> list[int]:
 
 
 def positions(phase: Phase) -> list[list[int]]:
-    """For each instance, which samples of the batch reach it, in the order in which they stand in its input.
+    """For each instance, the positions in the batch of the samples that reach it, in the order of its input.
 
-    Sources take consecutive slices of the batch in the plan's order; an instance's input is what its sources give,
-    then what the instances before it give, both in the plan's order.
+    Sources take consecutive slices of the batch in the plan's order; an instance's input is the samples of its sources,
+    then the outputs of the instances before it, both in the plan's order.
     """
     index = {instance.id: k for k, instance in enumerate(phase.instances)}
     taken: list[list[int]] = [[] for _ in phase.instances]
@@ -174,7 +174,7 @@ def positions(phase: Phase) -> list[list[int]]:
 
 
 def numbers_of(runs: Iterable[Run]) -> list[int]:
-    """The layers of some runs, one by one."""
+    """The layer numbers in some runs, one by one."""
     return [number for first, last in runs for number in range(first, last + 1)]
 
 
@@ -199,7 +199,7 @@ def feeds(phase: Phase) -> list[Feeds]:
 
 
 def slices(phase: Phase) -> list[tuple[int, int]]:
-    """For each source, the part of the batch that it takes, from and to."""
+    """For each source, the slice of the batch that it takes, as begin and end."""
     begins = [0]
     for source in phase.sources:
         begins.append(begins[-1] + source.samples)

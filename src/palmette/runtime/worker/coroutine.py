@@ -68,7 +68,7 @@ class Stepwise:
         Returns the tensor that the function passed, None if it does not pause at the point; at the end its result.
 
         Raises:
-            RunError: it pauses at a point that nobody expects.
+            RunError: it pauses at an unexpected point.
         """
         if self._at is None:
             threading.Thread(target=self._run, daemon=True).start()
