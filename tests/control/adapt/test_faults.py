@@ -69,7 +69,7 @@ class Broken:
 def test_a_worker_that_is_killed_is_named(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     broken = Broken(runs)
     said = broken.by(lambda pids: os.kill(pids["server"], signal.SIGKILL), capsys)
-    assert said.startswith("palmette: node server: its worker was ended by SIGKILL (out of memory, or ended by hand)")
+    assert said.startswith("palmette: node server: its worker was killed by SIGKILL (out of memory, or killed by hand)")
     assert broken.took_s < NOTICED_S
 
 

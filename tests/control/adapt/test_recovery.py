@@ -156,7 +156,7 @@ def test_lost_data_ends_the_run_with_a_checkpoint(runs: Runs, capsys: pytest.Cap
     eventful = Eventful(runs, REPLICAS)
     assert eventful.run(end("phone")) == 1
     said = capsys.readouterr().err
-    assert said.startswith("palmette: node phone: its worker was ended by SIGKILL")
+    assert said.startswith("palmette: node phone: its worker was killed by SIGKILL")
     assert "--allow-data-loss" in said
     assert "go on with: palmette run --resume" in said
     assert run(["run", "--resume", str(eventful.out), "--quiet"]) == 0

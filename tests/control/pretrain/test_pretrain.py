@@ -53,7 +53,7 @@ class FakeRun:
     def run(self, watch: Any, ready: Any) -> Outcome:
         (instance,) = self.phase.instances
         if instance.node in (self.broken if self.phase.server == instance.node else self.broken_beside):
-            raise RunError(f"node {instance.node}: its worker was ended by SIGKILL")
+            raise RunError(f"node {instance.node}: its worker was killed by SIGKILL")
         stopped: list[bool] = []
         ready(SimpleNamespace(stop=lambda: stopped.append(True)))
         took_s = self.step_s[instance.node]
@@ -114,7 +114,7 @@ class TestTable:
         monkeypatch.setattr(FakeRun, "broken", ("slow",))
         warned: list[str] = []
         assert list(pretrained(tmp_path, warned).devices) == ["fast"]
-        assert warned == ["slow is left out: node slow: its worker was ended by SIGKILL"]
+        assert warned == ["slow is left out: node slow: its worker was killed by SIGKILL"]
 
     def test_a_device_that_fails_beside_the_server_is_left_out_by_name(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -122,7 +122,7 @@ class TestTable:
         monkeypatch.setattr(FakeRun, "broken_beside", ("slow",))
         warned: list[str] = []
         assert list(pretrained(tmp_path, warned, bandwidths_bps=(1e9, 1e8)).devices) == ["fast"]
-        assert warned == ["slow is left out: node slow: its worker was ended by SIGKILL"]
+        assert warned == ["slow is left out: node slow: its worker was killed by SIGKILL"]
 
     def test_a_way_on_which_nothing_comes_through_is_none(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -128,7 +128,7 @@ def test_a_worker_that_is_killed_is_named(cluster: RayCluster, runs: Runs) -> No
     watching.join()
     assert (done.returncode, done.stdout) == (1, "")
     said = done.stderr.splitlines()[-1]
-    assert said.startswith("palmette: node phone: its worker was ended, or its host is gone; go on with: ")
+    assert said.startswith("palmette: node phone: its worker died, or its host is gone; go on with: ")
     assert (runs.folder / "out" / "run.json").stat().st_mtime - killed_s[0] < 5
     assert not cluster.pids("cloud", "ray::WorkerActor")
 
@@ -147,5 +147,5 @@ def test_a_node_without_a_host_is_named(cluster: RayCluster, runs: Runs) -> None
         Path(file).write_text(Path(file).read_text().replace("server", "moon"))
     done = cluster.palmette(*words)
     assert (done.returncode, done.stdout) == (2, "")
-    expected = "no host of the Ray cluster stands for it; there: palmette cluster join ADDRESS --node moon"
+    expected = "no host of the Ray cluster stands for it; run on its machine: palmette cluster join ADDRESS --node moon"
     assert done.stderr == f"palmette: --engine ray: moon: {expected}\n"

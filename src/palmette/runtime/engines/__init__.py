@@ -1,1 +1,14 @@
-"""TODO."""
+"""Engines start the workers of a run, exchange commands and events with them, and notice when one is lost.
+
+registry        the engines by name, one row each
+crew            the workers of a run as the engine sees them
+local           one process per node, on this machine
+ray             one Ray actor per node, on the hosts of a Ray cluster
+threads         one thread per node, in this process; for tests
+membership      which nodes are available
+testbed         what workers run on: real machines, or a cluster that a testbed emulates
+service         a service beside the workers, such as a hub, in a process of its own
+forking         the fork server from which all processes of a run are started
+preload         what the fork server imports
+socket_folder   temporary folders with paths short enough for sockets
+"""

@@ -18,7 +18,7 @@ E = TypeVar("E")
 START_PATIENCE_S = 120.0
 
 
-# How long to listen to the workers before looking whether to stop.
+# How long to wait for events before checking whether to stop.
 LISTEN_S = 0.5
 
 
@@ -41,33 +41,33 @@ class Crew(Protocol):
     """The workers of a run."""
 
     def send(self, node: str, command: Command) -> None:
-        """Tell a worker what to do."""
+        """Send a command to a worker."""
         ...
 
     def receive(self, patience_s: float | None = None) -> tuple[str, Event] | None:
-        """The next event of any worker; None when patience ends.
+        """The next event of any worker; None after the timeout.
 
         Raises:
-            NodeLost: a worker died, is frozen or cut off; names it.
-            RunError: a worker cannot go on; names it.
+            NodeLost: a worker died, is frozen or disconnected; names it.
+            RunError: a worker failed; names it.
         """
         ...
 
     def ask(self, commands: Mapping[str, Command], kind: type[E], patience_s: float) -> dict[str, E]:
-        """What those workers answer that still can, whatever happened to the others."""
+        """Send commands; returns the answers of the workers that still respond."""
         ...
 
     def close(self) -> None:
-        """End all workers."""
+        """Stop all workers."""
         ...
 
 
 class Stopped(Exception):
-    """What was waited for is not wanted any more."""
+    """The run was stopped while waiting for workers."""
 
 
 def never() -> bool:
-    """Nothing stops."""
+    """Never stop."""
     return False
 
 
@@ -78,7 +78,7 @@ def one_from_each(
 
     Raises:
         RunError: a worker is lost, or does not start.
-        Stopped: ``stopping`` says so before all have spoken.
+        Stopped: ``stopping`` returns True before all have answered.
     """
     found: dict[str, E] = {}
     until_s = time.monotonic() + START_PATIENCE_S if kind is Ready else math.inf
@@ -92,24 +92,24 @@ def one_from_each(
                 raise RunError(f"node {missing}: its worker did not start within {START_PATIENCE_S:g} s")
             continue
         node, event = heard
-        assert isinstance(event, kind), f"{node} said {event!r} where {kind.__name__} was expected"
+        assert isinstance(event, kind), f"{node} sent {event!r}; expected {kind.__name__}"
         found[node] = event
     return found
 
 
 def silent_for(node: str, seconds: float) -> NodeLost:
-    """A worker that has not been heard from."""
-    return NodeLost(f"node {node}: its worker has been silent for {seconds:.1f} s; it is frozen or cut off", node)
+    """The error for a worker that has been silent too long."""
+    return NodeLost(f"node {node}: its worker has been silent for {seconds:.1f} s; it is frozen or disconnected", node)
 
 
 def packed(node: str, setup: Setup) -> bytes:
-    """A setup as it is sent to a worker.
+    """A setup, pickled for a worker.
 
     Raises:
-        RunError: a layer cannot be written.
+        RunError: a layer cannot be pickled.
     """
     try:
         return pickle.dumps(setup)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         why = f"its layers cannot be sent to its worker: {one_line(str(error))}"
-        raise RunError(f"node {node}: {why}; expected modules that pickle can write") from None
+        raise RunError(f"node {node}: {why}; expected modules that can be pickled") from None

@@ -1,4 +1,4 @@
-"""How the processes of a run come to be: forked from one that has imported what they need, and nothing else."""
+"""The processes of a run are forked from a server that has imported what they need, and done nothing else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from palmette.runtime.engines.socket_folder import short_root
 
 
 def forking() -> ForkServerContext:
-    """The context for all processes of a run; whoever starts the first one, the rest will find it warm."""
+    """The multiprocessing context of all processes of a run; they share one fork server and its imports."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["palmette.runtime.engines.preload"])
     _find_folder()
@@ -19,7 +19,7 @@ def forking() -> ForkServerContext:
 
 
 def _find_folder() -> None:
-    """Let multiprocessing make its folder, which it keeps, where its sockets' paths are short enough."""
+    """Make multiprocessing create its folder, which it keeps, where the paths of its sockets are short enough."""
     before = tempfile.tempdir
     tempfile.tempdir = short_root()
     try:

@@ -1,7 +1,7 @@
-"""Starts workers, talks to them, and notices when one is gone.
+"""The local engine: one process per node on this machine.
 
-The local engine gives every node a process on this machine. A worker that dies is noticed by its process, one that is
-frozen by its silence: a living worker says so twice a second from a thread of its own, however busy it is.
+A worker that dies is detected by the end of its process, a frozen one by missing heartbeats: every worker sends one
+twice a second from a separate thread, however busy it is.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from palmette.runtime.worker.worker import Worker
 
 
 class _Line:
-    """A worker's end of the pipe to the engine; without an engine there is nothing left to do for its process."""
+    """A worker's end of the pipe to the engine; its process exits when the engine is gone."""
 
     def __init__(self, connection: Connection[Any, Any]) -> None:
         self._connection, self._lock = connection, threading.Lock()
@@ -57,9 +57,9 @@ class _Line:
 
 
 def _work(entrance: Entrance | None, connection: Connection[Any, Any]) -> None:
-    """The life of a worker's process. Its setup comes through the pipe, so that nobody else holds on to it."""
+    """Main function of a worker process. The setup comes through the pipe, so that nothing else keeps it in memory."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # they reach the engine, which ends all in good order
+        signal.signal(number, signal.SIG_IGN)  # the engine gets them too, and shuts down in order
     line = _Line(connection)
     try:
         if entrance is not None:
@@ -69,14 +69,14 @@ def _work(entrance: Entrance | None, connection: Connection[Any, Any]) -> None:
         setup = line.receive()
         if isinstance(setup, Setup):
             Worker(setup, line).run()
-    except BaseException as error:  # noqa: BLE001  (told to the engine, which ends the run)
+    except BaseException as error:  # noqa: BLE001  (sent to the engine, which ends the run)
         line.send(failure(error))
         os._exit(1)
     os._exit(0)  # threads may still wait for messages that will never come
 
 
 def _keep_alive(line: _Line) -> None:
-    """Tell the engine every now and then that this worker is there, from a thread of its own."""
+    """Send heartbeats to the engine from a separate thread."""
 
     def tell() -> None:
         while True:
@@ -87,7 +87,7 @@ def _keep_alive(line: _Line) -> None:
 
 
 class ProcessCrew:
-    """A process on this machine for each node."""
+    """One process on this machine per node."""
 
     def __init__(self, setups: Mapping[str, Setup], entrances: Mapping[str, Entrance | None]) -> None:
         context = forking()
@@ -112,11 +112,11 @@ class ProcessCrew:
 
     @property
     def pids(self) -> dict[str, int]:
-        """The process of each node."""
+        """The process id of each node's worker."""
         return {node: process.pid for node, process in self._processes.items()}
 
     def send(self, node: str, command: Command) -> None:
-        """Tell a worker what to do."""
+        """Send a command to a worker."""
         self._tell(node, pickle.dumps(command))
 
     def _tell(self, node: str, message: bytes) -> None:
@@ -126,7 +126,7 @@ class ProcessCrew:
             self._refuse_dead(node)
 
     def receive(self, patience_s: float | None = None) -> tuple[str, Event] | None:
-        """The next event of any worker but signs of life; None when patience ends."""
+        """The next event of any worker except heartbeats; None after the timeout."""
         until = None if patience_s is None else time.monotonic() + patience_s
         while until is None or time.monotonic() < until:
             self._refuse_silent()
@@ -138,7 +138,7 @@ class ProcessCrew:
         return None
 
     def ask(self, commands: Mapping[str, Command], kind: type[E], patience_s: float) -> dict[str, E]:
-        """What those workers answer that still can, whatever happened to the others."""
+        """Send commands; returns the answers of the workers that still respond."""
         lines = {}
         for node, command in commands.items():
             try:
@@ -176,7 +176,7 @@ class ProcessCrew:
         return event
 
     def _refuse_failed(self, node: str, failed: Failed) -> NoReturn:
-        """Name the node that failed; where it only lost another one, hear first what the others have to say."""
+        """Raise for the node at fault; if this one only lost a peer, first wait for what the others report."""
         told = [(node, failed)]
         until = time.monotonic() + (LAST_WORDS_S if failed.lost else OTHERS_WORDS_S)
         others = {name: line for name, line in self._lines.items() if name != node}
@@ -202,12 +202,12 @@ class ProcessCrew:
         code = process.exitcode
         if code is not None and code < 0:
             name = signal.Signals(-code).name
-            hint = " (out of memory, or ended by hand)" if -code == signal.SIGKILL else ""
-            raise NodeLost(f"node {node}: its worker was ended by {name}{hint}", node)
+            hint = " (out of memory, or killed by hand)" if -code == signal.SIGKILL else ""
+            raise NodeLost(f"node {node}: its worker was killed by {name}{hint}", node)
         raise RunError(f"node {node}: its worker ended with exit code {code}")
 
     def _refuse_last_words(self, node: str) -> None:
-        """Say why a worker ended, if it has told."""
+        """Raise the failure that a worker reported before it ended, if any."""
         try:
             while self._lines[node].poll():
                 event = pickle.loads(self._lines[node].recv_bytes())  # noqa: S301  (a pipe of our own)
@@ -217,15 +217,15 @@ class ProcessCrew:
             return
 
     def _refuse_silent(self) -> None:
-        """Name a worker that has been silent for long, unless it was us who stood still, as after Ctrl-Z."""
+        """Raise for a worker that has been silent too long, unless this process was suspended itself, as by Ctrl-Z."""
         now = time.monotonic()
-        node = self._silence.first(now)  # a worker that has not spoken yet is still starting
+        node = self._silence.first(now)  # a worker that has sent nothing yet is still starting
         if node is not None:
             self._processes[node].kill()
             raise silent_for(node, self._silence.of_s(node, now))
 
     def close(self) -> None:
-        """Ask all workers to end, and end those that do not."""
+        """Ask all workers to stop, and kill those that do not."""
         for line in self._lines.values():
             try:
                 line.send_bytes(pickle.dumps(Stop()))

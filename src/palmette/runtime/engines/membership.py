@@ -1,4 +1,4 @@
-"""Which nodes are there, as far as an engine can tell."""
+"""Which nodes are available, as far as an engine can tell."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from typing import Protocol
 
 
 class Membership(Protocol):
-    """Who is there of those whom a cluster names."""
+    """Which of a cluster's nodes are available."""
 
     def lose(self, node: str) -> None:
-        """Take a node for gone, until it comes anew or somebody says that it is back."""
+        """Mark a node as lost, until it joins again or ``welcome`` is called."""
         ...
 
     def welcome(self) -> None:
-        """Take those for back that had been lost."""
+        """Mark all lost nodes as available again."""
         ...
 
     def there(self, nodes: Iterable[str]) -> set[str]:
-        """Those of some nodes that are there."""
+        """Those of some nodes that are available."""
         ...
 
 
 class Processes:
-    """Nodes that are processes of this machine: all that were not lost can be started."""
+    """Nodes that are processes on this machine: all are available that were not lost."""
 
     def __init__(self) -> None:
         self._lost: set[str] = set()
 
     def lose(self, node: str) -> None:
-        """Take a node for gone."""
+        """Mark a node as lost."""
         self._lost.add(node)
 
     def welcome(self) -> None:
-        """Take those for back that had been lost."""
+        """Mark all lost nodes as available again."""
         self._lost.clear()
 
     def there(self, nodes: Iterable[str]) -> set[str]:
-        """All but the lost."""
+        """All that were not lost."""
         return set(nodes) - self._lost

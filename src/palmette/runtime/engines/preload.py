@@ -1,7 +1,7 @@
-"""What every worker needs, imported once by the process from which all of them are forked.
+"""What every worker needs, imported once by the fork server.
 
-A signal to the whole group (a service that is stopped, ``timeout``) reaches the engine too, which ends all in good
-order and needs the workers for it.
+SIGTERM to the whole process group (a service that is stopped, ``timeout``) is ignored here: the engine gets it too, and
+needs the workers for an orderly shutdown.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from palmette.runtime.engines import local
 
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
-# The first optimizer imports what compiles networks: two seconds of a CPU, better spent once than by every worker.
+# The first optimizer imports torch's compiler: two seconds of CPU time, better spent once than in every worker.
 torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
 
 __all__ = ["local"]

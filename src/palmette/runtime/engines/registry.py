@@ -1,4 +1,4 @@
-"""The engines by their names: a row each."""
+"""The engines by name, one row each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CrewMaker = Callable[[Mapping[str, Setup], Mapping[str, Entrance | None]], Crew]
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """What starts the workers of some nodes, and where they are; ``here``: this machine's address among real hosts."""
+    """How to start the workers of some nodes, and where they are; ``here``: this machine's address among real hosts."""
 
     start: CrewMaker
     site: SiteMaker
@@ -29,7 +29,7 @@ class Engine:
 class EngineKind:
     """How to get an engine for some nodes.
 
-    ``real_hosts``: nodes are machines of their own, which nothing emulates.
+    ``real_hosts``: every node is a real machine, not an emulated one.
     """
 
     engine: Callable[[Sequence[str]], Engine]

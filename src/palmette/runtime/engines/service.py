@@ -1,6 +1,6 @@
-"""Something that a run needs beside its workers, such as a hub, on one of the nodes: as a process of its own.
+"""A service that a run needs beside its workers, such as a hub, in a process of its own on this machine.
 
-Neither the engine nor a worker has to wait for it, and it ends with the engine.
+It blocks neither the engine nor a worker, and it ends with the engine.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class ServiceProcess:
                 return said
         except EOFError:
             pass
-        return False, "its process does not answer"
+        return False, "its process did not answer"
 
     def close(self) -> None:
-        """End the process."""
+        """Kill the process."""
         self._process.kill()
         self._process.join()
         self._pipe.close()
@@ -56,19 +56,19 @@ class ServiceProcess:
 
 def _be(service: Service, entrance: Entrance | None, pipe: Connection[Any, Any]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # they reach the engine, which ends all in good order
+        signal.signal(number, signal.SIG_IGN)  # the engine gets them too, and shuts down in order
     try:
         if entrance is not None:
             entrance()
         threading.Thread(target=_end_with, args=(pipe,), daemon=True).start()
         service.serve(lambda said: pipe.send((True, said)))
-    except BaseException as error:  # noqa: BLE001  (told to the engine)
+    except BaseException as error:  # noqa: BLE001  (sent to the engine)
         pipe.send((False, failure(error).reason))
     os._exit(1)
 
 
 def _end_with(pipe: Connection[Any, Any]) -> None:
-    """End this process when the other end of the pipe is gone."""
+    """Exit when the other end of the pipe is closed."""
     try:
         pipe.recv()
     except (EOFError, OSError):

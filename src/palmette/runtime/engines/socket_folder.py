@@ -1,4 +1,4 @@
-"""Where the processes of a run meet: a folder for temporary files whose path leaves room for sockets in it."""
+"""Temporary folders for the processes of a run, with paths short enough for sockets in them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ USUAL_ROOT = "/tmp"  # noqa: S108  (folders in it are made by mkdtemp)
 
 
 def short_root() -> str:
-    """The folder for temporary files, or the system's own where that is too deep down for sockets."""
+    """The folder for temporary files, or /tmp where its path is too long for sockets."""
     asked = tempfile.gettempdir()
     return asked if len(os.fsencode(asked)) <= LONGEST_ROOT else USUAL_ROOT
 
 
 def meeting_folder() -> tempfile.TemporaryDirectory[str]:
-    """A new folder, gone when it is cleaned up."""
+    """A new folder, deleted by its ``cleanup``."""
     return tempfile.TemporaryDirectory(prefix="palmette-", dir=short_root())

@@ -1,4 +1,4 @@
-"""What workers stand on: this machine as it is, or a cluster that a testbed makes of it. One seam, no mode flags."""
+"""What workers run on, behind one interface: real machines, or a cluster that a testbed emulates."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ from palmette.runtime.worker.executor import Pace
 from palmette.spec.plan import Phase
 
 Rehearsals = Mapping[str, Mapping[int, Rehearsal]]
-"""What was rehearsed, by node and by the number of the program."""
+"""Calibrations, by node and by the number of the program."""
 
 
 class Ground(Protocol):
-    """Gives workers their places, their network and their pace; times are stretched by ``dilation``."""
+    """Gives workers their endpoints, network and pace; all times are multiplied by ``dilation``."""
 
     name: str
     dilation: float
     emulates: bool
 
     def open(self, phase: Phase, parts: Sequence[Part], evaluator: Evaluator) -> None:
-        """Get ready for the workers of a phase, who execute the programs of its parts."""
+        """Prepare for the workers of a phase, which execute the programs of its parts."""
         ...
 
     def place(self, node: str) -> Place:
-        """Where the worker of a node meets the others."""
+        """The endpoint where the worker of a node connects to the others."""
         ...
 
     def entrance(self, node: str) -> Entrance | None:
-        """What the worker's process does before anything else."""
+        """The initializer that the worker's process runs first."""
         ...
 
     def settle(self, rehearsed: Rehearsals) -> dict[str, dict[int, Pace]]:
-        """Choose the dilation; returns the pace of each node's programs."""
+        """Choose the dilation after calibration; returns the pace of each node's programs."""
         ...
 
     def widen(self, by: float) -> dict[str, dict[int, Pace]] | None:
-        """Make the dilation larger by a factor while all nodes are idle; None where it is not to be changed."""
+        """Increase the dilation by a factor while all nodes are idle; None where it is fixed."""
         ...
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Remove all that ``open`` has set up."""
         ...
 
 
@@ -58,7 +58,7 @@ SiteMaker = Callable[[Path, Phase, Sequence[Part]], Site]
 
 
 def on_loopback(folder: Path, phase: Phase, parts: Sequence[Part]) -> Site:
-    """A site on this machine alone."""
+    """A site with all nodes on this machine."""
     nodes = phase.nodes()
     addresses = dict.fromkeys(nodes, "127.0.0.1")
     return Site(folder=folder, nodes=nodes, parts=parts, addresses=addresses, serve=_served_here)
@@ -69,7 +69,7 @@ def _served_here(_node: str, service: Service) -> Served:
 
 
 class BareGround:
-    """Machines as they are, as fast as they can: this one alone, or whichever make up the ``site``."""
+    """Real machines at full speed: this one alone, or those of the ``site``."""
 
     name = "none"
     dilation = 1.0
@@ -80,16 +80,16 @@ class BareGround:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def open(self, phase: Phase, parts: Sequence[Part], evaluator: Evaluator) -> None:
-        """Find a folder to meet in."""
+        """Create a folder, and open the rendezvous there."""
         self._folder = meeting_folder()
         self._meeting.open(self._site(Path(self._folder.name), phase, parts))
 
     def place(self, node: str) -> Place:
-        """Where the meeting is."""
+        """The endpoint of the rendezvous."""
         return self._meeting.place(node)
 
     def entrance(self, node: str) -> Entrance | None:
-        """Nothing to do."""
+        """No initializer is needed."""
         return None
 
     def settle(self, rehearsed: Rehearsals) -> dict[str, dict[int, Pace]]:
@@ -97,11 +97,11 @@ class BareGround:
         return {}
 
     def widen(self, by: float) -> dict[str, dict[int, Pace]] | None:
-        """Nothing is stretched."""
+        """There is no dilation."""
         return None
 
     def close(self) -> None:
-        """End the meeting and remove the folder."""
+        """Close the rendezvous and remove the folder."""
         self._meeting.close()
         if self._folder is not None:
             self._folder.cleanup()

@@ -1,4 +1,4 @@
-"""Workers as threads of this process, over memory: the same worker without processes and sockets."""
+"""Workers as threads of this process, connected in memory: the same worker without processes and sockets."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Line:
 
 
 class ThreadCrew:
-    """A thread of this process for each node."""
+    """One thread of this process per node."""
 
     def __init__(self, setups: Mapping[str, Setup]) -> None:
         self._events: queue.SimpleQueue[tuple[str, Event]] = queue.SimpleQueue()
@@ -51,15 +51,15 @@ class ThreadCrew:
         try:
             own = replace(setup, layers={number: copy.deepcopy(each) for number, each in setup.layers.items()})
             Worker(own, line).run()
-        except BaseException as error:  # noqa: BLE001  (told to whoever waits)
+        except BaseException as error:  # noqa: BLE001  (sent to the engine)
             line.send(failure(error))
 
     def send(self, node: str, command: Command) -> None:
-        """Tell a worker what to do."""
+        """Send a command to a worker."""
         self._lines[node].commands.put(command)
 
     def receive(self, patience_s: float | None = None) -> tuple[str, Event] | None:
-        """The next event of any worker; None when patience ends."""
+        """The next event of any worker; None after the timeout."""
         try:
             node, event = self._events.get(timeout=patience_s)
         except queue.Empty:
@@ -69,7 +69,7 @@ class ThreadCrew:
         return node, event
 
     def ask(self, commands: Mapping[str, Command], kind: type[E], patience_s: float) -> dict[str, E]:
-        """What those workers answer that still can."""
+        """Send commands; returns the answers of the workers that still respond."""
         for node, command in commands.items():
             self.send(node, command)
         found: dict[str, E] = {}
@@ -84,7 +84,7 @@ class ThreadCrew:
         return found
 
     def close(self) -> None:
-        """Tell all workers to end, and wait until they have."""
+        """Ask all workers to stop, and wait until they have."""
         for node in self._lines:
             self.send(node, Stop())
         for thread in self._threads:

@@ -25,7 +25,7 @@ def test_a_host_stands_for_the_nodes_whose_names_are_its_resources() -> None:
 
 def test_no_host_and_two_hosts_are_both_told() -> None:
     known = [host("10.0.0.1", "server"), host("10.0.0.2", "server")]
-    missing = "no host of the Ray cluster stands for it; there:"
+    missing = "no host of the Ray cluster stands for it; run on its machine:"
     with pytest.raises(InputError) as caught:
         addresses_of(known, ["server", "phone"])
     assert [str(fault) for fault in caught.value.faults] == [
@@ -52,7 +52,7 @@ def test_the_address_of_this_machine_is_the_one_on_the_way_to_the_head() -> None
     with socket.create_server(("127.0.0.1", 0)) as head:
         address = f"127.0.0.1:{head.getsockname()[1]}"
         assert own_address(address) == "127.0.0.1"
-    with pytest.raises(RunError, match=f"no head of a Ray cluster answers at {address}: Connection refused"):
+    with pytest.raises(RunError, match=f"no Ray head node answers at {address}: Connection refused"):
         own_address(address)
 
 

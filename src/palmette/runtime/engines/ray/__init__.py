@@ -1,13 +1,13 @@
-"""The engine on an existing Ray cluster: one actor pinned to each node of the plan. Ray supervises, nothing more.
+"""The engine on an existing Ray cluster: one actor per node of the plan, pinned to its host. Ray only supervises.
 
-A host of the cluster stands for a node by a custom resource of the node's name (``palmette cluster join`` sees to it).
+A host stands for a node by a custom resource with the node's name, which ``palmette cluster join`` adds.
 Commands, events and checkpoints travel through Ray; tensors through the transport.
 
-library     Ray itself, imported when it is needed
-joining     makes this machine a host of a cluster
-hosts       which host stands for which node, and things done there
+library     Ray itself, imported when needed
+joining     adds this machine to a cluster as the host of a node
+hosts       which host stands for which node, and calls made there
 actor       what runs on a host
-beacons     signs of life from hosts
-clocks      the clocks of hosts beside this one's
+beacons     heartbeats from hosts
+clocks      converts the clocks of hosts to this machine's
 crew        workers on hosts
 """

@@ -17,12 +17,12 @@ from palmette.runtime.worker.failure import failure
 from palmette.runtime.worker.tuning import tune_worker
 from palmette.runtime.worker.worker import Worker
 
-# How long a question waits for something to happen.
+# How long a call of ``hear`` waits for an event.
 _ANSWER_S = 15.0
 
 
 class _Line:
-    """A worker's line to its actor."""
+    """The queues between a worker and its actor."""
 
     def __init__(self) -> None:
         self.events: SimpleQueue[Event] = SimpleQueue()
@@ -36,29 +36,29 @@ class _Line:
 
 
 class WorkerActor:
-    """A worker on a host; its methods are called from afar."""
+    """A worker on a host; the engine calls its methods remotely."""
 
     def __init__(self) -> None:
         self._line = _Line()
 
     def start(self, setup: bytes, beacon: Beacon) -> None:
-        """Begin to work, in a thread of its own, and to give signs of life."""
+        """Start the worker and its heartbeats, each in a separate thread."""
         beacon.shine()
         threading.Thread(target=self._work, args=(setup,), daemon=True).start()
 
     def _work(self, setup: bytes) -> None:
         try:
             tune_worker()
-            Worker(pickle.loads(setup), self._line).run()  # noqa: S301  (from the driver, who runs code here anyway)
-        except BaseException as error:  # noqa: BLE001  (told to the engine, which ends the run)
+            Worker(pickle.loads(setup), self._line).run()  # noqa: S301  (from the driver, which runs code here anyway)
+        except BaseException as error:  # noqa: BLE001  (sent to the engine, which ends the run)
             self._line.send(failure(error))
 
     def tell(self, command: Command) -> None:
-        """Tell the worker what to do."""
+        """Pass a command to the worker."""
         self._line.commands.put(command)
 
     def hear(self) -> tuple[float, list[Event]]:
-        """What has happened, a sign of life when nothing has for a while; and what this host's clock says."""
+        """This host's clock, and the new events; a heartbeat when there are none for a while."""
         try:
             found = [self._line.events.get(timeout=_ANSWER_S)]
         except Empty:
@@ -68,7 +68,7 @@ class WorkerActor:
         return time.monotonic(), found
 
     def pid(self) -> int:
-        """The process on the host."""
+        """The process id on the host."""
         return os.getpid()
 
 
@@ -76,13 +76,13 @@ class ServiceActor:
     """A service on a host."""
 
     def serve(self, service: Service, patience_s: float) -> tuple[bool, Any]:
-        """Begin; returns whether that went well, and what the service says."""
+        """Start the service; returns whether that succeeded, and what it reports."""
         answer: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
 
         def be() -> None:
             try:
                 service.serve(lambda said: answer.put((True, said)))
-            except BaseException as error:  # noqa: BLE001  (told to the engine)
+            except BaseException as error:  # noqa: BLE001  (sent to the engine)
                 answer.put((False, failure(error).reason))
 
         threading.Thread(target=be, daemon=True).start()
@@ -93,8 +93,8 @@ class ServiceActor:
 
 
 class CallActor:
-    """A function that is called on a host."""
+    """Calls a function on a host."""
 
     def call(self, function: Callable[..., Any], *given: Any) -> Any:
-        """What it gives."""
+        """The function's result."""
         return function(*given)

@@ -1,7 +1,7 @@
-"""Signs of life from hosts to the driver: a datagram of twelve bytes, twice a second, from a thread of its own.
+"""Heartbeats from hosts to the driver: a datagram of twelve bytes, twice a second, from a separate thread.
 
-A call through Ray costs some kilobytes, too many for a sign of life. Where datagrams do not get through, nobody is
-missed: then Ray's own view of its hosts, which takes longer, is all there is.
+A call through Ray costs some kilobytes, too many for a heartbeat. Where datagrams do not get through, no node counts as
+silent, and only Ray's own, slower failure detection is left.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _socket(address: str) -> socket.socket:
 
 @dataclass(frozen=True)
 class Beacon:
-    """Where a worker's signs of life go, and what they say."""
+    """A worker's heartbeat sender: where its datagrams go, and what they contain."""
 
     address: str
     port: int
@@ -30,7 +30,7 @@ class Beacon:
     number: int
 
     def shine(self) -> threading.Event:
-        """Begin; ends with the process, or when what is returned is set."""
+        """Start sending, until the process ends or the returned event is set."""
         ended = threading.Event()
         threading.Thread(target=self._shine, args=(ended,), name="beacon", daemon=True).start()
         return ended
@@ -39,13 +39,13 @@ class Beacon:
         datagram = sign(self.token, self.number)
         with _socket(self.address) as line:
             while not ended.is_set():
-                with contextlib.suppress(OSError):  # no way there: whoever looks out sees nothing
+                with contextlib.suppress(OSError):  # unreachable: the driver receives nothing
                     line.sendto(datagram, (self.address, self.port))
                 ended.wait(EVERY_S)
 
 
 class Lookout:
-    """Sees the beacons of some nodes from an address of this machine."""
+    """Receives the heartbeats of some nodes at an address of this machine."""
 
     def __init__(self, address: str, nodes: Sequence[str]) -> None:
         self._nodes, self._token = list(nodes), secrets.token_bytes(TOKEN_BYTES)
@@ -54,14 +54,14 @@ class Lookout:
         self._line.bind((address, 0))
 
     def beacon(self, node: str) -> Beacon:
-        """The beacon of a node."""
+        """The heartbeat sender for a node."""
         address, port = self._line.getsockname()[:2]
         return Beacon(address, port, self._token, self._nodes.index(node))
 
     def seen(self) -> set[str]:
-        """The nodes whose beacons have been seen since this was last asked."""
+        """The nodes whose heartbeats have arrived since the last call."""
         return {self._nodes[number] for number in signs(self._line, self._token) if number < len(self._nodes)}
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop receiving."""
         self._line.close()

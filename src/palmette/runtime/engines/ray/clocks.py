@@ -1,7 +1,8 @@
-"""The clocks of hosts beside this one's: each began when its host did, so that none means anything to the others.
+"""Converts the clocks of hosts to this machine's: each starts with its host, so that they cannot be compared.
 
-Every answer says what its host's clock showed when it left. The quickest of the last answers was hardly under way, so
-its arrival tells the difference, to within the time that it took: a millisecond on most networks.
+Every answer carries its host's clock at the time of sending. On arrival, this clock differs from it by the offset of
+the clocks plus the delay; the least difference among the last answers is off by the shortest delay only: a millisecond
+on most networks.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import replace
 
 from palmette.runtime.worker.commands import Done, Event
 
-_ANSWERS = 200  # of which the quickest counts; clocks drift apart by less meanwhile
+_ANSWERS = 200  # the fastest of these counts; meanwhile clocks drift by less than its delay
 
 
 class HostClock:
@@ -21,11 +22,11 @@ class HostClock:
         self._behind_s: deque[float] = deque(maxlen=_ANSWERS)
 
     def note(self, there_s: float, here_s: float) -> None:
-        """An answer left at ``there_s`` of the host's clock and arrived at ``here_s`` of this one."""
+        """Note an answer, sent at ``there_s`` of the host's clock and received at ``here_s`` of this one."""
         self._behind_s.append(here_s - there_s)
 
     def translated(self, event: Event) -> Event:
-        """An event with times of this clock."""
+        """An event with its times on this machine's clock."""
         if not isinstance(event, Done):
             return event
         shift_s = min(self._behind_s)

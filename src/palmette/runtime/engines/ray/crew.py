@@ -1,7 +1,7 @@
 """Workers on hosts of a Ray cluster.
 
-Every actor is asked all the time what has happened, and answers when something has. One whose process or host is gone
-is named by Ray, one that is frozen or cut off by its silence.
+Every actor always has a pending call that returns its next events. Ray reports a process or host that is gone; missing
+heartbeats reveal a worker that is frozen or disconnected.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ E = TypeVar("E")
 
 
 class RayCrew:
-    """An actor for each node, on the host that stands for it."""
+    """One actor per node, on the host that stands for it."""
 
     def __init__(self, hosts: Hosts, setups: Mapping[str, Setup], entrances: Mapping[str, Entrance | None]) -> None:
         self._hosts, self._ray = hosts, hosts.ray
@@ -50,15 +50,15 @@ class RayCrew:
 
     @property
     def pids(self) -> dict[str, int]:
-        """The process of each node, on its host."""
+        """The process id of each node's worker, on its host."""
         return {node: self._ray.get(self._call(node, "pid")) for node in self._actors}
 
     def send(self, node: str, command: Command) -> None:
-        """Tell a worker what to do."""
+        """Send a command to a worker."""
         self._call(node, "tell", command)
 
     def receive(self, patience_s: float | None = None) -> tuple[str, Event] | None:
-        """The next event of any worker but signs of life; None when patience ends."""
+        """The next event of any worker except heartbeats; None after the timeout."""
         until = None if patience_s is None else time.monotonic() + patience_s
         while not self._events and (until is None or time.monotonic() < until):
             self._refuse_silent()
@@ -75,7 +75,7 @@ class RayCrew:
         return node, event
 
     def ask(self, commands: Mapping[str, Command], kind: type[E], patience_s: float) -> dict[str, E]:
-        """What those workers answer that still can, whatever happened to the others."""
+        """Send commands; returns the answers of the workers that still respond."""
         for node, command in commands.items():
             self.send(node, command)
         found: dict[str, E] = {}
@@ -90,7 +90,7 @@ class RayCrew:
         return found
 
     def close(self) -> None:
-        """Ask all workers to end, and end their processes."""
+        """Ask all workers to stop, and kill their processes."""
         now = self._look_out()
         told = [self._call(node, "tell", Stop()) for node in self._actors if self._silence.of_s(node, now) < ABSENCE_S]
         if told:
@@ -107,7 +107,7 @@ class RayCrew:
         self._asked[self._call(node, "hear", group="hear")] = node
 
     def _look(self, patience_s: float) -> str | None:
-        """Take in what somebody has said meanwhile; returns a node whose worker is gone."""
+        """Collect events that have arrived; returns a node whose worker is gone, if any."""
         ready, _ = self._ray.wait(list(self._asked), num_returns=1, timeout=patience_s)
         for answer in ready:
             node = self._asked.pop(answer)
@@ -122,20 +122,20 @@ class RayCrew:
         return None
 
     def _refuse_silent(self) -> None:
-        """Name a worker that has been silent for long, unless it was us who stood still."""
+        """Raise for a worker that has been silent too long, unless this process was suspended itself."""
         now = self._look_out()
-        node = self._silence.first(now)  # a worker whose beacon was never seen is still starting
+        node = self._silence.first(now)  # a worker that has sent no heartbeat yet is still starting
         if node is not None:
             raise silent_for(node, self._silence.of_s(node, now))
 
     def _look_out(self) -> float:
-        """Note whose beacons are to be seen; returns the time."""
+        """Note the heartbeats that have arrived; returns the time."""
         now = time.monotonic()
         self._silence.heard(self._lookout.seen(), now)
         return now
 
     def _refuse_absent(self) -> None:
-        """Name a worker that cannot start because its host is gone."""
+        """Raise for a worker that cannot start because its host is gone."""
         starting = [node for node in self._actors if not self._silence.speaks(node)]
         if not starting or time.monotonic() - self._asked_s < _LOOK_EVERY_S:
             return
@@ -146,14 +146,14 @@ class RayCrew:
                 raise _gone(node)
 
     def _refuse_failed(self, node: str, failed: Failed) -> NoReturn:
-        """Name the node that failed; where it only lost another one, hear first what the others have to say."""
+        """Raise for the node at fault; if this one only lost a peer, first wait for what the others report."""
         told = {node: failed}
         until = time.monotonic() + (LAST_WORDS_S if failed.lost else OTHERS_WORDS_S)
         while all(each.peer for each in told.values()) and (left := until - time.monotonic()) > 0:
             gone = self._look(min(_LOOK_EVERY_S, left))
             if gone is not None:
                 raise _gone(gone)
-            for name, event in self._events:  # each of a worker's threads may have something to tell
+            for name, event in self._events:  # each of a worker's threads may report a failure
                 if isinstance(event, Failed):
                     told.setdefault(name, event)
             self._events.clear()
@@ -166,4 +166,4 @@ class RayCrew:
 
 
 def _gone(node: str) -> NodeLost:
-    return NodeLost(f"node {node}: its worker was ended, or its host is gone", node)
+    return NodeLost(f"node {node}: its worker died, or its host is gone", node)

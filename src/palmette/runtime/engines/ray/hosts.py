@@ -1,4 +1,4 @@
-"""The hosts of a Ray cluster: which of them stands for which node, and things that are done there."""
+"""The hosts of a Ray cluster: which of them stands for which node, and calls made there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from palmette.runtime.transports.rendezvous import Site
 from palmette.runtime.transports.service import Served, Service
 from palmette.spec.plan import Phase
 
-# Of the node's own resource: enough to be put there, little enough for many.
+# Of the node's own resource: enough to pin an actor to the host, little enough for many actors.
 _A_LITTLE = 0.001
 _LOOK_EVERY_S = 1.0
 
@@ -42,15 +42,15 @@ class Hosts:
         self.here: str = self.ray.util.get_node_ip_address()
 
     def site(self, _folder: Path, phase: Phase, parts: Sequence[Part]) -> Site:
-        """Where the nodes of a phase meet: at the addresses that Ray knows; they share no folder."""
+        """The nodes of a phase at the addresses that Ray knows; they share no folder."""
         return Site(nodes=phase.nodes(), parts=parts, addresses=self.addresses, serve=self.serve, networked=True)
 
     def worker(self, node: str) -> Any:
-        """An actor for a worker; what it is told, and what it is asked for, wait in lines of their own."""
+        """An actor for a worker; commands and requests for events have separate concurrency groups."""
         return self._actor(node, WorkerActor, concurrency_groups={"tell": 1, "hear": 1})
 
     def serve(self, node: str, service: Service) -> Served:
-        """A service on a node's host.
+        """Start a service on a node's host.
 
         Raises:
             NodeLost: the host is gone.
@@ -67,7 +67,7 @@ class Hosts:
         return _ServedByActor(self.ray, actor, said)
 
     def _first_word(self, node: str, answer: Any) -> Any:
-        """What a service says first; Ray itself would wait for ever for a host that is gone."""
+        """A service's first answer; Ray itself would wait forever for a host that is gone."""
         until = time.monotonic() + START_PATIENCE_S
         while not self.ray.wait([answer], timeout=_LOOK_EVERY_S)[0]:
             if node not in self.living() or time.monotonic() > until:
@@ -78,11 +78,11 @@ class Hosts:
             raise NodeLost(f"node {node}: its host is gone: {_last_line(error)}", node) from None
 
     def living(self) -> set[str]:
-        """The nodes with a host that Ray takes for living; one that is cut off is, for a while."""
+        """The nodes whose host Ray considers alive; for a while, this includes a disconnected one."""
         return {name for host in self.ray.nodes() if host["Alive"] for name in host["Resources"]}
 
     def each(self, nodes: Sequence[str], function: Callable[..., Any], *given: Any) -> dict[str, Any]:
-        """What a function gives on the host of each node, all at the same time.
+        """Call a function on the host of each node, all at the same time; returns the results.
 
         Raises:
             RunError: a host is lost, or the function fails there.
@@ -90,7 +90,7 @@ class Hosts:
         return self.together(function, dict.fromkeys(nodes, given))
 
     def together(self, function: Callable[..., Any], given: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-        """What a function gives on each host, all at the same time, each with arguments of its own.
+        """Call a function on each host with its own arguments, all at the same time; returns the results.
 
         Raises:
             RunError: a host is lost, or the function fails there.
@@ -127,22 +127,22 @@ class _ServedByActor:
 
 
 class RayMembership:
-    """Which nodes have a host that counts: it lives, and was not lost. Who joins anew is another host."""
+    """Which nodes have a host that is alive and was not lost. A node that joins again has a new host."""
 
     def __init__(self) -> None:
         self._ray = connected()
         self._lost: set[str] = set()
 
     def lose(self, node: str) -> None:
-        """Count a node's host no more, even if Ray still does."""
+        """Mark a node's host as lost, even if Ray still considers it alive."""
         self._lost |= {host["NodeID"] for host in self._known() if node in host["Resources"]}
 
     def welcome(self) -> None:
-        """Let hosts count again that had been lost, if Ray says that they live."""
+        """Mark lost hosts as available again, if Ray considers them alive."""
         self._lost.clear()
 
     def there(self, nodes: Iterable[str]) -> set[str]:
-        """Those of some nodes that have a host.
+        """Those of some nodes that are available.
 
         Raises:
             RunError: the head of the cluster is gone.
@@ -153,7 +153,7 @@ class RayMembership:
     def _known(self) -> list[dict[str, Any]]:
         try:
             found: list[dict[str, Any]] = self._ray.nodes()
-        except Exception as error:  # noqa: BLE001  (of many kinds, none of them ours)
+        except Exception as error:  # noqa: BLE001  (of many kinds)
             raise RunError(f"the head of the Ray cluster does not answer: {_last_line(error)}") from None
         return found
 
@@ -162,7 +162,7 @@ def connected() -> Any:
     """Ray, connected to the cluster that this machine is a host of, or that RAY_ADDRESS names.
 
     Raises:
-        InputError: there is none, or it does not let this process in.
+        InputError: there is none, or it refuses this process.
     """
     ray = ray_library()
     if ray.is_initialized():
@@ -171,7 +171,7 @@ def connected() -> Any:
         try:
             with _stderr_to(said.fileno()):
                 ray.init(address="auto", log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
-        except Exception as error:  # noqa: BLE001  (of many kinds, by the reason)
+        except Exception as error:  # noqa: BLE001  (of many kinds)
             said.seek(0)
             raise InputError(Fault("--engine", "ray", _why_not(error, said.read()))) from None
     return ray
@@ -186,7 +186,7 @@ def _why_not(error: Exception, said: bytes) -> str:
 
 @contextmanager
 def _stderr_to(descriptor: int) -> Iterator[None]:
-    """Let what Ray's own libraries say go elsewhere meanwhile; they do not ask Python."""
+    """Redirect stderr to a descriptor; Ray's native libraries bypass Python's ``sys.stderr``."""
     before = os.dup(2)
     try:
         os.dup2(descriptor, 2)
@@ -197,13 +197,13 @@ def _stderr_to(descriptor: int) -> Iterator[None]:
 
 
 def addresses_of(known: Sequence[Mapping[str, Any]], nodes: Sequence[str]) -> dict[str, str]:
-    """The address of the host that stands for each node, by what Ray says of its hosts.
+    """The address of the host that stands for each node, from Ray's list of hosts.
 
     Raises:
         InputError: a node has no host, or several.
     """
     living = [host for host in known if host["Alive"]]
-    # A host that was started anew may be there twice for a while.
+    # A host that was restarted may be listed twice for a while.
     found = {
         node: list(dict.fromkeys(host["NodeManagerAddress"] for host in living if node in host["Resources"]))
         for node in nodes
@@ -217,10 +217,10 @@ def addresses_of(known: Sequence[Mapping[str, Any]], nodes: Sequence[str]) -> di
 def _hint(node: str, there: Sequence[str]) -> str:
     if there:
         return f"{len(there)} hosts of the Ray cluster stand for it ({', '.join(there)}); expected one"
-    return f"no host of the Ray cluster stands for it; there: palmette cluster join ADDRESS --node {node}"
+    return f"no host of the Ray cluster stands for it; run on its machine: palmette cluster join ADDRESS --node {node}"
 
 
 def _last_line(error: Exception) -> str:
-    """What Ray says in its last line; before it come pages of advice."""
+    """The last line of Ray's message; the rest is pages of advice."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return one_line(lines[-1]) if lines else type(error).__name__

@@ -1,4 +1,4 @@
-"""Makes this machine a host of a Ray cluster that stands for a node."""
+"""Adds this machine to a Ray cluster, as the host of a node."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _RESERVED = ("CPU", "GPU", "TPU", "memory", "object_store_memory")
 
 
 def join(address: str, node: str, token: Path | None = None, keys: Path | None = None) -> None:
-    """Run ``ray start``; its processes stay when this one is over.
+    """Run ``ray start``; its processes outlive this one.
 
     ``token`` is a file with the cluster's token; ``keys`` a folder as ``palmette keys`` makes it, for Ray's own TLS.
 
     Raises:
         InputError: Ray is missing, or a name, the token or the keys cannot be used.
-        RunError: no head answers, or Ray does not start; says what it says.
+        RunError: no head answers, or Ray does not start; includes its message.
     """
     refuse_reserved([node])
     ray_library()
@@ -38,7 +38,7 @@ def join(address: str, node: str, token: Path | None = None, keys: Path | None =
             command, env=settings, capture_output=True, text=True, check=False, timeout=_PATIENCE_S, errors="replace"
         )
     except subprocess.TimeoutExpired:
-        raise RunError(f"ray start has not come to an end within {_PATIENCE_S:g} s") from None
+        raise RunError(f"ray start did not finish within {_PATIENCE_S:g} s") from None
     if done.returncode != 0:
         said = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
         raise RunError(f"ray start failed: {one_line(said[-1].strip()) if said else f'exit code {done.returncode}'}")
@@ -48,8 +48,8 @@ def own_address(head: str) -> str:
     """The address by which the head sees this machine; Ray itself would ask a host on the Internet.
 
     Raises:
-        InputError: the head's address is none.
-        RunError: nobody answers there.
+        InputError: the head's address is not host:port.
+        RunError: nothing answers there.
     """
     host, colon, port = head.rpartition(":")
     if not (host and colon and port.isdecimal() and 0 < int(port) < 2**16):
@@ -58,12 +58,12 @@ def own_address(head: str) -> str:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_PATIENCE_S) as asking:
             found: str = asking.getsockname()[0]
     except OSError as error:
-        raise RunError(f"no head of a Ray cluster answers at {head}: {error.strerror or error}") from None
+        raise RunError(f"no Ray head node answers at {head}: {error.strerror or error}") from None
     return found
 
 
 def refuse_reserved(nodes: list[str]) -> None:
-    """Refuse nodes whose names mean something else to Ray.
+    """Refuse node names that Ray reserves.
 
     Raises:
         InputError: names them.

@@ -13,7 +13,7 @@ from types import ModuleType
 
 from palmette.errors import Fault, InputError, one_line
 
-# It would print advice, and what strangers say to its ports, where a run tells its errors.
+# Ray would print advice, and complaints about strangers at its ports, among the errors of a run.
 _QUIET = {"RAY_DEDUP_LOGS_SKIP_REGEX": ".*", "GRPC_VERBOSITY": "NONE"}
 _WITHOUT_ROCM = Path(__file__).with_name("without_rocm")
 
@@ -47,7 +47,7 @@ def environment() -> dict[str, str]:
 
 
 def _rocm_is_missing() -> bool:
-    """Whether AMD's ``amdsmi`` is there without its library, which Ray does not survive; Zeus brings it along."""
+    """Whether AMD's ``amdsmi``, which Zeus installs, lacks its native library; Ray would crash then."""
     if sys.modules.get("amdsmi", ...) is None:
         return True
     if importlib.util.find_spec("amdsmi") is None:
@@ -55,6 +55,6 @@ def _rocm_is_missing() -> bool:
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             importlib.import_module("amdsmi")
-    except Exception:  # noqa: BLE001  (whatever it raises, Ray would not survive it)
+    except Exception:  # noqa: BLE001  (whatever it raises, Ray would crash)
         return True
     return False

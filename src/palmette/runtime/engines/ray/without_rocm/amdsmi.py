@@ -1,6 +1,6 @@
-"""Stands before AMD's package of this name where that cannot find its library.
+"""Shadows AMD's package of this name where that cannot find its library.
 
-It then fails in a way that Ray does not expect; this one fails as if it were not installed. See ``environment``.
+AMD's would fail in a way that Ray does not expect; this one fails as if it were not installed. See ``environment``.
 """
 
 raise ImportError("no ROCm on this machine")
