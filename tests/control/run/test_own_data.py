@@ -199,7 +199,7 @@ def test_data_that_does_not_fit_is_told_with_its_owner(runs: Runs, capsys: pytes
     assert said("tests.runtime.networks:flat_images").startswith(f"{where}tests.runtime.networks:flat_images[")
     narrow = "tests.runtime.networks:three_classes"
     assert said("digits", narrow) == (
-        f"{where}digits: it has 10 classes, but {narrow} tells 3 apart; expected data that fits\n"
+        f"{where}digits: it has 10 classes, but {narrow} has 3; expected data with no more\n"
     )
     labels = said(LABELS)
     assert labels.startswith("palmette: node server: the data of server has label ")

@@ -220,4 +220,4 @@ def test_data_with_more_classes_than_the_network_is_refused(runs: Runs, capsys: 
     model = "tests.runtime.networks:three_classes"
     tree = phase(source("phone", 4, "all"), instance("all", 1, len(load_network(model).layers), "phone"))
     said = wrong(capsys, *runs.arguments(model, tree), "-o", str(runs.folder / "out"))
-    assert said == [f"palmette: --data: digits: it has 10 classes, but {model} tells 3 apart; expected data that fits"]
+    assert said == [f"palmette: --data: digits: it has 10 classes, but {model} has 3; expected data with no more"]

@@ -1,6 +1,6 @@
-"""What a run can go on from: weights, the optimizer's state, and where it was.
+"""What a run can resume from: weights, optimizer state and progress.
 
-A checkpoint is a folder that appears whole or not at all. The last one is kept, and the best one by accuracy.
+A checkpoint is a folder that is written atomically. The last one is kept, and the best one by accuracy.
 
     checkpoints/000120/{model.safetensors, optimizer.safetensors, progress.json}
     checkpoints/best → the folder of the best
@@ -24,10 +24,10 @@ from palmette.errors import Fault, InputError, RunError
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run has come: iterations done in all, and in the phase that goes on; there, also by tree if known.
+    """How far a run has come: iterations in total and in the current phase, there also by tree if known.
 
-    ``pruning`` is the fraction that the weights of this moment have lost. ``lengths`` and ``phases`` are the course of
-    a run that took a turn: the phases as they are in a plan's file, and how many iterations each has.
+    ``pruning`` is the fraction of the parameters that has been removed by now. ``lengths`` and ``phases`` are the
+    segments of a run that has changed its plan: the phases as in a plan's file, and how many iterations each has.
     """
 
     iteration: int
@@ -47,7 +47,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A state of the whole network, by the names of the module's ``state_dict``."""
+    """The state of the whole network, by the names in the module's ``state_dict``."""
 
     progress: Progress
     weights: Mapping[str, Tensor]
@@ -80,7 +80,7 @@ def save(checkpoint: Checkpoint, folder: Path, *, best: bool) -> Path:
 
 
 def clear(folder: Path) -> None:
-    """Remove the checkpoints of an earlier run, so that nobody goes on from them.
+    """Remove the checkpoints of an earlier run, so that none is resumed from.
 
     Raises:
         RunError: they cannot be removed.
@@ -100,7 +100,7 @@ def last(folder: Path) -> Checkpoint:
     """
     found = {int(path.name): path for path in folder.glob("[0-9]*") if path.name.isdecimal()}
     if not found:
-        raise InputError(Fault("--resume", str(folder), "there is no checkpoint to go on from"))
+        raise InputError(Fault("--resume", str(folder), "there is no checkpoint to resume from"))
     path = found[max(found)]
     try:
         written: dict[str, Any] = json.loads((path / "progress.json").read_text())

@@ -1,4 +1,4 @@
-"""How good a network is on data that it was not trained on."""
+"""Evaluates a network on held-out data."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ BATCH = 256
 
 @dataclass(frozen=True)
 class Judgement:
-    """The share of samples told right, and the mean loss."""
+    """The fraction of samples classified correctly, and the mean loss."""
 
     accuracy: float
     loss: float
 
 
 def judged(network: Network, part: Part, options: Options) -> Judgement:
-    """Judge a network on held-out data."""
+    """Evaluate a network on held-out data."""
     whole = nn.Sequential(*[layer.module for layer in network.layers])
     dtype: torch.dtype = getattr(torch, options.dtype)
     whole.to(dtype).eval()
-    taken = dtype if network.dtype.is_floating_point else network.dtype  # as the workers have it
+    taken = dtype if network.dtype.is_floating_point else network.dtype  # as in the workers
     right, lost = 0, 0.0
     with torch.no_grad():
         for begin in range(0, len(part), BATCH):

@@ -1,8 +1,8 @@
-"""A change of phase, for real: the model is gathered, made smaller, and sent to the nodes that train it next.
+"""A change of phase: the model is gathered, made smaller, and sent to the nodes that train it next.
 
-Layers travel over the transport and the ground of the run like everything else, so that their time and energy are
-measured and traced; what arrived is what the next segment goes on with. The smaller model is made where the layers meet
-(the ``giver``), in this process on its behalf, and counts as its computing.
+Layers travel over the transport and the testbed of the run like all messages, so that their time and energy are
+measured and traced; the next segment continues with what arrived. The smaller model is made on the node that gathers
+the layers (the ``giver``): this process computes it, and the time counts as that node's.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Logs = Callable[[Phase, Sequence[Part]], Log]
 
 
 class Change:
-    """The change from one phase to the next. ``logs`` opens a log for nodes that hand something over."""
+    """The change from one phase to the next. ``logs`` opens a log for each step of it."""
 
     def __init__(self, job: Job, before: Phase, after: Phase, logs: Logs) -> None:
         self._job, self._before, self._after, self._logs = job, before, after, logs
@@ -45,7 +45,7 @@ class Change:
         self._times = copies(before, after, job.options.optimizer)
 
     def made(self, state: Carried) -> Carried:
-        """Carry it out; returns what the next segment goes on with.
+        """Execute it; returns the state with which the next segment continues.
 
         Raises:
             RunError: a worker is lost.
@@ -73,14 +73,14 @@ class Change:
 
     @property
     def _stretched(self) -> float:
-        """By how much a second of the giver is longer here; 0 where nothing is emulated."""
+        """The dilation of the giver's computing; 0 where nothing is emulated."""
         return self._job.ground.dilation if self._job.ground.emulates else 0.0
 
     def _taught(self, student: Network, teacher: Network) -> None:
-        """Let the smaller network learn from the larger one, on the giver's own samples."""
+        """Distill the larger network into the smaller one, on the giver's own samples."""
         job, giver, cluster = self._job, self._found.giver, self._job.evaluator.cluster
         own = cluster.nodes[giver].source
-        assert own is not None, "checked before a run: who teaches owns data"
+        assert own is not None, "checked before a run: a node that distills has data"
         data = job.data if own.data is None else job.own_data[own.data]
         alike = owners(giver, cluster)
         indices = shards(len(data.train), list(alike.values()), job.options.seed)[list(alike).index(giver)]
@@ -88,7 +88,7 @@ class Change:
         distill(student, teacher, data.train, indices, how, frozen=job.options.freeze)
 
     def _moved(self, state: Carried, like: Phase, moves: Sequence[Move]) -> Carried:
-        """What is left of a state when layers have gone from node to node: the same, if all went well."""
+        """Send layers from node to node; returns the state with the layers as they arrived."""
         if not moves:
             return state
         ends = [end for move in moves for end in (move.sender, move.to)]
@@ -114,7 +114,7 @@ class Change:
 
 
 def _taken(state: Carried, given: Mapping[str, State]) -> Carried:
-    """A state with what arrived in its place."""
+    """A state in which the layers that arrived replace the old ones."""
     weights: dict[str, Tensor] = {}
     optimizer = dict(state.optimizer)
     for each in given.values():

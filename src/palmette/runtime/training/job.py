@@ -1,4 +1,4 @@
-"""What is to be run, news of it while it runs, and what it came to."""
+"""What is to be run, updates while it runs, and its outcome."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ from palmette.zoo.models import Network
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a run stands at the end of an epoch: in which segment, with which losses of all epochs so far.
+    """The status of a run at the end of an epoch: its segment, and the losses of all epochs so far.
 
     Losses are means over the epoch's batches, the last ``segment_epochs`` of them since the model or the nodes changed.
-    Time is that in which nodes worked, on the emulated clock; ``epoch_s`` is how long an epoch takes in this segment.
+    ``time_s`` is how long nodes were active, ``epoch_s`` the time of an epoch in this segment, both on the emulated
+    clock.
     """
 
     number: int
@@ -45,11 +46,11 @@ Director = Callable[[Standing], Sequence[Phase] | None]
 class Job:
     """What is to be run, with what, for how long, and where to write.
 
-    ``data`` is what the network is judged by and, where no source names data, what all draw from; ``own_data`` are the
-    data sets, by name, of nodes that have data of their own. ``pruning`` is what the network has lost of ``origin``,
-    which only a plan with smaller models needs. ``direct`` is asked at the end of every epoch which phases are to
-    follow; None lets the run go on as it would. A job that ``keeps`` lets its workers go back to the iteration before
-    when one of them is lost.
+    The network is evaluated on ``data`` and, where no source names data, trained on it; ``own_data`` are the data sets,
+    by name, of nodes that have data of their own. ``pruning`` is the fraction of ``origin`` that the network has lost;
+    only a plan with smaller models needs ``origin``. ``direct`` is called at the end of every epoch and returns the
+    phases to continue with, None for no change. With ``keeps``, workers can roll back to the previous iteration when
+    one of them is lost.
     """
 
     plan: Plan
@@ -71,19 +72,19 @@ class Job:
 
     @property
     def workers_keep(self) -> bool:
-        """Whether workers can go back to the iteration before; on a testbed, where iterations may be long, all can."""
+        """Whether workers can roll back an iteration; on a testbed, where iterations may be long, all can."""
         return self.keeps or self.ground.emulates
 
     @property
     def epoch_data(self) -> EpochData:
-        """The data's name and sizes, as they decide over the length of an epoch."""
+        """The data's name and sizes, which determine the length of an epoch."""
         known = {**self.own_data, self.data.name: self.data}
         return EpochData(self.data.name, {name: len(each.train) for name, each in known.items()})
 
 
 @dataclass(frozen=True)
 class Update:
-    """News of a run, for whoever watches: an iteration is done, or the network was judged.
+    """An update on a run: an iteration is done, or the network was evaluated.
 
     ``iteration_s`` is how long the iteration took on the emulated clock.
     """
@@ -100,9 +101,9 @@ class Update:
 
 @dataclass(frozen=True)
 class Outlook:
-    """What is left of a run before its next iteration: ``expected_s`` is how long that takes on this machine.
+    """What is left of a run: ``expected_s`` is how long its remaining iterations take on this machine.
 
-    It is told before the first iteration, and anew when the dilation was ``widened``.
+    It is reported before the first iteration of a segment, and again when the dilation was increased (``widened``).
     """
 
     iterations: int
@@ -113,7 +114,7 @@ class Outlook:
 
 @dataclass(frozen=True)
 class Widened:
-    """A dilation that was made larger before an iteration, since this machine did not keep up."""
+    """A dilation that was increased before an iteration, because this machine did not keep up."""
 
     iteration: int
     dilation: float
@@ -121,9 +122,9 @@ class Widened:
 
 @dataclass
 class Outcome:
-    """What a run came to; seconds are those of the emulated clock. ``measured`` is by the phase's number.
+    """The outcome of a run; seconds are those of the emulated clock. ``measured`` is by the phase's number.
 
-    ``time_s`` is how long nodes worked, pauses between their stretches of work left out.
+    ``time_s`` is how long nodes were active, without the pauses between.
     """
 
     iterations: int = 0
@@ -144,5 +145,5 @@ class Outcome:
 
     @property
     def iteration_s(self) -> float | None:
-        """An iteration of that phase."""
+        """Time of an iteration of that phase."""
         return self.measured[self.phase].iteration_s if self.measured else None

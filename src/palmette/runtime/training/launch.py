@@ -1,4 +1,4 @@
-"""Workers for a segment of a run or for a hand-over: given their layers, connected, and settled on their ground."""
+"""Starts the workers of a segment or a hand-over: sets them up, connects them, and calibrates the testbed."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from palmette.zoo.models import Network
 
 @dataclass(frozen=True)
 class Carried:
-    """What passes from segment to segment: the network with its weights, and the optimizer's state by their names."""
+    """Training state between segments: the network with its weights, and the optimizer state by the weights' names."""
 
     network: Network
     optimizer: Mapping[str, Tensor]
 
     def of_layers(self, numbers: Sequence[int]) -> dict[str, Tensor]:
-        """What the optimizer keeps for some layers."""
+        """The optimizer state of some layers."""
         own = set(state([self.network.layers[n - 1] for n in numbers]))
         return {key: value for key, value in self.optimizer.items() if key.rpartition("/")[0] in own}
 
 
 @dataclass(frozen=True)
 class WorkerSides:
-    """What the workers of a phase are there for: what makes each one's side, which layers of a program it needs, and
-    where samples come from, if any are taken.
+    """What the workers of a phase do: what makes each one's side, which layers of a program it needs, and where samples
+    come from, if any are needed.
     """
 
     make: Callable[[Setup], WorkerSide]
@@ -59,11 +59,11 @@ def launched(
     *,
     stopping: Callable[[], bool] = never,
 ) -> Iterator[Crew]:
-    """The workers of a phase, ready to go; afterwards they are gone, and so is their ground.
+    """Start the workers of a phase; afterwards, stop them and close the testbed.
 
     Raises:
         RunError: a worker is lost, or does not start.
-        Stopped: ``stopping`` says so before they are ready.
+        Stopped: ``stopping`` returns True before they are ready.
     """
     ground, nodes = job.ground, phase.nodes()
     ground.open(phase, parts, job.evaluator)
@@ -84,7 +84,7 @@ def launched(
 
 @dataclass(frozen=True)
 class Setups:
-    """What the workers of a phase are told when they start."""
+    """Makes the setups of a phase's workers."""
 
     job: Job
     carried: Carried
@@ -93,7 +93,7 @@ class Setups:
     side: WorkerSides
 
     def of(self, name: str) -> Setup:
-        """What the worker of a node is told."""
+        """The setup of a node's worker."""
         node, network = self.job.evaluator.cluster.nodes[name], self.carried.network
         programs = [part.programs.get(name) for part in self.parts]
         held = sorted({n for program in programs if program is not None for n in self.side.layers(program)})
@@ -116,7 +116,7 @@ class Setups:
 
 
 def training_sides(job: Job, phase: Phase, parts: Sequence[Part]) -> WorkerSides:
-    """The workers' sides of training a phase."""
+    """What the workers do to train a phase."""
     return WorkerSides(sync_method(phase).worker_side, held_layers, _source(job, phase, parts))
 
 

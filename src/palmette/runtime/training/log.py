@@ -1,4 +1,4 @@
-"""What happens in a phase, as it is written down, added up, and told to whoever watches."""
+"""Records what happens in a phase, adds it up, and reports it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from palmette.runtime.training.job import Job, Outcome, Update, Widened
 from palmette.runtime.training.phase_length import Position
 from palmette.spec.plan import Phase
 
-# A long stretch is added up piece by piece, lest its records fill the memory.
+# A long activity is added up piece by piece, so that its records do not fill the memory.
 _PIECE = 20_000
 
 
 class Log:
-    """The log of one phase, whose iterations are counted from its beginning."""
+    """The log of one phase; its iterations ``at`` are counted from its beginning."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Log:
         return self.position.iteration
 
     def wall_s(self) -> float:
-        """Seconds of the whole training so far, but for pauses between runs."""
+        """Seconds of the whole training so far, without pauses between runs."""
         return self.position.wall_s + time.monotonic() - self._began_s
 
     def clock_s(self) -> float:
@@ -57,7 +57,7 @@ class Log:
         return self.position.clock_s + (time.monotonic() - self._began_s) / self._job.ground.dilation
 
     def epoch_loss(self) -> float:
-        """The mean loss of the iterations since this was last asked."""
+        """The mean loss of the iterations since the last call."""
         found = sum(self._losses) / len(self._losses)
         self._losses.clear()
         return found
@@ -77,7 +77,7 @@ class Log:
         return span_s(lines)
 
     def pause(self) -> None:
-        """All nodes are idle: add up what they did since they last were."""
+        """While all nodes are idle, add up what they did since the last pause."""
         stretch, dilation, outcome = self._stretch, self._job.ground.dilation, self._outcome
         if not stretch.records:
             return
@@ -91,7 +91,7 @@ class Log:
         self._stretch = Stretch(self._job.evaluator, self._channels)
 
     def stretched(self, at: int, by: float) -> None:
-        """The dilation has become larger by a factor before iteration ``at``: the emulated clock goes slower now."""
+        """The dilation was increased by a factor before iteration ``at``: the emulated clock is slower from now on."""
         ended_s, dilation = time.monotonic(), self._job.ground.dilation
         clock_s = self.position.clock_s + (ended_s - self._began_s) * by / dilation
         self.position = replace(self.position, wall_s=self.wall_s(), clock_s=clock_s)
@@ -100,10 +100,10 @@ class Log:
         self._outcome.widened.append(Widened(self.position.numbers(at)[0], dilation))
 
     def iteration(self, at: int, loss: float, samples: int, took_s: float, **more: Any) -> None:
-        """An iteration is done.
+        """Record a finished iteration.
 
         Raises:
-            RunError: its loss is not a number any more.
+            RunError: its loss is not finite.
         """
         number, epoch = self.position.numbers(at)
         if not math.isfinite(loss):
@@ -118,7 +118,7 @@ class Log:
         self._watch(news)
 
     def judged(self, at: int, found: Judgement, **more: Any) -> None:
-        """The network was judged after the iteration before ``at``."""
+        """Record an evaluation after the iteration before ``at``."""
         number, epoch = self.position.numbers(at - 1)
         self._journal.metric(iteration=number, epoch=epoch, accuracy=found.accuracy, loss=found.loss, **more)
         self._watch(Update(number + 1, self.position.iterations, epoch, found.loss, 0, 0.0, found))

@@ -1,7 +1,7 @@
-"""A run from beginning to end: workers are started, iterations follow one another, and what happens is written down.
+"""A run from beginning to end: starts workers, executes iterations, and records what happens.
 
-Between two of them the run can stop, save a checkpoint, or evaluate the network; nothing is half done then.
-Between two segments of its course model and nodes change; at the end of an epoch the course may take a turn.
+Between two iterations nothing is half done, so the run can stop, save a checkpoint, or evaluate the network.
+Between two segments model and nodes change; at the end of an epoch the remaining segments may be replaced.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CHECKPOINT_EVERY_S = 60.0
 
 
 class Training:
-    """Carries out a job, segment by segment. Those in ``foretold`` are told how long it will take on this machine."""
+    """Executes a job, segment by segment. Callbacks in ``foretold`` receive the remaining time on this machine."""
 
     def __init__(self, job: Job, watch: Callable[[Update], None]) -> None:
         self.job, self.watch = job, watch
@@ -71,8 +71,8 @@ class Training:
     def stop(self) -> None:
         """Stop soon, with a checkpoint.
 
-        An iteration that does not end soon is given up where the workers can go back to the one before, and an epoch of
-        federated averaging in any case.
+        An iteration that does not end soon is aborted where the workers can roll back to the previous one, and an epoch
+        of federated averaging in any case.
         """
         self._stopping = True
 
@@ -101,7 +101,7 @@ class Training:
         return self._progress.phase >= len(self.course)
 
     def _change(self, number: int) -> None:
-        """Pass from the segment before to this one; the first starts from what it is given."""
+        """Hand the model over from the previous segment to this one; the first has none."""
         if number == 0:
             return
         before, after = self.course[number - 1].phase, self.course[number].phase
@@ -145,7 +145,7 @@ class Training:
                 self._log, self._began = self._opened(number, phase, parts), self._progress
                 self._execute_phase(number, parts, crew)
         except Stopped:
-            return  # before anything was begun
+            return  # before anything was started
 
     def _execute_phase(self, number: int, parts: Sequence[Part], crew: Crew) -> None:
         phase = self.course[number].phase
@@ -194,7 +194,7 @@ class Training:
                 saved_s = time.monotonic()
 
     def _foretell(self, number: int, *, widened: bool = False) -> None:
-        """Tell whoever wants to know how long the rest will take on this machine, where that is known."""
+        """Report how long the rest will take on this machine, where that is known."""
         if not self.job.ground.emulates:
             return
         at, dilation = self._progress.phase_iteration, self.job.ground.dilation
@@ -205,7 +205,7 @@ class Training:
             told(Outlook(self.iterations - self._progress.iteration, expected_s, dilation, widened))
 
     def _go_back(self, side: EngineSide) -> None:
-        """Go back to the last iteration that all have done, if workers have kept it, else to the last checkpoint."""
+        """Roll back to the last iteration that all have done, if workers have a copy, else to the last checkpoint."""
         saved = self._progress.iteration == self._saved.iteration
         found = None if saved else side.rescued(self._progress.iteration - 1, None)
         if found is None:
@@ -217,7 +217,7 @@ class Training:
         self.outcome.iterations = self._progress.iteration
 
     def _come_to(self, number: int, at: int, side: EngineSide) -> None:
-        """Note that a segment has come to iteration ``at``."""
+        """Note that a segment has reached iteration ``at``."""
         over = at >= self.course[number].iterations
         self._note_time(self._log)
         self._progress = replace(
@@ -229,7 +229,7 @@ class Training:
         )
 
     def _rescue(self, side: EngineSide, lost: NodeLost) -> None:
-        """Save what the living still have of the last iteration that all have done; if not all, an old one is left."""
+        """Save the last iteration that all have done, if the remaining workers have it; else an older one stays."""
         found = side.rescued(self._progress.iteration - 1, None if lost.pairs else lost.node)
         if found is not None:
             load_state(self.network.layers, found[0])
@@ -242,7 +242,7 @@ class Training:
         self._carried = Carried(self.network, optimizer)
 
     def _judge(self, number: int, at: int) -> bool:
-        """Judge the network on held-out data; returns whether it is the best so far."""
+        """Evaluate the network on held-out data; returns whether it is the best so far."""
         found = judged(self.network, self.job.data.held_out, self.job.options)
         self.outcome.judgement = found
         best = self._progress.best_accuracy
@@ -254,7 +254,7 @@ class Training:
         return better
 
     def _turn(self, number: int, at: int, found: Judgement) -> None:
-        """At the end of an epoch, take another course if the job's director wants to."""
+        """At the end of an epoch, replace the remaining segments if the job's epoch callback returns others."""
         if self.job.direct is None:
             return
         progress, segment = self._progress, self.course[number]
@@ -291,11 +291,11 @@ class Training:
 
 
 def refuse_unfit(network: Network, data: DataSet, field: str = "--data") -> None:
-    """Refuse data, named in a field of the user's, with more classes than the network tells apart.
+    """Refuse data with more classes than the network; ``field`` is where the user named it.
 
     Raises:
         InputError: they do not fit.
     """
     if data.classes is not None and data.classes > network.classes:
-        expected = f"it has {data.classes} classes, but {network.name} tells {network.classes} apart"
-        raise InputError(Fault(field, data.name, f"{expected}; expected data that fits"))
+        expected = f"it has {data.classes} classes, but {network.name} has {network.classes}"
+        raise InputError(Fault(field, data.name, f"{expected}; expected data with no more"))

@@ -1,4 +1,4 @@
-"""How long a phase is: the iterations of an epoch, and where the phase stands in the whole training."""
+"""How long a phase is, how long its epochs are, and where it is in the whole training."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from palmette.spec.plan import Phase
 
 @dataclass(frozen=True, kw_only=True)
 class Position:
-    """Where a phase stands in the whole training: what came before it, how long an epoch is, how long all is.
+    """Where a phase is in the whole training: what came before it, the length of an epoch, and the total length.
 
-    Iterations and epochs run on from phase to phase, and so do this machine's time and that of the emulated clock.
+    Iterations, epochs, wall-clock time and the emulated clock are counted across phases.
     """
 
     iteration: int
@@ -24,12 +24,12 @@ class Position:
     clock_s: float
 
     def numbers(self, at: int) -> tuple[int, int]:
-        """The numbers of iteration and epoch in the whole training, of the phase's iteration ``at``."""
+        """The iteration and the epoch in the whole training of the phase's iteration ``at``."""
         return self.iteration + at, self.epoch + at // self.epoch_iterations
 
 
 def phase_iterations(phase: Phase, job: Job) -> int:
-    """Iterations of a phase: as many as were asked for, else whole epochs."""
+    """Iterations of a phase: as many as requested, else whole epochs."""
     if job.iterations is not None:
         return job.iterations
     return (job.epochs or phase.epochs or 1) * epoch_iterations(phase, job)

@@ -1,4 +1,4 @@
-"""How long what is left of a run takes by the estimate, before it has begun to take it."""
+"""The estimated time of what is left of a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def left_s(course: Course, job: Job, number: int, at: int) -> float:
 
 
 def _iteration_s(segment: Segment, job: Job) -> float:
-    """Of federated averaging, an epoch by its iterations: the exchange of weights counts, too."""
+    """For federated averaging, an epoch divided by its iterations, so that the exchange of weights counts too."""
     phase = segment.phase
     if phase.agreement.averages_weights:
         return job.evaluator.epoch_s(phase, tree_steps(phase, job.evaluator, job.epoch_data)) / segment.epoch_iterations

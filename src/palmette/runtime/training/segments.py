@@ -1,12 +1,12 @@
-"""The course of a run: its segments, those behind and those to come, as far as they are known.
+"""The segments of a run, past and future, as far as they are known.
 
 A segment is a phase and how many iterations of it are run. Between two segments nothing is half done, and the state of
-the run (weights, the optimizer's state, how far it has come) is all that passes from one to the next:
+the run (weights, optimizer state, progress) is all that passes from one to the next:
 
     segment 0 ──▶ state ──▶ change of model and nodes ──▶ state ──▶ segment 1 ──▶ …
 
-At the end of an epoch, or wherever else a segment stops, the rest of the course may be drawn anew (``turn``): with
-other phases, on other nodes, with a smaller model. What is behind never changes.
+At the end of an epoch, or wherever else a segment stops, the remaining segments may be replaced (``turn``): with
+other phases, on other nodes, with a smaller model. Past segments never change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from palmette.spec.plan import Phase
 
 @dataclass(frozen=True)
 class Segment:
-    """A phase, the iterations of it that are run, and those that make an epoch."""
+    """A phase, the iterations of it that are run, and the iterations of an epoch."""
 
     phase: Phase
     iterations: int
@@ -30,12 +30,12 @@ class Segment:
 
     @property
     def epochs(self) -> int:
-        """Epochs that are begun."""
+        """Epochs, including an incomplete last one."""
         return math.ceil(self.iterations / self.epoch_iterations)
 
 
 class Course:
-    """The segments of a job: a phase of its plan each, until it takes a turn."""
+    """The segments of a job: one per phase of its plan, until ``turn`` replaces some."""
 
     def __init__(self, job: Job, lengths: Sequence[int] = ()) -> None:
         self._job, self.turned = job, bool(lengths)
@@ -54,7 +54,7 @@ class Course:
         return self.segments[number]
 
     def turn(self, number: int, at: int, phases: Sequence[Phase]) -> None:
-        """After ``at`` iterations of a segment, go on with these phases; first with more of its own, if that is one."""
+        """After ``at`` iterations of a segment, continue with these phases; if the first is its own, extend it."""
         self.turned = True
         known, ahead = self.segments[number], [self._segment(phase) for phase in phases]
         if ahead and _alike(ahead[0].phase, known.phase):
@@ -62,11 +62,11 @@ class Course:
         self.segments[number:] = [Segment(known.phase, at, known.epoch_iterations), *ahead]
 
     def phases(self) -> list[Phase]:
-        """The phases, each with the epochs that it really has."""
+        """The phases, each with its actual number of epochs."""
         return [each.phase.model_copy(update={"epochs": max(1, each.epochs)}) for each in self.segments]
 
     def position(self, number: int, wall_s: float, clock_s: float) -> Position:
-        """Where a segment stands in the whole training, when that has lasted so long."""
+        """Where a segment is in the whole training, which has taken ``wall_s`` and ``clock_s`` so far."""
         before = self.segments[:number]
         return Position(
             iteration=sum(each.iterations for each in before),
@@ -79,5 +79,5 @@ class Course:
 
 
 def _alike(one: Phase, other: Phase) -> bool:
-    """Whether two phases differ in their length alone."""
+    """Whether two phases are the same but for their length."""
     return one.model_copy(update={"epochs": None}) == other.model_copy(update={"epochs": None})
