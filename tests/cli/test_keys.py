@@ -29,10 +29,10 @@ def test_an_authority_certificates_and_an_end(world: World, folder: Path) -> Non
 
 def test_what_is_there_is_not_overwritten(world: World, folder: Path) -> None:
     (line,) = world.refused("keys", "init", "--keys", folder)
-    assert line.endswith("there is an authority already: authority.key")
+    assert line.endswith("an authority exists already: authority.key")
     world.palmette("keys", "issue", "phone", "--keys", folder)
     (line,) = world.refused("keys", "issue", "server", "phone", "--keys", folder)
-    assert "phone: it has a certificate until" in line
+    assert "phone: its certificate is valid until" in line
     assert not (folder / "nodes" / "server.crt").exists()
 
 

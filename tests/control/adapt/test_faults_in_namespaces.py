@@ -258,8 +258,8 @@ def _kinds(four: Four) -> dict[str, tuple[str, str]]:
         "none": ("phone", "UNAVAILABLE"),
         "foreign": ("phone", "UNAVAILABLE"),
         "expired": ("phone", "UNAVAILABLE"),
-        "revoked": ("thief", f"{denied} thief does not count: it was revoked"),
-        "another": ("phone", f"{denied} phone does not count: it is that of guest"),
+        "revoked": ("thief", f"{denied} thief is not valid: it was revoked"),
+        "another": ("phone", f"{denied} phone is not valid: it belongs to guest"),
         "guest": ("guest", "PERMISSION_DENIED node guest belongs to another run"),
     }
 

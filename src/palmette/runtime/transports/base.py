@@ -34,7 +34,7 @@ class Transport(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         ...
 
 
@@ -47,10 +47,10 @@ class Arrival(NamedTuple):
 
 @runtime_checkable
 class TimedTransport(Protocol):
-    """A transport that knows when messages are due, however late this machine gives threads their turns."""
+    """A transport that knows when messages are due, however late this machine schedules its threads."""
 
     def send_due(self, channel: Channel, message: Tensor, due_s: float) -> float:
-        """Send what was due to leave at a moment; returns when it is due to have arrived."""
+        """Send a message that was due to leave at ``due_s``; returns when it is due to arrive."""
         ...
 
     def receive_due(self, channel: Channel, size_bytes: int) -> Arrival:
@@ -59,7 +59,7 @@ class TimedTransport(Protocol):
 
 
 class OnArrival:
-    """Any transport as a timed one: messages are due when they are there."""
+    """Any transport as a timed one: messages are due when they arrive."""
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
@@ -75,12 +75,12 @@ class OnArrival:
 
 
 def timed(transport: Transport) -> TimedTransport:
-    """The transport itself, where it knows when messages are due."""
+    """The transport as a timed one: itself, if it knows when messages are due."""
     return transport if isinstance(transport, TimedTransport) else OnArrival(transport)
 
 
 class Lost(RunError):
-    """The connection to another worker, ``peer``, broke; ``link`` is between whom, if not between the two."""
+    """The connection to another worker, ``peer``, broke; ``link`` has its ends, if not this worker and ``peer``."""
 
     def __init__(self, message: str, peer: str, link: tuple[str, str] | None = None) -> None:
         super().__init__(message)
@@ -91,7 +91,7 @@ class Lost(RunError):
 
 
 class Silent(Lost):
-    """Nothing has been heard of another worker for long, though the connection did not break."""
+    """Another worker has been silent too long, though the connection did not break."""
 
 
 class Closed(Exception):
@@ -99,8 +99,8 @@ class Closed(Exception):
 
 
 class Place(Protocol):
-    """Where workers meet; joining connects them."""
+    """The endpoint through which a worker connects to the others."""
 
     def join(self, node: str) -> Transport:
-        """Connect as ``node``; returns when all are there."""
+        """Connect as ``node``; returns when all are connected."""
         ...

@@ -2,9 +2,9 @@
 
 Workers find each other through a file, or a store on the network, that all can reach. Receives are posted as soon as a
 channel's thread waits for its next message, so before the sender sends: a late receive would make both directions of a
-connection take turns. A node that is alone has nobody to connect with.
-On one connection messages stand in line; channels with a connection of their own share the network as transfers do on
-the event clock.
+connection take turns. A single node needs no connection.
+Messages on one connection are sent one after another; channels with a connection of their own share the network as
+transfers do on the event clock.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from palmette.runtime.program import Channel
 from palmette.runtime.transports.base import Lost, Transport
 from palmette.runtime.transports.memory import MemoryTransport
 
-# The engine notices silence long before; gloo's own patience must not end a slow transfer.
+# The engine notices silence long before; gloo's own timeout must not end a slow transfer.
 _PATIENCE = dt.timedelta(days=7)
 
 
 @dataclass(frozen=True)
 class GlooPlace:
-    """Where workers meet: a file, and the address by which each node is reached.
+    """An endpoint for workers that share a file; ``address`` is the node's own.
 
-    ``channels`` are those with a connection of their own; the others share one for each two nodes.
+    ``channels`` are those with a connection of their own; the others share one per pair of nodes.
     """
 
     store: Path
@@ -43,12 +43,12 @@ class GlooPlace:
     channels: Sequence[Channel] = ()
 
     def join(self, node: str) -> Transport:
-        """Connect this process, as ``node``, with all others; returns when all are there."""
+        """Connect this process, as ``node``, to all others; returns when all are connected."""
         if len(self.nodes) == 1:
             return MemoryTransport()
         device = ProcessGroupGloo.create_device(hostname=self.address)
         shared = _Group(FileStore(str(self.store), len(self.nodes)), self.nodes, node, device)
-        # All nodes go through them in the same order, so that nobody waits for one who waits for another.
+        # All nodes connect them in the same order, to avoid a deadlock.
         own = {
             channel.number: _Group(self._store(channel), channel[1:], node, device)
             for channel in sorted(self.channels)
@@ -62,7 +62,7 @@ class GlooPlace:
 
 @dataclass(frozen=True)
 class StorePlace:
-    """Where workers meet that share no files: a store on the network, and the address by which a node is reached."""
+    """An endpoint for workers that share no files but a store on the network; ``address`` is the node's own."""
 
     host: str
     port: int
@@ -70,7 +70,7 @@ class StorePlace:
     address: str
 
     def join(self, node: str) -> Transport:
-        """Connect this process, as ``node``, with all others; returns when all are there."""
+        """Connect this process, as ``node``, to all others; returns when all are connected."""
         if len(self.nodes) == 1:
             return MemoryTransport()
         device = ProcessGroupGloo.create_device(hostname=self.address)
@@ -80,22 +80,22 @@ class StorePlace:
 
 @dataclass(frozen=True)
 class StoreBoard:
-    """What nodes that share no files write down for one another: in the store where they meet."""
+    """The address book of nodes that share no files: in the store of their rendezvous."""
 
     host: str
     port: int
 
     def write(self, name: str, text: str) -> None:
-        """Let others read a text under a name."""
+        """Publish a text under a name."""
         TCPStore(self.host, self.port, is_master=False).set(name, text)
 
     def read(self, name: str) -> str:
-        """What somebody has written."""
+        """The text under a name."""
         return bytes(TCPStore(self.host, self.port, is_master=False).get(name)).decode()
 
 
 class _Group:
-    """Nodes that are connected, each with each."""
+    """Nodes that are all connected to each other."""
 
     def __init__(self, store: Store, nodes: Sequence[str], node: str, device: Any) -> None:
         options = ProcessGroupGloo._Options()  # type: ignore[attr-defined]  # noqa: SLF001  (to choose the address)
@@ -126,12 +126,12 @@ class GlooTransport:
         return message
 
     def close(self) -> None:
-        """Leave the group; the process's end closes its connections."""
+        """Nothing to do: connections close when the process ends."""
 
 
 @contextmanager
 def _naming(peer: str) -> Iterator[None]:
-    """Say who was lost; gloo names addresses."""
+    """Name the node that was lost; gloo names its address."""
     try:
         yield
     except RuntimeError as error:

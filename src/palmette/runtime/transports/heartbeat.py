@@ -1,12 +1,12 @@
-"""Notices a peer that has gone silent, over the same network as the messages.
+"""Notices silent peers by heartbeats over the same network as the messages.
 
-A cut cable leaves both processes well, and TCP waits for minutes. So nodes that exchange messages also send each other
-a small datagram twice a second; one that has not been heard from for some seconds is lost, and whoever waits in the
-transport is told.
+A cut cable leaves both processes running, and TCP waits for minutes. So nodes that exchange messages also send each
+other a small datagram twice a second; one that has been silent for some seconds is lost, and calls that wait in the
+transport fail.
 
-    Presence           one thread, one UDP socket: sends, listens, counts the seconds
+    Presence           one thread, one UDP socket: sends and receives heartbeats, and times the peers' silence
     WatchedTransport   any transport, whose calls end with an error when a peer is lost
-    WatchedPlace       joins another place and watches the peers there; nodes find one another through a board
+    WatchedPlace       any endpoint, whose peers are watched; nodes find each other through an address book
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from palmette.runtime.transports.liveness import Silence
 EVERY_S = 0.5
 SILENCE_S = 4.0
 _LOOK_EVERY_S = 0.25
-# Who has been asleep this long (Ctrl-Z, an overloaded machine) may not blame others for silence.
+# A process that was suspended this long (Ctrl-Z, an overloaded machine) must not count its peers as silent.
 ASLEEP_S = EVERY_S + 1.0
 TOKEN_BYTES = 8
-# "Low delay": a network that has a fast lane may use it for so few bytes.
+# "Low delay": a network with priorities may give one to so few bytes.
 PING_TOS = 0x10
 _PING = struct.Struct(f"<{TOKEN_BYTES}sI")
 Address = tuple[str, int]
 
 
 def sign(token: bytes, number: int) -> bytes:
-    """A sign of life of the node with this number."""
+    """The heartbeat of the node with this number."""
     return _PING.pack(token, number)
 
 
 def signs(line: socket.socket, token: bytes) -> Iterator[int]:
-    """The numbers of those whose signs with this token have arrived; all other datagrams are passed over."""
+    """The numbers of nodes whose heartbeats with this token have arrived; other datagrams are ignored."""
     while True:
         try:
             datagram = line.recv(2 * _PING.size)
         except OSError:
-            return  # nothing more there
+            return  # nothing more to read
         if len(datagram) == _PING.size:
             found, number = _PING.unpack(datagram)
             if secrets.compare_digest(found, token):
@@ -60,7 +60,7 @@ def signs(line: socket.socket, token: bytes) -> Iterator[int]:
 
 
 class Presence:
-    """Tells peers that this node is there, and calls ``lost`` with a peer's name when it has long been silent."""
+    """Sends heartbeats to peers, and calls ``lost`` with the name of one that has been silent too long."""
 
     def __init__(self, listening: socket.socket, token: bytes, number: int, peers: Mapping[int, tuple[str, Address]]):
         self._socket, self._token, self._ping = listening, token, sign(token, number)
@@ -68,11 +68,11 @@ class Presence:
         self._closed = False
 
     def watch(self, lost: Callable[[str], None]) -> None:
-        """Begin, in a thread of its own."""
+        """Start, in a separate thread."""
         threading.Thread(target=self._watch, args=(lost,), name="presence", daemon=True).start()
 
     def close(self) -> None:
-        """Fall silent, soon."""
+        """Stop soon."""
         self._closed = True
 
     def _watch(self, lost: Callable[[str], None]) -> None:
@@ -82,7 +82,7 @@ class Presence:
             lost(peer)
 
     def _first_lost(self) -> str | None:
-        """Send and listen until a peer is lost, which is named, or until closed."""
+        """Send and receive until a peer is lost, which is returned, or until closed."""
         silence, due_s = Silence(SILENCE_S, ASLEEP_S), time.monotonic()
         silence.heard((name for name, _ in self._peers.values()), due_s)
         while not self._closed:
@@ -102,18 +102,18 @@ class Presence:
             try:
                 self._socket.sendto(self._ping, address)
             except OSError:
-                continue  # no way to it: it will hear nothing, and say so
+                continue  # unreachable: it will notice the silence itself
 
     def _heard(self) -> list[str]:
-        """The peers whose datagrams have arrived."""
+        """The peers whose heartbeats have arrived."""
         return [self._peers[number][0] for number in signs(self._socket, self._token) if number in self._peers]
 
 
 class WatchedTransport:
-    """A transport that gives up on a peer that has gone silent.
+    """A transport whose calls fail when a peer has gone silent.
 
-    A call may wait inside the other transport forever; so it is made in a thread of its channel's own, and the caller
-    waits for whichever comes first: its end or the loss of a peer.
+    A call may block in the inner transport forever; so every channel has a thread that makes its calls, and the caller
+    waits for whichever comes first: the result or the loss of a peer.
     """
 
     def __init__(self, inner: Transport, presence: Presence) -> None:
@@ -141,7 +141,7 @@ class WatchedTransport:
         return message
 
     def close(self) -> None:
-        """Fall silent and close what is underneath."""
+        """Stop the heartbeats and close the inner transport."""
         self._presence.close()
         for lane in self._lanes.values():
             lane.calls.put(None)
@@ -171,7 +171,7 @@ class _Lane:
         threading.Thread(target=self._run, daemon=True).start()
 
     def carry(self, made: Callable[[], Any]) -> Any:
-        """What the call gives, or the error that comes first."""
+        """Make a call; returns its result, or raises the error that comes first."""
         self.calls.put(made)
         result = self.results.get()
         if isinstance(result, BaseException):
@@ -182,35 +182,35 @@ class _Lane:
         while (made := self.calls.get()) is not None:
             try:
                 self.results.put(made())
-            except BaseException as error:  # noqa: BLE001  (it belongs to whoever waits for the call)
+            except BaseException as error:  # noqa: BLE001  (raised where the call is waited for)
                 self.results.put(error)
 
 
 def silent(peer: str, link: tuple[str, str] | None = None) -> Silent:
-    """What it is to whoever waits that a peer, or whoever is at the ends of ``link``, has gone silent."""
+    """The error for a peer that has gone silent; ``link`` as in ``Lost``."""
     return Silent(f"node {peer} has not been heard from for {SILENCE_S:g} s (its link may be cut)", peer, link)
 
 
 class Board(Protocol):
-    """Where nodes write down for the others how they can be reached."""
+    """An address book, where nodes publish how they can be reached."""
 
     def write(self, name: str, text: str) -> None:
-        """Let others read a text under a name."""
+        """Publish a text under a name."""
         ...
 
     def read(self, name: str) -> str:
-        """What somebody has written."""
+        """The text under a name."""
         ...
 
 
 @dataclass(frozen=True)
 class FolderBoard:
-    """A folder that all nodes can reach."""
+    """An address book in a folder that all nodes can reach."""
 
     folder: Path
 
     def write(self, name: str, text: str) -> None:
-        """Write a file, whole or not at all."""
+        """Write a file atomically."""
         draft = self.folder / f"{name}.new"
         draft.write_text(text, encoding="ascii")
         draft.replace(self.folder / name)
@@ -222,9 +222,9 @@ class FolderBoard:
 
 @dataclass(frozen=True)
 class WatchedPlace:
-    """Another place, where each node watches those that it exchanges messages with.
+    """Any endpoint, where each node also watches the peers that it exchanges messages with.
 
-    Nodes write down on the ``board`` where they listen. ``token`` tells this run's datagrams from any others.
+    Nodes publish in ``board`` where they listen. ``token`` distinguishes this run's datagrams from all others.
     """
 
     place: Place
@@ -235,7 +235,7 @@ class WatchedPlace:
     address: str = "127.0.0.1"
 
     def join(self, node: str) -> Transport:
-        """Connect as ``node``, and watch the others."""
+        """Connect as ``node``, and watch its peers."""
         if not self.peers:
             return self.place.join(node)
         listening = socket.socket(socket.AF_INET6 if ":" in self.address else socket.AF_INET, socket.SOCK_DGRAM)
@@ -244,7 +244,7 @@ class WatchedPlace:
         listening.bind((self.address, 0))
         host, port = listening.getsockname()[:2]
         self.board.write(self._name(node), f"{host} {port}")
-        inner = self.place.join(node)  # returns when all are there, and so have written
+        inner = self.place.join(node)  # returns when all are connected, and so have written
         peers = {self.nodes.index(peer): (peer, self._read(peer)) for peer in self.peers}
         return WatchedTransport(inner, Presence(listening, self.token, self.nodes.index(node), peers))
 

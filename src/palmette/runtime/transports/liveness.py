@@ -1,4 +1,4 @@
-"""Who has been silent for long; whoever stood still itself meanwhile (Ctrl-Z, an overloaded machine) blames nobody."""
+"""How long peers have been silent, not counting time in which this process was suspended itself (as by Ctrl-Z)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 
 class Silence:
-    """Counts the seconds since each was heard from. Times are those of one clock, whichever it is.
+    """Counts the seconds since each peer's last heartbeat, on any one clock.
 
-    More than ``patience_s`` is silence; who has not looked for ``asleep_s`` was asleep.
+    A peer is silent after ``patience_s``; a process that did not check for ``asleep_s`` was suspended.
     """
 
     def __init__(self, patience_s: float, asleep_s: float) -> None:
@@ -17,23 +17,23 @@ class Silence:
         self._looked_s: float | None = None
 
     def heard(self, names: Iterable[str], now_s: float) -> None:
-        """Note signs of life; whoever has given none yet is not waited for."""
+        """Note heartbeats; a peer that has sent none yet is not watched."""
         self._heard_s.update(dict.fromkeys(names, now_s))
 
     def forget(self, name: str) -> None:
-        """Wait no more for somebody who has left."""
+        """Stop watching a peer that has left."""
         self._heard_s.pop(name, None)
 
     def of_s(self, name: str, now_s: float) -> float:
-        """How long somebody has been silent; for ever, if never heard."""
+        """How long a peer has been silent; infinite if it has sent no heartbeat yet."""
         return now_s - self._heard_s.get(name, float("-inf"))
 
     def speaks(self, name: str) -> bool:
-        """Whether somebody was ever heard from."""
+        """Whether a peer has sent a heartbeat yet."""
         return name in self._heard_s
 
     def first(self, now_s: float) -> str | None:
-        """Somebody who has been silent for too long; to be asked often."""
+        """The first peer that has been silent too long, if any; to be called often."""
         gap_s = 0.0 if self._looked_s is None else now_s - self._looked_s
         self._looked_s = now_s
         if gap_s > self._asleep_s:

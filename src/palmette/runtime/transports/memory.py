@@ -19,7 +19,7 @@ class MemoryTransport:
         self._closed = False
 
     def send(self, channel: Channel, message: Tensor) -> None:
-        """Hand the bytes over."""
+        """Queue a copy of the bytes."""
         self._queue(channel).put(message.clone())
 
     def receive(self, channel: Channel, size_bytes: int) -> Tensor:
@@ -35,7 +35,7 @@ class MemoryTransport:
         return message
 
     def close(self) -> None:
-        """Wake all that wait for a message."""
+        """Wake all threads that wait for a message."""
         self._closed = True
         for waiting in list(self._queues.values()):
             waiting.put(None)
@@ -46,10 +46,10 @@ class MemoryTransport:
 
 @dataclass(frozen=True)
 class MemoryPlace:
-    """Where threads meet: one transport for all."""
+    """An endpoint for threads, which share one transport."""
 
     transport: MemoryTransport
 
     def join(self, node: str) -> MemoryTransport:
-        """The common transport."""
+        """The shared transport."""
         return self.transport

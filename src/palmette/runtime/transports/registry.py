@@ -1,4 +1,4 @@
-"""The transports by their names: a row each."""
+"""The transports by name, one row each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class TransportSettings:
     """What a transport is made from.
 
     ``here`` is this machine's address where the nodes are hosts that share no files; None where all are on this
-    machine. ``keys`` and ``hub`` are those that the user has named.
+    machine. ``keys`` and ``hub`` are those that the user has chosen.
     """
 
     cluster: Cluster
@@ -27,7 +27,7 @@ class TransportSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class TransportKind:
-    """How the workers of a transport find one another, and whether nodes prove who they are by keys."""
+    """How the workers of a transport find each other, and whether nodes authenticate with keys."""
 
     rendezvous: Callable[[TransportSettings], Meeting]
     uses_keys: bool = False
@@ -38,7 +38,7 @@ def _gloo(settings: TransportSettings) -> Meeting:
 
 
 def _tls(settings: TransportSettings) -> Meeting:
-    """Raises: InputError: keys on this machine lack those of a node."""
+    """Raises: InputError: the keys on this machine lack those of a node."""
     from palmette.runtime.transports.tls.meeting import TlsMeeting, refuse_lacking
 
     if settings.keys is not None and settings.here is None:

@@ -1,4 +1,4 @@
-"""Where the workers of a phase meet, whatever they stand on: the seam between a ground and a transport."""
+"""How the workers of a phase find each other: the interface between a testbed and a transport."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from palmette.runtime.transports.service import Served, Service
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """What a ground offers to those who meet on it: an address for each node, how to get a service there, and a folder
-    where all nodes share one.
+    """What a testbed offers to a transport: an address for each node, how to start a service there, and a folder if all
+    nodes share one.
 
-    ``apart``: every channel gets a connection of its own, where a transport can. ``networked``: links can be cut, so
-    nodes have to give one another signs of life; datagrams with this ``token`` are of this meeting.
+    ``apart``: every channel gets a connection of its own, where the transport can do that. ``networked``: links can be
+    cut, so nodes have to exchange heartbeats; those of this rendezvous carry ``token``.
     """
 
     nodes: Sequence[str]
@@ -42,7 +42,7 @@ class Site:
         return list(channels_of(self.parts).values())
 
     def watched(self, node: str, place: Place, board: Board) -> Place:
-        """A place where nodes also give one another signs of life, if the site needs them."""
+        """An endpoint with heartbeats, if the site needs them."""
         peers = sorted({end for channel in self.channels if node in channel[1:] for end in channel[1:]} - {node})
         if not self.networked:
             return place
@@ -50,26 +50,26 @@ class Site:
 
 
 class Meeting(Protocol):
-    """Gets ready for the workers of a phase, and tells each where to go."""
+    """Prepares for the workers of a phase, and gives each its endpoint."""
 
     def open(self, site: Site) -> None:
-        """Get ready."""
+        """Prepare for the workers on a site."""
         ...
 
     def place(self, node: str) -> Place:
-        """Where the worker of a node meets the others."""
+        """The endpoint where the worker of a node connects to the others."""
         ...
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Remove all that ``open`` has set up."""
         ...
 
 
 class GlooMeeting:
-    """Over gloo, on a network that you trust: all connect with all, and find one another through a file."""
+    """Over gloo, on a network that you trust: all connect to all, and find each other through a file."""
 
     def open(self, site: Site) -> None:
-        """Nothing to do but to remember."""
+        """Remember the site."""
         self._site = site
 
     def place(self, node: str) -> Place:
@@ -81,11 +81,11 @@ class GlooMeeting:
         return site.watched(node, place, FolderBoard(site.folder))
 
     def close(self) -> None:
-        """The folder is the ground's."""
+        """Nothing to do: the folder belongs to the testbed."""
 
 
 class StoreMeeting:
-    """Over gloo, where hosts share no files: they find one another through a store at an address of this machine."""
+    """Over gloo, where hosts share no files: they find each other through a store at an address of this machine."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -104,5 +104,5 @@ class StoreMeeting:
         return site.watched(node, place, StoreBoard(*at))
 
     def close(self) -> None:
-        """End the store."""
+        """Stop the store."""
         self._store = None

@@ -9,23 +9,23 @@ Entrance = Callable[[], None]
 
 
 class Service(Protocol):
-    """What is to be done; it can be sent to where it is done."""
+    """A service, before it is sent to the node that runs it."""
 
     @property
     def name(self) -> str:
-        """What it is called in messages."""
+        """Its name in messages."""
         ...
 
     def serve(self, ready: Callable[[Any], None]) -> None:
-        """Do it for ever; ``ready`` is told what others have to know."""
+        """Serve forever; ``ready`` is called once, with what others have to know."""
         ...
 
 
 class Served(Protocol):
-    """A service that is ready; ``said`` is what it told."""
+    """A running service; ``said`` is what it passed to ``ready``."""
 
     said: Any
 
     def close(self) -> None:
-        """End it."""
+        """Stop it."""
         ...

@@ -82,13 +82,13 @@ def test_a_frame_with_a_flipped_bit_is_never_larger_than_it_is(data: st.DataObje
     [
         (b"", "shorter than its header"),
         (b"GET / HTTP/1.1\r\nHost: palmette\r\n\r\n", "begins with b'GET '"),
-        (HEADER.pack(b"plm1", 9, 0, 0, 0), "no frame of kind 9"),
+        (HEADER.pack(b"plm1", 9, 0, 0, 0), "unknown kind of frame: 9"),
         (HEADER.pack(b"plm1", 3, 0, 5, 0) + b"abc", "carries 3 bytes; expected none"),
-        (HEADER.pack(b"plm1", 4, 0, 2, 0) + b"abc", "no part of a message of 2"),
-        (HEADER.pack(b"plm1", 4, 0, 2**40, 0) + bytes(LONGEST_PART + 1), "no part of a message"),
-        (HEADER.pack(b"plm1", 4, 0, 5, 0), "no part of a message of 5"),
-        (HEADER.pack(b"plm1", 1, 0, 0, 0) + TOKEN, "no name of a node"),
-        (HEADER.pack(b"plm1", 1, 0, 0, 0) + TOKEN + b"x" * 801, "no name of a node"),
+        (HEADER.pack(b"plm1", 4, 0, 2, 0) + b"abc", "are not a part of a message of 2"),
+        (HEADER.pack(b"plm1", 4, 0, 2**40, 0) + bytes(LONGEST_PART + 1), "are not a part of a message"),
+        (HEADER.pack(b"plm1", 4, 0, 5, 0), "are not a part of a message of 5"),
+        (HEADER.pack(b"plm1", 1, 0, 0, 0) + TOKEN, "expected a token and the name of a node"),
+        (HEADER.pack(b"plm1", 1, 0, 0, 0) + TOKEN + b"x" * 801, "expected a token and the name of a node"),
     ],
 )
 def test_a_refusal_says_why(frame: bytes, says: str) -> None:

@@ -132,7 +132,7 @@ def test_all_channels_at_once_each_in_its_order(meeting: Meeting) -> None:
 def test_a_message_of_another_size_than_expected_is_refused(meeting: Meeting) -> None:
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(meeting.workers["cloud"].receive, THERE, 10)
-        with pytest.raises(RunError, match="node cloud expects 10 bytes; there are 11 to send"):
+        with pytest.raises(RunError, match="node cloud expects 10 bytes; the message has 11"):
             meeting.workers["phone"].send(THERE, torch.zeros(11, dtype=torch.uint8))
         meeting.workers["cloud"].close()
         with pytest.raises(Closed):
@@ -171,17 +171,17 @@ def test_an_expired_certificate_is_refused(meeting: Meeting) -> None:
 def test_a_revoked_certificate_is_refused_and_says_so(meeting: Meeting) -> None:
     refused = says(meeting, hello(TOKEN, "thief"), own=meeting.stolen)
     assert refused.code() is grpc.StatusCode.PERMISSION_DENIED
-    assert refused.details() == "the certificate shown for node thief does not count: it was revoked"
+    assert refused.details() == "the certificate shown for node thief is not valid: it was revoked"
     meeting.assert_well()
 
 
 def test_whoever_is_revoked_while_the_hub_runs_is_refused(meeting: Meeting) -> None:
     guest = meeting.keys.credentials("guest")
-    assert says(meeting, hello(TOKEN, "guest"), own=guest).details() == "node guest has no part in this run"
+    assert says(meeting, hello(TOKEN, "guest"), own=guest).details() == "node guest is not part of this run"
     before = (meeting.keys.folder / "revoked.crl").read_bytes()
     meeting.keys.revoke("guest")
     refused = says(meeting, hello(TOKEN, "guest"), own=guest)
-    assert refused.details() == "the certificate shown for node guest does not count: it was revoked"
+    assert refused.details() == "the certificate shown for node guest is not valid: it was revoked"
     for spoilt in (before, b"nonsense", None):  # an older list, none that can be read, none at all
         if spoilt is None:
             (meeting.keys.folder / "revoked.crl").unlink()
@@ -193,7 +193,7 @@ def test_whoever_is_revoked_while_the_hub_runs_is_refused(meeting: Meeting) -> N
 
 def test_nobody_is_who_the_certificate_does_not_name(meeting: Meeting) -> None:
     refused = says(meeting, hello(TOKEN, "phone", UP.number), own=meeting.keys.credentials("guest"))
-    assert refused.details() == "the certificate shown for node phone does not count: it is that of guest"
+    assert refused.details() == "the certificate shown for node phone is not valid: it belongs to guest"
     meeting.assert_well()
 
 
@@ -201,10 +201,10 @@ def test_nobody_is_who_the_certificate_does_not_name(meeting: Meeting) -> None:
     ("first", "method", "why"),
     [
         (hello(bytes(TOKEN_BYTES), "phone"), "Attend", "node phone belongs to another run"),
-        (hello(TOKEN, "phone"), "Attend", "node phone is here already"),
-        (hello(TOKEN, "phone", 0), "Attend", "a worker attends without a channel, not with 0"),
-        (hello(TOKEN, "phone", 0), "Carry", "node phone has its end of channel 0 already"),
-        (hello(TOKEN, "phone", 9), "Carry", "node phone has no end of channel 9"),
+        (hello(TOKEN, "phone"), "Attend", "node phone is connected already"),
+        (hello(TOKEN, "phone", 0), "Attend", "a control stream with channel 0; expected none"),
+        (hello(TOKEN, "phone", 0), "Carry", "node phone uses channel 0 already"),
+        (hello(TOKEN, "phone", 9), "Carry", "node phone does not use channel 9"),
         (welcome(), "Carry", "a stream begins with a frame of kind welcome; expected hello"),
         (b"nonsense", "Attend", "a frame of 8 bytes is shorter than its header of 25"),
     ],
@@ -217,8 +217,8 @@ def test_one_of_us_gets_only_what_is_its_own(meeting: Meeting, first: bytes, met
 
 def test_a_node_without_a_part_in_the_run_is_refused(meeting: Meeting) -> None:
     refused = says(meeting, hello(TOKEN, "guest"), own=meeting.keys.credentials("guest"), method="Attend")
-    assert refused.details() == "node guest has no part in this run"
-    with pytest.raises(RunError, match="the hub on node server refuses: node guest has no part in this run"):
+    assert refused.details() == "node guest is not part of this run"
+    with pytest.raises(RunError, match="the hub on node server refuses: node guest is not part of this run"):
         meeting.place.join("guest")
 
 
@@ -237,8 +237,8 @@ def _announcing(size: int, offset: int) -> bytes:
     [
         (b"", "a frame of 0 bytes is shorter than its header of 25"),
         (b"\x00" * 25, "a frame begins with"),
-        (_announcing(2**60, 2**60 - 3), "4 bytes at 1152921504606846973 are no part"),
-        (_announcing(2**64 - 1, 2**64 - 1), "4 bytes at 18446744073709551615 are no part"),
+        (_announcing(2**60, 2**60 - 3), "4 bytes at 1152921504606846973 are not a part"),
+        (_announcing(2**64 - 1, 2**64 - 1), "4 bytes at 18446744073709551615 are not a part"),
         (grant(SPARE.number, 5), "a frame of kind grant for channel 3 on the stream of channel 3"),
         (next(parts(BACK.number, memoryview(b"abc"))), "a frame of kind data for channel 1 on the stream of channel 3"),
         (hello(TOKEN, "phone", SPARE.number), "a frame of kind hello for channel 3 on the stream of channel 3"),
@@ -372,13 +372,13 @@ def local(meeting: Meeting, words: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (b"A" + framed(hello(TOKEN, "phone")), b"node phone does not count: it is that of server"),
+        (b"A" + framed(hello(TOKEN, "phone")), b"node phone is not valid: it belongs to server"),
         (b"A" + framed(hello(bytes(TOKEN_BYTES), "server")), b"node server belongs to another run"),
-        (b"A" + framed(hello(TOKEN, "server")), b"node server is here already"),
-        (b"C" + framed(hello(TOKEN, "server", THERE.number)), b"node server has no end of channel 0"),
+        (b"A" + framed(hello(TOKEN, "server")), b"node server is connected already"),
+        (b"C" + framed(hello(TOKEN, "server", THERE.number)), b"node server does not use channel 0"),
         (b"C" + framed(b"nonsense"), b"a frame of 8 bytes is shorter than its header of 25"),
         (b"?" + framed(os.urandom(100)), b"a frame begins with"),
-        (b"A" + LENGTH.pack(MOST_BYTES + 1), b"a stream without a word"),
+        (b"A" + LENGTH.pack(MOST_BYTES + 1), b"no hello was received"),
     ],
     ids=["another node", "another run", "twice", "another's channel", "nonsense", "noise", "too long"],
 )
@@ -397,7 +397,7 @@ def test_a_false_hub_is_not_believed_even_with_a_certificate_of_the_authority(me
     address = type(meeting.hub.said)("server", false.said.address, true)
     with pytest.raises(RunError, match="lost the connection to the hub on node server"):
         TlsPlace(address, meeting.keys.folder, TOKEN, CHANNELS).join("phone")
-    with pytest.raises(RunError, match="the certificate of the hub on node server does not count: it was revoked"):
+    with pytest.raises(RunError, match="the certificate of the hub on node server is not valid: it was revoked"):
         TlsPlace(false.said, meeting.keys.folder, TOKEN, CHANNELS).join("phone")
     false.close()
 

@@ -1,5 +1,6 @@
-"""Who a node is: a private authority, a certificate a node, and a list of those that no longer count.
+"""The identity of nodes: a private authority, one certificate per node, and a list of revoked certificates.
 
-certificates   what they say, and what stands against one; pure
-folder         the files: made, refused where they would be overwritten, read back and checked
+certificates   issues certificates and checks them; pure
+folder         the files: created, read and checked; valid ones are never overwritten
+pem            reads and writes single files in the PEM format
 """

@@ -1,7 +1,7 @@
-"""Certificates of a private authority: what they say, and what stands against one.
+"""Certificates of a private authority: how they are issued and checked.
 
-A node is known by one DNS name in its certificate that follows from the node's name alone, since names of nodes may be
-long and in any script; the common name is for people. P-256, because gRPC's TLS library takes no Ed25519 certificates.
+A node is identified by one DNS name in its certificate, a hash of the node's name, since names of nodes may be long and
+in any script; the common name is for people. P-256, because gRPC's TLS library accepts no Ed25519 certificates.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ Authority = tuple[Key, x509.Certificate]
 AUTHORITY = "palmette authority"
 AUTHORITY_DAYS = 5 * 365
 NODE_DAYS = 90
-# Small machines without a battery for their clock may be a little behind.
+# The clocks of small machines without a battery may be a little behind.
 _BEHIND = dt.timedelta(hours=1)
 _LONGEST_COMMON_NAME = 64  # bytes
 
 
 def dns_name(node: str) -> str:
-    """The name by which TLS knows a node."""
+    """The DNS name that identifies a node in TLS."""
     return f"{hashlib.sha256(node.encode()).hexdigest()[:40]}.palmette"
 
 
 def new_key() -> Key:
-    """A private key."""
+    """A new private key."""
     return ec.generate_private_key(ec.SECP256R1())
 
 
 def authority_certificate(key: Key, days: float, now: dt.datetime) -> x509.Certificate:
-    """The authority's certificate, by itself."""
+    """The authority's certificate, signed by itself."""
     name = _name(AUTHORITY)
     return (
         _begun(name, name, key, now, now + dt.timedelta(days=days))
@@ -58,7 +58,7 @@ def node_certificate(
     now: dt.datetime,
     addresses: Sequence[str] = (),
 ) -> x509.Certificate:
-    """A node's certificate, for both ends of a connection; it ends with the authority at the latest."""
+    """A node's certificate, for both ends of a connection; it expires with the authority at the latest."""
     signing, issuer = authority
     until = min(now + dt.timedelta(days=days), issuer.not_valid_after_utc)
     names = [x509.DNSName(dns_name(node)), *map(_general_name, addresses)]
@@ -80,7 +80,7 @@ def node_certificate(
 def revocation_list(
     revoked: Iterable[x509.RevokedCertificate], authority: Authority, now: dt.datetime
 ) -> x509.CertificateRevocationList:
-    """The list of certificates that no longer count, signed by the authority."""
+    """The list of revoked certificates, signed by the authority."""
     signing, issuer = authority
     builder = (
         x509.CertificateRevocationListBuilder()
@@ -94,7 +94,7 @@ def revocation_list(
 
 
 def revoked_entry(certificate: x509.Certificate, now: dt.datetime) -> x509.RevokedCertificate:
-    """A line of that list."""
+    """An entry of that list."""
     builder = x509.RevokedCertificateBuilder()
     return builder.serial_number(certificate.serial_number).revocation_date(now).build()
 
@@ -106,24 +106,24 @@ def objection(
     revoked: x509.CertificateRevocationList,
     now: dt.datetime,
 ) -> str | None:
-    """What stands against a certificate as that of a node; None if nothing does."""
+    """Why a certificate is not valid for a node; None if it is."""
     try:
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature):
         return "it was issued by another authority"
     if now < certificate.not_valid_before_utc:
-        return f"it is valid only from {_moment(certificate.not_valid_before_utc)} on"
+        return f"it is not valid before {_moment(certificate.not_valid_before_utc)}"
     if now > certificate.not_valid_after_utc:
         return f"it expired on {_moment(certificate.not_valid_after_utc)}"
     if revoked.get_revoked_certificate_by_serial_number(certificate.serial_number) is not None:
         return "it was revoked"
     if dns_name(node) not in names_of(certificate):
-        return f"it is that of {common_name(certificate)}"
+        return f"it belongs to {common_name(certificate)}"
     return None
 
 
 def signed_by(revoked: x509.CertificateRevocationList, authority: x509.Certificate) -> bool:
-    """Whether a list of revoked certificates is the authority's."""
+    """Whether a list of revoked certificates was signed by the authority."""
     public = authority.public_key()
     return isinstance(public, ec.EllipticCurvePublicKey) and revoked.is_signature_valid(public)
 
@@ -138,7 +138,7 @@ def names_of(certificate: x509.Certificate) -> list[str]:
 
 
 def common_name(certificate: x509.Certificate) -> str:
-    """Whose certificate it is, for people."""
+    """The name of a certificate's owner, for people."""
     found = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return str(found[0].value) if found else "nobody"
 

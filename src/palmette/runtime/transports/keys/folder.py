@@ -1,12 +1,12 @@
 """A folder of keys and certificates.
 
     keys/authority.key     0600   signs certificates; needed only to issue and revoke, and best kept off the nodes
-    keys/authority.crt            what everybody trusts
-    keys/revoked.crl              certificates that no longer count, signed by the authority
-    keys/nodes/NAME.key    0600   a node's own secret; it belongs on that node alone
+    keys/authority.crt            what all nodes trust
+    keys/revoked.crl              revoked certificates, signed by the authority
+    keys/nodes/NAME.key    0600   a node's private key; it belongs on that node alone
     keys/nodes/NAME.crt           a node's certificate
 
-Nothing that still counts is overwritten.
+Nothing that is still valid is overwritten.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 
 @dataclass(frozen=True)
 class Credentials:
-    """What a node shows and trusts, in the PEM format; all have been checked."""
+    """A node's key and certificate, and whom it trusts, in the PEM format; all have been checked."""
 
     node: str
     key: bytes = field(repr=False)
@@ -62,7 +62,7 @@ class Credentials:
     revoked: bytes
 
     def objection(self, shown: bytes, node: str) -> str | None:
-        """What stands against a certificate that somebody shows as that of ``node``; None if nothing does."""
+        """Why a certificate that was shown is not valid for ``node``; None if it is."""
         try:
             certificate = x509.load_pem_x509_certificate(shown)
         except (ValueError, UnsupportedAlgorithm):
@@ -78,15 +78,15 @@ class Keys:
         self.folder = folder
 
     def init(self, days: float = AUTHORITY_DAYS) -> x509.Certificate:
-        """Make an authority.
+        """Create an authority.
 
         Raises:
-            InputError: there is one already, or the folder cannot be written.
+            InputError: one exists already, or the folder cannot be written.
         """
         _refuse_days(days)
         for name in ("authority.key", "authority.crt"):
             if (self.folder / name).exists():
-                raise InputError(Fault("--keys", str(self.folder), f"there is an authority already: {name}"))
+                raise InputError(Fault("--keys", str(self.folder), f"an authority exists already: {name}"))
         key = new_key()
         certificate = authority_certificate(key, days, _now())
         with writing(self.folder):
@@ -98,10 +98,10 @@ class Keys:
         return certificate
 
     def issue(self, node: str, days: float = NODE_DAYS, addresses: Sequence[str] = ()) -> x509.Certificate:
-        """Make a key and a certificate for a node; ``addresses`` are host names and IPs that it also stands for.
+        """Create a key and a certificate for a node; ``addresses`` are host names and IPs that it is also valid for.
 
         Raises:
-            InputError: the node has one that counts, there is no authority, or the folder cannot be written.
+            InputError: the node has a valid one, there is no authority, or the folder cannot be written.
         """
         _refuse_days(days)
         _refuse_addresses(addresses)
@@ -116,7 +116,7 @@ class Keys:
         return certificate
 
     def refuse_issued(self, node: str) -> None:
-        """Refuse a node that has a certificate which still counts.
+        """Refuse a node whose certificate is still valid.
 
         Raises:
             InputError: says until when.
@@ -127,11 +127,11 @@ class Keys:
         certificate = read_certificate(file)
         if objection(certificate, node, self.authority(), self.revoked(), _now()) is None:
             until = certificate.not_valid_after_utc.date()
-            expected = f"it has a certificate until {until}; to replace it: palmette keys revoke {node}"
+            expected = f"its certificate is valid until {until}; to replace it: palmette keys revoke {node}"
             raise InputError(Fault("NODE", node, expected, str(file)))
 
     def revoke(self, node: str) -> x509.Certificate:
-        """Let a node's certificate no longer count.
+        """Revoke a node's certificate.
 
         Raises:
             InputError: there is none, it is revoked already, or the folder cannot be written.
@@ -149,10 +149,10 @@ class Keys:
         return certificate
 
     def credentials(self, node: str) -> Credentials:
-        """What a node shows and trusts.
+        """A node's key and certificate, and whom it trusts.
 
         Raises:
-            InputError: something is missing, readable by others, or does not count.
+            InputError: something is missing, readable by others, or not valid.
         """
         file = self.file(node, "crt")
         if not file.exists():
@@ -165,15 +165,15 @@ class Keys:
             raise InputError(Fault("certificate", node, f"{wrong}; {renew}", str(file)))
         key = read_key(self.file(node, "key"))
         if key.public_key() != certificate.public_key():
-            raise InputError(Fault("key", node, f"it does not fit the certificate {file}", str(self.file(node, "key"))))
+            raise InputError(Fault("key", node, f"it does not match certificate {file}", str(self.file(node, "key"))))
         return Credentials(node, key_text(key), text_of(certificate), text_of(authority), text_of(revoked))
 
     def renewed(self, known: Credentials) -> Credentials:
-        """Credentials with the list of revoked certificates as it is now; no other than a later one counts."""
+        """Credentials with the current list of revoked certificates, if that is later than the known one."""
         try:
             found = self.revoked()
         except InputError:
-            return known  # nobody comes back because the list is gone or was spoilt
+            return known  # a missing or damaged list must not readmit a revoked node
         before = x509.load_pem_x509_crl(known.revoked)
         later = _dated(found) > _dated(before) or (_dated(found) == _dated(before) and len(found) > len(before))
         return replace(known, revoked=text_of(found)) if later else known
@@ -191,26 +191,26 @@ class Keys:
         found = read_certificate(file)
         if _now() > found.not_valid_after_utc:
             until = found.not_valid_after_utc.date()
-            raise InputError(Fault("authority", f"expired on {until}", "expected one that counts", str(file)))
+            raise InputError(Fault("authority", f"expired on {until}", "expected a valid one", str(file)))
         return found
 
     def revoked(self) -> x509.CertificateRevocationList:
-        """The list of certificates that no longer count.
+        """The list of revoked certificates.
 
         Raises:
-            InputError: it is missing, or not the authority's.
+            InputError: it is missing, or not signed by the authority.
         """
         file = self.folder / "revoked.crl"
         found = read_revoked(file)
         if not signed_by(found, self.authority()):
-            raise InputError(Fault("signature", "another's", "expected that of authority.crt", str(file)))
+            raise InputError(Fault("signature", "another authority's", "expected that of authority.crt", str(file)))
         return found
 
     def _authority(self) -> Authority:
         certificate = self.authority()
         key = read_key(self.folder / "authority.key")
         if key.public_key() != certificate.public_key():
-            raise InputError(Fault("key", "another's", "expected that of authority.crt", str(self.folder)))
+            raise InputError(Fault("key", "another authority's", "expected that of authority.crt", str(self.folder)))
         return key, certificate
 
     def file(self, node: str, suffix: str) -> Path:

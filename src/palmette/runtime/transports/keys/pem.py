@@ -1,4 +1,4 @@
-"""Keys and certificates in the PEM format: read with an error that names the file, written for the right eyes only."""
+"""Keys and certificates in the PEM format: errors name the file, and only the owner can read private keys."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ T = TypeVar("T")
 
 
 def read_certificate(file: Path) -> x509.Certificate:
-    """A certificate.
+    """Read a certificate.
 
     Raises:
-        InputError: it is not there, or not one.
+        InputError: it is missing, or not one.
     """
     return _read(file, x509.load_pem_x509_certificate, "a certificate")
 
 
 def read_revoked(file: Path) -> x509.CertificateRevocationList:
-    """A list of revoked certificates.
+    """Read a list of revoked certificates.
 
     Raises:
-        InputError: it is not there, or not one.
+        InputError: it is missing, or not one.
     """
     return _read(file, x509.load_pem_x509_crl, "a list of revoked certificates")
 
 
 def read_key(file: Path) -> Key:
-    """A private key.
+    """Read a private key.
 
     Raises:
-        InputError: it is not there, not one, or others may read it.
+        InputError: it is missing, not one, or others may read it.
     """
     if file.exists():
         mode = stat.S_IMODE(file.stat().st_mode)
@@ -80,7 +80,7 @@ def _read(file: Path, load: Callable[[bytes], T], what: str) -> T:
 
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Turn what a disk says into an error that names the folder.
+    """Turn an ``OSError`` into an error that names the folder.
 
     Raises:
         InputError: something in it cannot be written.
@@ -92,7 +92,7 @@ def writing(folder: Path) -> Iterator[None]:
 
 
 def write(file: Path, text: bytes, mode: int) -> None:
-    """Write a file whole or not at all; nobody can read a secret even while it is written."""
+    """Write a file atomically; others cannot read a secret even while it is written."""
     draft = file.with_name(f".{file.name}.new")
     draft.unlink(missing_ok=True)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -103,10 +103,10 @@ def write(file: Path, text: bytes, mode: int) -> None:
 
 
 def key_text(key: Key) -> bytes:
-    """A private key as it stands in its file."""
+    """A private key in the PEM format."""
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 def text_of(signed: x509.Certificate | x509.CertificateRevocationList) -> bytes:
-    """A certificate or a list as it stands in its file."""
+    """A certificate or a list in the PEM format."""
     return signed.public_bytes(Encoding.PEM)

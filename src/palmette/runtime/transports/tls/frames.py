@@ -1,17 +1,17 @@
-"""What travels on a stream: a header of fixed size, then raw bytes. Never pickle.
+"""The message format on a stream: a header of fixed size, then raw bytes. Never pickle.
 
     magic  kind  channel  size  offset │ payload
       4      1      4       8     8    │ the rest of the frame
 
-A frame is checked as a whole before anybody acts on it: what it says of itself has to fit its length, and the limits
-below. ``size`` is that of the whole message, of which a data frame carries the part from ``offset`` on.
+A frame is checked as a whole before it is used: its header has to fit its length, and the limits below. ``size`` is
+that of the whole message, of which a data frame carries the part from ``offset`` on.
 
-    hello    a worker says which run it belongs to and which node it is; with a channel, which one this stream is for
-    welcome  all workers are there
-    grant    the receiver has made room for a message of this size; nobody sends before
+    hello    names the worker's run, its node, and the channel that the stream is for, if any
+    welcome  all workers are connected
+    grant    the receiver has allocated memory for a message of this size; nothing is sent before
     data     a part of that message
-    alive    a worker is there, and so is the hub, which says the same back
-    farewell a worker leaves in good order; a stream that just ends means that it is gone
+    alive    a worker's heartbeat, which the hub returns
+    farewell a worker leaves in order; a stream that ends without it means that the worker is lost
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _HEADER = struct.Struct("<4sBIQQ")
 _MAGIC = b"plm1"
 TOKEN_BYTES = 16
 _LONGEST_HELLO = TOKEN_BYTES + 4 * 200
-# A frame costs much the same whatever its length, so messages are cut into few parts. But a hub passes a part on when
-# it has all of it: where it goes on over another network, parts have to be short beside their message.
+# A frame costs about the same whatever its length, so messages are split into few parts. But a hub forwards a part when
+# it has all of it: where it forwards over another network, parts have to be short compared with their message.
 _PARTS, _SHORTEST_PART = 4, 64 * 1024
 _RELAYED_PARTS, _SHORTEST_RELAYED_PART = 32, 16 * 1024
 LONGEST_PART = 256 * 1024
@@ -37,7 +37,7 @@ NO_CHANNEL = 2**32 - 1
 
 
 class Kind(IntEnum):
-    """What a frame is."""
+    """The kinds of frames."""
 
     HELLO = 1
     WELCOME = 2
@@ -58,14 +58,14 @@ class Frame(NamedTuple):
 
 
 class BadFrame(RunError):
-    """Bytes that are no frame, or not one that may come here."""
+    """Bytes that are not a valid frame, or not one that is allowed here."""
 
 
 def decoded(data: bytes) -> Frame:
-    """The frame in some bytes.
+    """Decode and check a frame.
 
     Raises:
-        BadFrame: they are none; says why.
+        BadFrame: it is not valid; says why.
     """
     if len(data) < _HEADER.size:
         raise BadFrame(f"a frame of {len(data)} bytes is shorter than its header of {_HEADER.size}")
@@ -75,7 +75,7 @@ def decoded(data: bytes) -> Frame:
     try:
         kind = Kind(number)
     except ValueError:
-        raise BadFrame(f"there is no frame of kind {number}") from None
+        raise BadFrame(f"unknown kind of frame: {number}") from None
     frame = Frame(kind, channel, size, offset, memoryview(data)[_HEADER.size :])
     _refuse_misfit(frame)
     return frame
@@ -86,10 +86,10 @@ def _refuse_misfit(frame: Frame) -> None:
     match frame.kind:
         case Kind.DATA:
             if long > LONGEST_PART or frame.offset + long > frame.size or (long == 0) != (frame.size == 0):
-                raise BadFrame(f"{long} bytes at {frame.offset} are no part of a message of {frame.size}")
+                raise BadFrame(f"{long} bytes at {frame.offset} are not a part of a message of {frame.size}")
         case Kind.HELLO:
             if not TOKEN_BYTES < long <= _LONGEST_HELLO or frame.size or frame.offset:
-                raise BadFrame(f"{long} bytes are no name of a node")
+                raise BadFrame(f"a hello of {long} bytes; expected a token and the name of a node")
         case Kind.WELCOME | Kind.GRANT | Kind.FAREWELL | Kind.ALIVE:
             if long or frame.offset:
                 raise BadFrame(f"a frame of kind {frame.kind.name.lower()} carries {long} bytes; expected none")
@@ -103,10 +103,10 @@ def hello(token: bytes, node: str, channel: int = NO_CHANNEL) -> bytes:
 
 
 def introduced(frame: Frame) -> tuple[bytes, str]:
-    """The token and the node's name that a hello gives.
+    """The token and the node's name in a hello.
 
     Raises:
-        BadFrame: it is no hello.
+        BadFrame: it is not a hello.
     """
     if frame.kind is not Kind.HELLO:
         raise BadFrame(f"a stream begins with a frame of kind {frame.kind.name.lower()}; expected hello")
@@ -114,11 +114,11 @@ def introduced(frame: Frame) -> tuple[bytes, str]:
     try:
         return token, name.decode()
     except UnicodeDecodeError:
-        raise BadFrame("the name of a node is not written in UTF-8") from None
+        raise BadFrame("the name of a node is not valid UTF-8") from None
 
 
 def welcome() -> bytes:
-    """All are there."""
+    """All workers are connected."""
     return _HEADER.pack(_MAGIC, Kind.WELCOME, NO_CHANNEL, 0, 0)
 
 
@@ -128,12 +128,12 @@ def farewell() -> bytes:
 
 
 def alive() -> bytes:
-    """A worker, or the hub, is there."""
+    """The heartbeat of a worker or of the hub."""
     return _HEADER.pack(_MAGIC, Kind.ALIVE, NO_CHANNEL, 0, 0)
 
 
 def grant(channel: int, size: int) -> bytes:
-    """There is room for a message."""
+    """The receiver is ready for a message of this size."""
     return _HEADER.pack(_MAGIC, Kind.GRANT, channel, size, 0)
 
 

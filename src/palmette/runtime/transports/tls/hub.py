@@ -1,9 +1,9 @@
-"""The hub: joins the two streams of every channel, and lets nobody else in.
+"""The hub: relays between the two streams of every channel, and refuses all others.
 
-A worker opens a stream to attend and one for each of its channels. The hub believes a name only if the certificate says
-the same, was issued by the authority and has not been revoked, and gives a node only its own ends of channels, each
-once. Workers say every now and then that they are there, on a connection of its own beside the messages', and the hub
-says it back. When a worker is gone without a word, or has been silent for some seconds, all others are told.
+A worker opens a control stream (``Attend``) and one for each of its channels (``Carry``). The hub accepts a node's name
+only if the certificate has the same, was issued by the authority and has not been revoked, and gives a node only its
+own ends of channels, each once. Workers send heartbeats on a connection separate from the messages', and the hub
+returns them. When a worker ends without a farewell, or has been silent for some seconds, the hub informs all others.
 
     sender ═ data ═▶ hub ═ data ═▶ receiver
            ◀ grant ══   ◀ grant ══
@@ -40,10 +40,10 @@ from palmette.runtime.transports.tls.local import LONGEST_PATH, Aborted, LocalCo
 
 SERVICE = "palmette.Hub"
 _HANDSHAKE_PATIENCE_MS = 10_000
-# On a connection nothing is lost on the way, so signs of life may be rarer than datagrams.
+# A connection loses nothing on the way, so heartbeats may be rarer than with datagrams.
 ALIVE_EVERY_S = 1.5
 _LOOK_EVERY_S = 0.25
-_MOST_STREAMS = 4_096  # of one connection; a node has one a channel
+_MOST_STREAMS = 4_096  # per connection; a node has one per channel
 SERVER_OPTIONS = [
     ("grpc.max_receive_message_length", MOST_BYTES),
     ("grpc.max_send_message_length", MOST_BYTES),
@@ -54,12 +54,12 @@ SERVER_OPTIONS = [
 
 _Stream = AsyncIterator[bytes]
 _Context = Any  # grpc ships no types
-_Loss = tuple[Any, str]  # the kind of ending, and the node
+_Loss = tuple[Any, str]  # the status code, and the node
 
 
 @dataclass(frozen=True)
 class HubAddress:
-    """Where the hub is, and its very certificate: no other is believed, not even one of the same authority.
+    """Where the hub is, and its certificate: no other is accepted, not even one of the same authority.
 
     ``local`` is a socket for the worker on the hub's own machine.
     """
@@ -72,7 +72,7 @@ class HubAddress:
 
 @dataclass(frozen=True)
 class HubSetup:
-    """All that a hub is told when it starts; ``address`` is where it listens, ``keys`` where it finds its node's.
+    """What a hub is given when it starts; ``address`` is where it listens, ``keys`` the folder with its node's keys.
 
     ``local``, if there is one, is where it listens for the worker on its own machine.
     """
@@ -87,11 +87,11 @@ class HubSetup:
 
     @property
     def name(self) -> str:
-        """What it is called in messages."""
+        """Its name in messages."""
         return f"the hub on node {self.node}"
 
     def serve(self, ready: Callable[[HubAddress], None]) -> None:
-        """Be the hub for ever; ``ready`` is told where."""
+        """Run the hub forever; ``ready`` is called with its address."""
         asyncio.run(self._serve(ready))
 
     async def _serve(self, ready: Callable[[HubAddress], None]) -> None:
@@ -108,7 +108,7 @@ class HubSetup:
 
 
 class _Ends:
-    """The two ends of a channel, as they come."""
+    """The two ends of a channel, as they connect."""
 
     def __init__(self) -> None:
         self.contexts: dict[str, _Context] = {}
@@ -116,7 +116,7 @@ class _Ends:
 
 
 class Hub:
-    """Attendance and channels of one run, whose workers know its ``token``; ``keys`` are where its ``own`` are from."""
+    """Workers and channels of one run, which is identified by ``token``; ``own`` credentials come from ``keys``."""
 
     def __init__(
         self, own: Credentials, keys: Keys, token: bytes, nodes: Sequence[str], channels: Sequence[Channel]
@@ -145,7 +145,7 @@ class Hub:
         return server, port
 
     async def serve_locally(self, path: Path) -> None:
-        """Listen on a socket of this machine as well."""
+        """Listen on a local socket as well."""
         self._here = await asyncio.start_unix_server(self._locally, path)
 
     async def _locally(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -154,14 +154,14 @@ class Hub:
             method = await reader.readexactly(1)
             await (self._attend if method == b"A" else self._carry)(frames(reader), context)
         except (Aborted, ConnectionError, asyncio.IncompleteReadError):
-            pass  # told, or nobody is left to be told
+            pass  # the worker knows why, or is gone
         finally:
             writer.close()
 
     async def _attend(self, stream: _Stream, context: _Context) -> None:
         node, _ = await self._introduced(stream, context, NO_CHANNEL)
         if node in self._present:
-            await _refuse(context, f"node {node} is here already")
+            await _refuse(context, f"node {node} is connected already")
         self._present[node] = context
         leaving = asyncio.ensure_future(self._farewell(node, stream, context))
         try:
@@ -182,7 +182,7 @@ class Hub:
             leaving.cancel()
 
     async def _farewell(self, node: str, stream: _Stream, context: _Context) -> bool:
-        """Answer signs of life until a worker leaves; returns whether it does so in good order."""
+        """Answer heartbeats until a worker leaves; returns whether it said farewell."""
         try:
             async for data in stream:
                 kind = decoded(data).kind
@@ -195,7 +195,7 @@ class Hub:
         return False
 
     async def _watch(self) -> None:
-        """Look for silence until somebody is lost."""
+        """Check for silent workers until one is lost."""
         while not self._lost.done():
             await asyncio.sleep(_LOOK_EVERY_S)
             silent = self._silence.first(time.monotonic())
@@ -203,7 +203,7 @@ class Hub:
                 self._lose(silent, grpc.StatusCode.DEADLINE_EXCEEDED)
 
     def _lose(self, node: str, how: Any) -> None:
-        """Tell all who is lost, and how; the first one counts."""
+        """Inform all workers which node is lost, and how; the first one counts."""
         if not self._lost.done():
             self._lost.set_result((how, node))
 
@@ -211,10 +211,10 @@ class Hub:
         node, number = await self._introduced(stream, context, None)
         channel = self._channels.get(number)
         if channel is None or node not in (channel.sender, channel.receiver):
-            await _refuse(context, f"node {node} has no end of channel {number}")
+            await _refuse(context, f"node {node} does not use channel {number}")
         ends = self._ends[number]
         if node in ends.contexts:
-            await _refuse(context, f"node {node} has its end of channel {number} already")
+            await _refuse(context, f"node {node} uses channel {number} already")
         ends.contexts[node] = context
         if len(ends.contexts) == 2:
             ends.both.set()
@@ -225,27 +225,27 @@ class Hub:
             await _refuse_misplaced(data, context, number, allowed)
             try:
                 await other.write(data)
-            except Exception:  # noqa: BLE001  (of many kinds: the other end is gone, which its attendance tells)
+            except Exception:  # noqa: BLE001  (of many kinds: the other end is gone, as its control stream shows)
                 return
 
     async def _introduced(self, stream: _Stream, context: _Context, channel: int | None) -> tuple[str, int]:
-        """Who opens a stream, and for which channel; anybody who is not of this run is refused."""
+        """Which node opens a stream, and for which channel; any that is not of this run is refused."""
         try:
             frame = decoded(await asyncio.wait_for(anext(aiter(stream)), _HANDSHAKE_PATIENCE_MS / 1000))
             token, node = introduced(frame)
         except (BadFrame, StopAsyncIteration, TimeoutError) as error:
-            await _refuse(context, str(error) or "a stream without a word")
+            await _refuse(context, str(error) or "no hello was received")
         if channel is not None and frame.channel != channel:
-            await _refuse(context, f"a worker attends without a channel, not with {frame.channel}")
+            await _refuse(context, f"a control stream with channel {frame.channel}; expected none")
         shown = context.auth_context().get("x509_pem_cert", [b""])[0]
-        self._own = self._keys.renewed(self._own)  # somebody may have been revoked meanwhile
+        self._own = self._keys.renewed(self._own)  # a node may have been revoked meanwhile
         wrong = self._own.objection(shown, node)
         if wrong is not None:
-            await _refuse(context, f"the certificate shown for node {node} does not count: {wrong}")
+            await _refuse(context, f"the certificate shown for node {node} is not valid: {wrong}")
         if not secrets.compare_digest(token, self._token):
             await _refuse(context, f"node {node} belongs to another run")
         if node not in self._nodes:
-            await _refuse(context, f"node {node} has no part in this run")
+            await _refuse(context, f"node {node} is not part of this run")
         return node, frame.channel
 
 

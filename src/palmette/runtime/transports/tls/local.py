@@ -1,7 +1,7 @@
-"""The hub's own machine: its worker talks to the hub over a local socket instead of the network and TLS.
+"""The hub's own machine: its worker connects to the hub over a local socket instead of the network and TLS.
 
-The socket lies in a folder that only its owner can enter. Frames travel as they are, each after its length; an ending,
-marked in the length, says why there will be no more. What gRPC's handlers get as a context is the same here.
+The socket is in a folder that only its owner can enter. Each frame follows its length; an ending, marked in the length,
+says why the stream ends. ``LocalContext`` has the interface of gRPC's contexts, so that the same handlers serve both.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from palmette.runtime.transports.tls.frames import MOST_BYTES
 
 LENGTH = struct.Struct("<I")
 ENDED = 1 << 31
-# The longest path of a socket that every Unix takes.
+# The longest path of a socket that every Unix accepts.
 LONGEST_PATH = 100
 
 
 class Ending(NamedTuple):
-    """Why a stream has ended, in gRPC's words."""
+    """Why a stream has ended, as a gRPC status."""
 
     status: Any
     why: str
 
     def code(self) -> Any:
-        """The kind of reason."""
+        """The status code."""
         return self.status
 
     def details(self) -> str:
@@ -36,13 +36,13 @@ class Ending(NamedTuple):
         return self.why
 
     def written(self) -> bytes:
-        """As it travels."""
+        """Encoded for the socket."""
         text = f"{self.status.name}\n{self.why}".encode()
         return LENGTH.pack(ENDED | len(text)) + text
 
     @classmethod
     def read(cls, text: bytes) -> Ending:
-        """As it arrived."""
+        """Decode it."""
         name, _, why = text.decode(errors="replace").partition("\n")
         return cls(getattr(grpc.StatusCode, name, grpc.StatusCode.UNKNOWN), why)
 
@@ -52,7 +52,7 @@ class Aborted(Exception):
 
 
 class LocalContext:
-    """The hub's end of a local stream; whoever can reach it is on the hub's own node."""
+    """The hub's end of a local stream; only the hub's own node can reach it."""
 
     def __init__(self, writer: asyncio.StreamWriter, certificate: bytes) -> None:
         self._writer, self._certificate = writer, certificate
@@ -74,7 +74,7 @@ class LocalContext:
 
 
 async def frames(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    """The frames that arrive, until there are no more."""
+    """The frames that arrive, until the stream ends."""
     try:
         while True:
             (long,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))

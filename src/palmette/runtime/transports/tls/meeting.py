@@ -1,4 +1,4 @@
-"""Workers that meet at a hub: which node is the hub, and whose keys are used."""
+"""The rendezvous at a hub: which node runs it, and which keys are used."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _A_RUN_DAYS = 30
 class TlsMeeting:
     """Over gRPC with mutual TLS, on a network that you do not trust.
 
-    ``keys`` is a folder as ``palmette keys`` makes it; without one, keys are made that end with the run. ``hub`` is the
-    node that all others can reach; without one, or where it has no part, a node is chosen by what it has to carry.
+    ``keys`` is a folder as ``palmette keys`` makes it; without one, keys are made for this run only. ``hub`` is the
+    node that all others can reach; without one, or if it is not part of the phase, a node is chosen by its traffic.
     """
 
     def __init__(self, cluster: Cluster, keys: Path | None = None, hub: str | None = None) -> None:
@@ -37,7 +37,7 @@ class TlsMeeting:
         """Make keys if none are given, and start the hub.
 
         Raises:
-            RunError: the hub cannot listen, or its key does not count.
+            RunError: the hub cannot listen, or its key is not valid.
         """
         node = self._wanted if self._wanted in site.nodes else None
         node = node or hub_of(site.parts, site.nodes, self._cluster)
@@ -57,11 +57,11 @@ class TlsMeeting:
         return keys
 
     def place(self, node: str) -> Place:
-        """At the hub."""
+        """An endpoint at the hub."""
         return self._place
 
     def close(self) -> None:
-        """End the hub, and forget keys that were made for this run."""
+        """Stop the hub, and delete keys that were made for this run."""
         if self._hub is not None:
             self._hub.close()
             self._hub = None
@@ -71,10 +71,10 @@ class TlsMeeting:
 
 
 def refuse_lacking(keys: Path, nodes: Iterable[str]) -> None:
-    """Refuse a folder of keys that lacks those of some nodes, or in which they do not count.
+    """Refuse a folder of keys that lacks those of some nodes, or in which they are not valid.
 
     Raises:
-        InputError: says all that is wrong.
+        InputError: names all faults.
     """
     wrong: list[Fault] = []
     for node in nodes:
@@ -87,7 +87,7 @@ def refuse_lacking(keys: Path, nodes: Iterable[str]) -> None:
 
 
 def hub_of(parts: Sequence[Part], nodes: Sequence[str], cluster: Cluster) -> str:
-    """The node through which the least has to be relayed; devices only where there is nothing else.
+    """The node that leaves the least traffic between others to relay; a device only if there is nothing else.
 
     A device is rarely reachable from outside.
     """
@@ -97,7 +97,7 @@ def hub_of(parts: Sequence[Part], nodes: Sequence[str], cluster: Cluster) -> str
 
 
 def _carried_bytes(parts: Sequence[Part]) -> Mapping[str, float]:
-    """What each node sends and receives in an iteration."""
+    """How much each node sends and receives in an iteration."""
     found: dict[str, float] = {}
     for part in parts:
         for step, size in zip(part.made.steps, part.made.size_bytes, strict=True):

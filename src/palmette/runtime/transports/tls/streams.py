@@ -1,6 +1,6 @@
 """A worker's streams of frames to and from the hub: over the network, or on the hub's own machine over a local socket.
 
-The local socket lies in a folder that only its owner can enter; frames travel on it as they are, each after its length.
+The local socket is in a folder that only its owner can enter; on it, each frame follows its length.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Stream(Protocol):
     """A stream of frames."""
 
     def put(self, frame: bytes) -> None:
-        """Write a frame, soon."""
+        """Queue a frame for writing."""
         ...
 
     def flush(self) -> None:
@@ -42,25 +42,25 @@ class Stream(Protocol):
         Raises:
             Lost: the hub or another node is gone.
             Closed: the transport was closed.
-            RunError: the hub does not let this node in, or sends what is no frame.
+            RunError: the hub refuses this node, or sends an invalid frame.
         """
         ...
 
     def leave(self) -> None:
-        """Say that this worker leaves in good order, if anybody still listens."""
+        """Say farewell, if the hub still listens."""
         ...
 
     def cancel(self) -> None:
-        """End at once, and wake whoever waits."""
+        """End at once, and wake all that wait."""
         ...
 
     def close(self) -> None:
-        """End, and let go of all that it holds."""
+        """End, and release all resources."""
         ...
 
 
 class State:
-    """What all streams of a worker know: whether the end was asked for, and else who is to blame."""
+    """What all streams of a worker share: whether it closed them itself, and otherwise which error ended them."""
 
     def __init__(self, node: str, hub: str) -> None:
         self.node, self.hub = node, hub
@@ -68,7 +68,7 @@ class State:
         self.broken: RunError | None = None
 
     def error(self, ended: Any) -> Exception:
-        """What the end of a stream means."""
+        """The error that the end of a stream means."""
         if self.closed:
             return Closed()
         if self.broken is not None:
@@ -96,9 +96,9 @@ class NetworkStream:
             self._outbox.end()
 
     def put(self, frame: bytes) -> None:
-        """Write a frame, soon."""
+        """Queue a frame for writing."""
         if not self._outbox.put(frame):
-            self.next()  # the stream has ended, and says why
+            self.next()  # the stream has ended; raises why
 
     def flush(self) -> None:
         """Return when all frames have been written."""
@@ -111,7 +111,7 @@ class NetworkStream:
         Raises:
             Lost: the hub or another node is gone.
             Closed: the transport was closed.
-            RunError: the hub does not let this node in, or sends what is no frame.
+            RunError: the hub refuses this node, or sends an invalid frame.
         """
         try:
             return decoded(next(self._call))
@@ -121,22 +121,22 @@ class NetworkStream:
             raise self._state.error(ended) from None
 
     def leave(self) -> None:
-        """Say that this worker leaves in good order, if anybody still listens."""
+        """Say farewell, if the hub still listens."""
         self._outbox.put(farewell())
 
     def cancel(self) -> None:
-        """End at once, and wake whoever waits."""
+        """End at once, and wake all that wait."""
         self._call.cancel()
 
     def close(self) -> None:
-        """The connection, which is common to all streams, holds the rest."""
+        """End; the connection is shared by all streams, and stays."""
         self.cancel()
 
 
 class _Outbox:
-    """Frames on their way to gRPC, whose thread takes one when the one before has been written.
+    """Frames for gRPC, whose thread takes one when the previous one has been written.
 
-    A message is sent only into room that its receiver has made, so no more than one ever waits here.
+    A message is sent only when its receiver is ready for it, so no more than one ever waits here.
     """
 
     def __init__(self, first: bytes) -> None:
@@ -156,12 +156,12 @@ class _Outbox:
         raise StopIteration
 
     def put(self, frame: bytes) -> bool:
-        """Add a frame; returns False if nobody takes any more."""
+        """Add a frame; returns False if the stream has ended."""
         self._frames.put(frame)
         return not self._ended
 
     def flush(self) -> bool:
-        """Return when the last frame has been written, False if nobody takes any more."""
+        """Return when the last frame has been written, False if the stream has ended."""
         self._mark = SimpleQueue()
         if self._ended:
             return False
@@ -169,7 +169,7 @@ class _Outbox:
         return self._mark.get()
 
     def end(self) -> None:
-        """Take no more, and let whoever waits know."""
+        """Take no more frames, and wake a waiting ``flush``."""
         self._ended = True
         self._frames.put(None)
         if self._mark is not None:
@@ -177,7 +177,7 @@ class _Outbox:
 
 
 class LocalStream:
-    """A stream over a socket of this machine."""
+    """A stream over a local socket."""
 
     def __init__(self, path: Path, method: str, first: bytes, state: State) -> None:
         self._state = state
@@ -195,10 +195,10 @@ class LocalStream:
         try:
             self._socket.sendall(LENGTH.pack(len(frame)) + frame)
         except OSError:
-            self.next()  # the stream has ended, and says why
+            self.next()  # the stream has ended; raises why
 
     def flush(self) -> None:
-        """What was written has left."""
+        """Nothing to do: frames are written at once."""
 
     def next(self) -> Frame:
         """Wait for a frame."""
@@ -220,12 +220,12 @@ class LocalStream:
         return data
 
     def leave(self) -> None:
-        """Say that this worker leaves in good order, if anybody still listens."""
+        """Say farewell, if the hub still listens."""
         with contextlib.suppress(OSError):
             self._socket.sendall(LENGTH.pack(len(farewell())) + farewell())
 
     def cancel(self) -> None:
-        """End at once, and wake whoever waits."""
+        """End at once, and wake all that wait."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 

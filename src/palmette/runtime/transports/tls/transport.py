@@ -1,7 +1,7 @@
-"""A worker's end of the hub: a stream to attend, and one for each of its channels.
+"""A worker's transport through the hub: a control stream, and one for each of its channels.
 
-A message is sent when the receiver has granted it, and by then the receiver has room for exactly its size; so nothing
-that arrives makes anybody allocate memory, and a fast sender waits for a slow receiver.
+A message is sent when the receiver has granted it, and by then the receiver has allocated exactly its size; so incoming
+data never makes a worker allocate memory, and a fast sender waits for a slow receiver.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FAREWELL_S = 1.0
 
 @dataclass(frozen=True)
 class TlsPlace:
-    """A hub where workers meet; each finds its key in a folder ``keys`` of its own machine."""
+    """An endpoint at a hub; each worker finds its key in a folder ``keys`` of its own machine."""
 
     hub: HubAddress
     keys: Path
@@ -49,15 +49,15 @@ class TlsPlace:
     channels: Sequence[Channel]
 
     def join(self, node: str) -> TlsTransport:
-        """Connect as ``node``; returns when all are there.
+        """Connect as ``node``; returns when all are connected.
 
         Raises:
-            RunError: the hub cannot be reached, or does not let this node in.
+            RunError: the hub cannot be reached, or refuses this node.
         """
         own = Keys(self.keys).credentials(node)
         wrong = own.objection(self.hub.certificate, self.hub.node)
         if wrong is not None:
-            raise RunError(f"the certificate of the hub on node {self.hub.node} does not count: {wrong}")
+            raise RunError(f"the certificate of the hub on node {self.hub.node} is not valid: {wrong}")
         if node == self.hub.node and self.hub.local is not None:
             return TlsTransport(partial(LocalStream, self.hub.local), lambda: None, self, node)
         doors = grpc.ssl_channel_credentials(self.hub.certificate, own.key, own.certificate)
@@ -72,7 +72,7 @@ class TlsPlace:
 
 @dataclass(frozen=True)
 class _Lines:
-    """A worker's two connections: one to attend, so that signs of life wait for no message, and one for messages."""
+    """A worker's two connections: one for control, so that heartbeats wait for no message, and one for messages."""
 
     attending: Any
     carrying: Any
@@ -86,7 +86,7 @@ class _Lines:
 
 
 class TlsTransport:
-    """Messages over the hub's streams, which ``opened`` gives and ``hang_up`` ends."""
+    """Messages over the hub's streams, which ``opened`` opens and ``hang_up`` closes."""
 
     def __init__(
         self, opened: Callable[[str, bytes, State], Stream], hang_up: Callable[[], None], place: TlsPlace, node: str
@@ -100,7 +100,7 @@ class TlsTransport:
             if node in (channel.sender, channel.receiver)
         }
         if self._attendance.next().kind is not Kind.WELCOME:
-            raise BadFrame(f"the hub on node {self._hub} does not say welcome")
+            raise BadFrame(f"the hub on node {self._hub} did not send welcome")
         self._ended = threading.Event()
         self._silence = Silence(SILENCE_S, 2 * ALIVE_EVERY_S)
         self._silence.heard([self._hub], time.monotonic())
@@ -109,17 +109,17 @@ class TlsTransport:
         threading.Thread(target=self._be_there, name="signs of life", daemon=True).start()
 
     def send(self, channel: Channel, message: Tensor) -> None:
-        """Wait until there is room for the message, and send it."""
+        """Wait until the receiver is ready for the message, and send it."""
         stream, bytes_ = self._streams[channel.number], message.numpy().data
         room = stream.next()
         if room.kind is not Kind.GRANT or room.size != len(bytes_):
-            raise BadFrame(f"node {channel.receiver} expects {room.size} bytes; there are {len(bytes_)} to send")
+            raise BadFrame(f"node {channel.receiver} expects {room.size} bytes; the message has {len(bytes_)}")
         for part in parts(channel.number, bytes_, relayed=self._hub not in channel[1:]):
             stream.put(part)
         stream.flush()
 
     def receive(self, channel: Channel, size_bytes: int) -> Tensor:
-        """Make room for the message, say so, and wait for it."""
+        """Allocate memory for the message, grant it, and wait for it."""
         stream, message = self._streams[channel.number], torch.empty(size_bytes, dtype=torch.uint8)
         room, filled, whole = message.numpy().data, 0, False
         stream.put(grant(channel.number, size_bytes))
@@ -132,7 +132,7 @@ class TlsTransport:
         return message
 
     def close(self) -> None:
-        """Leave in good order."""
+        """Say farewell, and close all streams."""
         self._state.closed = True
         self._ended.set()
         self._attendance.leave()
@@ -142,18 +142,18 @@ class TlsTransport:
         self._hang_up()
 
     def _watch(self) -> None:
-        """Wait for the end of the attendance; when it was not ours, end all that wait."""
+        """Wait for the end of the control stream; then wake all that wait for messages."""
         try:
             while (said := self._attendance.next()).kind is Kind.ALIVE:
                 self._silence.heard([self._hub], time.monotonic())
-            self._break(BadFrame(f"the hub on node {self._hub} says {said.kind.name.lower()} once more"))
+            self._break(BadFrame(f"the hub on node {self._hub} sent an unexpected {said.kind.name.lower()}"))
         except RunError as broken:
             self._break(broken)
         except Closed:
             self._cancel()
 
     def _be_there(self) -> None:
-        """Tell the hub every now and then that this worker is there, until the hub is silent or all is over."""
+        """Send heartbeats to the hub, until it is silent or the transport is closed."""
         while not self._ended.wait(ALIVE_EVERY_S):
             if self._silence.first(time.monotonic()) is not None:
                 self._break(silent(self._hub, (self._state.node, self._hub)))
@@ -161,10 +161,10 @@ class TlsTransport:
             try:
                 self._attendance.put(alive())
             except (RunError, Closed):
-                return  # whoever watches is told why
+                return  # ``_watch`` gets the reason
 
     def _break(self, why: RunError) -> None:
-        """End all that wait; the first reason counts."""
+        """Wake all that wait, with an error; the first reason counts."""
         self._state.broken = self._state.broken or why
         self._ended.set()
         self._cancel()
