@@ -16,7 +16,7 @@ from palmette.measure.profiling import profile_network
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase, Plan
 from palmette.spec.profile import Profile
-from palmette.zoo.equip import equipped
+from palmette.zoo.hardware_defaults import fill_hardware_defaults
 from palmette.zoo.models import load_network
 
 MODEL = "lenet5"
@@ -46,7 +46,7 @@ def two_nodes(bandwidth: str) -> Cluster:
         "server": {"tier": "edge", "hardware": "nuc-i3-7100u-1"},
     }
     links = [{"between": ["phone", "server"], "bandwidth": bandwidth, "latency": "2 ms"}]
-    return equipped(Cluster.model_validate({"nodes": nodes, "links": links}))
+    return fill_hardware_defaults(Cluster.model_validate({"nodes": nodes, "links": links}))
 
 
 def whole(node: str, samples: int) -> tuple[Phase, int]:

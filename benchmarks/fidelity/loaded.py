@@ -19,7 +19,7 @@ from palmette.measure.profiling import profile_network
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase, Plan
 from palmette.spec.profile import Profile
-from palmette.zoo.equip import equipped
+from palmette.zoo.hardware_defaults import fill_hardware_defaults
 from palmette.zoo.models import load_network
 
 MODEL = "lenet5"
@@ -37,7 +37,7 @@ def fleet(bandwidth_mbit: float) -> Cluster:
     rate = {"bandwidth": f"{bandwidth_mbit} Mbit/s", "latency": "2 ms"}
     links = [{"between": [f"phone{k}", f"edge{k % 2}"], **rate} for k in range(PHONES)]
     links += [{"between": [f"edge{k}", "cloud"], **rate} for k in range(2)]
-    return equipped(Cluster.model_validate({"nodes": nodes, "links": links}))
+    return fill_hardware_defaults(Cluster.model_validate({"nodes": nodes, "links": links}))
 
 
 def seven_instances() -> Phase:

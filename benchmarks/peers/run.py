@@ -31,7 +31,7 @@ from tasks import Lesson
 from palmette.cost.estimate import evaluator
 from palmette.measure.profiling import profile_network
 from palmette.spec.cluster import Cluster
-from palmette.zoo.equip import equipped
+from palmette.zoo.hardware_defaults import fill_hardware_defaults
 from palmette.zoo.models import load_network
 
 HARDWARE = {
@@ -66,7 +66,7 @@ def cluster(hardware: Sequence[str], bandwidth_mbit: float) -> Cluster:
         "cloud": {"tier": "cloud", "hardware": cloud},
     }
     links = [{"between": list(pair), "bandwidth": f"{bandwidth_mbit} Mbit/s"} for pair in pairwise(nodes)]
-    return equipped(Cluster.model_validate({"nodes": nodes, "links": links}))
+    return fill_hardware_defaults(Cluster.model_validate({"nodes": nodes, "links": links}))
 
 
 def run_case(model: str, hardware: str, bandwidth_mbit: float, rounds: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from palmette.testbed.wiring import shaped
+from palmette.testbed.namespace_network import shaped
 
 CLUSTER = """\
 nodes:

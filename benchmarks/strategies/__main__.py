@@ -15,7 +15,7 @@ from palmette.control.run.run import Request, start
 from palmette.runtime.options import Options
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Plan, inputs_of
-from palmette.zoo.equip import equipped
+from palmette.zoo.hardware_defaults import fill_hardware_defaults
 
 MODEL, BATCH, ITERATIONS = "lenet5", 48, 4
 STRATEGIES = ("hiertrain", "jointdnn", "jointdnn+", "jalad", "hybrid")
@@ -25,7 +25,7 @@ BANDWIDTHS = ((1.5, 0.5), (6.0, 6.0), (30.0, 15.0))
 
 def cluster(device_edge_mbps: float, edge_cloud_mbps: float, *, private: bool = False) -> Cluster:
     """Three tiers in a row, slow enough beside their links that it is worth sharing."""
-    return equipped(
+    return fill_hardware_defaults(
         Cluster.model_validate(
             {
                 "nodes": {

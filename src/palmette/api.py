@@ -32,9 +32,9 @@ def load_cluster(path: File) -> Cluster:
     """
     from palmette.spec.cluster import Cluster
     from palmette.spec.files import load
-    from palmette.zoo.equip import equipped
+    from palmette.zoo.hardware_defaults import fill_hardware_defaults
 
-    return equipped(load(Cluster, path), str(path))
+    return fill_hardware_defaults(load(Cluster, path), str(path))
 
 
 def load_profile(path: File) -> Profile:
@@ -69,12 +69,14 @@ def load_plan(path: File) -> Plan:
     """
     from palmette.spec.files import load
     from palmette.spec.plan import Plan
-    from palmette.zoo.equip import equipped
+    from palmette.zoo.hardware_defaults import fill_hardware_defaults
 
     plan = load(Plan, path)
     if plan.inputs is None or plan.inputs.cluster is None:
         return plan
-    inputs = plan.inputs.model_copy(update={"cluster": equipped(plan.inputs.cluster, f"{path}: inputs.cluster")})
+    inputs = plan.inputs.model_copy(
+        update={"cluster": fill_hardware_defaults(plan.inputs.cluster, f"{path}: inputs.cluster")}
+    )
     return plan.model_copy(update={"inputs": inputs})
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from palmette.compress.places import carried
 from palmette.compress.pruning import prune
 from palmette.errors import InputError
-from palmette.zoo import networks
+from palmette.zoo.networks import registry
 from tests.runtime.networks import residual
 from tests.zoo.odd_networks import Residual, Transformer
 
@@ -21,7 +21,7 @@ SIZES = {"lenet5": 32, "alexnet": 64, "nin": 32, "cifar10": 32}
 def made(name: str) -> tuple[nn.Module, Tensor]:
     torch.manual_seed(0)
     size = SIZES.get(name, 32)
-    return networks.build(name, size=size, classes=4), torch.rand(4, 3, size, size)
+    return registry.build(name, size=size, classes=4), torch.rand(4, 3, size, size)
 
 
 def trained(module: nn.Module, optimizer: torch.optim.Optimizer, example: Tensor, steps: int = 2) -> float:
@@ -38,7 +38,7 @@ def held(module: nn.Module) -> int:
 
 
 SMALL = ["lenet5", "squeezenet", "nin", "cifar10", "mobilenet"]
-LARGE = [name for name in networks.names() if name not in SMALL]
+LARGE = [name for name in registry.names() if name not in SMALL]
 
 
 @pytest.mark.parametrize("name", [*SMALL, *(pytest.param(name, marks=pytest.mark.slow) for name in LARGE)])

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from palmette.report.build import report
 from palmette.report.entry import read_entries
-from palmette.report.following import Follower
-from palmette.report.making import report
-from palmette.report.serving import LiveServer
+from palmette.report.live_run import Follower
+from palmette.report.live_server import LiveServer
 from tests.report.browsing import Opened, browser, opened
 from tests.report.folders import plan_file, run_folder, tree
 from tests.report.test_page import NASTY

@@ -7,8 +7,8 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+from palmette.report.build import report
 from palmette.report.entry import read_entries
-from palmette.report.making import report
 from palmette.report.page import embedded, page
 from tests.report.folders import plan_file, run_folder, tree
 

@@ -28,7 +28,7 @@ from palmette.runtime.transports.memory import MemoryPlace, MemoryTransport
 from palmette.runtime.worker.executor import Pace
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase, Plan
-from palmette.zoo.capture import Layer, state
+from palmette.zoo.capture import NetworkLayer, state
 from palmette.zoo.data import load_data
 from palmette.zoo.models import Network
 from tests.runtime.rig import Rig, Toy, optimizer_of
@@ -94,7 +94,7 @@ class Forest:
 
     def job(self, *, resume: bool = False, **lengths: int | None) -> Job:
         layers = zip(self.rig.fresh(), self.rig.shapes[1:], strict=True)
-        made = tuple(Layer(f"l{k}", module, shape) for k, (module, shape) in enumerate(layers, 1))
+        made = tuple(NetworkLayer(f"l{k}", module, shape) for k, (module, shape) in enumerate(layers, 1))
         resumed = last(self.folder / "checkpoints") if resume else None
         if resumed is not None:
             for layer in made:

@@ -8,8 +8,8 @@ import pytest
 
 from palmette.errors import InputError, RunError
 from palmette.testbed import iproute
+from palmette.testbed.namespace_network import End, Flow
 from palmette.testbed.namespaces import refuse_half_duplex
-from palmette.testbed.wiring import End, Flow
 from tests.testbed.stand import cluster, evaluator, split
 
 TABLE = """\

@@ -9,19 +9,19 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from palmette.zoo.capture import Layer
+from palmette.zoo.capture import NetworkLayer
 
 TINY = 1e-12
 
 
-def assert_same_as_whole(module: nn.Module, layers: Sequence[Layer], x: Tensor) -> None:
+def assert_same_as_whole(module: nn.Module, layers: Sequence[NetworkLayer], x: Tensor) -> None:
     """With no cut, with each single cut, and with all cuts made."""
     count = len(layers)
     for cuts in [[], *([place] for place in range(1, count)), list(range(1, count))]:
         assert_same_with_cuts(module, layers, x, cuts)
 
 
-def assert_same_with_cuts(module: nn.Module, layers: Sequence[Layer], x: Tensor, cuts: Iterable[int]) -> None:
+def assert_same_with_cuts(module: nn.Module, layers: Sequence[NetworkLayer], x: Tensor, cuts: Iterable[int]) -> None:
     """Run the parts between cuts as strangers: only a tensor and its gradient pass between them."""
     spans = pairwise([0, *cuts, len(layers)])
     parts = [nn.Sequential(*(layer.module for layer in layers[a:b])) for a, b in spans]

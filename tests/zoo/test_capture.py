@@ -10,7 +10,7 @@ from torch import nn
 
 from palmette.errors import InputError
 from palmette.zoo.capture import cut, load_state, parameters, state
-from palmette.zoo.capture.layer import Layer
+from palmette.zoo.capture.layer import NetworkLayer
 from tests.zoo import odd_networks as odd
 from tests.zoo.equality import assert_same_as_whole
 
@@ -34,7 +34,7 @@ def ids() -> torch.Tensor:
     return torch.randint(0, 11, (4, 6))
 
 
-def names(layers: tuple[Layer, ...]) -> list[str]:
+def names(layers: tuple[NetworkLayer, ...]) -> list[str]:
     return [layer.name for layer in layers]
 
 
@@ -152,7 +152,7 @@ def test_output_shape_is_that_of_one_sample(case):
         (odd.Frozen(), torch.rand(2, 4), "its part norm stays in evaluation mode"),
         (odd.WithoutGradient(), torch.rand(2, 4), "runs under no_grad"),
         (odd.ByBatchSize(), torch.rand(2, 4), "depends on the number of samples"),
-        (odd.SumOverBatch(), torch.rand(2, 4), "expected one tensor of floats with a row a sample"),
+        (odd.SumOverBatch(), torch.rand(2, 4), "expected one tensor of floats with one row per sample"),
         (odd.Residual(), torch.rand(2, 5, 8, 8), "fails on an input of 5×8×8: RuntimeError"),
         (odd.Raising(), torch.rand(2, 4), "ValueError: no, thank you"),
         (nn.Sequential(), torch.rand(2, 4), "does not return one tensor"),

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from palmette.compress.networks import prune_network
 from palmette.errors import InputError
 from palmette.zoo.capture import cut, parameters
-from palmette.zoo.freezing import frozen, refuse_all_frozen
+from palmette.zoo.freezing import matching_weights, refuse_all_frozen
 from palmette.zoo.models import Network, load_network
 
 LAYERS = load_network("lenet5", seed=0).layers
@@ -30,21 +30,21 @@ LAYERS = load_network("lenet5", seed=0).layers
     ],
 )
 def test_a_pattern_names_a_layer_or_weights(pattern: str, expected: tuple[str, ...]) -> None:
-    assert frozen(LAYERS, [pattern]) == expected
+    assert matching_weights(LAYERS, [pattern]) == expected
 
 
 def test_everything_and_nothing() -> None:
-    assert len(frozen(LAYERS, ["*"])) == 10
-    assert frozen(LAYERS, []) == ()
+    assert len(matching_weights(LAYERS, ["*"])) == 10
+    assert matching_weights(LAYERS, []) == ()
 
 
 def test_patterns_add_up_without_repeating() -> None:
-    assert frozen(LAYERS, ["fc3", "fc3.bias"]) == ("fc3.weight", "fc3.bias")
+    assert matching_weights(LAYERS, ["fc3", "fc3.bias"]) == ("fc3.weight", "fc3.bias")
 
 
 def test_what_matches_nothing_is_refused_each_with_its_nearest() -> None:
     with pytest.raises(InputError) as refused:
-        frozen(LAYERS, ["conv", "fc1", "pool1"])
+        matching_weights(LAYERS, ["conv", "fc1", "pool1"])
     first, second = (str(fault) for fault in refused.value.faults)
     assert first == "--freeze: conv: no such layer with weights; did you mean conv2?"
     assert second.startswith("--freeze: pool1: no such layer with weights; expected one of conv1, conv2, fc1, fc2, ")
@@ -105,8 +105,8 @@ def test_layers_by_export_know_what_is_frozen() -> None:
 
 
 def test_a_network_with_nothing_to_train_is_refused() -> None:
-    refuse_all_frozen("lenet5", LAYERS, frozen(LAYERS, ["conv*", "fc1"]))
+    refuse_all_frozen("lenet5", LAYERS, matching_weights(LAYERS, ["conv*", "fc1"]))
     with pytest.raises(InputError, match=r"lenet5: all of its 10 weights are frozen; expected one"):
-        refuse_all_frozen("lenet5", LAYERS, frozen(LAYERS, ["*"]))
+        refuse_all_frozen("lenet5", LAYERS, matching_weights(LAYERS, ["*"]))
     with pytest.raises(InputError, match=r"flat: it has no weights; expected one"):
         refuse_all_frozen("flat", Network("flat", cut(nn.Flatten(), torch.rand(2, 4)), (4,), torch.float32).layers)

@@ -188,12 +188,12 @@ def test_own_class_may_take_whole_numbers():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("mynets:plain", "mynets:plain: does not say what it takes; give its shape, e.g. --input-shape 3,32,32"),
+        ("mynets:plain", "mynets:plain: has no input_shape; give one, e.g. --input-shape 3,32,32"),
         ("mynets:plane", "mynets:plane: no such callable in mynets; did you mean plain?"),
         ("mynet:plain", "mynet:plain: no module mynet"),
         ("mynets:text", "mynets:text: returned a str; expected a torch.nn.Module"),
         ("mynets:raising", "mynets:raising: calling it failed: RuntimeError: out of order"),
-        ("mynets:number", "mynets:number: is a int; expected something to call"),
+        ("mynets:number", "mynets:number: is a int; expected a callable"),
         ("mynets:wrong_shape", "input-shape: 4: expected whole numbers of 1 or more"),
         ("torch.nn:Linear", "torch.nn:Linear: calling it failed: TypeError"),
     ],
@@ -207,7 +207,7 @@ def test_own_callable_that_cannot_be_used_is_refused_in_one_line(name, message):
 
 @pytest.mark.usefixtures("own")
 def test_own_callable_with_a_dtype_that_is_none_is_refused():
-    with pytest.raises(InputError, match=r"expected a torch\.dtype such as torch\.long"):
+    with pytest.raises(InputError, match=r"expected a dtype such as torch\.long"):
         load_network("mynets:wrong_dtype", input_shape=(4,))
 
 

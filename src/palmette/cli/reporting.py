@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from palmette.api import load_cluster, load_profile
+from palmette.report.build import report
 from palmette.report.entry import Entry, read_entries
-from palmette.report.making import report
 from palmette.spec.files import write_text
 from palmette.spec.reading import size, time
 

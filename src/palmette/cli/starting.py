@@ -10,7 +10,7 @@ from typing import Any
 
 from palmette.errors import Fault, InputError
 from palmette.spec.files import write_text
-from palmette.zoo.sketch import Sketch, sketched, wrong
+from palmette.zoo.cluster_template import ClusterTemplate, find_faults, render_cluster
 
 TIERS = ("device", "edge", "cloud")
 STDIN = "stdin"
@@ -36,13 +36,13 @@ def start(file: Path, given: Mapping[str, Any], local: str | None, *, ask: bool,
     """
     if file.exists() and not force:
         raise InputError(Fault("", "the file", "is there already; expected another name, or --force", str(file)))
-    write_text(file, sketched(replace(_sketch(_answers(given, ask)), local=local)))
+    write_text(file, render_cluster(replace(_template(_answers(given, ask)), local=local)))
     print(f"{file}: written. Next: palmette profile lenet5 --cluster {file} -o profile.json")
 
 
 def _answers(given: Mapping[str, Any], ask: bool) -> dict[str, Any]:
-    usual = Sketch()
-    answers = {f"{tier}s": usual.many[tier] for tier in TIERS} | {
+    usual = ClusterTemplate()
+    answers = {f"{tier}s": usual.counts[tier] for tier in TIERS} | {
         f"{tier}_hardware": usual.hardware[tier] for tier in TIERS
     }
     answers |= {name: getattr(usual, name) for name in ("bandwidth", "cloud_bandwidth", "samples", "private")}
@@ -54,9 +54,9 @@ def _answers(given: Mapping[str, Any], ask: bool) -> dict[str, Any]:
     return answers
 
 
-def _sketch(answers: Mapping[str, Any]) -> Sketch:
-    return Sketch(
-        many={tier: answers[f"{tier}s"] for tier in TIERS},
+def _template(answers: Mapping[str, Any]) -> ClusterTemplate:
+    return ClusterTemplate(
+        counts={tier: answers[f"{tier}s"] for tier in TIERS},
         hardware={tier: answers[f"{tier}_hardware"] for tier in TIERS},
         bandwidth=answers["bandwidth"],
         cloud_bandwidth=answers["cloud_bandwidth"],
@@ -71,7 +71,11 @@ def _usable(name: str, question: str, answers: Mapping[str, Any]) -> Any:
     while True:
         try:
             answer = _asked(question, answers[name])
-            faults = [fault for fault in wrong(_sketch({**answers, name: answer})) if option in fault.field.split(", ")]
+            faults = [
+                fault
+                for fault in find_faults(_template({**answers, name: answer}))
+                if option in fault.field.split(", ")
+            ]
             if not faults:
                 return answer
             raise InputError(faults)

@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from palmette.cli.show import console
-from palmette.report.following import Follower
-from palmette.report.serving import LiveServer
+from palmette.report.live_run import Follower
+from palmette.report.live_server import LiveServer
 from palmette.spec.reading import time
 
 REFRESH_S = 1.0

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from palmette.zoo.data import Indices, Part
+from palmette.zoo.data import DataSplit, Indices
 from palmette.zoo.freezing import freeze
 from palmette.zoo.models import Network, seeded
 
@@ -37,7 +37,7 @@ class Distillation:
 def distill(
     student: Network,
     teacher: Network,
-    samples: Part,
+    samples: DataSplit,
     indices: Indices,
     how: Distillation,
     *,

@@ -7,7 +7,7 @@ from pathlib import Path
 from palmette.cost.estimate import evaluator
 from palmette.errors import Fault, InputError
 from palmette.predict.learning_fit import Point
-from palmette.report.journal import Metric, metrics
+from palmette.report.run_files import Metric, metrics
 from palmette.spec.files import load
 from palmette.spec.plan import Phase, inputs_of
 from palmette.spec.run import RunRecord

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from palmette.errors import Fault, InputError
 from palmette.runtime.worker.tuning import keep_freed_memory
-from palmette.zoo.capture.frame import reason
-from palmette.zoo.capture.probing import undisturbed
+from palmette.zoo.capture.trial_runs import preserve_state
+from palmette.zoo.capture.wrapper import describe_error
 from palmette.zoo.models import Network, example_input
 
 Progress = Callable[[str, float], None]
@@ -28,7 +28,7 @@ def in_training(network: Network) -> Iterator[None]:
     """The network as it trains; its modes, buffers and gradients, and torch's random state, come back."""
     whole = nn.ModuleList([layer.module for layer in network.layers])
     gradients = [(weight, weight.grad) for weight in whole.parameters()]
-    with undisturbed(whole), torch.enable_grad():
+    with preserve_state(whole), torch.enable_grad():
         try:
             whole.train()
             yield
@@ -57,7 +57,7 @@ def blamed(network: Network, layer: str, samples: int) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        expected = f"its layer {layer} fails on {samples} samples in training: {reason(error)}"
+        expected = f"its layer {layer} fails on {samples} samples in training: {describe_error(error)}"
         raise InputError(Fault("model", network.name, expected)) from error
 
 

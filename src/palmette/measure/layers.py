@@ -22,8 +22,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from palmette.measure.conditions import Progress, batch, blamed, in_training
 from palmette.spec.profile import Layer
+from palmette.zoo.batch_norms import BatchNormRecorder
 from palmette.zoo.models import Network
-from palmette.zoo.norms import NormsSeen
 
 # Not one sample: batch norm refuses to train on a single value a channel.
 FEWER, MORE = 2, 3
@@ -68,7 +68,7 @@ def batch_norm_channels(network: Network) -> list[tuple[int, ...]]:
         if value.is_floating_point():  # a run may have turned the weights into other numbers
             value = value.to(next((w.dtype for each in network.layers for w in each.module.parameters()), value.dtype))
         for layer in network.layers:
-            with blamed(network, layer.name, FEWER), NormsSeen() as norms:
+            with blamed(network, layer.name, FEWER), BatchNormRecorder() as norms:
                 value = layer.module(value)
             found.append(tuple(norms.channels))
     return found
@@ -92,7 +92,7 @@ def _censuses(network: Network, samples: int, progress: Progress) -> Iterator[Ce
 
 def _census(module: nn.Module, value: Tensor) -> tuple[Census, Tensor]:
     memory = NewMemory([value, *module.parameters(), *module.buffers()])
-    with memory, FlopCounterMode(display=False) as counter, NormsSeen() as norms:
+    with memory, FlopCounterMode(display=False) as counter, BatchNormRecorder() as norms:
         output: Tensor = module(value)
     output_bytes = output.numel() * output.element_size()
     return Census(counter.get_total_flops(), memory.total_bytes, output_bytes, tuple(norms.channels)), output

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from palmette.measure.clocks import Clock
 from palmette.measure.conditions import batch, blamed
-from palmette.zoo.capture import Layer
+from palmette.zoo.capture import NetworkLayer
 from palmette.zoo.models import Network
 
 Seconds = NDArray[np.float64]
@@ -81,7 +81,7 @@ class Passes:
             value.requires_grad_()  # what stands before may be without weights; its gradient is needed all the same
         value.register_hook(read)  # type: ignore[no-untyped-call]
 
-    def _timed(self, layer: Layer, value: Tensor) -> tuple[float, Tensor]:
+    def _timed(self, layer: NetworkLayer, value: Tensor) -> tuple[float, Tensor]:
         with blamed(self.network, layer.name, len(value)):
             start_s = self.clock()
             output = layer.module(value)

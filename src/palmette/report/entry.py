@@ -12,7 +12,7 @@ from palmette.spec.files import read, validated
 from palmette.spec.plan import Plan
 from palmette.spec.profile import Profile
 from palmette.spec.run import RunRecord
-from palmette.zoo.equip import equipped
+from palmette.zoo.hardware_defaults import fill_hardware_defaults
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def _with_inputs(entry: Entry) -> Entry:
     if inputs is None:
         return entry
     if cluster is None and inputs.cluster is not None:
-        cluster = equipped(inputs.cluster, f"{entry.file}: inputs.cluster")
+        cluster = fill_hardware_defaults(inputs.cluster, f"{entry.file}: inputs.cluster")
     return replace(entry, profile=entry.profile or inputs.profile, cluster=cluster)
 
 

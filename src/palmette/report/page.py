@@ -11,7 +11,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from palmette.report.priced import Record
+from palmette.report.plan_view import Record
 
 SCRIPTS = ("base.js", "tree.js", "timeline.js", "lines.js", "energy.js", "front.js", "now.js", "main.js")
 

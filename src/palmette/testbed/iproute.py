@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from palmette.errors import Fault, InputError, RunError
-from palmette.testbed.wiring import End, Flow
+from palmette.testbed.namespace_network import End, Flow
 
 _FOLDER = Path("/var/run/netns")  # where ip keeps the names
 _NAME = re.compile(r"palmette-(\d+)-(\d+)-\d+")

@@ -29,8 +29,8 @@ from palmette.runtime.worker.cpu_queue import last_until
 from palmette.runtime.worker.executor import Pace
 from palmette.spec.plan import Phase, Plan
 from palmette.testbed import iproute
+from palmette.testbed.namespace_network import Wiring
 from palmette.testbed.padding import Padding
-from palmette.testbed.wiring import Wiring
 
 
 @dataclass(frozen=True)

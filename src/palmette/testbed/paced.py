@@ -24,7 +24,7 @@ from palmette.runtime.transports.service import Entrance
 from palmette.runtime.worker.cpu_queue import last_until
 from palmette.runtime.worker.executor import Pace
 from palmette.spec.plan import Phase
-from palmette.testbed.links import Caller, Line, Links
+from palmette.testbed.link_emulator import Caller, Line, Links
 from palmette.testbed.padding import Padding
 
 

@@ -1,15 +1,15 @@
 """What ships with Palmette: networks, data sets and a catalogue of hardware.
 
-models      a network by name, from the zoo or from the user's own code, as layers that can be cut after
-networks    the zoo: one file a family of networks, and the table of their names (no torch until one is built)
-capture     any ``nn.Module`` into consecutive layers
-freezing    which weights stay as they are
-data        data sets by name
-norms       the batch norms that a network calls
-imported    the user's own code by name
-cifar       the files of CIFAR-10
-hardware    the catalogue of machines
-equip       a cluster completed from that catalogue
+models             a network by name, from the zoo or from the user's own code, as layers that can be cut after
+networks           the zoo: one file per family of networks, and the registry of their names
+capture            cuts any ``nn.Module`` into consecutive layers
+data               data sets by name
+freezing           which weights are not trained
+batch_norms        the batch norms that a network calls
+import_callable    the user's own code by name
+hardware           the catalogue of machines
+hardware_defaults  fills memory and power of a cluster's nodes from that catalogue
+cluster_template   a cluster file to start from
 
 Nothing is imported here, so that ``import palmette.zoo`` costs no torch.
 """

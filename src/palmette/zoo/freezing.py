@@ -1,8 +1,8 @@
-"""Which weights stay as they are: those without ``requires_grad`` in the user's module, and those of ``--freeze``.
+"""Which weights are not trained: those without ``requires_grad`` in the user's module, and those of ``--freeze``.
 
 A weight is trained if its ``requires_grad`` is set and no pattern of ``--freeze`` names it, by itself or by its layer.
-Normalisations follow the mode of the whole network, as they do in PyTorch, also where the module itself has their
-weights frozen; those that ``--freeze`` names use and keep the statistics they have.
+Normalisation layers follow the mode of the whole network, as in PyTorch, even where the module itself froze their
+weights; those that ``--freeze`` names use and keep the statistics they have.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Collection, Iterable, Sequence
 from torch import nn
 
 from palmette.errors import Fault, InputError, expected_name
-from palmette.zoo.capture import Layer, parameters
+from palmette.zoo.capture import NetworkLayer, parameters
 
 
-def frozen(layers: Sequence[Layer], patterns: Iterable[str]) -> tuple[str, ...]:
+def matching_weights(layers: Sequence[NetworkLayer], patterns: Iterable[str]) -> tuple[str, ...]:
     """The names of the weights that a pattern matches, by their own name or by that of their layer.
 
     Raises:
@@ -46,7 +46,7 @@ def freeze(module: nn.Module, names: Collection[str]) -> None:
 
 
 def _keep_statistics(module: nn.Module, names: set[str]) -> None:
-    """Put normalisations whose weights are named, or whose whole module is, into evaluation mode."""
+    """Put normalisation layers whose weights are named, or whose whole module is, into evaluation mode."""
     weights = {name for name, _ in module.named_parameters()}
     whole = bool(weights) and weights <= names
     for path, part in module.named_modules():
@@ -56,7 +56,7 @@ def _keep_statistics(module: nn.Module, names: set[str]) -> None:
                 part.eval()
 
 
-def refuse_all_frozen(model: str, layers: Sequence[Layer], names: Collection[str] = ()) -> None:
+def refuse_all_frozen(model: str, layers: Sequence[NetworkLayer], names: Collection[str] = ()) -> None:
     """Refuse a network that has nothing to train.
 
     Raises:

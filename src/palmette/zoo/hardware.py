@@ -1,7 +1,7 @@
-"""The hardware catalogue: what a machine nobody can measure right now would need for a layer.
+"""The hardware catalogue: predicts layer times on machines that are not at hand to be measured.
 
 A time is predicted by a roofline: a call lasts as long as the slower of computing and moving data, plus a
-fixed part. Rates are *sustained* ones, what training really reaches, and never the peak of a data sheet.
+fixed part. Rates are *sustained* ones, what training really reaches, never the peak of a data sheet.
 
 Sources, by the names used below:
 
@@ -17,7 +17,7 @@ Sources, by the names used below:
     hiertrain     "HierTrain", section VI-B: the machines of its testbed
     derived       no measurement was published: worked out as the comment says
 
-ResNet-50 counts as 24.6 GFLOP an image (forward 8.2, backward twice that), ResNet-18 as 3.6 forward.
+ResNet-50 counts as 24.6 GFLOP per image (forward 8.2, backward twice that), ResNet-18 as 3.6 forward.
 """
 
 from __future__ import annotations
@@ -58,25 +58,25 @@ class Hardware:
 
 
 def forward_s(hardware: Hardware, flops: float, bytes_moved: float) -> float:
-    """Seconds a sample for the forward pass of a layer.
+    """Seconds per sample for the forward pass of a layer.
 
-    ``flops`` counts a multiply-add as two; ``bytes_moved`` is input read plus output written, a sample.
+    ``flops`` counts a multiply-add as two; ``bytes_moved`` is input read plus output written, per sample.
     """
     return max(flops / hardware.training_flops_per_s, bytes_moved / hardware.memory_bandwidth_bytes_per_s)
 
 
 def backward_s(hardware: Hardware, flops: float, bytes_moved: float) -> float:
-    """Seconds a sample for the backward pass; both arguments are those of the forward pass."""
+    """Seconds per sample for the backward pass; both arguments are those of the forward pass."""
     return BACKWARD_PER_FORWARD * forward_s(hardware, flops, bytes_moved)
 
 
 def forward_call_s(hardware: Hardware, parameter_bytes: float) -> float:
-    """Seconds of one forward call whatever its samples: launching it and reading the weights once."""
+    """Seconds of one forward call, independent of its samples: launching it and reading the weights once."""
     return hardware.call_s + parameter_bytes / hardware.memory_bandwidth_bytes_per_s
 
 
 def backward_call_s(hardware: Hardware, parameter_bytes: float) -> float:
-    """Seconds of one backward call whatever its samples: weights read, their gradients written."""
+    """Seconds of one backward call, independent of its samples: weights read, their gradients written."""
     return BACKWARD_PER_FORWARD * forward_call_s(hardware, parameter_bytes)
 
 

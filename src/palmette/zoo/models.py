@@ -1,7 +1,7 @@
 """A network by name: one of the zoo, in any variant, or the user's own.
 
     lenet5                        as published
-    alexnet?classes=200&size=64   a variant: classes, size (pixels a side), channels
+    alexnet?classes=200&size=64   a variant: classes, size (pixels per side), channels
     package.module:callable       whatever nn.Module the callable returns
 
 Either way the result is a ``Network``: consecutive layers, and the shape of what goes in.
@@ -17,23 +17,23 @@ import torch
 from torch import Tensor, nn
 
 from palmette.errors import Fault, InputError, expected_name
-from palmette.zoo import networks
-from palmette.zoo.capture import Layer, cut
-from palmette.zoo.capture.frame import reason
-from palmette.zoo.imported import imported
+from palmette.zoo.capture import NetworkLayer, cut
+from palmette.zoo.capture.wrapper import describe_error
+from palmette.zoo.import_callable import import_callable
+from palmette.zoo.networks import registry
 
 VARIANT_KEYS = ("classes", "size", "channels")
 
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A network as consecutive layers; ``input_shape`` is that of one sample, ``dtype`` its numbers' type.
+    """A network as consecutive layers; ``input_shape`` and ``dtype`` are those of one sample.
 
     ``module`` is what they were cut from, where that is known.
     """
 
     name: str
-    layers: tuple[Layer, ...]
+    layers: tuple[NetworkLayer, ...]
     input_shape: tuple[int, ...]
     dtype: torch.dtype
     module: nn.Module | None = None
@@ -45,12 +45,12 @@ class Network:
 
     @property
     def classes(self) -> int:
-        """How many classes the last layer tells apart."""
+        """The number of classes that the last layer distinguishes."""
         return self.output_shape[-1] if self.output_shape else 1
 
 
 def load_network(name: str, input_shape: Sequence[int] | None = None, seed: int | None = None) -> Network:
-    """The network of that name, freshly initialised; by the same ``seed`` always with the same weights.
+    """The network of that name, freshly initialised; the same ``seed`` gives the same weights.
 
     ``input_shape`` is that of one sample, e.g. (3, 32, 32); a network of the zoo has its own.
 
@@ -58,12 +58,12 @@ def load_network(name: str, input_shape: Sequence[int] | None = None, seed: int 
         InputError: there is no such network, or it cannot be built or cut into layers.
     """
     with seeded(seed):
-        return own_network(name, input_shape) if ":" in name else zoo_network(name, input_shape)
+        return custom_network(name, input_shape) if ":" in name else zoo_network(name, input_shape)
 
 
 @contextlib.contextmanager
 def seeded(seed: int | None) -> Iterator[None]:
-    """Torch's random numbers by a seed of their own; its usual ones go on afterwards as if nothing had been."""
+    """Seed torch's random numbers; afterwards its random state is what it was before."""
     if seed is None:
         yield
         return
@@ -73,27 +73,27 @@ def seeded(seed: int | None) -> Iterator[None]:
 
 
 def zoo_network(name: str, input_shape: Sequence[int] | None) -> Network:
-    """A network of the zoo, in the variant that its name and the input shape ask for."""
-    base, options = variant(name)
+    """A network of the zoo, in the variant given by its name and the input shape."""
+    base, options = parse_variant(name)
     if input_shape is not None:
-        options = reconciled(name, options, tuple(input_shape))
-    size, channels = options.get("size", networks.entry(base).size), options.get("channels", 3)
+        options = apply_input_shape(name, options, tuple(input_shape))
+    size, channels = options.get("size", registry.network_entry(base).size), options.get("channels", 3)
     try:
-        module = networks.build(base, **options)
+        module = registry.build(base, **options)
     except (RuntimeError, MemoryError) as error:
-        raise InputError(Fault("model", name, f"cannot be built: {reason(error)}")) from error
+        raise InputError(Fault("model", name, f"cannot be built: {describe_error(error)}")) from error
     shape = (channels, size, size)
     return Network(name, cut(module, torch.empty(2, *shape, device="meta")), shape, torch.float32, module)
 
 
-def variant(name: str) -> tuple[str, dict[str, int]]:
-    """A name of the zoo and the options behind its question mark.
+def parse_variant(name: str) -> tuple[str, dict[str, int]]:
+    """A name of the zoo and the options after its question mark.
 
     Raises:
         InputError: with every part that is wrong.
     """
     base, mark, query = name.partition("?")
-    networks.entry(base)
+    registry.network_entry(base)
     faults, options = [], {}
     for part in query.split("&") if mark else []:
         key, _, value = part.partition("=")
@@ -110,83 +110,83 @@ def variant(name: str) -> tuple[str, dict[str, int]]:
     return base, options
 
 
-def reconciled(name: str, options: dict[str, int], shape: tuple[int, ...]) -> dict[str, int]:
-    """The options with what an input shape adds to them."""
+def apply_input_shape(name: str, options: dict[str, int], shape: tuple[int, ...]) -> dict[str, int]:
+    """The options together with those that an input shape implies."""
     if len(shape) != 3 or shape[1] != shape[2] or min(shape) < 1:
-        raise InputError(Fault("input-shape", written(shape), f"{name} takes square images, e.g. 3,32,32"))
-    asked = {"channels": shape[0], "size": shape[1]}
-    for key, value in asked.items():
+        raise InputError(Fault("input-shape", format_shape(shape), f"{name} takes square images, e.g. 3,32,32"))
+    requested = {"channels": shape[0], "size": shape[1]}
+    for key, value in requested.items():
         if options.get(key, value) != value:
             raise InputError(
-                Fault("input-shape", written(shape), f"{name} says {key}={options[key]}; expected the same")
+                Fault("input-shape", format_shape(shape), f"{name} says {key}={options[key]}; expected the same")
             )
-    return {**options, **asked}
+    return {**options, **requested}
 
 
-def own_network(name: str, input_shape: Sequence[int] | None) -> Network:
-    """What the user's callable returns, cut into layers."""
-    module = made(name)
+def custom_network(name: str, input_shape: Sequence[int] | None) -> Network:
+    """The module that the user's callable returns, cut into layers."""
+    module = build_custom(name)
     shape = input_shape if input_shape is not None else getattr(module, "input_shape", None)
     if shape is None:
-        raise InputError(Fault("model", name, "does not say what it takes; give its shape, e.g. --input-shape 3,32,32"))
+        raise InputError(Fault("model", name, "has no input_shape; give one, e.g. --input-shape 3,32,32"))
     checked = checked_shape(shape)
     example = example_input(checked, input_dtype(name, module))
     return Network(name, cut(module, example), checked, example.dtype, module)
 
 
 def recut(network: Network, module: nn.Module) -> Network:
-    """The network with another module in its place, of the same structure but with other widths.
+    """The network with another module of the same structure but other widths.
 
     Raises:
-        InputError: it does not come apart into the same layers.
+        InputError: it is not cut into the same layers.
     """
     weights = next((w.dtype for w in module.parameters() if w.is_floating_point()), network.dtype)
     example = example_input(network.input_shape, weights if network.dtype.is_floating_point else network.dtype)
     layers = cut(module, example if ":" in network.name else example.to("meta"))
     if [layer.name for layer in layers] != [layer.name for layer in network.layers]:
-        expected = f"it comes apart into {len(layers)} layers when it is made smaller"
+        expected = f"it is cut into {len(layers)} layers when it is made smaller"
         raise InputError(Fault("model", network.name, f"{expected}; expected the {len(network.layers)} it has"))
     return Network(network.name, layers, network.input_shape, network.dtype, module)
 
 
-def made(name: str) -> nn.Module:
+def build_custom(name: str) -> nn.Module:
     """The module that ``package.module:callable`` returns."""
-    make = imported(name, "model")
+    make = import_callable(name, "model")
     try:
         module = make()
     except Exception as error:
-        raise InputError(Fault("model", name, f"calling it failed: {reason(error)}")) from error
+        raise InputError(Fault("model", name, f"calling it failed: {describe_error(error)}")) from error
     if not isinstance(module, nn.Module):
         raise InputError(Fault("model", name, f"returned a {type(module).__name__}; expected a torch.nn.Module"))
     return module
 
 
 def checked_shape(shape: object) -> tuple[int, ...]:
-    """The shape as a tuple, if it is one of positive whole numbers."""
+    """The shape as a tuple, if it consists of positive integers."""
     if isinstance(shape, Sequence) and all(isinstance(side, int) and side > 0 for side in shape):
         return tuple(shape)
     raise InputError(Fault("input-shape", shape, "expected whole numbers of 1 or more, e.g. 3,32,32"))
 
 
 def input_dtype(name: str, module: nn.Module) -> torch.dtype:
-    """The type of numbers that a module takes: what it says, else that of its weights."""
-    said = getattr(module, "input_dtype", None)
-    if said is None:
+    """The dtype that a module takes: its ``input_dtype``, else that of its weights."""
+    declared = getattr(module, "input_dtype", None)
+    if declared is None:
         weights = (weight.dtype for weight in module.parameters() if weight.is_floating_point())
         return next(weights, torch.get_default_dtype())
-    if not isinstance(said, torch.dtype):
-        raise InputError(Fault("model", name, f"has input_dtype {said!r}; expected a torch.dtype such as torch.long"))
-    return said
+    if not isinstance(declared, torch.dtype):
+        raise InputError(Fault("model", name, f"has input_dtype {declared!r}; expected a dtype such as torch.long"))
+    return declared
 
 
 def example_input(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """Two samples to try a network on; whole numbers are 0 and 1, which every vocabulary has."""
-    chance = torch.Generator().manual_seed(0)
+    """Two samples to run a network on; integers are 0 and 1, which every vocabulary has."""
+    generator = torch.Generator().manual_seed(0)
     if dtype.is_floating_point:
-        return torch.rand(2, *shape, generator=chance).to(dtype)
-    return torch.randint(0, 2, (2, *shape), generator=chance).to(dtype)
+        return torch.rand(2, *shape, generator=generator).to(dtype)
+    return torch.randint(0, 2, (2, *shape), generator=generator).to(dtype)
 
 
-def written(shape: Sequence[int]) -> str:
+def format_shape(shape: Sequence[int]) -> str:
     """A shape as the command line takes it."""
     return ",".join(map(str, shape))

@@ -23,7 +23,7 @@ from palmette.cli import run as palmette
 from palmette.runtime.transports.keys.certificates import new_key, node_certificate
 from palmette.runtime.transports.keys.folder import Keys
 from palmette.runtime.transports.keys.pem import key_text, read_certificate, read_key, text_of
-from palmette.testbed.wiring import shaped
+from palmette.testbed.namespace_network import shaped
 from tests.runtime.rig import relatively_off
 from tests.runtime.world import hired
 from tests.testbed.stand import Files

@@ -14,7 +14,7 @@ import pytest
 from safetensors.torch import load_file
 
 from palmette.cli import run as palmette
-from palmette.testbed.wiring import shaped
+from palmette.testbed.namespace_network import shaped
 from tests.runtime.rig import relatively_off
 from tests.testbed.stand import Files
 from tests.testbed.test_namespaces import (  # noqa: F401  (fixtures)

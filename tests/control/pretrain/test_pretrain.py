@@ -25,7 +25,7 @@ from palmette.spec.cluster import Cluster
 from palmette.spec.files import load, validated
 from palmette.spec.measurements import Measurements
 from palmette.spec.power import PowerModel
-from palmette.zoo.equip import equipped
+from palmette.zoo.hardware_defaults import fill_hardware_defaults
 from tests.runtime.trees import DATA
 
 CLUSTER = """\
@@ -76,7 +76,7 @@ def faked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def cluster() -> Cluster:
-    return equipped(Cluster.model_validate(yaml.safe_load(CLUSTER)))
+    return fill_hardware_defaults(Cluster.model_validate(yaml.safe_load(CLUSTER)))
 
 
 def pretrained(folder: Path, warned: list[str] | None = None, **wish: Any) -> Measurements:
@@ -253,11 +253,11 @@ def test_nodes_that_all_name_data_need_no_other(tmp_path: Path) -> None:
     for node in named["nodes"].values():
         node["source"] = {"samples": 54, "data": DATA}
     wish = Pretraining(model="tests.control.pretrain.test_pretrain:five_numbers", batch=4, lengths=SHORT)
-    made = Pretrainer(equipped(validated(Cluster, named)), wish, tmp_path, lambda _: None, lambda _: None)
+    made = Pretrainer(fill_hardware_defaults(validated(Cluster, named)), wish, tmp_path, lambda _: None, lambda _: None)
     assert made.cluster.nodes["fast"].source.data == DATA
     del named["nodes"]["slow"]["source"]["data"]
     with pytest.raises(InputError, match="digits: holds images"):
-        Pretrainer(equipped(validated(Cluster, named)), wish, tmp_path, lambda _: None, lambda _: None)
+        Pretrainer(fill_hardware_defaults(validated(Cluster, named)), wish, tmp_path, lambda _: None, lambda _: None)
 
 
 def five_numbers() -> nn.Module:

@@ -7,15 +7,15 @@ import torch
 
 from palmette.runtime.options import Options
 from palmette.runtime.training.evaluation import judged
-from palmette.zoo.data import Items
+from palmette.zoo.data.custom import CustomSplit
 from palmette.zoo.models import load_network
 
 SHAPE = (3, 32, 32)
 
 
-def items(dtype: torch.dtype) -> Items:
+def items(dtype: torch.dtype) -> CustomSplit:
     pixels = torch.arange(3 * 32 * 32).reshape(SHAPE) % 256
-    return Items("own", [((pixels + k).remainder(256).to(dtype), k % 10) for k in range(20)], range(20), SHAPE)
+    return CustomSplit("own", [((pixels + k).remainder(256).to(dtype), k % 10) for k in range(20)], range(20), SHAPE)
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.float64])

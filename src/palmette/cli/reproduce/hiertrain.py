@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from palmette.cli.reproduce.frame import Made, present, show_claims, teller
-from palmette.report.lines import line_chart
+from palmette.report.line_chart import line_chart
 from palmette.reproduce.hiertrain.figures import BATCH, Catalogue, Ground, reproduce
 
 

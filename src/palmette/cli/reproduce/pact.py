@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from palmette.cli.reproduce.frame import Made, present, show_claims, show_row, teller
-from palmette.report.lines import line_chart
+from palmette.report.line_chart import line_chart
 from palmette.reproduce.pact.figures import reproduce
 
 

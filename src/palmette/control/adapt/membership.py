@@ -9,7 +9,7 @@ from palmette.errors import InputError
 from palmette.runtime.engines.membership import Membership
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import load
-from palmette.zoo.equip import equipped
+from palmette.zoo.hardware_defaults import fill_hardware_defaults
 
 
 class ClusterFile:
@@ -25,7 +25,7 @@ class ClusterFile:
         if stamp is None or stamp == self._seen:
             return None
         try:
-            cluster = equipped(load(Cluster, self._path), str(self._path))
+            cluster = fill_hardware_defaults(load(Cluster, self._path), str(self._path))
         except InputError:
             return None  # it is being written, or a person will look again
         self._seen = stamp

@@ -39,7 +39,7 @@ from palmette.spec.power import PowerModel
 from palmette.spec.profile import Profile
 from palmette.spec.tree import Feed, Instance
 from palmette.zoo.data import load_data
-from palmette.zoo.freezing import frozen, refuse_all_frozen
+from palmette.zoo.freezing import matching_weights, refuse_all_frozen
 from palmette.zoo.models import Network, load_network
 
 DECLARED = "modelled: declared power on the measured trace"
@@ -93,7 +93,7 @@ class Pretrainer:
         refuse_unknown("--engine", wish.engine)
         refuse_unknown("--testbed", wish.testbed)
         network = load_network(wish.model, wish.input_shape, seed=wish.options.seed)
-        refuse_all_frozen(wish.model, network.layers, frozen(network.layers, wish.options.freeze))
+        refuse_all_frozen(wish.model, network.layers, matching_weights(network.layers, wish.options.freeze))
         self.cluster = with_data(cluster, self._common_samples(cluster, network))
         refuse_unpowered(self.cluster, wish)
         self.profile = wish.profile or self._layers(network)

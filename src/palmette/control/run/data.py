@@ -15,7 +15,7 @@ from palmette.runtime.data.shards import own_data, shares_of, source_nodes
 from palmette.runtime.training.loop import refuse_unfit
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase
-from palmette.zoo.data import DataSet, joined, load_data
+from palmette.zoo.data import DataSet, concatenate, load_data
 from palmette.zoo.models import Network
 
 COMMON = "digits"
@@ -55,7 +55,7 @@ def find_data(phases: Sequence[Phase], cluster: Cluster, name: str | None, netwo
         if each not in own:
             own[each] = _of_node(node, each, network)
     if name is None:
-        return RunData(joined(list(own.values())), own)
+        return RunData(concatenate(list(own.values())), own)
     common = load_data(name, network.input_shape)
     refuse_unfit(network, common)
     return RunData(common, own)

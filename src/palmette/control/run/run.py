@@ -32,7 +32,7 @@ from palmette.spec.cluster import Cluster
 from palmette.spec.files import make_folder, read, validated, write_text
 from palmette.spec.plan import Inputs, Phase, Plan, inputs_of
 from palmette.spec.profile import Profile
-from palmette.zoo.freezing import frozen, refuse_all_frozen
+from palmette.zoo.freezing import matching_weights, refuse_all_frozen
 from palmette.zoo.models import Network, load_network
 
 FORMAT = "palmette.run/1"
@@ -174,7 +174,7 @@ class Running:
             self.network = initial(self.network, request.init, start, origin)
         else:
             self.network = shrunk(self.network, start, origin)
-        stays = frozen(self.network.layers, request.options.freeze)
+        stays = matching_weights(self.network.layers, request.options.freeze)
         refuse_all_frozen(plan.model, self.network.layers, stays)
         make_folder(folder)
         self._job = Job(

@@ -26,6 +26,7 @@ from palmette.measure.curves.learner import Recipe
 from palmette.measure.curves.training import Trunk, check_recipe, train_branch, train_trunk
 from palmette.runtime.worker.tuning import keep_freed_memory
 from palmette.spec.curves import Curve, Key, Origin, load_unfinished
+from palmette.zoo.data.registry import public_name
 
 Watch = Callable[[int, int], None]  # curves that are there, and curves that there will be
 
@@ -58,9 +59,10 @@ def collect(
 
 def _origin(recipe: Recipe) -> Origin:
     """The first line; a folder is nobody else's business."""
-    data = "cifar10" if recipe.data.startswith("cifar10:") else recipe.data
     optimizer = f"sgd with momentum {recipe.momentum:g}"
-    return Origin(model=recipe.model, data=data, batch=recipe.batch, optimizer=optimizer, lr=recipe.lr)
+    return Origin(
+        model=recipe.model, data=public_name(recipe.data), batch=recipe.batch, optimizer=optimizer, lr=recipe.lr
+    )
 
 
 def _begun(path: Path, origin: Origin) -> set[Key]:

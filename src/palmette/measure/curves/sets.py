@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from palmette.errors import Fault, InputError
-from palmette.zoo.data import DataSet, Part
+from palmette.zoo.data import DataSet, DataSplit
 from palmette.zoo.models import seeded
 
 CLASSES = {"gold": 10 / 15, "silver": 13 / 15, "bronze": 1.0}
@@ -32,7 +32,7 @@ class Shard:
     classes: int
 
 
-def labels_of(part: Part) -> Tensor:
+def labels_of(part: DataSplit) -> Tensor:
     """The labels of all samples."""
     return torch.cat([part.batch(range(at, min(at + _CHUNK, len(part))))[1] for at in range(0, len(part), _CHUNK)])
 
@@ -61,7 +61,7 @@ def shards(data: DataSet, labels: Tensor, seed: int) -> dict[str, Shard]:
     return found
 
 
-def _shard(part: Part, numbers: Sequence[int], classes: int) -> Shard:
+def _shard(part: DataSplit, numbers: Sequence[int], classes: int) -> Shard:
     inputs, labels = part.batch(numbers)
     if inputs.dim() == 4:
         inputs = inputs.contiguous(memory_format=torch.channels_last)

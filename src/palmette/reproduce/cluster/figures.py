@@ -34,7 +34,7 @@ from palmette.spec.measurements import Measurements
 from palmette.spec.plan import Phase
 from palmette.spec.profile import Profile
 from palmette.spec.tree import Feed, Instance
-from palmette.zoo.equip import equipped
+from palmette.zoo.hardware_defaults import fill_hardware_defaults
 from palmette.zoo.models import load_network
 
 BATCH, STEPS, PRETRAINED = 32, 100_000, 500
@@ -76,7 +76,7 @@ def machines(mbps: float) -> Cluster:
         name: Node(tier="edge", hardware=hardware, source=Source(samples=50_000)) for name, hardware in MACHINES.items()
     }
     links = tuple(Link(between=pair, bandwidth_bps=mbps * 1e6) for pair in combinations(MACHINES, 2))
-    return equipped(Cluster(nodes=nodes, links=links))
+    return fill_hardware_defaults(Cluster(nodes=nodes, links=links))
 
 
 class Ground(Protocol):

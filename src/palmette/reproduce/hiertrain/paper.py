@@ -10,7 +10,7 @@ from __future__ import annotations
 from palmette.measure.profiling import profile_network
 from palmette.spec.cluster import Cluster, Link, Node, Source
 from palmette.spec.profile import Profile
-from palmette.zoo.equip import equipped
+from palmette.zoo.hardware_defaults import fill_hardware_defaults
 from palmette.zoo.models import load_network
 
 DEVICE_EDGE_MBPS = 5.0
@@ -40,7 +40,7 @@ def machines(edge_cloud_mbps: float, cores: int = 1) -> Cluster:
         Link(between=("device", "edge"), bandwidth_bps=DEVICE_EDGE_MBPS * 1e6),
         Link(between=("edge", "cloud"), bandwidth_bps=edge_cloud_mbps * 1e6),
     )
-    return equipped(Cluster(nodes=nodes, links=links))
+    return fill_hardware_defaults(Cluster(nodes=nodes, links=links))
 
 
 def catalogue_profile(network: str, cores: int = 1) -> Profile:

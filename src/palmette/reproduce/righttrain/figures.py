@@ -21,8 +21,8 @@ from palmette.spec.goal import Goal
 from palmette.spec.learning import Learning
 from palmette.spec.plan import Plan
 from palmette.spec.profile import Layer, Profile, Times
-from palmette.zoo.equip import equipped
 from palmette.zoo.hardware import hardware
+from palmette.zoo.hardware_defaults import fill_hardware_defaults
 from palmette.zoo.models import load_network
 
 NETWORK = "alexnet?classes=10&size=32"
@@ -57,7 +57,7 @@ def machines() -> Cluster:
         if name.startswith("mobile")
     ]
     links.append(Link(between=("edge", "cloud"), bandwidth_bps=200e6, latency_s=0.01, energy_j_per_bit=20e-9))
-    return equipped(Cluster(nodes=nodes, links=tuple(links)))
+    return fill_hardware_defaults(Cluster(nodes=nodes, links=tuple(links)))
 
 
 def _node(tier: Tier, name: str, data: Source | None = None) -> Node:

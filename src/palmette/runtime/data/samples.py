@@ -10,13 +10,13 @@ from torch import Tensor
 from palmette.runtime.data.batches import Batches, Indices
 from palmette.runtime.program import slices
 from palmette.spec.plan import Phase
-from palmette.zoo.data import Part
+from palmette.zoo.data import DataSplit
 
 
 class CommonBatches:
     """``step``: batch k is the same for every plan; sources take consecutive slices of it in the plan's order."""
 
-    def __init__(self, phase: Phase, part: Part, seed: int) -> None:
+    def __init__(self, phase: Phase, part: DataSplit, seed: int) -> None:
         self._part = part
         self._slices = slices(phase)
         self._batches = Batches(len(part), phase.batch, seed)
@@ -39,7 +39,7 @@ class NodeBatches:
     pass by pass, however many branches use it.
     """
 
-    def __init__(self, phase: Phase, node: str, part: Part, seed: int, *, row: int = 0) -> None:
+    def __init__(self, phase: Phase, node: str, part: DataSplit, seed: int, *, row: int = 0) -> None:
         self._part = part
         self._slices: dict[int, tuple[int, int]] = {}
         batch = 0
@@ -63,7 +63,7 @@ class NodeBatches:
 class Shard:
     """The samples that one source owns, and the batches drawn from them."""
 
-    def __init__(self, part: Part, indices: Indices, batch: int, seed: int) -> None:
+    def __init__(self, part: DataSplit, indices: Indices, batch: int, seed: int) -> None:
         self._part, self._indices = part, indices
         self._batches = Batches(len(indices), batch, seed)
 

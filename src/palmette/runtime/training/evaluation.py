@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from palmette.runtime.options import Options
-from palmette.zoo.data import Part
+from palmette.zoo.data import DataSplit
 from palmette.zoo.models import Network
 
 BATCH = 256
@@ -22,7 +22,7 @@ class Judgement:
     loss: float
 
 
-def judged(network: Network, part: Part, options: Options) -> Judgement:
+def judged(network: Network, part: DataSplit, options: Options) -> Judgement:
     """Evaluate a network on held-out data."""
     whole = nn.Sequential(*[layer.module for layer in network.layers])
     dtype: torch.dtype = getattr(torch, options.dtype)

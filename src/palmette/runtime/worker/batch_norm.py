@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from palmette.zoo.norms import Norm, called_norm
+from palmette.zoo.batch_norms import BatchNormCall, batch_norm_call
 
 Ask = Callable[[int, int, Tensor], Tensor]
 """From a layer, the index of its batch norm and one replica's sums to the totals over all replicas."""
@@ -43,7 +43,7 @@ class SharedNorms(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         """Call a function; a batch norm that uses batch statistics gets those of all replicas."""
-        norm = called_norm(func, args, kwargs or {})
+        norm = batch_norm_call(func, args, kwargs or {})
         if norm is None:
             return func(*args, **(kwargs or {}))
         number, self._called = self._called, self._called + 1
@@ -52,7 +52,7 @@ class SharedNorms(TorchFunctionMode):
         return _normalised(norm, lambda sums: self._ask(self._layer, number, sums))
 
 
-def _normalised(norm: Norm, ask: Callable[[Tensor], Tensor]) -> Tensor:
+def _normalised(norm: BatchNormCall, ask: Callable[[Tensor], Tensor]) -> Tensor:
     """The output of a batch norm with the statistics of all replicas; updates its running statistics."""
     with torch.no_grad():
         rest = [axis for axis in range(norm.values.dim()) if axis != 1]
@@ -68,7 +68,7 @@ def _normalised(norm: Norm, ask: Callable[[Tensor], Tensor]) -> Tensor:
     return normalised
 
 
-def _keep(norm: Norm, mean: Tensor, variance: Tensor) -> None:
+def _keep(norm: BatchNormCall, mean: Tensor, variance: Tensor) -> None:
     """Move the running statistics towards those of this batch."""
     for kept, now in ((norm.running_mean, mean), (norm.running_var, variance)):
         if kept is not None and norm.training:

@@ -1,4 +1,4 @@
-"""Cuts any module into layers, and proves it: the layers are compared with the module before they are given.
+"""Cuts any module into layers, and compares them with the module before they are returned.
 
 An ``nn.Sequential`` is cut between its children. Any other module is traced, by ``torch.fx`` or, where that
 fails or does not reproduce the module, by ``torch.export``, and cut where one tensor is alive.
@@ -15,19 +15,19 @@ from torch import Tensor, fx, nn
 from torch.nn.parameter import is_lazy
 
 from palmette.errors import Fault, InputError
-from palmette.zoo.capture.anatomy import anatomy
-from palmette.zoo.capture.assembly import adopt, assemble, own_input
-from palmette.zoo.capture.frame import Frame, Untraceable, reason
-from palmette.zoo.capture.layer import Layer
-from palmette.zoo.capture.probing import Answer, answer, observe, row_shape, undisturbed
-from palmette.zoo.capture.segments import segments
+from palmette.zoo.capture.build_module import assign_missing_state, build_module, clone_input
+from palmette.zoo.capture.graph_analysis import analyse
+from palmette.zoo.capture.layer import NetworkLayer
+from palmette.zoo.capture.segments import find_segments
 from palmette.zoo.capture.sequential import cut_sequential, is_plain_sequential
-from palmette.zoo.capture.tracing import Trace, by_export, by_fx, trace
+from palmette.zoo.capture.tracing import TraceMethod, trace, trace_export, trace_fx
+from palmette.zoo.capture.trial_runs import RunResult, preserve_state, row_shape, run_parts, run_parts_with_gradients
+from palmette.zoo.capture.wrapper import ModuleWrapper, Untraceable, describe_error
 
 MODES = (True, False)
 
 
-def cut(module: nn.Module, example: Tensor) -> tuple[Layer, ...]:
+def cut(module: nn.Module, example: Tensor) -> tuple[NetworkLayer, ...]:
     """The module as consecutive layers; it is left as it was.
 
     ``example`` is a batch of two samples or more. For an ``nn.Sequential`` it may be on torch's meta
@@ -39,15 +39,15 @@ def cut(module: nn.Module, example: Tensor) -> tuple[Layer, ...]:
     try:
         require_one_input(module)
         finish_lazy(module, example)
-        with undisturbed(module):
+        with preserve_state(module):
             require_plain_modes(module)
             layers = cut_sequential(module, example) if is_plain_sequential(module) else cut_any(module, example)
     except Untraceable as error:
         expected = f"cannot be cut into layers: {error}"
         raise InputError(Fault("model", type(module).__name__, expected)) from error
     modules = [layer.module for layer in layers]
-    adopt(modules, module)
-    settle(modules, module)
+    assign_missing_state(modules, module)
+    restore_mode(modules, module)
     return tuple(layers)
 
 
@@ -61,13 +61,13 @@ def require_one_input(module: nn.Module) -> None:
 
 
 def finish_lazy(module: nn.Module, example: Tensor) -> None:
-    """Let lazy modules find their shapes."""
+    """Initialise lazy modules."""
     if any(map(is_lazy, (*module.parameters(), *module.buffers()))):
         try:
             with torch.no_grad():
                 module(example)
         except Exception as error:
-            raise Untraceable(f"it fails on {sample(example)}: {reason(error)}") from error
+            raise Untraceable(f"it fails on {describe_input(example)}: {describe_error(error)}") from error
 
 
 def require_plain_modes(module: nn.Module) -> None:
@@ -81,12 +81,12 @@ def require_plain_modes(module: nn.Module) -> None:
 
 
 @dataclass(frozen=True)
-class Trial:
-    """A batch in one of the modes, and what the module itself makes of it."""
+class ReferenceRun:
+    """A batch in one of the modes, and what the module itself computes from it."""
 
     training: bool
     batch: Tensor
-    expected: Answer
+    expected: RunResult
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -94,73 +94,77 @@ class Trial:
         return row_shape(self.expected.output, len(self.batch))
 
 
-def cut_any(module: nn.Module, example: Tensor) -> list[Layer]:
+def cut_any(module: nn.Module, example: Tensor) -> list[NetworkLayer]:
     """The layers of a module that is no plain ``nn.Sequential``."""
-    # Batches of two sizes, since a forward may ask for the size and do something else then.
-    trials = [attempt(module, True, example), attempt(module, False, torch.cat([example] * 3))]
-    for trial in trials:
-        if trial.shape is None:
-            kind = type(trial.expected.output).__name__
-            raise Untraceable(f"it returns a {kind}; expected one tensor of floats with a row a sample")
+    # Batches of two sizes, since a forward may depend on the size.
+    references = [run_reference(module, True, example), run_reference(module, False, torch.cat([example] * 3))]
+    for reference in references:
+        if reference.shape is None:
+            kind = type(reference.expected.output).__name__
+            raise Untraceable(f"it returns a {kind}; expected one tensor of floats with one row per sample")
     if type(module).__module__.startswith("torch.nn."):
-        return [Layer(type(module).__name__.lower(), module, trials[0].shape or ())]
+        return [NetworkLayer(type(module).__name__.lower(), module, references[0].shape or ())]
     try:
-        return cut_traced(by_fx, module, example, trials)
+        return cut_traced(trace_fx, module, example, references)
     except Untraceable:
-        return cut_traced(by_export, module, example, trials)
+        return cut_traced(trace_export, module, example, references)
 
 
-def attempt(module: nn.Module, training: bool, batch: Tensor) -> Trial:
-    """What the module itself makes of a batch."""
+def run_reference(module: nn.Module, training: bool, batch: Tensor) -> ReferenceRun:
+    """What the module itself computes from a batch."""
     try:
-        return Trial(training, batch, answer([module], module, training, batch))
+        return ReferenceRun(training, batch, run_parts_with_gradients([module], module, training, batch))
     except Exception as error:
-        raise Untraceable(f"it fails on {sample(batch)}: {reason(error)}") from error
+        raise Untraceable(f"it fails on {describe_input(batch)}: {describe_error(error)}") from error
 
 
-def cut_traced(how: Trace, module: nn.Module, example: Tensor, trials: Sequence[Trial]) -> list[Layer]:
-    """The layers of a module by one way of tracing, if they do what the module does.
+def cut_traced(
+    how: TraceMethod, module: nn.Module, example: Tensor, references: Sequence[ReferenceRun]
+) -> list[NetworkLayer]:
+    """The layers of a module by one method of tracing, if they compute what the module computes.
 
     Raises:
-        Untraceable: it cannot be traced this way, or its layers fail or do something else.
+        Untraceable: it cannot be traced this way, or its layers fail or compute something else.
     """
-    graph, frame = trace(how, module, example)
+    graph, wrapper = trace(how, module, example)
     try:
-        layers = cut_graph(graph, frame, example)
+        layers = cut_graph(graph, wrapper, example)
         modules = [layer.module for layer in layers]
-        answers = [answer(modules, module, trial.training, trial.batch) for trial in trials]
+        results = [
+            run_parts_with_gradients(modules, module, reference.training, reference.batch) for reference in references
+        ]
     except Untraceable:
         raise
     except Exception as error:
-        raise Untraceable(f"its layers fail: {reason(error)}") from error
-    if not all(found.agrees(trial.expected) for found, trial in zip(answers, trials, strict=True)):
+        raise Untraceable(f"its layers fail: {describe_error(error)}") from error
+    if not all(found.agrees(reference.expected) for found, reference in zip(results, references, strict=True)):
         raise Untraceable("its layers do not reproduce it; does its forward depend on more than its input?")
     return layers
 
 
-def cut_graph(graph: fx.Graph, frame: Frame, example: Tensor) -> list[Layer]:
+def cut_graph(graph: fx.Graph, wrapper: ModuleWrapper, example: Tensor) -> list[NetworkLayer]:
     """The layers of a graph."""
-    with undisturbed(frame.module):
-        known = anatomy(graph, frame, example)
-        found = segments(graph, known)
-        modules = [assemble(segment, known) for segment in found]
-        shapes = own_inputs(modules, example)
+    with preserve_state(wrapper.module):
+        analysis = analyse(graph, wrapper, example)
+        found = find_segments(graph, analysis)
+        modules = [build_module(segment, analysis) for segment in found]
+        shapes = clone_written_inputs(modules, example)
     parts = zip(found, modules, shapes, strict=True)
-    return [Layer(segment.name, module, shape) for segment, module, shape in parts]
+    return [NetworkLayer(segment.name, module, shape) for segment, module, shape in parts]
 
 
-def own_inputs(modules: Sequence[fx.GraphModule], example: Tensor) -> list[tuple[int, ...]]:
-    """Give those modules a copy of their input that would write to it; the output shapes of one sample."""
+def clone_written_inputs(modules: Sequence[fx.GraphModule], example: Tensor) -> list[tuple[int, ...]]:
+    """Let modules that write to their input work on a copy; returns the output shape of one sample of each."""
     for training in MODES:
-        passages = observe(modules, training, example)
-        for module, passage in zip(modules, passages, strict=True):
-            if passage.wrote:
-                own_input(module)
-    return [passage.shape or () for passage in passages]
+        outputs = run_parts(modules, training, example)
+        for module, passed in zip(modules, outputs, strict=True):
+            if passed.wrote:
+                clone_input(module)
+    return [passed.shape or () for passed in outputs]
 
 
-def settle(modules: Sequence[nn.Module], original: nn.Module) -> None:
-    """Give what was made around the original's parts the original's mode."""
+def restore_mode(modules: Sequence[nn.Module], original: nn.Module) -> None:
+    """Put the modules that were added around the original's parts into the original's mode."""
     parts = set(original.modules())
     for module in modules:
         for inner in module.modules():
@@ -168,6 +172,6 @@ def settle(modules: Sequence[nn.Module], original: nn.Module) -> None:
                 inner.training = original.training
 
 
-def sample(example: Tensor) -> str:
-    """The shape of one sample, for people."""
+def describe_input(example: Tensor) -> str:
+    """The shape of one sample, for an error message."""
     return "an input of " + ("×".join(map(str, example.shape[1:])) or "single numbers")

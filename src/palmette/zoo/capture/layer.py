@@ -2,11 +2,11 @@
 
     network(x)  ==  layers[-1].module( … layers[1].module(layers[0].module(x)) … )
 
-in outputs, in gradients and in what batch norm keeps, in training and in evaluation. A run of layers is
+in outputs, in gradients and in what batch norm keeps, in training and in evaluation. Consecutive layers run as
 ``nn.Sequential(*[layer.module for layer in layers[2:5]])``. A layer's module has the very weights of the
 original module, and its own ``state_dict()`` has them under the original's names; every name is in exactly
 one layer. So weights are saved, sent and averaged by those names: ``parameters``, ``state`` and
-``load_state`` do that for any run of layers.
+``load_state`` do that for any consecutive layers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 
 @dataclass(frozen=True, eq=False)
-class Layer:
+class NetworkLayer:
     """A unit that can be cut after; ``output_shape`` is that of one sample."""
 
     name: str
@@ -31,17 +31,17 @@ class Layer:
         return tuple(self.module.state_dict())
 
 
-def parameters(layers: Iterable[Layer]) -> dict[str, nn.Parameter]:
+def parameters(layers: Iterable[NetworkLayer]) -> dict[str, nn.Parameter]:
     """The weights of some layers by their original names, tied ones once."""
     return {name: weight for layer in layers for name, weight in layer.module.named_parameters()}
 
 
-def state(layers: Iterable[Layer]) -> dict[str, Tensor]:
+def state(layers: Iterable[NetworkLayer]) -> dict[str, Tensor]:
     """Weights and buffers of some layers by their original names, sharing memory with them."""
     return {name: tensor for layer in layers for name, tensor in layer.module.state_dict().items()}
 
 
-def load_state(layers: Iterable[Layer], values: Mapping[str, Tensor]) -> None:
-    """Copy values into the weights and buffers of some layers; other names in ``values`` are left aside."""
+def load_state(layers: Iterable[NetworkLayer], values: Mapping[str, Tensor]) -> None:
+    """Copy values into the weights and buffers of some layers; other names in ``values`` are ignored."""
     for layer in layers:
         layer.module.load_state_dict({name: values[name] for name in layer.state_names})

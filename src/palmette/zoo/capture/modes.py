@@ -2,15 +2,15 @@
 """Two graphs of one module, in training and in evaluation, as one graph for both.
 
 Tracing runs a forward once and writes down its operations, so whatever depends on ``self.training``
-(``F.dropout(x, 0.5, self.training)``, noise added only while training) is frozen as it was. So the module
-is traced twice, once in either mode, and the two graphs are laid over each other:
+(``F.dropout(x, 0.5, self.training)``, noise added only while training) is recorded as it was. So the module
+is traced twice, once in either mode, and the two graphs are merged:
 
     in training     conv    dropout(·, 0.5, True)      add noise       linear
     in evaluation   conv    dropout(·, 0.5, False)                     linear    softmax
-    merged          conv    dropout(·, 0.5, ByMode)    InMode(noise)   linear    InMode(softmax)
+    merged          conv    dropout(·, 0.5, ModeValue) ModeOperation   linear    ModeOperation
 
-An argument that differs is looked up by a ``ByMode``, an operation that only one mode has is done by an
-``InMode``; both are modules without weights and follow ``train()`` and ``eval()`` like all others.
+An argument that differs is looked up by a ``ModeValue``, an operation that only one mode has is done by a
+``ModeOperation``; both are modules without weights and follow ``train()`` and ``eval()`` like all others.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ import torch
 from torch import fx, nn
 from torch._ops import OpOverload
 
-from palmette.zoo.capture.frame import INSIDE, Frame, Untraceable, found
+from palmette.zoo.capture.wrapper import WRAPPED_PREFIX, ModuleWrapper, Untraceable, attribute_at
 
 
-class ByMode(nn.Module):
+class ModeValue(nn.Module):
     """A value that differs between training and evaluation."""
 
     def __init__(self, in_training: Any, in_evaluation: Any) -> None:
@@ -38,7 +38,7 @@ class ByMode(nn.Module):
         return self.in_training if self.training else self.in_evaluation
 
 
-class InMode(nn.Module):
+class ModeOperation(nn.Module):
     """An operation that only one mode does; in the other one of its arguments passes unchanged, or nothing."""
 
     def __init__(self, operation: Callable[..., Any] | str, training: bool, passed: int | None) -> None:
@@ -46,7 +46,7 @@ class InMode(nn.Module):
         self.operation, self.done_in_training, self.passed = operation, training, passed
 
     def forward(self, *args: Any, **options: Any) -> Any:
-        """Do it or pass by."""
+        """Do it, or pass the argument through."""
         if self.training is not self.done_in_training:
             return None if self.passed is None else args[self.passed]
         if isinstance(self.operation, str):
@@ -66,12 +66,12 @@ class InMode(nn.Module):
         vars(self).update(state, operation=operation)
 
 
-class Merge:
-    """Lays the graph of evaluation over that of training and writes the differences into the latter."""
+class GraphMerger:
+    """Merges the graph of evaluation into that of training."""
 
-    def __init__(self, graph: fx.Graph, frame: Frame, evaluation: fx.Graph, other: Frame) -> None:
-        self.graph, self.frame, self.evaluation, self.other = graph, frame, evaluation, other
-        # What each value is called in the other graph; one that evaluation passes by is what it passes on.
+    def __init__(self, graph: fx.Graph, wrapper: ModuleWrapper, evaluation: fx.Graph, other: ModuleWrapper) -> None:
+        self.graph, self.wrapper, self.evaluation, self.other = graph, wrapper, evaluation, other
+        # Each value's node in the other graph; that of an operation evaluation skips is the value it passes through.
         self.image: dict[fx.Node, fx.Node] = {}
         self.origin: dict[fx.Node, fx.Node] = {}
 
@@ -79,20 +79,20 @@ class Merge:
         """Merge, in place.
 
         Raises:
-            Untraceable: the modes differ in more than arguments and operations passed by.
+            Untraceable: the modes differ in more than arguments and skipped operations.
         """
         mine, others = operations(self.graph), operations(self.evaluation)
         while mine or others:
             if mine and others and self.same(mine[0], others[0]):
                 self.pair(mine[0], others[0])
-                self.blend(mine.pop(0), others.pop(0))
+                self.merge_arguments(mine.pop(0), others.pop(0))
             elif mine and (not others or any(resembles(others[0], node) for node in mine)):
                 self.only_training(mine.pop(0))
             else:
                 self.only_evaluation(others.pop(0), mine)
 
     def pair(self, node: fx.Node, other: fx.Node) -> None:
-        """Note that the two are the same value."""
+        """Record that the two are the same value."""
         self.image[node], self.origin[other] = other, node
 
     def same(self, node: fx.Node, other: fx.Node) -> bool:
@@ -119,39 +119,39 @@ class Merge:
         """Whether two nodes fetch the same weight, or equal constants."""
         if left.op != "get_attr" or right.op != "get_attr" or left.target != right.target:
             return False
-        mine, others = found(self.frame, str(left.target)), found(self.other, str(right.target))
+        mine, others = attribute_at(self.wrapper, str(left.target)), attribute_at(self.other, str(right.target))
         return mine is others or torch.equal(mine, others)
 
-    def blend(self, node: fx.Node, other: fx.Node) -> None:
+    def merge_arguments(self, node: fx.Node, other: fx.Node) -> None:
         """Look up by mode the arguments in which the two differ."""
         if node.op in ("placeholder", "output"):
             return
-        node.args = self.blended(node, *arguments(node, other))
-        node.kwargs = self.blended(node, node.kwargs, other.kwargs)
+        node.args = self.merged_argument(node, *arguments(node, other))
+        node.kwargs = self.merged_argument(node, node.kwargs, other.kwargs)
 
-    def blended(self, node: fx.Node, left: Any, right: Any) -> Any:
+    def merged_argument(self, node: fx.Node, left: Any, right: Any) -> Any:
         """An argument of ``node`` for both modes."""
         if isinstance(left, fx.Node):
             return left
         if isinstance(left, (list, tuple)):
-            return type(left)(self.blended(node, *both) for both in zip(left, right, strict=True))
+            return type(left)(self.merged_argument(node, *both) for both in zip(left, right, strict=True))
         if isinstance(left, slice):
-            return slice(*self.blended(node, ends(left), ends(right)))
+            return slice(*self.merged_argument(node, ends(left), ends(right)))
         if isinstance(left, dict):
-            return {key: self.blended(node, left[key], right[key]) for key in left}
+            return {key: self.merged_argument(node, left[key], right[key]) for key in left}
         if left == right:
             return left
         with self.graph.inserting_before(node):
-            return self.graph.create_node("call_module", self.installed(node, ByMode(left, right)))
+            return self.graph.create_node("call_module", self.installed(node, ModeValue(left, right)))
 
     def only_training(self, node: fx.Node) -> None:
-        """Make ``node`` an operation that evaluation passes by."""
+        """Make ``node`` an operation that evaluation skips."""
         passed = self.passed(node)
         # Where nothing passes, the node stands for itself, which is nothing that evaluation knows.
         self.image[node] = node if passed is None else self.image[argument(node, passed)]
-        if node.op == "call_module" and isinstance(found(self.frame, str(node.target)), nn.Dropout):
+        if node.op == "call_module" and isinstance(attribute_at(self.wrapper, str(node.target)), nn.Dropout):
             return  # it already passes its input on in evaluation
-        node.target = self.installed(node, InMode(callee(node, "training"), True, passed))
+        node.target = self.installed(node, ModeOperation(callee(node, "training"), True, passed))
         node.op = "call_module"
 
     def passed(self, node: fx.Node) -> int | None:
@@ -163,11 +163,11 @@ class Merge:
         return None
 
     def only_evaluation(self, node: fx.Node, rest: list[fx.Node]) -> None:
-        """Add the other graph's ``node`` as an operation that training passes by, before all in ``rest``."""
+        """Add the other graph's ``node`` as an operation that training skips, before all in ``rest``."""
         if not node.args or not isinstance(node.args[0], fx.Node):
-            raise Untraceable(f"its forward takes another way in evaluation, at {node.target}")
+            raise Untraceable(f"its forward takes another path in evaluation, at {node.target}")
         source = self.counterpart(node.args[0])
-        target = self.installed(node, InMode(callee(node, "evaluation"), False, 0))
+        target = self.installed(node, ModeOperation(callee(node, "evaluation"), False, 0))
         with self.graph.inserting_before(rest[0] if rest else None):
             args = fx.map_arg(node.args, self.counterpart)
             added = self.graph.create_node("call_module", target, args, fx.map_arg(node.kwargs, self.counterpart))
@@ -177,15 +177,15 @@ class Merge:
     def counterpart(self, node: fx.Node) -> fx.Node:
         """The value of training that evaluation's ``node`` is."""
         if node not in self.origin:
-            raise Untraceable("it needs in evaluation what training does not compute")
+            raise Untraceable("evaluation needs a value that training does not compute")
         return self.origin[node]
 
     def installed(self, node: fx.Node, module: nn.Module) -> str:
-        """The name under which a new module is found on the frame."""
+        """Add a module to the wrapper; returns its name there."""
         name = f"_mode_{node.name}"
-        while hasattr(self.frame, name):
+        while hasattr(self.wrapper, name):
             name += "_"
-        self.frame.add_module(name, module)
+        self.wrapper.add_module(name, module)
         return name
 
 
@@ -214,9 +214,9 @@ def argument(node: fx.Node, place: int) -> fx.Node:
 def callee(node: fx.Node, mode: str) -> Callable[..., Any] | str:
     """The function or method that a node calls."""
     if node.op == "call_module":
-        raise Untraceable(f"it has {str(node.target).removeprefix(INSIDE)} do its work only in {mode}")
+        raise Untraceable(f"its part {str(node.target).removeprefix(WRAPPED_PREFIX)} runs only in {mode}")
     if node.op in ("placeholder", "output"):
-        raise Untraceable(f"its forward takes another way in {mode}")
+        raise Untraceable(f"its forward takes another path in {mode}")
     return node.target
 
 
@@ -231,4 +231,4 @@ def filled(node: fx.Node, count: int) -> tuple[Any, ...]:
     if not isinstance(node.target, OpOverload):
         return node.args
     missing = node.target._schema.arguments[len(node.args) : count]
-    return (*node.args, *(known.default_value for known in missing))
+    return (*node.args, *(each.default_value for each in missing))

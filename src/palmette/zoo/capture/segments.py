@@ -1,6 +1,6 @@
 """A module's graph, cut wherever a single tensor is alive.
 
-A cut may be made after an operation if, of all values that have to be handed on, exactly one is still
+A cut may be made after an operation if, of all values that must be passed on, exactly one is still
 needed, and it is a tensor of floats whose first dimension is the batch. Then the part before and the part
 after can run on different nodes, on different samples:
 
@@ -10,7 +10,7 @@ after can run on different nodes, on different samples:
 
 Weights and buffers used in several places (tied weights) are alive from the first use to the last.
 
-Small operations do not stand alone: activations, dropout, reshaping and arithmetic on single elements go
+Small operations do not stand alone: activations, dropout, reshaping and elementwise arithmetic go
 with the part before, and so does a batch norm right after a convolution or a fully connected layer.
 
 A segment with one operation is named after its module (``features.0``), one with several after the module
@@ -26,13 +26,13 @@ from typing import Any
 
 from torch import fx
 
-from palmette.zoo.capture.anatomy import Anatomy
-from palmette.zoo.capture.frame import INSIDE, Untraceable
+from palmette.zoo.capture.graph_analysis import GraphAnalysis
 from palmette.zoo.capture.operations import is_batch_norm, is_matrix, is_small, operation
+from palmette.zoo.capture.wrapper import WRAPPED_PREFIX, Untraceable
 
 
 @dataclass
-class Segment:
+class GraphSegment:
     """Consecutive operations with one tensor going in and one coming out."""
 
     nodes: list[fx.Node]
@@ -41,43 +41,43 @@ class Segment:
     name: str = ""
 
 
-def segments(graph: fx.Graph, known: Anatomy) -> list[Segment]:
-    """The graph's operations between all possible cuts, small ones joined to their neighbours, named."""
-    raw = cut(graph, known)
-    joined: list[Segment] = []
-    for segment in named(raw, known):
-        if joined and is_small_segment(joined[-1], known):
+def find_segments(graph: fx.Graph, analysis: GraphAnalysis) -> list[GraphSegment]:
+    """The graph's operations between all possible cuts, small ones merged into their neighbours, named."""
+    raw = split_graph(graph, analysis)
+    joined: list[GraphSegment] = []
+    for segment in assign_names(raw, analysis):
+        if joined and is_small_segment(joined[-1], analysis):
             joined[-1] = join(joined[-1], segment, segment.name)
-        elif joined and is_folded(segment, known):
+        elif joined and belongs_to_previous(segment, analysis):
             joined[-1] = join(joined[-1], segment, joined[-1].name)
         else:
             joined.append(segment)
     return joined
 
 
-def cut(graph: fx.Graph, known: Anatomy) -> list[Segment]:
+def split_graph(graph: fx.Graph, analysis: GraphAnalysis) -> list[GraphSegment]:
     """Segments between all points with a single tensor alive."""
-    entry, *nodes, output = (node for node in graph.nodes if known.carried(node))
-    final = result(output)
+    entry, *nodes, output = (node for node in graph.nodes if analysis.is_carried(node))
+    final = returned_node(output)
     until = {each: place for place, node in enumerate(nodes) for each in node.all_input_nodes}
     until[final] = len(nodes)
-    barred = barriers(known.weights(node) for node in nodes)
-    made: list[Segment] = []
+    barred = barriers(analysis.weights(node) for node in nodes)
+    built: list[GraphSegment] = []
     start, alive = 0, {entry}
     for place, node in enumerate(nodes):
         alive = {each for each in (*alive, node) if until.get(each, -1) > place}
         # Where nothing but the last cut's tensor is alive, the node only has an effect: it goes with the next.
-        if len(alive) == 1 and entry not in alive and place not in barred and known.batched(*alive):
+        if len(alive) == 1 and entry not in alive and place not in barred and analysis.is_batched(*alive):
             (single,) = alive
-            made.append(Segment(nodes[start : place + 1], entry, single))
+            built.append(GraphSegment(nodes[start : place + 1], entry, single))
             start, entry = place + 1, single
-    rest = Segment(nodes[start:], entry, final)
-    if made and final is entry:
-        return [*made[:-1], join(made[-1], rest, "")]
-    return [*made, rest]
+    rest = GraphSegment(nodes[start:], entry, final)
+    if built and final is entry:
+        return [*built[:-1], join(built[-1], rest, "")]
+    return [*built, rest]
 
 
-def result(output: fx.Node) -> fx.Node:
+def returned_node(output: fx.Node) -> fx.Node:
     """The one value that a graph returns.
 
     Raises:
@@ -100,51 +100,53 @@ def barriers(used: Iterable[set[int]]) -> set[int]:
     return {place for each in places.values() for place in range(each[0], each[-1])}
 
 
-def join(first: Segment, second: Segment, name: str) -> Segment:
+def join(first: GraphSegment, second: GraphSegment, name: str) -> GraphSegment:
     """Two segments as one."""
-    return Segment([*first.nodes, *second.nodes], first.entry, second.exit, name)
+    return GraphSegment([*first.nodes, *second.nodes], first.entry, second.exit, name)
 
 
-def main_nodes(segment: Segment) -> list[fx.Node]:
-    """The nodes that compute something for others; without those that only count or look up the mode."""
+def main_nodes(segment: GraphSegment) -> list[fx.Node]:
+    """The nodes that compute something for others, without counters and lookups of the mode."""
     return [node for node in segment.nodes if node.users and node.all_input_nodes]
 
 
-def is_small_segment(segment: Segment, known: Anatomy) -> bool:
+def is_small_segment(segment: GraphSegment, analysis: GraphAnalysis) -> bool:
     """Whether a segment is made of small operations without weights."""
-    return all(is_small(node, known.frame) and not known.weights(node) for node in main_nodes(segment))
+    return all(is_small(node, analysis.wrapper) and not analysis.weights(node) for node in main_nodes(segment))
 
 
-def is_folded(segment: Segment, known: Anatomy) -> bool:
+def belongs_to_previous(segment: GraphSegment, analysis: GraphAnalysis) -> bool:
     """Whether a segment belongs to the one before it."""
     nodes = main_nodes(segment)
-    if len(nodes) == 1 and is_batch_norm(nodes[0], known.frame):
-        return is_matrix(segment.entry, known.frame)
-    return is_small_segment(segment, known)
+    if len(nodes) == 1 and is_batch_norm(nodes[0], analysis.wrapper):
+        return is_matrix(segment.entry, analysis.wrapper)
+    return is_small_segment(segment, analysis)
 
 
-def named(raw: list[Segment], known: Anatomy) -> Iterator[Segment]:
+def assign_names(raw: list[GraphSegment], analysis: GraphAnalysis) -> Iterator[GraphSegment]:
     """The segments with names, no two the same."""
-    around = [surrounding(segment, known) for segment in raw]
-    inhabitants, taken = Counter(around), Counter[str]()
+    around = [enclosing_module(segment, analysis) for segment in raw]
+    segments_in, taken = Counter(around), Counter[str]()
     for segment, outer in zip(raw, around, strict=True):
-        name = outer if outer and inhabitants[outer] == 1 else own_name(weighty(segment, known)[0], known)
+        name = (
+            outer if outer and segments_in[outer] == 1 else own_name(nodes_with_weights(segment, analysis)[0], analysis)
+        )
         taken[name] += 1
         segment.name = name if taken[name] == 1 else f"{name}_{taken[name]}"
         yield segment
 
 
-def weighty(segment: Segment, known: Anatomy) -> list[fx.Node]:
+def nodes_with_weights(segment: GraphSegment, analysis: GraphAnalysis) -> list[fx.Node]:
     """The nodes that have weights; all if none has."""
     nodes = main_nodes(segment) or segment.nodes
-    return [node for node in nodes if known.weights(node)] or nodes
+    return [node for node in nodes if analysis.weights(node)] or nodes
 
 
-def surrounding(segment: Segment, known: Anatomy) -> str:
+def enclosing_module(segment: GraphSegment, analysis: GraphAnalysis) -> str:
     """The path of the innermost module around a segment; its own name where it is one operation."""
-    nodes = weighty(segment, known)
+    nodes = nodes_with_weights(segment, analysis)
     if len(nodes) == 1:
-        return own_name(nodes[0], known)
+        return own_name(nodes[0], analysis)
     shared = []
     for steps in zip(*(path(node).split(".") for node in nodes), strict=False):
         if len(set(steps)) > 1:
@@ -153,19 +155,19 @@ def surrounding(segment: Segment, known: Anatomy) -> str:
     return ".".join(shared)
 
 
-def own_name(node: fx.Node, known: Anatomy) -> str:
+def own_name(node: fx.Node, analysis: GraphAnalysis) -> str:
     """The path of a node's module, or of the weight that it uses itself, or its operation's name."""
     where = path(node)
-    if type(known.frame.module.get_submodule(where)).__module__.startswith("torch.nn."):
+    if type(analysis.wrapper.module.get_submodule(where)).__module__.startswith("torch.nn."):
         return where
-    weights = [each for each in node.all_input_nodes if each.op == "get_attr" and each not in known.free]
+    weights = [each for each in node.all_input_nodes if each.op == "get_attr" and each not in analysis.recomputable]
     if weights:
-        return str(weights[0].target).removeprefix(INSIDE)
-    return ".".join(filter(None, (where, operation(node, known.frame))))
+        return str(weights[0].target).removeprefix(WRAPPED_PREFIX)
+    return ".".join(filter(None, (where, operation(node, analysis.wrapper))))
 
 
 def path(node: fx.Node) -> str:
     """The path of the module whose forward made the node, in the traced module."""
     stack = list(node.meta.get("nn_module_stack", {}).values())
     where: str = stack[-1][0] if stack else ""
-    return where.removeprefix(INSIDE) if where.startswith(INSIDE) else ""
+    return where.removeprefix(WRAPPED_PREFIX) if where.startswith(WRAPPED_PREFIX) else ""

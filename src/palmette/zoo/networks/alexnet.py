@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from torch import nn
 
-from palmette.zoo.networks.parts import conv, early_stride, fc, network, pooled
+from palmette.zoo.networks.building_blocks import build_sequential, conv, early_stride, fc, pooled_size
 
 
 def alexnet(size: int, classes: int, channels: int) -> nn.Sequential:
     """AlexNet: five convolutions and three fully connected layers."""
     stride = early_stride(size)
-    side = pooled(size + 4, 11, stride)
+    side = pooled_size(size + 4, 11, stride)
     for _ in range(3):
-        side = pooled(side, 3, 2)
-    return network(
+        side = pooled_size(side, 3, 2)
+    return build_sequential(
         [
             ("conv1", conv(channels, 64, 11, stride, padding=2)),
             ("pool1", nn.MaxPool2d(3, 2)),

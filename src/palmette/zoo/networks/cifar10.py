@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from torch import nn
 
-from palmette.zoo.networks.parts import conv, early_stride, fc, network
+from palmette.zoo.networks.building_blocks import build_sequential, conv, early_stride, fc
 
 
 def cifar10(size: int, classes: int, channels: int) -> nn.Sequential:
     """Two convolutions, each with pooling and local response normalisation, and three fully connected layers."""
     stride = early_stride(size)
     side = -(-size // (4 * stride))
-    return network(
+    return build_sequential(
         [
             ("conv1", conv(channels, 64, 5, stride, padding=2)),
             ("pool1", nn.Sequential(nn.MaxPool2d(3, 2, padding=1), norm())),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from palmette.zoo.networks.parts import conv, early_stride, global_pool, network
+from palmette.zoo.networks.building_blocks import build_sequential, conv, early_stride, global_pool
 
 # Table 1 of the paper: #1x1, #3x3 reduce, #3x3, #5x5 reduce, #5x5, pool proj.
 WIDTHS = {
@@ -46,7 +46,7 @@ def googlenet(size: int, classes: int, channels: int) -> nn.Sequential:
             layers.append((f"pool{int(name[0]) - 1}", nn.MaxPool2d(3, 2, ceil_mode=True)))
         layers.append((f"inception{name}", Inception(inputs, widths)))
         inputs = widths[0] + widths[2] + widths[4] + widths[5]
-    return network([*layers, ("pool5", global_pool(dropout=0.4)), ("fc", nn.Linear(inputs, classes))])
+    return build_sequential([*layers, ("pool5", global_pool(dropout=0.4)), ("fc", nn.Linear(inputs, classes))])
 
 
 def stem(stride: int, channels: int) -> list[tuple[str, nn.Module]]:

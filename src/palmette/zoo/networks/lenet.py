@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from torch import nn
 
-from palmette.zoo.networks.parts import conv, fc, network
+from palmette.zoo.networks.building_blocks import build_sequential, conv, fc
 
 
 def lenet5(size: int, classes: int, channels: int) -> nn.Sequential:
     """LeNet-5: two convolutions, each with pooling, and three fully connected layers."""
     side = ((size - 4) // 2 - 4) // 2
-    return network(
+    return build_sequential(
         [
             ("conv1", conv(channels, 6, 5)),
             ("pool1", nn.MaxPool2d(2)),

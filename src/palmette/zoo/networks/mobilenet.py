@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torch import nn
 
-from palmette.zoo.networks.parts import conv_norm, early_stride, global_pool, network
+from palmette.zoo.networks.building_blocks import build_sequential, conv_norm, early_stride, global_pool
 
 WIDTHS = (64, 128, 128, 256, 256, 512, 512, 512, 512, 512, 512, 1024, 1024)
 HALVED = (2, 4, 6, 12)
@@ -15,7 +15,7 @@ HALVED = (2, 4, 6, 12)
 def mobilenet(size: int, classes: int, channels: int) -> nn.Sequential:
     """MobileNet: a convolution, thirteen separable ones, one fully connected layer."""
     early = early_stride(size)
-    return network(
+    return build_sequential(
         [
             ("conv1", conv_norm(channels, 32, 3, min(early, 2))),
             *separable(early),

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from torch import nn
 
-from palmette.zoo.networks.parts import conv, early_stride, global_pool, network
+from palmette.zoo.networks.building_blocks import build_sequential, conv, early_stride, global_pool
 
 
 def nin(size: int, classes: int, channels: int) -> nn.Sequential:
     """Network in Network: three convolutions, each followed by two of 1x1, and no fully connected layer."""
-    return network(
+    return build_sequential(
         [
             ("conv1", conv(channels, 192, 5, early_stride(size), padding=2)),
             ("mlp1a", conv(192, 160, 1)),

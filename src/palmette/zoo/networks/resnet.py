@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from torch import Tensor, nn
 
-from palmette.zoo.networks.parts import conv_norm, early_stride, global_pool, network
+from palmette.zoo.networks.building_blocks import build_sequential, conv_norm, early_stride, global_pool
 
 
 class Block(nn.Module):
@@ -43,7 +43,7 @@ def resnet34(size: int, classes: int, channels: int) -> nn.Sequential:
 
 def resnet(depths: tuple[int, ...], size: int, classes: int, channels: int) -> nn.Sequential:
     """The network with so many blocks at each width."""
-    return network(
+    return build_sequential(
         [
             *stem(early_stride(size), channels),
             *blocks(depths),

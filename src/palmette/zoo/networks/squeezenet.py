@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from palmette.zoo.networks.parts import conv, early_stride, global_pool, network
+from palmette.zoo.networks.building_blocks import build_sequential, conv, early_stride, global_pool
 
 
 class Fire(nn.Module):
@@ -27,7 +27,7 @@ class Fire(nn.Module):
 
 def squeezenet(size: int, classes: int, channels: int) -> nn.Sequential:
     """SqueezeNet: a convolution, eight fire modules, and a convolution that classifies."""
-    return network(
+    return build_sequential(
         [
             *stem(early_stride(size), channels),
             ("fire2", Fire(64, 16, 128)),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torch import nn
 
-from palmette.zoo.networks.parts import conv, fc, network
+from palmette.zoo.networks.building_blocks import build_sequential, conv, fc
 
 WIDTHS = (64, 128, 256, 512, 512)
 SMALL_WIDTHS = (8, 16, 32, 64, 64)
@@ -20,7 +20,7 @@ def vgg11(size: int, classes: int, channels: int) -> nn.Sequential:
 def vgg11small(size: int, classes: int, channels: int) -> nn.Sequential:
     """VGG-11 with an eighth of the maps and small hidden layers, without dropout: trained in minutes on one core."""
     side = size // 32
-    return network(
+    return build_sequential(
         [
             *convolutions((1, 1, 2, 2, 2), channels, SMALL_WIDTHS),
             ("fc6", fc(64 * side * side, 128)),
@@ -43,7 +43,7 @@ def vgg19(size: int, classes: int, channels: int) -> nn.Sequential:
 def vgg(depths: tuple[int, ...], size: int, classes: int, channels: int) -> nn.Sequential:
     """The network with so many convolutions before each of its five poolings."""
     side = size // 32
-    return network(
+    return build_sequential(
         [
             *convolutions(depths, channels),
             ("fc6", fc(512 * side * side, 4096, dropout=0.5)),

@@ -1,0 +1,102 @@
+# ruff: noqa: SLF001 (nn.Module has no public door to its dictionaries)
+"""A segment of a graph as a module of its own, with the weights under their original names."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from palmette.zoo.capture.graph_analysis import GraphAnalysis
+from palmette.zoo.capture.segments import GraphSegment
+from palmette.zoo.capture.wrapper import WRAPPED_PREFIX
+
+
+def build_module(segment: GraphSegment, analysis: GraphAnalysis) -> fx.GraphModule:
+    """The segment as a module that takes and returns one tensor and shares the original's weights."""
+    writer = GraphWriter(segment, analysis)
+    for node in segment.nodes:
+        writer.built[node] = writer.copy(node)
+    writer.graph.output(writer.built[segment.exit])
+    module = fx.GraphModule(analysis.wrapper, writer.graph, class_name="Layer")
+    keep_persistence(module, analysis.wrapper.module)
+    return module
+
+
+class GraphWriter:
+    """Writes a segment's graph: its operations, and the sizes and constants that they need."""
+
+    def __init__(self, segment: GraphSegment, analysis: GraphAnalysis) -> None:
+        self.analysis = analysis
+        self.graph = fx.Graph()
+        self.entry = self.graph.placeholder("x")
+        self.built: dict[fx.Node, Any] = {segment.entry: self.entry}
+
+    def copy(self, node: fx.Node) -> fx.Node:
+        """The node in the new graph, with the name that its target has in the original module."""
+        copied = self.graph.node_copy(node, self.value)
+        copied.meta = {}
+        if node.op in ("get_attr", "call_module"):
+            copied.target = str(node.target).removeprefix(WRAPPED_PREFIX)
+        return copied
+
+    def value(self, node: fx.Node) -> Any:
+        """The node's value in the new graph."""
+        if node not in self.built:
+            sizes = self.analysis.sizes
+            self.built[node] = self.size(sizes[node]) if node in sizes else self.copy(node)
+        return self.built[node]
+
+    def size(self, terms: Any) -> Any:
+        """A size, or several, as numbers or as a function of the number of samples."""
+        if isinstance(terms, list):
+            return tuple(self.size(each) for each in terms)
+        slope, offset = terms
+        if slope == 0:
+            return offset
+        batch = self.graph.call_method("size", (self.entry, 0))
+        scaled = batch if slope == 1 else self.graph.call_function(operator.mul, (batch, slope))
+        return self.graph.call_function(operator.add, (scaled, offset)) if offset else scaled
+
+
+def keep_persistence(module: nn.Module, original: nn.Module) -> None:
+    """Keep out of the state whatever is not in the original's: constants, non-persistent buffers."""
+    state = original.state_dict(keep_vars=True)
+    for path, inner in module.named_modules():
+        for name in inner._buffers:
+            if ".".join(filter(None, (path, name))) not in state:
+                inner._non_persistent_buffers_set.add(name)
+
+
+def clone_input(module: fx.GraphModule) -> None:
+    """Let the module work on a copy of its input, since it writes to it."""
+    entry = next(iter(module.graph.nodes))
+    with module.graph.inserting_after(entry):
+        copied = module.graph.call_method("clone", (entry,))
+    entry.replace_all_uses_with(copied, delete_user_cb=lambda user: user is not copied)
+    module.recompile()
+
+
+def assign_missing_state(modules: list[nn.Module], original: nn.Module) -> None:
+    """Add each state name that no module has: to the module with its tied weight, else to the last."""
+    states = [module.state_dict(keep_vars=True) for module in modules]
+    housed = set().union(*states)
+    for name, tensor in original.state_dict(keep_vars=True).items():
+        if name not in housed and isinstance(tensor, torch.Tensor):
+            twins = (i for i, state in enumerate(states) if any(tensor is other for other in state.values()))
+            register_at(modules[next(twins, -1)], name, tensor)
+
+
+def register_at(module: nn.Module, name: str, tensor: torch.Tensor) -> None:
+    """Register a weight or buffer at a dotted path, with plain modules on the way."""
+    *path, leaf = name.split(".")
+    for step in path:
+        if step not in module._modules:
+            module.add_module(step, nn.Module())
+        module = module.get_submodule(step)
+    if isinstance(tensor, nn.Parameter):
+        module.register_parameter(leaf, tensor)
+    else:
+        module.register_buffer(leaf, tensor)

@@ -1,0 +1,143 @@
+"""A cluster file to start from: a few machines per tier, linked tier to tier, with comments on what to change."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from palmette.errors import Fault, InputError, expected_name
+from palmette.spec.cluster import TIERS, Cluster
+from palmette.spec.files import from_yaml, validated
+from palmette.spec.units import BANDWIDTH
+from palmette.zoo.hardware import names
+
+MAX_NODES = 10_000
+HARDWARE = {"device": "raspberry-pi-4", "edge": "nuc-i3-7100u-4", "cloud": "xeon-gtx-1080-ti"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterTemplate:
+    """What the cluster is like: how many nodes per tier, on which hardware, how fast their links are."""
+
+    counts: dict[str, int] = field(default_factory=lambda: {"device": 1, "edge": 1, "cloud": 1})
+    hardware: dict[str, str] = field(default_factory=lambda: dict(HARDWARE))
+    bandwidth: str = "20 Mbit/s"
+    cloud_bandwidth: str = "10 Mbit/s"
+    samples: int = 50_000
+    private: bool = False
+    local: str | None = None
+
+    def nodes(self) -> dict[str, list[str]]:
+        """The names of the nodes of each tier that has some."""
+        found: dict[str, list[str]] = {
+            tier: [str(tier)] if self.counts[tier] == 1 else [f"{tier}{k + 1}" for k in range(self.counts[tier])]
+            for tier in TIERS
+        }
+        return {tier: members for tier, members in found.items() if members}
+
+
+def render_cluster(template: ClusterTemplate) -> str:
+    """The text of a valid ``cluster.yaml`` with comments.
+
+    Raises:
+        InputError: holds every value that cannot be used.
+    """
+    faults = list(find_faults(template))
+    if faults:
+        raise InputError(faults)
+    text = "\n".join([*_head(), *_node_lines(template), *_link_lines(template)]) + "\n"
+    validated(Cluster, from_yaml(text), "the template")
+    return text
+
+
+def find_faults(template: ClusterTemplate) -> Iterator[Fault]:
+    """The values that cannot be used, by the command-line option that sets them."""
+    few = [Fault(f"--{tier}s", count, "expected 0 or more") for tier, count in template.counts.items() if count < 0]
+    total = sum(template.counts.values())
+    if not few and not 1 <= total <= MAX_NODES:
+        few.append(Fault("--devices, --edges, --clouds", total, f"expected 1 to {MAX_NODES} nodes in all"))
+    yield from few
+    for tier, name in template.hardware.items():
+        if name not in names():
+            yield Fault(f"--{tier}-hardware", name, expected_name(name, "hardware", list(names())))
+    yield from _bandwidth_faults("--bandwidth", template.bandwidth)
+    yield from _bandwidth_faults("--cloud-bandwidth", template.cloud_bandwidth)
+    if not 1 <= template.samples <= 10**12:
+        yield Fault("--samples", template.samples, "expected at least 1 and at most 1000000000000")
+    known = [] if few else list(itertools.chain(*template.nodes().values()))
+    if not few and template.local is not None and template.local not in known:
+        yield Fault("--local", template.local, expected_name(template.local, "node", known))
+
+
+def _bandwidth_faults(option: str, text: str) -> Iterator[Fault]:
+    try:
+        bps = BANDWIDTH.parse(text)
+    except ValueError as error:
+        yield Fault(option, text, str(error))
+    else:
+        if not 1 <= bps <= 1e18:
+            yield Fault(option, text, "expected at least 1 bit/s and at most 1000000000 Gbit/s")
+
+
+def _head() -> list[str]:
+    return [
+        "# A cluster: machines that can train together, and the links between them.",
+        "# Quantities carry their unit: 5 Mbit/s, 1 GiB, 3.5 W, 10 ms, 20 nJ/bit, 30%, 2 Wh.",
+        "# palmette check says what is wrong with this file; palmette hardware lists what `hardware` may name.",
+        "",
+    ]
+
+
+def _node_lines(template: ClusterTemplate) -> Iterator[str]:
+    yield "nodes:"
+    tiers = template.nodes()
+    owners = tiers.get("device") or next(iter(tiers.values()))
+    first = True
+    for tier, members in tiers.items():
+        for name in members:
+            yield f"  {name}:"
+            yield f"    tier: {tier}" + ("                      # device, edge or cloud" if first else "")
+            comment = "   # memory, power and layer times are the catalogue's" if first else ""
+            yield f"    hardware: {template.hardware[tier]}{comment}"
+            if name == template.local:
+                yield "    host: local                       # this machine: palmette profile measures it"
+            if name in owners:
+                yield from _source_lines(template, name == owners[0])
+            if first:
+                yield "    # memory: 1 GiB                   # where it is not the catalogue's"
+                yield "    # power: {idle: 1.9 W, busy: 5.1 W}"
+                yield "    # limits: {cpu: 30%, energy: 2 Wh}  # what every plan obeys"
+            first = False
+
+
+def _source_lines(template: ClusterTemplate, first: bool) -> Iterator[str]:
+    privacy = ", private: true" if template.private else ""
+    comment = "  # training data that lives here; private data never leaves its node" if first else ""
+    yield f"    source: {{samples: {template.samples}{privacy}}}{comment}"
+
+
+def _link_lines(template: ClusterTemplate) -> Iterator[str]:
+    pairs = list(_pairs(template.nodes()))
+    if not pairs:
+        return
+    yield ""
+    yield "links:                                # the same both ways; duplex: half shares the bandwidth"
+    for number, (a, b) in enumerate(pairs):
+        up = b in template.nodes().get("cloud", [])
+        speed = template.cloud_bandwidth if up else template.bandwidth
+        latency = "20 ms" if up else "2 ms"
+        comment = "  # energy: 90 nJ/bit where it is known" if number == 0 else ""
+        yield f"  - {{between: [{a}, {b}], bandwidth: {speed}, latency: {latency}}}{comment}"
+
+
+def _pairs(tiers: dict[str, list[str]]) -> Iterator[tuple[str, str]]:
+    """Devices are linked to the edge servers in turn, edge servers to every cloud, the rest in a star."""
+    present = [tiers[tier] for tier in ("device", "edge", "cloud") if tier in tiers]
+    for lower, upper in itertools.pairwise(present):
+        every = upper is tiers.get("cloud")
+        for k, name in enumerate(lower):
+            yield from ((name, other) for other in (upper if every else [upper[k % len(upper)]]))
+    top = present[-1]
+    if len(top) > 1 and (len(present) == 1 or top is not tiers.get("cloud")):
+        yield from ((top[0], other) for other in top[1:])

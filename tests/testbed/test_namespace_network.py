@@ -1,0 +1,123 @@
+"""The pure part of the testbed of namespaces: who has which address, where packets go, what slows them down."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from palmette.cost.routes import Routes
+from palmette.testbed.namespace_network import HEADERS, End, Flow, Wiring, shaped
+from tests.testbed.stand import cluster
+
+LINE = (("phone", "hut", "5 Mbit/s"), ("hut", "tower", "3 Mbit/s"), ("tower", "cloud", "8 Mbit/s"))
+
+
+def wired(links, *hosts):
+    made = cluster(*links)
+    return Wiring(made, hosts, Routes(made))
+
+
+def followed(wiring, a, b):
+    """Where packets from one node to another go, by the lines of every node on the way alone."""
+    at, path, to = a, [a], wiring.address(b)
+    names = {wiring.address(node): node for node in wiring.nodes}
+    while at != b:
+        lines = wiring.addressing(at)
+        rules = dict(line.split()[3::2] for line in lines if line.startswith("rule"))
+        table = rules.get(wiring.address(a)) if at != a else None
+        (route,) = [
+            words
+            for words in (line.split() for line in lines if line.startswith(f"route add {to} "))
+            if (words[words.index("table") + 1] if "table" in words else None) == table
+        ]
+        at = names[route[route.index("via") + 1]] if "via" in route else b
+        path.append(at)
+    return path
+
+
+def test_only_what_lies_between_the_hosts_is_wired():
+    links = (*LINE, ("cloud", "idle", "1 Mbit/s"))
+    wiring = wired(links, "phone", "tower")
+    assert wiring.nodes == ["phone", "hut", "tower"]
+    assert [wire.device for wire in wiring.wires] == ["link0", "link1"]
+
+
+def test_every_node_has_an_address_of_its_own():
+    wiring = wired(LINE, "phone", "cloud")
+    assert [wiring.address(node) for node in wiring.nodes] == ["10.71.0.1", "10.71.0.2", "10.71.0.3", "10.71.0.4"]
+
+
+def test_a_lone_host_needs_no_links():
+    wiring = wired(LINE, "hut")
+    assert (wiring.nodes, wiring.wires, wiring.shaping("hut", 1.0, [])) == (["hut"], [], [])
+
+
+def test_packets_pass_relays_both_ways():
+    wiring = wired(LINE, "phone", "cloud")
+    assert followed(wiring, "phone", "cloud") == ["phone", "hut", "tower", "cloud"]
+    assert followed(wiring, "cloud", "phone") == ["cloud", "tower", "hut", "phone"]
+
+
+def test_packets_take_the_path_that_the_price_assumes():
+    grid = [("a", "b"), ("b", "c"), ("d", "e"), ("e", "f"), ("g", "h"), ("h", "i")]
+    grid += [("a", "d"), ("b", "e"), ("c", "f"), ("d", "g"), ("e", "h"), ("f", "i")]
+    links = [(a, b, f"{1 + 7 * k % 5} Mbit/s") for k, (a, b) in enumerate(grid)]
+    made = cluster(*links)
+    hosts, routes = ("a", "c", "e", "g", "i"), Routes(made)
+    wiring = Wiring(made, hosts, routes)
+    numbers = {frozenset(link.between): k for k, link in enumerate(made.links)}
+    for a, b in itertools.permutations(hosts, 2):
+        hops = [numbers[frozenset(hop)] for hop in itertools.pairwise(followed(wiring, a, b))]
+        assert hops == [resource // 2 for resource in routes.between(a, b).resources]
+
+
+def test_latency_is_that_of_the_whole_route():
+    made = cluster(*LINE, latency="2 ms")
+    assert Wiring(made, ("phone", "cloud"), Routes(made)).latency_s("phone", "cloud") == pytest.approx(0.006)
+
+
+def test_a_link_is_slowed_down_by_headers_and_dilation():
+    wiring = wired(LINE, "phone", "hut")
+    (bucket,) = [line for line in wiring.shaping("phone", 10.0, []) if "tbf" in line]
+    assert f"rate {round(0.5e6 * HEADERS)}bit" in bucket
+
+
+@pytest.mark.parametrize(("bandwidth_bps", "burst"), [(1e4, 1600), (5e6, 1600), (100e6, 6535), (1e18, 6250000)])
+def test_a_bucket_is_small_but_for_fast_links(bandwidth_bps, burst):
+    (bucket,) = [line for line in shaped("link0", bandwidth_bps, []) if "tbf" in line]
+    assert f"burst {burst} " in bucket
+
+
+def test_a_link_slower_than_a_byte_a_second_still_has_a_rate():
+    (bucket,) = [line for line in shaped("link0", 0.001, []) if "tbf" in line]
+    assert "rate 8bit" in bucket
+
+
+def test_flows_take_turns_where_they_leave_a_node_and_nowhere_else():
+    wiring = wired(LINE, "phone", "hut", "cloud")
+    phone, hut, cloud = (End(wiring.address(node), 40000) for node in ("phone", "hut", "cloud"))
+    foreign = End("10.9.9.9", 1)
+    flows = [Flow(phone, cloud), Flow(hut, cloud), Flow(cloud, phone), Flow(foreign, cloud)]
+
+    def turns(node, device):
+        lines = [line for line in wiring.shaping(node, 1.0, flows) if f"dev {device} " in line and "sport" in line]
+        return {line.split("ip src ")[1].split()[0] for line in lines}
+
+    assert turns("phone", "link0") == {phone.address}
+    assert turns("hut", "link1") == {phone.address, hut.address}
+    assert turns("hut", "link0") == {cloud.address}
+    assert turns("cloud", "link2") == {cloud.address}
+
+
+def test_classes_of_many_flows_have_names_of_their_own():
+    flows = [Flow(End("10.71.0.1", port), End("10.71.0.2", 1)) for port in range(40)]
+    named = [line.split("classid ")[1].split()[0] for line in shaped("link0", 1e6, flows) if "classid 13:" in line]
+    assert len(set(named)) == 41
+    assert named[15] == "13:10"  # tc reads them as hexadecimal
+
+
+def test_send_buffers_are_small_on_slow_links_and_bounded_on_fast_ones():
+    sizes = [wired([("a", "b", rate)], "a", "b").send_buffer_bytes("a") for rate in ("1 Mbit/s", "100 Mbit/s")]
+    assert sizes == [65536, 1250000]
+    assert wired([("a", "b", "100 Gbit/s")], "a", "b").send_buffer_bytes("a") == 4 * 2**20
