@@ -28,7 +28,7 @@ from palmette.runtime.engines.testbed import Entrance
 from palmette.runtime.phase_programs import parts_of
 from palmette.runtime.transports.heartbeat import WatchedPlace
 from palmette.spec.profile import Times
-from palmette.testbed.namespaces import NamespaceGround
+from palmette.testbed.namespaces import NamespaceTestbed
 
 START_PATIENCE_S = 120.0
 STEP_PATIENCE_S = 600.0
@@ -49,7 +49,7 @@ class Crew:
         self._nodes, self._dilation = list(nodes), dilation
         self.losses: list[float] = []
         self._folder = tempfile.TemporaryDirectory(prefix="peers-")
-        self._ground = NamespaceGround(dilation)
+        self._ground = NamespaceTestbed(dilation)
         phase = replicas(nodes, [1] * len(nodes), len(evaluator.profile.layers))
         try:
             self._ground.open(phase, parts_of(phase, evaluator), evaluator)

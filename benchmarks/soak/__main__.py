@@ -29,7 +29,7 @@ DISK = "48m"
 def testbed() -> str:
     """Namespaces where they can be made."""
     try:
-        iproute.refuse_unusable()
+        iproute.require_namespaces()
     except InputError:
         return "none"
     return "namespaces"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from palmette.testbed.namespace_network import shaped
+from palmette.testbed.namespace_network import shaping_rules
 
 CLUSTER = """\
 nodes:
@@ -73,7 +73,7 @@ def _cut(scene: Scene) -> None:
 
 def _halve(scene: Scene) -> None:
     """Let the link between server and cloud become half as fast, both ways."""
-    (slow,) = (line for line in shaped("link1", HALF_BPS, ()) if "tbf" in line)
+    (slow,) = (line for line in shaping_rules("link1", HALF_BPS, ()) if "tbf" in line)
     for node in ("server", "cloud"):
         words = slow.replace("qdisc add", "qdisc change").split()
         subprocess.run(["tc", "-n", scene.spaces[node], *words], check=True)

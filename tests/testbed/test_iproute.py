@@ -8,7 +8,7 @@ import pytest
 
 from palmette.errors import InputError, RunError
 from palmette.testbed import iproute
-from palmette.testbed.namespace_network import End, Flow
+from palmette.testbed.namespace_network import TcpEndpoint, TcpFlow
 from palmette.testbed.namespaces import refuse_half_duplex
 from tests.testbed.stand import cluster, evaluator, split
 
@@ -21,30 +21,32 @@ TABLE = """\
 
 @pytest.mark.skipif(sys.byteorder != "little", reason="the table is that of a little-endian machine")
 def test_established_connections_are_read_and_listeners_are_not():
-    assert iproute.established(TABLE) == [Flow(End("10.71.0.1", 40000), End("10.71.0.2", 8080))]
+    assert iproute.parse_established(TABLE) == [
+        TcpFlow(TcpEndpoint("10.71.0.1", 40000), TcpEndpoint("10.71.0.2", 8080))
+    ]
 
 
 def test_root_lacks_nothing_and_others_both_capabilities():
-    assert iproute.lacking_capabilities("Name:\tx\nCapEff:\t000001ffffffffff\n") == []
-    assert iproute.lacking_capabilities("CapEff:\t0000000000000000\n") == ["CAP_NET_ADMIN", "CAP_SYS_ADMIN"]
+    assert iproute.missing_capabilities("Name:\tx\nCapEff:\t000001ffffffffff\n") == []
+    assert iproute.missing_capabilities("CapEff:\t0000000000000000\n") == ["CAP_NET_ADMIN", "CAP_SYS_ADMIN"]
 
 
 def test_without_ip_and_tc_the_error_names_them_and_paced(monkeypatch):
     monkeypatch.setattr("shutil.which", lambda _: None)
     with pytest.raises(InputError, match=r"the command ip .* the command tc .* --testbed paced"):
-        iproute.refuse_unusable()
+        iproute.require_namespaces()
 
 
 def test_without_root_the_error_says_so(monkeypatch):
     monkeypatch.setattr(iproute, "lacking_capabilities", lambda _: ["CAP_NET_ADMIN"])
     with pytest.raises(InputError, match=r"needs root \(CAP_NET_ADMIN\).* --testbed paced"):
-        iproute.refuse_unusable()
+        iproute.require_namespaces()
 
 
 def test_on_another_system_the_error_asks_for_linux(monkeypatch):
     monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(InputError, match=r"needs Linux; --testbed paced"):
-        iproute.refuse_unusable()
+        iproute.require_namespaces()
 
 
 def test_no_two_namespaces_have_the_same_name():
@@ -53,7 +55,7 @@ def test_no_two_namespaces_have_the_same_name():
 
 def test_a_command_that_fails_says_what_it_said():
     with pytest.raises(RunError, match=r"ls /no: .*cannot access.*; --testbed paced"):
-        iproute.call("ls", "/no")
+        iproute.run_command("ls", "/no")
 
 
 def test_half_duplex_links_are_refused_where_the_plan_uses_them():

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from palmette.cost.routes import Routes
-from palmette.testbed.namespace_network import HEADERS, End, Flow, Wiring, shaped
+from palmette.testbed.namespace_network import HEADER_OVERHEAD, NamespaceNetwork, TcpEndpoint, TcpFlow, shaping_rules
 from tests.testbed.stand import cluster
 
 LINE = (("phone", "hut", "5 Mbit/s"), ("hut", "tower", "3 Mbit/s"), ("tower", "cloud", "8 Mbit/s"))
@@ -15,17 +15,17 @@ LINE = (("phone", "hut", "5 Mbit/s"), ("hut", "tower", "3 Mbit/s"), ("tower", "c
 
 def wired(links, *hosts):
     made = cluster(*links)
-    return Wiring(made, hosts, Routes(made))
+    return NamespaceNetwork(made, hosts, Routes(made))
 
 
-def followed(wiring, a, b):
+def followed(network, a, b):
     """Where packets from one node to another go, by the lines of every node on the way alone."""
-    at, path, to = a, [a], wiring.address(b)
-    names = {wiring.address(node): node for node in wiring.nodes}
+    at, path, to = a, [a], network.address(b)
+    names = {network.address(node): node for node in network.nodes}
     while at != b:
-        lines = wiring.addressing(at)
+        lines = network.address_commands(at)
         rules = dict(line.split()[3::2] for line in lines if line.startswith("rule"))
-        table = rules.get(wiring.address(a)) if at != a else None
+        table = rules.get(network.address(a)) if at != a else None
         (route,) = [
             words
             for words in (line.split() for line in lines if line.startswith(f"route add {to} "))
@@ -38,25 +38,25 @@ def followed(wiring, a, b):
 
 def test_only_what_lies_between_the_hosts_is_wired():
     links = (*LINE, ("cloud", "idle", "1 Mbit/s"))
-    wiring = wired(links, "phone", "tower")
-    assert wiring.nodes == ["phone", "hut", "tower"]
-    assert [wire.device for wire in wiring.wires] == ["link0", "link1"]
+    network = wired(links, "phone", "tower")
+    assert network.nodes == ["phone", "hut", "tower"]
+    assert [link.device for link in network.links] == ["link0", "link1"]
 
 
 def test_every_node_has_an_address_of_its_own():
-    wiring = wired(LINE, "phone", "cloud")
-    assert [wiring.address(node) for node in wiring.nodes] == ["10.71.0.1", "10.71.0.2", "10.71.0.3", "10.71.0.4"]
+    network = wired(LINE, "phone", "cloud")
+    assert [network.address(node) for node in network.nodes] == ["10.71.0.1", "10.71.0.2", "10.71.0.3", "10.71.0.4"]
 
 
 def test_a_lone_host_needs_no_links():
-    wiring = wired(LINE, "hut")
-    assert (wiring.nodes, wiring.wires, wiring.shaping("hut", 1.0, [])) == (["hut"], [], [])
+    network = wired(LINE, "hut")
+    assert (network.nodes, network.links, network.shaping_commands("hut", 1.0, [])) == (["hut"], [], [])
 
 
 def test_packets_pass_relays_both_ways():
-    wiring = wired(LINE, "phone", "cloud")
-    assert followed(wiring, "phone", "cloud") == ["phone", "hut", "tower", "cloud"]
-    assert followed(wiring, "cloud", "phone") == ["cloud", "tower", "hut", "phone"]
+    network = wired(LINE, "phone", "cloud")
+    assert followed(network, "phone", "cloud") == ["phone", "hut", "tower", "cloud"]
+    assert followed(network, "cloud", "phone") == ["cloud", "tower", "hut", "phone"]
 
 
 def test_packets_take_the_path_that_the_price_assumes():
@@ -65,43 +65,45 @@ def test_packets_take_the_path_that_the_price_assumes():
     links = [(a, b, f"{1 + 7 * k % 5} Mbit/s") for k, (a, b) in enumerate(grid)]
     made = cluster(*links)
     hosts, routes = ("a", "c", "e", "g", "i"), Routes(made)
-    wiring = Wiring(made, hosts, routes)
+    network = NamespaceNetwork(made, hosts, routes)
     numbers = {frozenset(link.between): k for k, link in enumerate(made.links)}
     for a, b in itertools.permutations(hosts, 2):
-        hops = [numbers[frozenset(hop)] for hop in itertools.pairwise(followed(wiring, a, b))]
+        hops = [numbers[frozenset(hop)] for hop in itertools.pairwise(followed(network, a, b))]
         assert hops == [resource // 2 for resource in routes.between(a, b).resources]
 
 
 def test_latency_is_that_of_the_whole_route():
     made = cluster(*LINE, latency="2 ms")
-    assert Wiring(made, ("phone", "cloud"), Routes(made)).latency_s("phone", "cloud") == pytest.approx(0.006)
+    assert NamespaceNetwork(made, ("phone", "cloud"), Routes(made)).latency_s("phone", "cloud") == pytest.approx(0.006)
 
 
 def test_a_link_is_slowed_down_by_headers_and_dilation():
-    wiring = wired(LINE, "phone", "hut")
-    (bucket,) = [line for line in wiring.shaping("phone", 10.0, []) if "tbf" in line]
-    assert f"rate {round(0.5e6 * HEADERS)}bit" in bucket
+    network = wired(LINE, "phone", "hut")
+    (bucket,) = [line for line in network.shaping_commands("phone", 10.0, []) if "tbf" in line]
+    assert f"rate {round(0.5e6 * HEADER_OVERHEAD)}bit" in bucket
 
 
 @pytest.mark.parametrize(("bandwidth_bps", "burst"), [(1e4, 1600), (5e6, 1600), (100e6, 6535), (1e18, 6250000)])
 def test_a_bucket_is_small_but_for_fast_links(bandwidth_bps, burst):
-    (bucket,) = [line for line in shaped("link0", bandwidth_bps, []) if "tbf" in line]
+    (bucket,) = [line for line in shaping_rules("link0", bandwidth_bps, []) if "tbf" in line]
     assert f"burst {burst} " in bucket
 
 
 def test_a_link_slower_than_a_byte_a_second_still_has_a_rate():
-    (bucket,) = [line for line in shaped("link0", 0.001, []) if "tbf" in line]
+    (bucket,) = [line for line in shaping_rules("link0", 0.001, []) if "tbf" in line]
     assert "rate 8bit" in bucket
 
 
 def test_flows_take_turns_where_they_leave_a_node_and_nowhere_else():
-    wiring = wired(LINE, "phone", "hut", "cloud")
-    phone, hut, cloud = (End(wiring.address(node), 40000) for node in ("phone", "hut", "cloud"))
-    foreign = End("10.9.9.9", 1)
-    flows = [Flow(phone, cloud), Flow(hut, cloud), Flow(cloud, phone), Flow(foreign, cloud)]
+    network = wired(LINE, "phone", "hut", "cloud")
+    phone, hut, cloud = (TcpEndpoint(network.address(node), 40000) for node in ("phone", "hut", "cloud"))
+    foreign = TcpEndpoint("10.9.9.9", 1)
+    flows = [TcpFlow(phone, cloud), TcpFlow(hut, cloud), TcpFlow(cloud, phone), TcpFlow(foreign, cloud)]
 
     def turns(node, device):
-        lines = [line for line in wiring.shaping(node, 1.0, flows) if f"dev {device} " in line and "sport" in line]
+        lines = [
+            line for line in network.shaping_commands(node, 1.0, flows) if f"dev {device} " in line and "sport" in line
+        ]
         return {line.split("ip src ")[1].split()[0] for line in lines}
 
     assert turns("phone", "link0") == {phone.address}
@@ -111,8 +113,10 @@ def test_flows_take_turns_where_they_leave_a_node_and_nowhere_else():
 
 
 def test_classes_of_many_flows_have_names_of_their_own():
-    flows = [Flow(End("10.71.0.1", port), End("10.71.0.2", 1)) for port in range(40)]
-    named = [line.split("classid ")[1].split()[0] for line in shaped("link0", 1e6, flows) if "classid 13:" in line]
+    flows = [TcpFlow(TcpEndpoint("10.71.0.1", port), TcpEndpoint("10.71.0.2", 1)) for port in range(40)]
+    named = [
+        line.split("classid ")[1].split()[0] for line in shaping_rules("link0", 1e6, flows) if "classid 13:" in line
+    ]
     assert len(set(named)) == 41
     assert named[15] == "13:10"  # tc reads them as hexadecimal
 

@@ -23,7 +23,7 @@ from palmette.runtime.phase_programs import parts_of
 from palmette.runtime.transports.rendezvous import GlooMeeting
 from palmette.runtime.transports.tls.meeting import TlsMeeting
 from palmette.testbed import iproute
-from palmette.testbed.namespaces import NamespaceGround
+from palmette.testbed.namespaces import NamespaceTestbed
 from tests.testbed.stand import Files, cluster, ends, evaluator, split
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 
 def _why_not() -> str | None:
     try:
-        iproute.refuse_unusable()
+        iproute.require_namespaces()
     except InputError as error:
         return str(error)
     return None
@@ -110,53 +110,53 @@ def files(tmp_path, monkeypatch):
     ids=["one link", "two relays"],
 )
 def test_a_transfer_takes_bytes_over_bandwidth(wires, bottleneck_bps):
-    with ends(NamespaceGround(1.0), cluster(*wires), "a", "b") as pair:
+    with ends(NamespaceTestbed(1.0), cluster(*wires), "a", "b") as pair:
         for size, times in ((200_000, 5), (2_000_000, 1)):
             taken = [pair.transfer_s([pair.there], size)[0] for _ in range(times)]
             assert min(taken) == pytest.approx(size * 8 / bottleneck_bps, rel=0.05)  # a busy machine only adds
 
 
 def test_the_two_directions_of_a_link_do_not_share_it():
-    with ends(NamespaceGround(1.0), cluster(("a", "b", "10 Mbit/s")), "a", "b") as pair:
+    with ends(NamespaceTestbed(1.0), cluster(("a", "b", "10 Mbit/s")), "a", "b") as pair:
         pair.transfer_s([pair.there, pair.back], 100_000)
         assert pair.transfer_s([pair.there, pair.back], 500_000) == pytest.approx([0.4, 0.4], rel=0.08)
 
 
 def test_a_full_link_is_not_taken_for_a_cut_one():
-    with ends(NamespaceGround(1.0), cluster(("a", "b", "500 kbit/s")), "a", "b") as pair:
+    with ends(NamespaceTestbed(1.0), cluster(("a", "b", "500 kbit/s")), "a", "b") as pair:
         there, back = pair.transfer_s([pair.there, pair.back], 375_000)
     assert (there, back) == pytest.approx((6.0, 6.0), rel=0.1)
 
 
 def test_messages_wait_for_the_latency_of_their_route():
-    with ends(NamespaceGround(2.0), cluster(("a", "b", "1 Gbit/s"), latency="100 ms"), "a", "b") as pair:
+    with ends(NamespaceTestbed(2.0), cluster(("a", "b", "1 Gbit/s"), latency="100 ms"), "a", "b") as pair:
         pair.transfer_s([pair.there], 10)
         assert pair.transfer_s([pair.there], 10)[0] == pytest.approx(0.2, abs=0.03)
 
 
 def test_time_that_is_stretched_further_slows_links_down():
-    with ends(NamespaceGround(), cluster(("a", "b", "1 Mbit/s"), latency="20 ms"), "a", "b") as pair:
+    with ends(NamespaceTestbed(), cluster(("a", "b", "1 Mbit/s"), latency="20 ms"), "a", "b") as pair:
         pair.transfer_s([pair.there], 10_000)
         assert pair._ground.widen(3.0) is not None
         assert pair.transfer_s([pair.there], 50_000)[0] == pytest.approx(3 * (0.02 + 0.4), rel=0.08)
 
 
 def test_a_message_shorter_than_predicted_arrives_sooner():
-    with ends(NamespaceGround(1.0), cluster(("a", "b", "200 kbit/s")), "a", "b") as pair:
+    with ends(NamespaceTestbed(1.0), cluster(("a", "b", "200 kbit/s")), "a", "b") as pair:
         pair.transfer_s([pair.there], 10)
         assert pair.transfer_s([pair.there], 2_000)[0] < 0.15 < 10_000 * 8 / 200e3  # by the profile
 
 
 def test_two_runs_at_once_do_not_meet():
     wires = cluster(("a", "b", "20 Mbit/s"))
-    with ends(NamespaceGround(1.0), wires, "a", "b") as one, ends(NamespaceGround(1.0), wires, "a", "b") as other:
+    with ends(NamespaceTestbed(1.0), wires, "a", "b") as one, ends(NamespaceTestbed(1.0), wires, "a", "b") as other:
         assert len(namespaces(os.getpid())) == 4
         for pair in (one, other):
             assert pair.transfer_s([pair.there], 200_000)[0] < 1
 
 
 def test_a_cut_link_is_noticed_and_the_silent_node_named():
-    with ends(NamespaceGround(1.0), cluster(("a", "b", "1 Mbit/s")), "a", "b") as pair:
+    with ends(NamespaceTestbed(1.0), cluster(("a", "b", "1 Mbit/s")), "a", "b") as pair:
         subprocess.run(["ip", "-n", namespaces(os.getpid())[0], "link", "set", "link0", "down"], check=True)
         began_s = time.monotonic()
         with pytest.raises(RunError, match=r"node [ab] has not been heard from for 4 s \(its link may be cut\)"):
@@ -176,7 +176,7 @@ def test_signs_of_life_are_few_bytes_and_enough(transport):
     """Two nodes that have nothing to tell each other for longer than silence may last."""
     wires = cluster(("a", "b", "1 Mbit/s"))
     meeting = TlsMeeting(wires) if transport == "tls" else GlooMeeting()
-    with ends(NamespaceGround(1.0, meeting), wires, "a", "b") as pair:
+    with ends(NamespaceTestbed(1.0, meeting), wires, "a", "b") as pair:
         pair.transfer_s([pair.there], 100)
         (space, _) = namespaces(os.getpid())
         before, began_s = crossed(space), time.monotonic()
@@ -189,7 +189,7 @@ def test_signs_of_life_are_few_bytes_and_enough(transport):
 @pytest.mark.parametrize("failing", ["netns", "-batch", "-n"])
 @pytest.mark.parametrize("error", [RunError("no"), KeyboardInterrupt()], ids=["error", "Ctrl-C"])
 def test_an_exception_half_way_through_the_set_up_leaves_nothing(failing, error, monkeypatch):
-    real, calls = iproute.call, []
+    real, calls = iproute.run_command, []
 
     def call(*words, lines=None):
         calls.append(words)
@@ -197,11 +197,11 @@ def test_an_exception_half_way_through_the_set_up_leaves_nothing(failing, error,
             raise error
         return real(*words, lines=lines)
 
-    monkeypatch.setattr(iproute, "call", call)
+    monkeypatch.setattr(iproute, "run_command", call)
     prices = evaluator(cluster(("a", "b", "1 Mbit/s")))
     phase = split("a", "b").phases[0]
     with pytest.raises(type(error)):
-        NamespaceGround(1.0).open(phase, parts_of(phase, prices), prices)
+        NamespaceTestbed(1.0).open(phase, parts_of(phase, prices), prices)
     assert namespaces(os.getpid()) == []
 
 
@@ -216,9 +216,9 @@ def test_what_a_dead_run_left_behind_is_removed_and_nothing_else():
     assert left == [alive]
 
 
-def test_a_killed_guardian_is_done_without():
-    with ends(NamespaceGround(1.0), cluster(("a", "b", "20 Mbit/s")), "a", "b") as pair:
-        pair._ground._guardian._process.kill()
+def test_a_killed_cleaner_is_done_without():
+    with ends(NamespaceTestbed(1.0), cluster(("a", "b", "20 Mbit/s")), "a", "b") as pair:
+        pair._ground._cleaner._process.kill()
     assert namespaces(os.getpid()) == []
 
 

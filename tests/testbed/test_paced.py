@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from palmette.testbed.paced import PacedGround
+from palmette.testbed.paced import PacedTestbed
 from tests.testbed.stand import Ends, cluster, ends
 
 PREDICTED_BYTES = 10 * 1000  # of a message, by the profile: ten samples
@@ -17,7 +17,7 @@ LATENCY_S = 0.05
 def pair() -> Iterator[Ends]:
     """Two nodes with a link whose directions share 200 kbit/s."""
     where = cluster(("a", "b", "200 kbit/s"), latency="50 ms", duplex="half")
-    with ends(PacedGround(1.0), where, "a", "b") as made:
+    with ends(PacedTestbed(1.0), where, "a", "b") as made:
         yield made
 
 
@@ -33,7 +33,7 @@ def test_messages_share_a_link_by_the_bytes_that_they_have(pair: Ends) -> None:
 
 
 def test_time_that_is_stretched_further_slows_links_down() -> None:
-    with ends(PacedGround(), cluster(("a", "b", "200 kbit/s"), latency="20 ms"), "a", "b") as pair:
+    with ends(PacedTestbed(), cluster(("a", "b", "200 kbit/s"), latency="20 ms"), "a", "b") as pair:
         assert pair._ground.widen(3.0) is not None
         taken_s = min(pair.transfer_s([pair.there], 1000)[0] for _ in range(2))
         assert pair._ground.dilation == 3.0

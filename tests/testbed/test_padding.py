@@ -7,7 +7,7 @@ import pytest
 from palmette.runtime.phase_programs import parts_of
 from palmette.runtime.worker.commands import Rehearsal
 from palmette.spec.plan import Plan
-from palmette.testbed.padding import CROWDED, MOST, MOST_TO_HAND_OVER, OVERRUN, Padding, dilation
+from palmette.testbed.padding import CONTENTION, MAX_DILATION, MAX_OVERHEAD_DILATION, MAX_OVERRUN, Padding, dilation
 from tests.testbed.stand import cluster, evaluator, split
 
 
@@ -31,21 +31,21 @@ def test_long_iterations_are_not_stretched() -> None:
 def test_short_ones_are_until_two_transfers_are_handed_over_in_a_fiftieth() -> None:
     plan, bandwidth = split("a", "b"), "4 Mbit/s"
     assert chosen(plan, bandwidth) == pytest.approx(2 * 0.0008 / 0.02 / span_s(plan, bandwidth), abs=0.01)
-    assert 1.0 < chosen(plan, bandwidth) < MOST_TO_HAND_OVER
+    assert 1.0 < chosen(plan, bandwidth) < MAX_OVERHEAD_DILATION
 
 
 def test_but_not_beyond_a_limit_and_not_where_the_user_says_how_much() -> None:
-    assert chosen(split("a", "b"), "1 Gbit/s") == MOST_TO_HAND_OVER
+    assert chosen(split("a", "b"), "1 Gbit/s") == MAX_OVERHEAD_DILATION
     assert chosen(split("a", "b"), "1 Gbit/s", fixed=1.5) == 1.5
 
 
 @pytest.mark.parametrize("taken_s", [0.1, 0.5, 3.0])
 def test_the_least_factor_is_found_by_which_calls_fit(taken_s: float) -> None:
     found = dilation({0: 0.2}, {0: taken_s}, 1.0)
-    assert CROWDED * taken_s - found * 0.2 <= OVERRUN * found
+    assert CONTENTION * taken_s - found * 0.2 <= MAX_OVERRUN * found
     if found > 1:
         less = found - 0.02
-        assert CROWDED * taken_s - less * 0.2 > OVERRUN * less
+        assert CONTENTION * taken_s - less * 0.2 > MAX_OVERRUN * less
 
 
 def test_calls_are_padded_to_the_work_that_they_do() -> None:
@@ -64,6 +64,6 @@ def test_a_dilation_is_widened_unless_it_is_given_or_at_its_limit() -> None:
     known = evaluator(cluster(("a", "b", "1 Mbit/s")))
     parts = parts_of(split("a", "b").phases[0], known)
     assert Padding(parts, known, None).widened(2.0, 1.5) == 3.0
-    assert Padding(parts, known, None).widened(MOST - 1, 4.0) == MOST
-    assert Padding(parts, known, None).widened(MOST, 4.0) is None
+    assert Padding(parts, known, None).widened(MAX_DILATION - 1, 4.0) == MAX_DILATION
+    assert Padding(parts, known, None).widened(MAX_DILATION, 4.0) is None
     assert Padding(parts, known, 2.0).widened(2.0, 1.5) is None

@@ -1,9 +1,10 @@
-"""This machine as a cluster: slow CPUs, shaped links, honest clocks.
+"""Emulates a cluster on this machine: slow CPUs, shaped links, one clock for both.
 
-padding     how long each call has to last, and by how much to stretch time
-links       shares emulated links among the transfers under way, as the event clock does
-paced       the testbed that needs no privileges: transfers are paced, calls are padded
-wiring      a cluster as network namespaces: addresses, routes, token buckets; pure
-iproute     calls ip and tc, and sees to it that no namespace is left behind
-namespaces  the testbed for root on Linux: TCP over veth pairs between namespaces
+registry           the testbeds by their names
+padding            how long each call has to last, and the time dilation
+paced              the testbed that needs no privileges: transfers are paced, calls are padded
+link_emulator      shares emulated links among the transfers in flight, as the event clock does
+namespaces         the testbed for root on Linux: TCP over veth pairs between network namespaces
+namespace_network  a cluster's addresses, routes and token buckets as lines for ip and tc; pure
+iproute            calls ip and tc, and makes sure that no namespace is left behind
 """

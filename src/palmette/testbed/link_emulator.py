@@ -1,10 +1,10 @@
-"""Emulated links: a process that knows every transfer under way, and says when each has arrived.
+"""Emulated links: a process that knows every transfer in flight, and tells both nodes when it arrives.
 
-It shares the links with the same code as the event clock, on real time. A sender announces a transfer and the bytes of
-the message that it really sends, whatever the estimate says of them; when the last bit would have left, both ends are
-told when it will have arrived. The bytes themselves travel over loopback meanwhile.
+It shares the bandwidth of links with the same code as the event clock, in real time. A sender announces a transfer and
+the size of the message that it really sends, whatever the estimate says; when the last bit would have left, sender and
+receiver are told when it arrives. The bytes themselves travel over loopback meanwhile.
 
-    sender ── begin(channel, bytes) ──▶ links ── arrives(channel, when) ──▶ sender, receiver
+    sender ── begin(channel, bytes) ──▶ emulator ── arrives(channel, when) ──▶ sender, receiver
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _ARRIVES = struct.Struct("<qd")
 
 
 @dataclass(frozen=True)
-class Line:
-    """What a channel's transfers go over: a path of resources and its latency."""
+class ChannelRoute:
+    """The path of link resources that a channel's transfers take, and its latency."""
 
     path: Path
     latency_s: float
@@ -38,23 +38,23 @@ class Line:
     receiver: str
 
 
-class Links:
-    """The emulated links of a cluster; nodes reach them through a socket in a folder."""
+class LinkEmulator:
+    """The emulated links of a cluster, in a process of their own; nodes connect to its socket in a folder."""
 
     def __init__(
-        self, lines: Mapping[int, Line], capacities: Sequence[float], nodes: Sequence[str], folder: FilePath
+        self, routes: Mapping[int, ChannelRoute], capacities: Sequence[float], nodes: Sequence[str], folder: FilePath
     ) -> None:
         context = forking()
         self.address = str(folder / "links")
         self._control, control = context.Pipe()
-        arguments = (dict(lines), list(capacities), len(nodes), self.address, control)
+        arguments = (dict(routes), list(capacities), len(nodes), self.address, control)
         self._process = context.Process(target=_serve, args=arguments, name="palmette links", daemon=True)
         self._process.start()
         control.close()
         self._control.recv()
 
-    def stretch(self, dilation: float) -> None:
-        """Make everything slower by this factor, from now on."""
+    def set_dilation(self, dilation: float) -> None:
+        """From now on, make everything slower by this factor."""
         self._control.send(dilation)
         self._control.recv()
 
@@ -65,8 +65,8 @@ class Links:
         self._control.close()
 
 
-class Caller:
-    """A node's line to the links."""
+class LinkClient:
+    """A node's connection to the link emulator."""
 
     def __init__(self, address: str, node: str) -> None:
         self._connection, self._lock = Client(address, "AF_UNIX"), threading.Lock()
@@ -84,54 +84,54 @@ class Caller:
 
 
 def _serve(
-    lines: dict[int, Line], capacities: list[float], many: int, address: str, control: Connection[Any, Any]
+    routes: dict[int, ChannelRoute], capacities: list[float], count: int, address: str, control: Connection[Any, Any]
 ) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with Listener(address, "AF_UNIX", backlog=many) as listener:
+        with Listener(address, "AF_UNIX", backlog=count) as listener:
             control.send(True)
-            ends = {}
-            for _ in range(many):
-                end = listener.accept()
-                ends[end.recv()] = end
-        _Server(lines, capacities, ends, control).run()
+            connections = {}
+            for _ in range(count):
+                connection = listener.accept()
+                connections[connection.recv()] = connection
+        _Server(routes, capacities, connections, control).run()
     except (EOFError, OSError):
-        os._exit(0)  # whoever made the links is gone
+        os._exit(0)  # the process that started the emulator is gone
 
 
 class _Server:
     def __init__(
         self,
-        lines: dict[int, Line],
+        routes: dict[int, ChannelRoute],
         capacities: list[float],
-        ends: dict[str, Connection[Any, Any]],
+        connections: dict[str, Connection[Any, Any]],
         control: Connection[Any, Any],
     ) -> None:
-        self._lines, self._capacities, self._ends, self._control = lines, capacities, ends, control
+        self._routes, self._capacities, self._connections, self._control = routes, capacities, connections, control
         self._passed_s = 0.0
-        self._stretch(1.0)
+        self._set_dilation(1.0)
 
-    def _stretch(self, dilation: float) -> None:
+    def _set_dilation(self, dilation: float) -> None:
         self._dilation = dilation
         slower = [capacity / dilation for capacity in self._capacities]
         self._flows = Flows(slower)
         self._next_s = float("inf")
 
     def run(self) -> None:
-        """Serve until the other end closes."""
-        open_ends = list(self._ends.values())
+        """Serve until the control connection closes."""
+        open_connections = list(self._connections.values())
         while True:
-            patience = None if self._next_s == float("inf") else max(0.0, self._next_s - time.monotonic())
+            timeout_s = None if self._next_s == float("inf") else max(0.0, self._next_s - time.monotonic())
             # Not multiprocessing's wait: that rounds up to whole milliseconds.
-            for end in select.select([*open_ends, self._control], [], [], patience)[0]:
-                if end is self._control:
-                    self._stretch(self._control.recv())
+            for connection in select.select([*open_connections, self._control], [], [], timeout_s)[0]:
+                if connection is self._control:
+                    self._set_dilation(self._control.recv())
                     self._control.send(True)
                     continue
                 try:
-                    channel, size_bytes, began_s = _BEGINS.unpack(end.recv_bytes())
+                    channel, size_bytes, began_s = _BEGINS.unpack(connection.recv_bytes())
                 except (EOFError, OSError):
-                    open_ends.remove(end)
+                    open_connections.remove(connection)
                     continue
                 self._begin(channel, 8.0 * size_bytes, began_s)
             self._end_until(time.monotonic())
@@ -141,9 +141,9 @@ class _Server:
         now = max(began_s, self._passed_s)
         self._end_until(now)
         if bits > 0:
-            self._flows.begin(channel, self._lines[channel].path, bits, now)
+            self._flows.begin(channel, self._routes[channel].path, bits, now)
         else:
-            self._tell(channel, now)
+            self._announce(channel, now)
         self._next_s = self._flows.share(now)
         self._passed_s = now
 
@@ -151,13 +151,13 @@ class _Server:
         while self._next_s <= now:
             ended_s = self._next_s
             for channel in self._flows.end(ended_s, ended_s):
-                self._tell(channel, ended_s)
+                self._announce(channel, ended_s)
             self._next_s = self._flows.share(ended_s)
             self._passed_s = ended_s
 
-    def _tell(self, channel: int, left_s: float) -> None:
-        """Tell both ends when what has left will have arrived."""
-        line = self._lines[channel]
-        message = _ARRIVES.pack(channel, left_s + line.latency_s * self._dilation)
-        for node in (line.sender, line.receiver):
-            self._ends[node].send_bytes(message)
+    def _announce(self, channel: int, left_s: float) -> None:
+        """Tell sender and receiver when the transfer arrives."""
+        route = self._routes[channel]
+        message = _ARRIVES.pack(channel, left_s + route.latency_s * self._dilation)
+        for node in (route.sender, route.receiver):
+            self._connections[node].send_bytes(message)

@@ -1,7 +1,7 @@
 """A cluster as network namespaces: addresses, routes and shaped links, as lines for ``ip`` and ``tc``. Pure.
 
 Every node that computes or relays has one address, on its loopback device; a link is a veth pair without addresses of
-its own. A relay picks the next hop by source and destination, so that packets take exactly the path that the price
+its own. A relay picks the next hop by source and destination, so that packets take exactly the path that the estimate
 assumes. What leaves an end of a link goes through
 
     htb ┬─ pings and acknowledgements: never wait and cost nothing, so that the two directions stay apart
@@ -28,39 +28,39 @@ Pair = tuple[str, str]
 _FIRST_ADDRESS = IPv4Address("10.71.0.1")
 _FIRST_TABLE = 1000  # routing tables of relays, one a sender
 # A packet of 1514 bytes carries 1448 of a message.
-HEADERS = 1514 / 1448
-# tbf lets this much through at once. Little, or short messages arrive too early; at high rates enough for a timer that
-# is half a millisecond late.
-_LEAST_BURST_BYTES = 1600
+HEADER_OVERHEAD = 1514 / 1448
+# tbf lets this much through at once: little, or short messages arrive too early, but at high rates enough for a timer
+# that is half a millisecond late.
+_MIN_BURST_BYTES = 1600
 _LATE_S = 0.0005
 # More than any machine moves through a veth pair.
-_MOST_BPS = 100e9
+_MAX_BPS = 100e9
 _QUEUE_PACKETS = 1000
 # A sender's TCP buffer holds what its fastest link carries in this time. With more, packets would pile up at a relay
 # and take bandwidth from others before it, and a send would seem to end long before its last byte has left.
 _BUFFERED_S = 0.1
-_LEAST_BUFFER_BYTES = 64 * 1024
-_MOST_BUFFER_BYTES = 4 * 1024 * 1024
+_MIN_BUFFER_BYTES = 64 * 1024
+_MAX_BUFFER_BYTES = 4 * 1024 * 1024
 # A TCP packet without content: its whole length, and the length of the TCP header as that header says it.
 _ACKNOWLEDGEMENTS = ((52, 0x80), (64, 0xB0), (72, 0xD0), (80, 0xF0))
 
 
-class End(NamedTuple):
+class TcpEndpoint(NamedTuple):
     """An end of a TCP connection."""
 
     address: str
     port: int
 
 
-class Flow(NamedTuple):
+class TcpFlow(NamedTuple):
     """What one end of a TCP connection sends to the other."""
 
-    sender: End
-    receiver: End
+    sender: TcpEndpoint
+    receiver: TcpEndpoint
 
 
 @dataclass(frozen=True)
-class Wire:
+class VethLink:
     """A link in use: its number in the cluster, its ends and its bandwidth."""
 
     number: int
@@ -73,8 +73,8 @@ class Wire:
         return f"link{self.number}"
 
 
-class Wiring:
-    """The part of a cluster that some of its nodes, all of whom can reach one another, need to do so."""
+class NamespaceNetwork:
+    """The nodes and links over which some nodes of a cluster reach one another."""
 
     def __init__(self, cluster: Cluster, hosts: Sequence[str], routes: Routes) -> None:
         self._cluster, self._routes = cluster, routes
@@ -82,12 +82,12 @@ class Wiring:
         on_the_way = {node for path in self._paths.values() for node in path}
         self.nodes = [name for name in cluster.nodes if name in on_the_way or name in hosts]
         hops = {frozenset(hop) for path in self._paths.values() for hop in itertools.pairwise(path)}
-        self.wires = [
-            Wire(k, link.between, link.bandwidth_bps)
+        self.links = [
+            VethLink(k, link.between, link.bandwidth_bps)
             for k, link in enumerate(cluster.links)
             if frozenset(link.between) in hops
         ]
-        self._devices = {pair: wire.device for wire in self.wires for pair in itertools.permutations(wire.ends)}
+        self._devices = {pair: link.device for link in self.links for pair in itertools.permutations(link.ends)}
         self._addresses = {name: str(_FIRST_ADDRESS + k) for k, name in enumerate(self.nodes)}
         self._between = {(self.address(a), self.address(b)): path for (a, b), path in self._paths.items()}
 
@@ -101,13 +101,13 @@ class Wiring:
 
     def send_buffer_bytes(self, node: str) -> int:
         """The size of the buffers of the node's TCP connections."""
-        fastest = max((wire.bandwidth_bps for wire in self.wires if node in wire.ends), default=0.0)
-        return int(min(_MOST_BUFFER_BYTES, max(_LEAST_BUFFER_BYTES, fastest / 8 * _BUFFERED_S)))
+        fastest = max((link.bandwidth_bps for link in self.links if node in link.ends), default=0.0)
+        return int(min(_MAX_BUFFER_BYTES, max(_MIN_BUFFER_BYTES, fastest / 8 * _BUFFERED_S)))
 
-    def addressing(self, node: str) -> list[str]:
-        """Lines for ``ip`` in the node's namespace: its address, its links and where packets go."""
+    def address_commands(self, node: str) -> list[str]:
+        """Lines for ``ip`` in the node's namespace: its address, its links and its routes."""
         lines = ["link set lo up", f"address add {self.address(node)}/32 dev lo"]
-        lines += [f"link set {wire.device} up" for wire in self.wires if node in wire.ends]
+        lines += [f"link set {link.device} up" for link in self.links if node in link.ends]
         tables: dict[str, list[str]] = {}
         for (a, b), path in self._paths.items():
             if node in path[:-1]:
@@ -122,23 +122,23 @@ class Wiring:
                 lines += [f"route add {hop} table {table}" for hop in hops]
         return lines
 
-    def shaping(self, node: str, dilation: float, flows: Iterable[Flow]) -> list[str]:
+    def shaping_commands(self, node: str, dilation: float, flows: Iterable[TcpFlow]) -> list[str]:
         """Lines for ``tc`` in the node's namespace: the rate of each link, and which flows take turns."""
-        leaving: dict[str, list[Flow]] = {wire.device: [] for wire in self.wires if node in wire.ends}
+        leaving: dict[str, list[TcpFlow]] = {link.device: [] for link in self.links if node in link.ends}
         for flow in flows:
             path = self._between.get((flow.sender.address, flow.receiver.address), [])
             if node in path[:-1]:
                 leaving[self._devices[node, path[path.index(node) + 1]]].append(flow)
-        bandwidths = {wire.device: wire.bandwidth_bps for wire in self.wires}
+        bandwidths = {link.device: link.bandwidth_bps for link in self.links}
         return [
             line
             for device, passing in leaving.items()
-            for line in shaped(device, bandwidths[device] / dilation, passing)
+            for line in shaping_rules(device, bandwidths[device] / dilation, passing)
         ]
 
-    def unshaping(self, node: str) -> list[str]:
-        """Lines for ``tc`` that take away what ``shaping`` made."""
-        return [f"qdisc del dev {wire.device} root" for wire in self.wires if node in wire.ends]
+    def unshaping_commands(self, node: str) -> list[str]:
+        """Lines for ``tc`` that remove what ``shaping_commands`` added."""
+        return [f"qdisc del dev {link.device} root" for link in self.links if node in link.ends]
 
     def _hop(self, to: str, node: str, following: str) -> str:
         device = self._devices[node, following]
@@ -158,11 +158,11 @@ class Wiring:
         return path
 
 
-def shaped(device: str, bandwidth_bps: float, flows: Sequence[Flow]) -> list[str]:
-    """Lines for ``tc`` that make a device as slow as a link, shared fairly by these flows."""
-    rate = min(_MOST_BPS, bandwidth_bps * HEADERS)
-    burst = max(_LEAST_BURST_BYTES, math.ceil(rate / 8 * _LATE_S))
-    free = f"htb rate {_MOST_BPS:.0f}bit quantum 1514"
+def shaping_rules(device: str, bandwidth_bps: float, flows: Sequence[TcpFlow]) -> list[str]:
+    """Lines for ``tc`` that limit a device to a link's bandwidth, shared fairly by these flows."""
+    rate = min(_MAX_BPS, bandwidth_bps * HEADER_OVERHEAD)
+    burst = max(_MIN_BURST_BYTES, math.ceil(rate / 8 * _LATE_S))
+    free = f"htb rate {_MAX_BPS:.0f}bit quantum 1514"
     queue = f"pfifo limit {_QUEUE_PACKETS}"
     at_once = f"filter add dev {device} parent 1: protocol ip prio 1 u32"
     lines = [

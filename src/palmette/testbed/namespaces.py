@@ -1,7 +1,7 @@
 """The testbed for root on Linux: every node in a network namespace, every link a veth pair with a token bucket.
 
-Workers enter their node's namespace, and their TCP connections go over the emulated links. What the kernel cannot do
-everywhere (``netem`` is often missing) is done at the receiver: a message is held back by the latency of its route.
+Workers enter their node's namespace, and their TCP connections go over the emulated links. The kernel often
+lacks ``netem``, so latency is added at the receiver: a message is held back by the latency of its route.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from palmette.runtime.worker.cpu_queue import last_until
 from palmette.runtime.worker.executor import Pace
 from palmette.spec.plan import Phase, Plan
 from palmette.testbed import iproute
-from palmette.testbed.namespace_network import Wiring
+from palmette.testbed.namespace_network import NamespaceNetwork
 from palmette.testbed.padding import Padding
 
 
 @dataclass(frozen=True)
 class DelayedPlace:
-    """Another place, from whose senders messages take a while longer; ``dilation`` is a file that says how much."""
+    """A place whose incoming messages are delayed; ``dilation`` is a file that holds the factor on latencies."""
 
     place: Place
     latencies_s: Mapping[str, float]
@@ -47,7 +47,7 @@ class DelayedPlace:
 
 
 class DelayedTransport:
-    """A transport whose messages arrive a latency later; the dilation may change while a run goes on."""
+    """A transport whose messages arrive a latency later; the dilation may change during a run."""
 
     def __init__(self, inner: Transport, latencies_s: Mapping[str, float], dilation: Path) -> None:
         self._inner, self._latencies_s, self._file = inner, latencies_s, dilation
@@ -69,7 +69,7 @@ class DelayedTransport:
         self._inner.close()
 
 
-class NamespaceGround:
+class NamespaceTestbed:
     """Pads calls to their times in the profile and gives every node a network namespace with shaped links.
 
     Raises:
@@ -81,18 +81,18 @@ class NamespaceGround:
 
     def __init__(self, fixed_dilation: float | None = None, meeting: Meeting | None = None) -> None:
         self._meeting = meeting or GlooMeeting()
-        iproute.refuse_unusable()
+        iproute.require_namespaces()
         self.dilation = fixed_dilation or 1.0
         self._fixed = fixed_dilation
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._guardian: iproute.Guardian | None = None
+        self._cleaner: iproute.NamespaceCleaner | None = None
 
     def open(self, phase: Phase, parts: Sequence[Part], evaluator: Evaluator) -> None:
         """Make the namespaces and their links, as fast as they can be."""
         self._padding = Padding(parts, evaluator, self._fixed)
         self._hosts = tuple(phase.nodes())
         self._parts, self._channels = parts, tuple(channels_of(parts).values())
-        self._wiring = Wiring(evaluator.cluster, self._hosts, evaluator.routes)
+        self._network = NamespaceNetwork(evaluator.cluster, self._hosts, evaluator.routes)
         iproute.remove_leftovers()
         try:
             self._set_up()
@@ -101,25 +101,25 @@ class NamespaceGround:
             raise
 
     def _set_up(self) -> None:
-        wiring = self._wiring
+        network = self._network
         self._folder = meeting_folder()
-        self._names = dict(zip(wiring.nodes, iproute.new_names(len(wiring.nodes)), strict=True))
-        self._guardian = iproute.Guardian(list(self._names.values()))
+        self._names = dict(zip(network.nodes, iproute.new_names(len(network.nodes)), strict=True))
+        self._cleaner = iproute.NamespaceCleaner(list(self._names.values()))
         for node, name in self._names.items():
-            iproute.make(name, wiring.send_buffer_bytes(node))
+            iproute.create_namespace(name, network.send_buffer_bytes(node))
         pairs = []
-        for wire in wiring.wires:
-            one, other = (f"{wire.device} netns {self._names[end]}" for end in wire.ends)
+        for link in network.links:
+            one, other = (f"{link.device} netns {self._names[end]}" for end in link.ends)
             pairs.append(f"link add {one} type veth peer name {other}")
-        iproute.call("ip", "-batch", "-", lines=pairs)
+        iproute.run_command("ip", "-batch", "-", lines=pairs)
         for node, name in self._names.items():
-            iproute.call("ip", "-n", name, "-batch", "-", lines=wiring.addressing(node))
+            iproute.run_command("ip", "-n", name, "-batch", "-", lines=network.address_commands(node))
         self._meeting.open(
             Site(
                 folder=Path(self._folder.name),
                 nodes=self._hosts,
                 parts=self._parts,
-                addresses={node: wiring.address(node) for node in self._hosts},
+                addresses={node: network.address(node) for node in self._hosts},
                 serve=lambda node, service: ServiceProcess(service, self.entrance(node)),
                 apart=True,
                 networked=True,
@@ -130,12 +130,12 @@ class NamespaceGround:
         """In the node's namespace, behind the latencies of its routes."""
         assert self._folder is not None, "open() comes first"
         senders = {channel.sender for channel in self._channels if channel.receiver == node}
-        latencies_s = {sender: self._wiring.latency_s(sender, node) for sender in senders}
+        latencies_s = {sender: self._network.latency_s(sender, node) for sender in senders}
         return DelayedPlace(self._meeting.place(node), latencies_s, Path(self._folder.name) / "dilation")
 
     def entrance(self, node: str) -> Entrance | None:
         """Into the node's namespace."""
-        return iproute.Enter(self._names[node])
+        return iproute.EnterNamespace(self._names[node])
 
     def settle(self, rehearsed: Rehearsals) -> dict[str, dict[int, Pace]]:
         """Choose the dilation, make the links as slow as it says, and give every call its time."""
@@ -150,7 +150,7 @@ class NamespaceGround:
             return None
         self.dilation = wider
         for node, name in self._names.items():
-            iproute.call("tc", "-n", name, "-batch", "-", lines=self._wiring.unshaping(node))
+            iproute.run_command("tc", "-n", name, "-batch", "-", lines=self._network.unshaping_commands(node))
         self._shape()
         return self._padding.paces(wider)
 
@@ -160,32 +160,34 @@ class NamespaceGround:
         draft = Path(self._folder.name) / "dilation.new"
         draft.write_text(repr(self.dilation), encoding="ascii")
         draft.replace(Path(self._folder.name) / "dilation")
-        flows = [flow for host in self._hosts for flow in iproute.flows(self._names[host])]
+        flows = [flow for host in self._hosts for flow in iproute.established_flows(self._names[host])]
         for node, name in self._names.items():
-            iproute.call("tc", "-n", name, "-batch", "-", lines=self._wiring.shaping(node, self.dilation, flows))
+            iproute.run_command(
+                "tc", "-n", name, "-batch", "-", lines=self._network.shaping_commands(node, self.dilation, flows)
+            )
 
     def close(self) -> None:
         """End the meeting, and remove the namespaces and the folder."""
         self._meeting.close()
-        if self._guardian is not None:
-            self._guardian.close()
-            self._guardian = None
+        if self._cleaner is not None:
+            self._cleaner.close()
+            self._cleaner = None
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
 
 
-def namespace_ground(
+def namespace_testbed(
     fixed_dilation: float | None, meeting: Meeting, plan: Plan, evaluator: Evaluator
-) -> NamespaceGround:
-    """The ground for a plan.
+) -> NamespaceTestbed:
+    """The testbed for a plan.
 
     Raises:
         InputError: namespaces cannot be made on this machine, or not for this plan.
     """
-    ground = NamespaceGround(fixed_dilation, meeting)
+    testbed = NamespaceTestbed(fixed_dilation, meeting)
     refuse_half_duplex(plan, evaluator)
-    return ground
+    return testbed
 
 
 def refuse_half_duplex(plan: Plan, evaluator: Evaluator) -> None:

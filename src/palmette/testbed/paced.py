@@ -1,4 +1,4 @@
-"""The testbed that needs no privileges: bytes travel over loopback, and arrive when the emulated links let them."""
+"""The testbed that needs no privileges: bytes travel over loopback, and arrive when the emulated links say so."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from palmette.runtime.transports.service import Entrance
 from palmette.runtime.worker.cpu_queue import last_until
 from palmette.runtime.worker.executor import Pace
 from palmette.spec.plan import Phase
-from palmette.testbed.link_emulator import Caller, Line, Links
+from palmette.testbed.link_emulator import ChannelRoute, LinkClient, LinkEmulator
 from palmette.testbed.padding import Padding
 
 
@@ -37,13 +37,13 @@ class PacedPlace:
 
     def join(self, node: str) -> Transport:
         """Connect, and hold back what arrives until the links let it through."""
-        return PacedTransport(self.place.join(node), Caller(self.links, node))
+        return PacedTransport(self.place.join(node), LinkClient(self.links, node))
 
 
 class PacedTransport:
     """A transport whose messages take the time of the emulated links."""
 
-    def __init__(self, inner: Transport, links: Caller) -> None:
+    def __init__(self, inner: Transport, links: LinkClient) -> None:
         self._inner, self._links = inner, links
         self._arrivals: dict[int, SimpleQueue[float | None]] = {}
         self._gone = False
@@ -58,7 +58,7 @@ class PacedTransport:
         self.send_due(channel, message, time.monotonic())
 
     def send_due(self, channel: Channel, message: Tensor, due_s: float) -> float:
-        """Announce the transfer, which was due to begin at a moment, and send the bytes; ends when they arrive.
+        """Announce the transfer, which was due to begin at a moment, and send the bytes; returns when they arrive.
 
         Raises:
             RunError: the emulated links are gone.
@@ -112,7 +112,7 @@ def _gone() -> RunError:
     return RunError("the emulated links are gone: their process has ended")
 
 
-class PacedGround:
+class PacedTestbed:
     """Pads calls to their times in the profile and paces transfers to the emulated links."""
 
     name = "paced"
@@ -123,16 +123,16 @@ class PacedGround:
         self.dilation = fixed_dilation or 1.0
         self._fixed = fixed_dilation
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._links: Links | None = None
+        self._links: LinkEmulator | None = None
 
     def open(self, phase: Phase, parts: Sequence[Part], evaluator: Evaluator) -> None:
         """Start the emulated links."""
         self._folder = meeting_folder()
         self._nodes = tuple(phase.nodes())
         self._padding = Padding(parts, evaluator, self._fixed)
-        lines = {number: line for part in parts for number, line in _lines(part, evaluator).items()}
+        routes = {number: route for part in parts for number, route in _channel_routes(part, evaluator).items()}
         folder = Path(self._folder.name)
-        self._links = Links(lines, evaluator.routes.capacities, self._nodes, folder)
+        self._links = LinkEmulator(routes, evaluator.routes.capacities, self._nodes, folder)
         self._meeting.open(on_loopback(folder, phase, parts))
 
     def place(self, node: str) -> Place:
@@ -148,7 +148,7 @@ class PacedGround:
         """Choose the dilation, slow the links down by it, and give every call its time."""
         assert self._links is not None, "open() comes first"
         self.dilation, paces = self._padding.settle(rehearsed)
-        self._links.stretch(self.dilation)
+        self._links.set_dilation(self.dilation)
         return paces
 
     def widen(self, by: float) -> dict[str, dict[int, Pace]] | None:
@@ -158,7 +158,7 @@ class PacedGround:
         if wider is None:
             return None
         self.dilation = wider
-        self._links.stretch(wider)
+        self._links.set_dilation(wider)
         return self._padding.paces(wider)
 
     def close(self) -> None:
@@ -172,13 +172,13 @@ class PacedGround:
             self._folder = None
 
 
-def _lines(part: Part, evaluator: Evaluator) -> dict[int, Line]:
-    """What the transfers of a part go over, by channel."""
+def _channel_routes(part: Part, evaluator: Evaluator) -> dict[int, ChannelRoute]:
+    """The route of each channel of a part."""
     found = {}
     for program in part.programs.values():
         for operation in program.operations:
             if operation.channel is not None:
                 number, sender, receiver = operation.channel
                 route = evaluator.route(sender, receiver)
-                found[number] = Line(route.resources, route.latency_s, sender, receiver)
+                found[number] = ChannelRoute(route.resources, route.latency_s, sender, receiver)
     return found

@@ -1,11 +1,11 @@
-"""How long each call of an emulated node has to last, and by how much to stretch time.
+"""How long each call of an emulated node has to last, and the factor by which time is dilated.
 
 A call is padded to its node's time in the profile, or to the part of it that it does: one whose weights are frozen does
-less than the profile assumes (see ``runtime.rehearsal``). Where this machine is slower than an emulated node, a call
-overruns; stretching all times and bandwidths by one factor (time dilation) makes room. The least factor is chosen by
-which the overruns of an iteration are at most a hundredth of it. Where iterations are short it also counts what a
-transfer takes beside its own time, until messages are handed over and threads are awake. While a run goes on, the
-factor may be made larger (see ``runtime.widening``).
+less than the profile assumes (see ``runtime.worker.calibration``). Where this machine is slower than an emulated node,
+a call overruns; so all times are multiplied by one factor, and all bandwidths divided by it (time dilation). It is the
+smallest factor with which the overruns of an iteration are at most a hundredth of it. Where iterations are short it
+also leaves time for the overhead of transfers: handing over messages and waking threads. During a run the factor may be
+increased (see ``runtime.training.dilation``).
 """
 
 from __future__ import annotations
@@ -21,48 +21,50 @@ from palmette.runtime.worker.commands import Rehearsal
 from palmette.runtime.worker.executor import Pace
 from palmette.spec.plan import Phase
 
-OVERRUN = 0.01
-# Several workers share this machine's cores: a call takes longer than it did alone.
-CROWDED = 1.25
-MOST = 1000.0
-HANDING_OVER_S = 0.0008
-HANDED_OVER = 0.02
-"""The part of an iteration that handing over may take, unless that would need more than ``MOST_TO_HAND_OVER``."""
-MOST_TO_HAND_OVER = 3.0
+MAX_OVERRUN = 0.01
+# Several workers share this machine's cores: a call takes longer than it did alone, by this factor.
+CONTENTION = 1.25
+MAX_DILATION = 1000.0
+TRANSFER_OVERHEAD_S = 0.0008
+MAX_OVERHEAD = 0.02
+"""The fraction of an iteration that the overhead of transfers may take, up to ``MAX_OVERHEAD_DILATION``."""
+MAX_OVERHEAD_DILATION = 3.0
 
 
 class Padding:
-    """The times of a phase's calls, for any testbed: how long each has to last, stretched by one factor."""
+    """How long each call of a phase has to last, on any testbed, at a given dilation."""
 
     def __init__(self, parts: Sequence[Part], evaluator: Evaluator, fixed_dilation: float | None) -> None:
         self._fixed, self._programs = fixed_dilation, dict[str, list[int]]()
         self._targets = [evaluator.call_seconds(part.phase, part.made) for part in parts]
         self._spans_s = [evaluator.played(part.phase, part.made).total_s for part in parts]
-        self._least = max(map(to_hand_over, (part.made for part in parts), self._spans_s))
+        self._least = max(map(overhead_dilation, (part.made for part in parts), self._spans_s))
 
     def settle(self, rehearsed: Rehearsals) -> tuple[float, dict[str, dict[int, Pace]]]:
         """The dilation, and the pace of each node's programs, from what unpadded calls take and do here."""
         for number, targets in enumerate(self._targets):
-            work = _joined(found.work for found in _of_part(rehearsed, number))
+            work = _merged(found.work for found in _of_part(rehearsed, number))
             self._targets[number] = {k: s * work.get(k, 1.0) for k, s in targets.items()}
         factor = self._dilation(rehearsed) if self._fixed is None else self._fixed
         self._programs = {node: list(programs) for node, programs in rehearsed.items()}
         return factor, self.paces(factor)
 
     def paces(self, factor: float) -> dict[str, dict[int, Pace]]:
-        """The pace of each node's programs where time is stretched by a factor."""
+        """The pace of each node's programs at a dilation."""
         return {
             node: {number: Pace({k: s * factor for k, s in self._targets[number].items()}) for number in programs}
             for node, programs in self._programs.items()
         }
 
     def widened(self, dilation: float, by: float) -> float | None:
-        """A dilation made larger by a factor; None where it is given, or as large as it may be."""
-        return None if self._fixed is not None or dilation >= MOST else min(MOST, round(dilation * by, 2))
+        """The dilation increased by a factor; None where it is fixed or at its maximum."""
+        return (
+            None if self._fixed is not None or dilation >= MAX_DILATION else min(MAX_DILATION, round(dilation * by, 2))
+        )
 
     def _dilation(self, rehearsed: Rehearsals) -> float:
-        """What the part needs that needs the most."""
-        taken = [_joined(f.seconds for f in _of_part(rehearsed, number)) for number in range(len(self._targets))]
+        """The largest that any part needs."""
+        taken = [_merged(f.seconds for f in _of_part(rehearsed, number)) for number in range(len(self._targets))]
         return max(self._least, *map(dilation, self._targets, taken, self._spans_s))
 
 
@@ -71,7 +73,7 @@ def _of_part(rehearsed: Rehearsals, number: int) -> list[Rehearsal]:
     return [programs[number] for programs in rehearsed.values() if number in programs]
 
 
-def _joined(parts: Iterable[Mapping[int, float]]) -> dict[int, float]:
+def _merged(parts: Iterable[Mapping[int, float]]) -> dict[int, float]:
     return {number: value for part in parts for number, value in part.items()}
 
 
@@ -88,29 +90,29 @@ def needed_dilation(phase: Phase, emulated: Evaluator, here: Evaluator) -> float
 
 
 def dilation(targets_s: Mapping[int, float], taken_s: Mapping[int, float], iteration_s: float) -> float:
-    """The least factor by which calls that took ``taken_s`` here fit into ``targets_s``, but for a hundredth.
+    """The smallest factor with which calls that took ``taken_s`` here fit into ``targets_s``, up to ``MAX_OVERRUN``.
 
     Both are seconds by the call's number; ``iteration_s`` is the estimated iteration.
     """
-    low, high = 1.0, MOST
-    if _overrun_s(targets_s, taken_s, low) <= OVERRUN * iteration_s:
+    low, high = 1.0, MAX_DILATION
+    if _overrun_s(targets_s, taken_s, low) <= MAX_OVERRUN * iteration_s:
         return low
     for _ in range(40):
         middle = (low * high) ** 0.5
-        fits = _overrun_s(targets_s, taken_s, middle) <= OVERRUN * iteration_s * middle
+        fits = _overrun_s(targets_s, taken_s, middle) <= MAX_OVERRUN * iteration_s * middle
         low, high = (low, middle) if fits else (middle, high)
     return round(high + 0.005, 2)
 
 
-def to_hand_over(made: Iteration, iteration_s: float) -> float:
-    """The factor by which an iteration is long enough for all transfers that follow one another to be handed over."""
+def overhead_dilation(made: Iteration, iteration_s: float) -> float:
+    """The factor with which the overhead of the longest chain of transfers is a small part of an iteration."""
     many: dict[int, int] = {}
     for number in in_order(made):
         step = made.steps[number]
         many[number] = max((many[need] for need in step.after), default=0) + (step.to is not None)
-    needed_s = max(many.values(), default=0) * HANDING_OVER_S / HANDED_OVER
-    return min(MOST_TO_HAND_OVER, max(1.0, round(needed_s / iteration_s, 2))) if iteration_s > 0 else 1.0
+    needed_s = max(many.values(), default=0) * TRANSFER_OVERHEAD_S / MAX_OVERHEAD
+    return min(MAX_OVERHEAD_DILATION, max(1.0, round(needed_s / iteration_s, 2))) if iteration_s > 0 else 1.0
 
 
 def _overrun_s(targets_s: Mapping[int, float], taken_s: Mapping[int, float], factor: float) -> float:
-    return sum(max(0.0, CROWDED * taken - factor * targets_s.get(number, 0.0)) for number, taken in taken_s.items())
+    return sum(max(0.0, CONTENTION * taken - factor * targets_s.get(number, 0.0)) for number, taken in taken_s.items())

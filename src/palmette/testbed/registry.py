@@ -1,4 +1,4 @@
-"""The testbeds by their names: a row each. ``none`` leaves machines and links as they are."""
+"""The testbeds by their names: one row each. ``none`` leaves machines and links as they are."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from palmette.cost.evaluate import Evaluator
 from palmette.runtime.engines.testbed import BareGround, Ground, SiteMaker
 from palmette.runtime.transports.rendezvous import Meeting
 from palmette.spec.plan import Plan
-from palmette.testbed.namespaces import namespace_ground
-from palmette.testbed.paced import PacedGround
+from palmette.testbed.namespaces import namespace_testbed
+from palmette.testbed.paced import PacedTestbed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class TestbedSettings:
 
 
 TESTBEDS: dict[str, Callable[[TestbedSettings], Ground]] = {
-    "paced": lambda given: PacedGround(given.dilation, given.rendezvous),
-    "namespaces": lambda given: namespace_ground(given.dilation, given.rendezvous, given.plan, given.evaluator),
+    "paced": lambda given: PacedTestbed(given.dilation, given.rendezvous),
+    "namespaces": lambda given: namespace_testbed(given.dilation, given.rendezvous, given.plan, given.evaluator),
     "none": lambda given: BareGround(given.rendezvous, given.site),
 }

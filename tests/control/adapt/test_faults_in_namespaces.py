@@ -23,7 +23,7 @@ from palmette.cli import run as palmette
 from palmette.runtime.transports.keys.certificates import new_key, node_certificate
 from palmette.runtime.transports.keys.folder import Keys
 from palmette.runtime.transports.keys.pem import key_text, read_certificate, read_key, text_of
-from palmette.testbed.namespace_network import shaped
+from palmette.testbed.namespace_network import shaping_rules
 from tests.runtime.rig import relatively_off
 from tests.runtime.world import hired
 from tests.testbed.stand import Files
@@ -179,7 +179,7 @@ def test_a_cable_that_is_cut(four: Four, transport: str) -> None:
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_a_link_that_becomes_half_as_fast(four: Four, transport: str) -> None:
-    slow = next(line for line in shaped("link0", 4e6, ()) if "tbf" in line).replace("qdisc add", "qdisc change")
+    slow = next(line for line in shaping_rules("link0", 4e6, ()) if "tbf" in line).replace("qdisc add", "qdisc change")
 
     def halve(_: dict[str, int]) -> None:
         for node in ("phone", "server"):

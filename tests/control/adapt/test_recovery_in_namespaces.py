@@ -14,7 +14,7 @@ import pytest
 from safetensors.torch import load_file
 
 from palmette.cli import run as palmette
-from palmette.testbed.namespace_network import shaped
+from palmette.testbed.namespace_network import shaping_rules
 from tests.runtime.rig import relatively_off
 from tests.testbed.stand import Files
 from tests.testbed.test_namespaces import (  # noqa: F401  (fixtures)
@@ -86,7 +86,9 @@ def test_a_cut_link_is_left_out(files: Callable[[str], Files]) -> None:  # noqa:
 @pytest.mark.slow
 def test_a_link_that_becomes_slow_is_planned_for(files: Callable[[str], Files]) -> None:  # noqa: F811
     eventful = Eventful(files("8 Mbit/s"))
-    slow = next(line for line in shaped("{device}", 2e6, ()) if "tbf" in line).replace("qdisc add", "qdisc change")
+    slow = next(line for line in shaping_rules("{device}", 2e6, ()) if "tbf" in line).replace(
+        "qdisc add", "qdisc change"
+    )
 
     found = eventful.run(30, lambda: at_links(*slow.split()))
     assert found["changes"][0]["reason"] == "a link is not what it was"

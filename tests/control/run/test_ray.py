@@ -24,7 +24,7 @@ from tests.runtime.world import TINY, Runs, alone, losses, weights
 
 def _why_not() -> str | None:
     try:
-        iproute.refuse_unusable()
+        iproute.require_namespaces()
     except InputError as error:
         return str(error)
     return None
