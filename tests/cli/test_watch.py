@@ -40,7 +40,7 @@ def test_the_terminal_shows_a_run_that_has_ended_and_returns(world: World) -> No
 
 def test_a_folder_without_a_run_is_refused(world: World) -> None:
     (line,) = world.refused("watch", world.folder)
-    assert "run.json: is not there; expected the folder of a run" in line
+    assert "run.json: does not exist; expected the folder of a run" in line
     (line,) = world.refused("watch", world.folder / "nowhere", "--terminal")
     assert "cannot be read" in line
 

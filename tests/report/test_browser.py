@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from palmette.report.build import report
+from palmette.report.build import build_report
 from palmette.report.entry import read_entries
-from palmette.report.live_run import Follower
+from palmette.report.live_run import LiveRun
 from palmette.report.live_server import LiveServer
 from tests.report.browsing import Opened, browser, opened
 from tests.report.folders import plan_file, run_folder, tree
 from tests.report.test_page import NASTY
 
 pytestmark = pytest.mark.browser
-CHARTS = ("tree", "timeline", "loss-time", "loss-energy", "energy", "front")
+CHARTS = ("tree", "timeline", "loss-time", "loss-energy", "energy", "pareto")
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
         plan_file(folder / "a plan.json", tree()),
     ]
     file = folder / "report.html"
-    file.write_text(report(read_entries(paths)), encoding="utf-8")
+    file.write_text(build_report(read_entries(paths)), encoding="utf-8")
     return file.as_uri()
 
 
@@ -61,8 +61,8 @@ def test_every_chart_is_there_with_its_data(shown: Opened) -> None:
     assert shown.many("#chart-loss-time .line") == shown.many("#chart-loss-energy .line") == 2
     assert shown.page.locator("#chart-loss-time .line").first.get_attribute("data-points") == "5"
     assert shown.many("#chart-energy .part") >= 6
-    assert shown.many("#chart-front .point") >= 8
-    assert shown.many("#chart-front .front") == 1
+    assert shown.many("#chart-pareto .point") >= 8
+    assert shown.many("#chart-pareto .front") == 1
     assert shown.many("#strategies tbody tr") >= 5
     assert shown.many("#entries tbody tr") == 3
     assert "modelled" in shown.page.locator("#energy-source").inner_text()
@@ -81,7 +81,7 @@ def test_it_is_interactive_within_a_second(shown: Opened) -> None:
         ("#chart-timeline .op.measured.backward", "backward of"),
         ("#chart-loss-time .dot", "loss"),
         ("#chart-energy .part", "idle"),
-        ("#chart-front .point", "planned for"),
+        ("#chart-pareto .point", "planned for"),
     ],
 )
 def test_pointing_at_a_part_says_what_it_is(shown: Opened, selector: str, told: str) -> None:
@@ -100,7 +100,7 @@ def test_pointing_at_a_part_says_what_it_is(shown: Opened, selector: str, told: 
         ("track-predicted", "#chart-timeline .op.predicted"),
         ("run-slower", "#chart-loss-time .line[data-run=slower]"),
         ("part-idle_j", "#chart-energy .part.idle_j"),
-        ("strategy-all-cloud", "#chart-front .point[data-strategy=all-cloud]"),
+        ("strategy-all-cloud", "#chart-pareto .point[data-strategy=all-cloud]"),
     ],
 )
 def test_toggles_take_away_and_bring_back(shown: Opened, button: str, selector: str) -> None:
@@ -124,7 +124,7 @@ def test_another_entry_can_be_chosen(shown: Opened) -> None:
 
 def test_zooming_widens_the_timeline(shown: Opened) -> None:
     width = float(shown.page.get_attribute("#chart-timeline", "width") or 0)
-    shown.page.click("[aria-label='Show less time, larger']")
+    shown.page.click("[aria-label='Zoom in']")
     assert float(shown.page.get_attribute("#chart-timeline", "width") or 0) > 1.8 * width - 200
 
 
@@ -175,7 +175,7 @@ def test_dark_is_dark(chromium: Any, address: str) -> None:
 def test_names_of_files_run_nothing(chromium: Any, tmp_path: Path) -> None:
     file = tmp_path / "page.html"
     plan = plan_file(tmp_path / "<img src=x onerror=alert(1)>.json", tree(names=NASTY))
-    file.write_text(report(read_entries([plan]), with_rivals=False), encoding="utf-8")
+    file.write_text(build_report(read_entries([plan]), with_rivals=False), encoding="utf-8")
     with opened(chromium, file.as_uri()) as page:
         assert page.complaints == []
         assert page.many("img") == 0
@@ -187,7 +187,7 @@ def test_plans_without_inputs_or_trees_have_a_page_too(chromium: Any, tmp_path: 
     tables = bare.model_copy(update={"phases": (), "decision": {"energy_j": 1.0}})
     paths = [plan_file(tmp_path / "bare.json", bare), plan_file(tmp_path / "tables.json", tables)]
     file = tmp_path / "page.html"
-    file.write_text(report(read_entries(paths)), encoding="utf-8")
+    file.write_text(build_report(read_entries(paths)), encoding="utf-8")
     with opened(chromium, file.as_uri()) as page:
         assert page.many("#chart-tree .instance") == 3
         page.page.click("#entry-1")
@@ -202,7 +202,7 @@ def test_a_live_page_follows_the_run_to_its_end(chromium: Any, tmp_path: Path) -
     halves = {"trace.jsonl": len(texts["trace.jsonl"]) // 3, "metrics.jsonl": 2}
     for name, text in texts.items():
         (folder / name).write_text("".join(text[: halves[name]]))
-    with LiveServer(Follower(folder)) as server:
+    with LiveServer(LiveRun(folder)) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         try:

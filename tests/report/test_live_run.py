@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from palmette.errors import InputError
-from palmette.report.live_run import Follower, Tail
+from palmette.report.live_run import FileTail, LiveRun
 from tests.report.folders import run_folder, tree
 
 
@@ -23,7 +23,7 @@ def running(folder: Path, iterations: int) -> Path:
 
 def test_a_tail_gives_whole_lines_once(tmp_path: Path) -> None:
     path = tmp_path / "f"
-    tail = Tail(path)
+    tail = FileTail(path)
     assert tail.lines() == []
     path.write_text("one\ntw")
     assert tail.lines() == ["one"]
@@ -40,7 +40,7 @@ def test_a_run_grows(tmp_path: Path) -> None:
     folder = running(tmp_path / "run", 0)
     for name in ("metrics.jsonl", "trace.jsonl"):
         (folder / name).unlink()
-    follower = Follower(folder)
+    follower = LiveRun(folder)
     view = follower.view()
     assert (view["entries"][0]["run"]["iterations"], view["live"]["loss"]) == (0, None)
     whole = running(tmp_path / "whole", 3)
@@ -48,7 +48,7 @@ def test_a_run_grows(tmp_path: Path) -> None:
         text = (whole / name).read_text()
         with (folder / name).open("a") as file:
             file.write(text[: len(text) // 2])
-        follower.advance()
+        follower.update()
         with (folder / name).open("a") as file:
             file.write(text[len(text) // 2 :])
     run = follower.view()["entries"][0]["run"]
@@ -59,7 +59,7 @@ def test_a_run_grows(tmp_path: Path) -> None:
 
 
 def test_nodes_say_what_they_did_and_should_be_doing(tmp_path: Path) -> None:
-    live = Follower(running(tmp_path / "run", 2)).view()["live"]
+    live = LiveRun(running(tmp_path / "run", 2)).view()["live"]
     assert list(live["nodes"]) == ["phone", "server", "cloud"]
     assert live["nodes"]["phone"]["now"]  # an iteration has just ended, so the next has begun
     assert live["nodes"]["server"]["last"]
@@ -68,7 +68,7 @@ def test_nodes_say_what_they_did_and_should_be_doing(tmp_path: Path) -> None:
 
 def test_a_resumed_run_writes_its_files_anew(tmp_path: Path) -> None:
     folder = running(tmp_path / "run", 5)
-    follower = Follower(folder)
+    follower = LiveRun(folder)
     assert follower.view()["entries"][0]["run"]["iterations"] == 5
     shorter = running(tmp_path / "other", 2)
     for name in ("metrics.jsonl", "trace.jsonl"):
@@ -78,7 +78,7 @@ def test_a_resumed_run_writes_its_files_anew(tmp_path: Path) -> None:
 
 def test_the_end_is_heard_and_a_torn_run_json_is_not(tmp_path: Path) -> None:
     folder = running(tmp_path / "run", 1)
-    follower = Follower(folder)
+    follower = LiveRun(folder)
     whole = (folder / "run.json").read_text()
     (folder / "run.json").write_text(whole[:100])
     assert follower.view()["entries"][0]["run"]["ended"] == "running"
@@ -91,9 +91,9 @@ def test_a_line_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
     for name in ("metrics.jsonl", "trace.jsonl"):
         with (folder / name).open("a") as file:
             file.write("nonsense\n\n")
-    assert Follower(folder).view()["entries"][0]["run"]["iterations"] == 1
+    assert LiveRun(folder).view()["entries"][0]["run"]["iterations"] == 1
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"run\.json"):
-        Follower(tmp_path)
+        LiveRun(tmp_path)

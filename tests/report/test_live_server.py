@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from palmette.errors import InputError
-from palmette.report.live_run import Follower
+from palmette.report.live_run import LiveRun
 from palmette.report.live_server import LiveServer
 from tests.report.folders import run_folder, tree
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[LiveServer]:
-    with LiveServer(Follower(run_folder(tmp_path / "run", tree()))) as made:
+    with LiveServer(LiveRun(run_folder(tmp_path / "run", tree()))) as made:
         thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         yield made
@@ -73,11 +73,11 @@ def test_only_this_machine_can_reach_it(server: LiveServer) -> None:
 
 
 def test_tokens_differ(server: LiveServer, tmp_path: Path) -> None:
-    with LiveServer(Follower(tmp_path / "run")) as other:
+    with LiveServer(LiveRun(tmp_path / "run")) as other:
         assert other.token != server.token
         assert len(other.token) >= 32
 
 
 def test_a_port_that_is_taken_is_refused(server: LiveServer, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--port"):
-        LiveServer(Follower(tmp_path / "run"), server.server_port)
+        LiveServer(LiveRun(tmp_path / "run"), server.server_port)

@@ -7,9 +7,9 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-from palmette.report.build import report
+from palmette.report.build import build_report
 from palmette.report.entry import read_entries
-from palmette.report.page import embedded, page
+from palmette.report.page import embed_json, render_page
 from tests.report.folders import plan_file, run_folder, tree
 
 NASTY = ("</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "a&b\"'`${1}")
@@ -41,7 +41,7 @@ def parsed(text: str) -> Elements:
 
 def test_names_stay_names(tmp_path: Path) -> None:
     plan = tree(names=NASTY)
-    text = report(read_entries([plan_file(tmp_path / f"{'<b>'}.json", plan)]), with_rivals=False)
+    text = build_report(read_entries([plan_file(tmp_path / f"{'<b>'}.json", plan)]), with_rivals=False)
     found = parsed(text)
     assert [tag for tag, _ in found.seen].count("script") == 2
     assert not any(tag in ("img", "b") for tag, _ in found.seen)
@@ -51,18 +51,18 @@ def test_names_stay_names(tmp_path: Path) -> None:
 
 def test_what_is_embedded_reads_back_and_cannot_end_the_script() -> None:
     data = {"</script>": ["<!--", "&amp;", "\u2028", "ü"]}
-    text = embedded(data)
+    text = embed_json(data)
     assert not re.search("[<>&\u2028]", text)
     assert json.loads(text) == data
 
 
 def test_an_at_sign_in_a_title_stays() -> None:
-    text = page("@script@ at @home@", "@data@", {"live": None, "entries": [], "front": None})
+    text = render_page("@script@ at @home@", "@data@", {"live": None, "entries": [], "pareto": None})
     assert "<h1>@script@ at @home@</h1>" in text
 
 
 def test_nothing_is_loaded_from_anywhere(tmp_path: Path) -> None:
-    text = report(read_entries([run_folder(tmp_path / "run", tree())]), with_rivals=False)
+    text = build_report(read_entries([run_folder(tmp_path / "run", tree())]), with_rivals=False)
     addresses = [value for _, attrs in parsed(text).seen for name, value in attrs.items() if name in ("src", "href")]
     assert addresses == ["data:,", "#summary"]
     assert set(re.findall(r"https?://[^\"'\s)]+", text)) == {"http://www.w3.org/2000/svg"}
@@ -70,5 +70,5 @@ def test_nothing_is_loaded_from_anywhere(tmp_path: Path) -> None:
 
 
 def test_a_long_run_with_many_nodes_stays_small(tmp_path: Path) -> None:
-    text = report(read_entries([run_folder(tmp_path / "run", tree(), iterations=2000)]), with_rivals=False)
+    text = build_report(read_entries([run_folder(tmp_path / "run", tree(), iterations=2000)]), with_rivals=False)
     assert len(text.encode()) < 3_000_000

@@ -10,7 +10,7 @@ import pytest
 import palmette as pt
 from palmette.report.build import entry_view
 from palmette.report.entry import read_entry
-from palmette.report.run_view import MOST_POINTS, thinned
+from palmette.report.run_view import MAX_POINTS, downsample
 from tests.plan.problems import node, three_tiers
 from tests.report.folders import run_folder, tree
 
@@ -36,7 +36,7 @@ def test_the_loss_stands_over_time_and_energy(tmp_path: Path) -> None:
         assert loss == 2.3 / (1 + number)
         assert time_s == pytest.approx((number + 1) * estimate.iteration_s)
         assert joules == pytest.approx((number + 1) * estimate.iteration_j)
-    assert view["run"]["judged"][0][4] == 0.75
+    assert view["run"]["evaluated"][0][4] == 0.75
 
 
 def test_joules_so_far_end_at_what_the_run_says_it_spent(tmp_path: Path) -> None:
@@ -69,8 +69,8 @@ def test_a_run_that_has_just_begun(tmp_path: Path) -> None:
 
 
 def test_long_runs_are_thinned_evenly_and_keep_their_end() -> None:
-    rows = list(range(10 * MOST_POINTS + 3))
-    kept = thinned(rows)
-    assert len(kept) <= MOST_POINTS
+    rows = list(range(10 * MAX_POINTS + 3))
+    kept = downsample(rows)
+    assert len(kept) <= MAX_POINTS
     assert kept[-1] == rows[-1]
     assert len({b - a for a, b in itertools.pairwise(kept)}) == 1

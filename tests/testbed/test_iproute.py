@@ -38,7 +38,7 @@ def test_without_ip_and_tc_the_error_names_them_and_paced(monkeypatch):
 
 
 def test_without_root_the_error_says_so(monkeypatch):
-    monkeypatch.setattr(iproute, "lacking_capabilities", lambda _: ["CAP_NET_ADMIN"])
+    monkeypatch.setattr(iproute, "missing_capabilities", lambda _: ["CAP_NET_ADMIN"])
     with pytest.raises(InputError, match=r"needs root \(CAP_NET_ADMIN\).* --testbed paced"):
         iproute.require_namespaces()
 

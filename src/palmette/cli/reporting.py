@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from palmette.api import load_cluster, load_profile
-from palmette.report.build import report
-from palmette.report.entry import Entry, read_entries
+from palmette.report.build import build_report
+from palmette.report.entry import ReportEntry, read_entries
 from palmette.spec.files import write_text
 from palmette.spec.reading import size, time
 
@@ -21,14 +21,14 @@ def make_report(
         load_profile(profile) if profile else None,
         load_cluster(cluster) if cluster else None,
     )
-    text = report(entries, with_rivals=with_rivals)
+    text = build_report(entries, with_rivals=with_rivals)
     write_text(output, text)
     for line in [*errors(entries), *speed_up(entries)]:
         print(line)
     print(f"{output}: {size(len(text.encode()))}, open it in any browser")
 
 
-def errors(entries: Sequence[Entry]) -> Iterator[str]:
+def errors(entries: Sequence[ReportEntry]) -> Iterator[str]:
     """A line for each run on a testbed: what an iteration took, and by how much the prediction was off."""
     for entry in entries:
         run = entry.run
@@ -37,7 +37,7 @@ def errors(entries: Sequence[Entry]) -> Iterator[str]:
             yield f"{entry.name}: measured {time(run.iteration_s)}, predicted {time(run.estimate_s)} ({off:+.1%})"
 
 
-def speed_up(entries: Sequence[Entry]) -> Iterator[str]:
+def speed_up(entries: Sequence[ReportEntry]) -> Iterator[str]:
     """How much faster the fastest run is than the others with the same network and batch."""
     took = {
         entry.name: entry.run.iteration_s
@@ -49,5 +49,5 @@ def speed_up(entries: Sequence[Entry]) -> Iterator[str]:
         yield f"{best} is {took[name] / took[best]:.2f} times as fast as {name}, measured"
 
 
-def _same(a: Entry, b: Entry) -> bool:
+def _same(a: ReportEntry, b: ReportEntry) -> bool:
     return (a.plan.model, a.plan.batch) == (b.plan.model, b.plan.batch)

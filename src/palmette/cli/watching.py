@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from palmette.cli.show import console
-from palmette.report.live_run import Follower
+from palmette.report.live_run import LiveRun
 from palmette.report.live_server import LiveServer
 from palmette.spec.reading import time
 
@@ -24,7 +24,7 @@ SPARKS = "▁▂▃▄▅▆▇█"
 
 def serve(folder: Path, port: int, open_browser: bool) -> None:
     """Serve the live page until Ctrl-C."""
-    with LiveServer(Follower(folder), port) as server:
+    with LiveServer(LiveRun(folder), port) as server:
         print(f"{server.address}", flush=True)
         print("Ctrl-C ends it; the run goes on.", flush=True)
         if open_browser:
@@ -37,7 +37,7 @@ def serve(folder: Path, port: int, open_browser: bool) -> None:
 
 def show_in_terminal(folder: Path) -> None:
     """Show the run here until it ends or Ctrl-C."""
-    follower, out = Follower(folder), console()
+    follower, out = LiveRun(folder), console()
     view = follower.view()
     if not out.is_terminal or _ended(view):
         out.print(screen(view))

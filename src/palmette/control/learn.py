@@ -7,7 +7,7 @@ from pathlib import Path
 from palmette.cost.estimate import evaluator
 from palmette.errors import Fault, InputError
 from palmette.predict.learning_fit import Point
-from palmette.report.run_files import Metric, metrics
+from palmette.report.run_files import MetricsRow, read_metrics
 from palmette.spec.files import load
 from palmette.spec.plan import Phase, inputs_of
 from palmette.spec.run import RunRecord
@@ -25,7 +25,7 @@ def points_of(folder: Path) -> list[Point]:
         raise InputError(Fault("phases", many, "expected one, with the same model throughout", str(folder)))
     (phase,) = record.plan.phases
     fraction, replicas = _fraction(record, phase), sum(1 for i in phase.instances if i.layers[0] == 1)
-    losses = _losses(list(metrics(folder / "metrics.jsonl")))
+    losses = _losses(list(read_metrics(folder / "metrics.jsonl")))
     if not losses:
         raise InputError(Fault("metrics.jsonl", "no whole epoch", "expected a run of at least one", str(folder)))
     return [Point(k, fraction, replicas, loss) for k, loss in enumerate(losses, 1)]
@@ -38,7 +38,7 @@ def _fraction(record: RunRecord, phase: Phase) -> float:
     return sum(evaluator(profile, cluster).epoch_samples(phase).values()) / sum(owned)
 
 
-def _losses(lines: list[Metric]) -> list[float]:
+def _losses(lines: list[MetricsRow]) -> list[float]:
     """The loss of each whole epoch, in order."""
     training: dict[int, list[float]] = {}
     held_out: dict[int, float] = {}

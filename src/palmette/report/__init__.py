@@ -1,14 +1,14 @@
-"""Records in, pictures out. No search of its own, no torch.
+"""Turns plans, runs and claims into pages and charts. No search of its own, no torch.
 
-lines     a line chart as SVG
-entry     plans and runs, read from their files
-journal   the lines that a run appends to its files
-priced    a plan as its page shows it
-measured  a run as its page shows it
-front     time and energy of all strategies
-page      one HTML page that stands alone; its style and script are in assets
-following a run while it goes on
-serving   its page, alive, on loopback
-claims    what papers claim beside ours, as a page
-making    from plans and runs to a page
+build        from plans and runs to a page
+entry        plans and runs, read from their files
+run_files    reads the metrics and the trace of a run
+plan_view    a plan as its page shows it
+run_view     a run as its page shows it
+pareto       time and energy of all strategies
+page         one self-contained HTML page; its style and scripts are in assets
+live_run     a run in progress
+live_server  its live page, on loopback
+claims       the papers' claims beside our results, as a page
+line_chart   a line chart as SVG
 """

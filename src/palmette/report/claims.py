@@ -1,4 +1,4 @@
-"""The claims of several papers beside ours, as one HTML page that stands alone."""
+"""The claims of several papers beside our results, as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from palmette.report.page import plain_page
+from palmette.report.page import render_plain_page
 
 COLOURS = {"better": "--device", "reproduced": "--cloud", "not reached": "--edge"}
 
@@ -14,8 +14,8 @@ COLOURS = {"better": "--device", "reproduced": "--cloud", "not reached": "--edge
 def claims_page(made: dict[str, Any]) -> str:
     """The page of what ``reproduce.everything`` found."""
     counts = ", ".join(f"{many} {verdict}" for verdict, many in made["counts"].items())
-    lead = f"Every claim of four papers beside what came out here: {counts}."
-    return plain_page("The papers' claims, and ours", lead, "".join(map(_section, made["papers"])))
+    lead = f"Every claim of four papers beside our result: {counts}."
+    return render_plain_page("The papers' claims and our results", lead, "".join(map(_section, made["papers"])))
 
 
 def _section(paper: dict[str, Any]) -> str:
@@ -26,7 +26,7 @@ def _section(paper: dict[str, Any]) -> str:
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> str:
-    names = ("where", "verdict", "claim", "paper", "ours")
+    names = ("figure", "result", "claim", "paper", "ours")
     headings = "".join(f"<th class='text' scope='col'>{name}</th>" for name in names)
     return (
         "<div class='tablebox' tabindex='0' role='region' aria-label='claims'><table><thead><tr>"
@@ -35,8 +35,8 @@ def _table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _row(row: dict[str, Any]) -> str:
-    told = f"<details><summary>why</summary><div class='note'>{escape(str(row['why']))}</div></details>"
-    why = told if row["why"] else ""
+    details = f"<details><summary>why</summary><div class='note'>{escape(str(row['why']))}</div></details>"
+    why = details if row["why"] else ""
     colour = COLOURS[row["verdict"]]
     cells = [
         f"<td class='text'>{escape(row['figure'])}</td>",

@@ -1,4 +1,4 @@
-"""What a report is about: plans, and runs with the plan that each carried out."""
+"""What a report shows: plans, and runs with the plan that each executed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from palmette.zoo.hardware_defaults import fill_hardware_defaults
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A plan, what it was made for as far as that is known, and the run that carried it out, if one did."""
+class ReportEntry:
+    """A plan, the profile and cluster it was made for where known, and the run that executed it, if any."""
 
     name: str
     file: str
@@ -28,8 +28,10 @@ class Entry:
     folder: Path | None = None
 
 
-def read_entries(paths: Sequence[Path], profile: Profile | None = None, cluster: Cluster | None = None) -> list[Entry]:
-    """The plans and runs at these paths, each under a name of its own; ``profile`` and ``cluster`` override theirs.
+def read_entries(
+    paths: Sequence[Path], profile: Profile | None = None, cluster: Cluster | None = None
+) -> list[ReportEntry]:
+    """The plans and runs at these paths, each under a unique name; ``profile`` and ``cluster`` override theirs.
 
     Raises:
         InputError: one is neither a plan nor a run; holds every fault of all of them.
@@ -42,10 +44,10 @@ def read_entries(paths: Sequence[Path], profile: Profile | None = None, cluster:
             wrong += error.faults
     if wrong:
         raise InputError(wrong)
-    return _named_apart(found)
+    return _with_unique_names(found)
 
 
-def read_entry(path: Path, profile: Profile | None = None, cluster: Cluster | None = None) -> Entry:
+def read_entry(path: Path, profile: Profile | None = None, cluster: Cluster | None = None) -> ReportEntry:
     """The plan or run at a path: a plan's file, a run's folder, or the ``run.json`` in it.
 
     Raises:
@@ -53,22 +55,22 @@ def read_entry(path: Path, profile: Profile | None = None, cluster: Cluster | No
     """
     file = path / "run.json" if path.is_dir() else path
     if path.is_dir() and not file.exists():
-        raise InputError(Fault("", "run.json", "is not there; expected the folder of a run", str(path)))
+        raise InputError(Fault("", "run.json", "does not exist; expected the folder of a run", str(path)))
     data = read(file)
     kind = data.get("format")
     if kind == "palmette.run/1":
         run, folder = validated(RunRecord, data, str(file)), file.parent
-        entry = Entry(folder.resolve().name or "run", str(file), run.plan, profile, cluster, run, folder)
+        entry = ReportEntry(folder.resolve().name or "run", str(file), run.plan, profile, cluster, run, folder)
     elif kind == "palmette.plan/1":
-        entry = Entry(file.stem, str(file), validated(Plan, data, str(file)), profile, cluster)
+        entry = ReportEntry(file.stem, str(file), validated(Plan, data, str(file)), profile, cluster)
     else:
         expected = "expected palmette.plan/1 or palmette.run/1"
         raise InputError(Fault("format", "missing" if kind is None else kind, expected, str(file)))
     return _with_inputs(entry)
 
 
-def _with_inputs(entry: Entry) -> Entry:
-    """The entry with what its plan carries where nothing was given."""
+def _with_inputs(entry: ReportEntry) -> ReportEntry:
+    """The entry with the profile and cluster of its plan's inputs where none was given."""
     inputs, cluster = entry.plan.inputs, entry.cluster
     if inputs is None:
         return entry
@@ -77,8 +79,8 @@ def _with_inputs(entry: Entry) -> Entry:
     return replace(entry, profile=entry.profile or inputs.profile, cluster=cluster)
 
 
-def _named_apart(entries: list[Entry]) -> list[Entry]:
-    """The entries, of which those with the same name get a number."""
+def _with_unique_names(entries: list[ReportEntry]) -> list[ReportEntry]:
+    """The entries; a repeated name gets a number."""
     seen: dict[str, int] = {}
     named = []
     for entry in entries:

@@ -8,10 +8,10 @@ from html import escape
 
 WIDTH, HEIGHT = 640, 400
 LEFT, RIGHT, TOP, BOTTOM = 64, 170, 40, 52
-# Okabe and Ito's colours, told apart by everyone.
+# Okabe and Ito's colours, distinguishable with colour blindness.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#999999")
 FONT = 'font-family="sans-serif" font-size="12"'
-MOST_TICKS = 12
+MAX_TICKS = 12
 DASHES = ("", "6 3", "2 3", "8 3 2 3")
 
 
@@ -47,7 +47,7 @@ def line_chart(
         parts.append(f'<text x="{LEFT - 8}" y="{at_y(value) + 4:.1f}" text-anchor="end">{value:g}</text>')
     parts += [
         f'<text x="{at_x(value):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{value:g}</text>'
-        for value in x[:: math.ceil(len(x) / MOST_TICKS)]
+        for value in x[:: math.ceil(len(x) / MAX_TICKS)]
     ]
     middle = LEFT + (WIDTH - LEFT - RIGHT) / 2
     parts.append(f'<text x="{middle:.0f}" y="{HEIGHT - 12}" text-anchor="middle">{escape(x_label)}</text>')

@@ -1,4 +1,4 @@
-"""A run followed while it goes on: its files are read as they grow, and what each node is doing is worked out."""
+"""A run in progress: reads its files as they grow, and says what each node is doing."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from contextlib import suppress
 from pathlib import Path
 
 from palmette.errors import InputError
-from palmette.report.entry import Entry, read_entry
-from palmette.report.plan_view import Record, plan_view, prices_of
-from palmette.report.run_files import Done, Metric, done, metric
-from palmette.report.run_view import Spending, view_of
+from palmette.report.entry import ReportEntry, read_entry
+from palmette.report.plan_view import JsonObject, evaluator_of, plan_view
+from palmette.report.run_files import MetricsRow, TraceRow, parse_metrics_row, parse_trace_row
+from palmette.report.run_view import TraceTotals, build_run_view
 
 CALLS = ("forward", "backward", "update")
 
 
-class Tail:
-    """The whole lines that were added to a file since they were last asked for."""
+class FileTail:
+    """The complete lines that were added to a file since the last call."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._offset, self._file = path, 0, 0
 
     def replaced(self) -> bool:
-        """Whether the file is another one or shorter than before: a run that was resumed wrote it anew."""
+        """Whether the file was replaced or has become shorter: a resumed run writes it again."""
         try:
             now = self._path.stat()
         except OSError:
@@ -30,7 +30,7 @@ class Tail:
         return self._offset > 0 and (now.st_ino != self._file or now.st_size < self._offset)
 
     def lines(self) -> list[str]:
-        """New lines that are whole; none while there is no file."""
+        """New complete lines; none while there is no file."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._offset)
@@ -42,54 +42,54 @@ class Tail:
         return whole.decode("utf-8", errors="replace").splitlines()
 
 
-class Follower:
-    """A run's view, up to date whenever it is asked for."""
+class LiveRun:
+    """The view of a run in progress, updated at every call."""
 
     def __init__(self, folder: Path) -> None:
         """Raises InputError where the folder holds no run."""
         self.folder = folder
-        self.entry: Entry = read_entry(folder)
+        self.entry: ReportEntry = read_entry(folder)
         self._plan = plan_view(self.entry)
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
-        self._metrics, self._trace = Tail(self.folder / "metrics.jsonl"), Tail(self.folder / "trace.jsonl")
-        self._spent = Spending(self.entry, prices_of(self.entry))
-        self._lines: list[Metric] = []
-        self._last: list[Done] = []
-        self._heard_s = time.monotonic()
+    def _reset(self) -> None:
+        self._metrics, self._trace = FileTail(self.folder / "metrics.jsonl"), FileTail(self.folder / "trace.jsonl")
+        self._totals = TraceTotals(self.entry, evaluator_of(self.entry))
+        self._rows: list[MetricsRow] = []
+        self._last: list[TraceRow] = []
+        self._updated_s = time.monotonic()
 
-    def advance(self) -> None:
-        """Read what is new; a line that cannot be read is passed over."""
-        with suppress(InputError):  # should it be in the making, what was known before still holds
-            self.entry = read_entry(self.folder)  # first: a run that has ended has written all of its lines before
+    def update(self) -> None:
+        """Read what is new; a line that cannot be read is skipped."""
+        with suppress(InputError):  # it may be half written: what was known before still holds
+            self.entry = read_entry(self.folder)  # first: a run that has ended wrote all its lines before
         if self._metrics.replaced() or self._trace.replaced():
-            self._begin()
+            self._reset()
         for text in self._trace.lines():
             with suppress(InputError):
-                self._add(done(text))
-        self._spent.close()
+                self._add(parse_trace_row(text))
+        self._totals.end_iteration()
         for text in self._metrics.lines():
             with suppress(InputError):
-                self._lines.append(metric(text))
-                self._heard_s = time.monotonic()
+                self._rows.append(parse_metrics_row(text))
+                self._updated_s = time.monotonic()
 
-    def _add(self, found: Done) -> None:
-        if self._last and self._last[0].iteration != found.iteration:
+    def _add(self, row: TraceRow) -> None:
+        if self._last and self._last[0].iteration != row.iteration:
             self._last = []
-        self._last.append(found)
-        self._spent.add(found)
+        self._last.append(row)
+        self._totals.add(row)
 
-    def view(self) -> Record:
-        """What the live page needs to know."""
-        self.advance()
+    def view(self) -> JsonObject:
+        """What the live page shows."""
+        self.update()
         shown = self._last[0].iteration if self._last else None
-        run = view_of(self.entry, self._spent, self._lines, shown, self._last)
-        return {"live": self._live(), "entries": [self._plan | {"run": run}], "front": None}
+        run = build_run_view(self.entry, self._totals, self._rows, shown, self._last)
+        return {"live": self._live(), "entries": [self._plan | {"run": run}], "pareto": None}
 
-    def _live(self) -> Record:
-        age_s = time.monotonic() - self._heard_s
-        losses = [line.loss for line in self._lines if line.accuracy is None]
+    def _live(self) -> JsonObject:
+        age_s = time.monotonic() - self._updated_s
+        losses = [row.loss for row in self._rows if row.accuracy is None]
         phases = self.entry.plan.phases
         names = dict.fromkeys(name for phase in phases for name in phase.nodes())
         return {
@@ -100,15 +100,15 @@ class Follower:
         }
 
     def _dilation(self) -> float:
-        """How many real seconds one of the emulated clock takes; a run writes it down only when it ends."""
-        walls = {line.iteration: line.wall_s for line in self._lines if line.wall_s is not None}
-        for number in reversed(list(self._spent.spans)):
-            end_s = self._spent.spans[number][1]
+        """Real seconds per emulated second; a run records it only when it ends."""
+        walls = {row.iteration: row.wall_s for row in self._rows if row.wall_s is not None}
+        for number in reversed(list(self._totals.spans)):
+            end_s = self._totals.spans[number][1]
             if number in walls and end_s > 0:
                 return max(1.0, walls[number] / end_s)
         return 1.0
 
-    def _node(self, name: str, elapsed_s: float) -> Record:
+    def _node(self, name: str, elapsed_s: float) -> JsonObject:
         """What a node did last, what it should be doing now, and how much of the last iteration it computed."""
         own = [each for each in self._last if each.node == name]
         expected = [
@@ -123,7 +123,7 @@ class Follower:
             "share": self._share(own),
         }
 
-    def _share(self, own: list[Done]) -> float | None:
+    def _share(self, own: list[TraceRow]) -> float | None:
         if not self._last:
             return None
         lasted_s = max(each.end_s for each in self._last) - min(each.start_s for each in self._last)

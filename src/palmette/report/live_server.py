@@ -1,7 +1,7 @@
-"""A page that is alive: a small server on loopback for one reader, who knows its address.
+"""Serves the live page of a run on loopback.
 
-The address holds a random token; whoever does not know it gets nothing, and nobody but this machine gets anywhere. The
-Host header has to name loopback, so that no page of another site can ask through a name that it controls.
+The address contains a random token; requests without it, and from other machines, are refused. The Host header must
+name loopback, so that no page of another site can reach the server through a name that it controls (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock
 
 from palmette.errors import Fault, InputError
-from palmette.report.build import title_of
-from palmette.report.live_run import Follower
-from palmette.report.page import page
+from palmette.report.build import page_title
+from palmette.report.live_run import LiveRun
+from palmette.report.page import render_page
 
 LOOPBACK = "127.0.0.1"
 
 
 class LiveServer(ThreadingHTTPServer):
-    """Serves the page of a run that goes on, and news of it."""
+    """Serves the page of a run in progress, and its updates."""
 
     daemon_threads = True
 
-    def __init__(self, follower: Follower, port: int = 0) -> None:
-        """Raises InputError where the port cannot be had."""
+    def __init__(self, run: LiveRun, port: int = 0) -> None:
+        """Raises InputError where the port cannot be used."""
         self.token = secrets.token_urlsafe(24)
-        self._follower, self._turn = follower, Lock()
+        self._run, self._lock = run, Lock()
         try:
             super().__init__((LOOPBACK, port), _Answer)
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or "expected 0 to 65535"
-            raise InputError(Fault("--port", port, f"cannot be had: {reason}")) from None
+            raise InputError(Fault("--port", port, f"cannot be used: {reason}")) from None
 
     @property
     def address(self) -> str:
@@ -45,16 +45,16 @@ class LiveServer(ThreadingHTTPServer):
         """Whether a Host header names this server by loopback."""
         return host in (f"{LOOPBACK}:{self.server_port}", f"localhost:{self.server_port}")
 
-    def answer(self, place: str) -> tuple[str, str] | None:
-        """What stands at a place below the token: its type and its text; None where there is nothing."""
-        if place not in ("", "data"):
+    def answer(self, path: str) -> tuple[str, str] | None:
+        """The content type and text of a path below the token; None where there is none."""
+        if path not in ("", "data"):
             return None
-        with self._turn:
-            view = self._follower.view()
-        if place == "data":
+        with self._lock:
+            view = self._run.view()
+        if path == "data":
             return "application/json", json.dumps(view, allow_nan=False)
-        entry = self._follower.entry
-        return "text/html", page(title_of([entry]), f"Run {entry.name}, as it goes on", view, live=True)
+        entry = self._run.entry
+        return "text/html", render_page(page_title([entry]), f"Run {entry.name}, live", view, live=True)
 
 
 class _Answer(BaseHTTPRequestHandler):
@@ -63,14 +63,14 @@ class _Answer(BaseHTTPRequestHandler):
     timeout = 30
 
     def do_GET(self) -> None:
-        token, _, place = self.path.partition("?")[0].removeprefix("/").partition("/")
+        token, _, path = self.path.partition("?")[0].removeprefix("/").partition("/")
         known = hmac.compare_digest(token.encode("utf-8", "replace"), self.server.token.encode())
         if not (known and self.server.knows(self.headers.get("Host"))):
             self._send(HTTPStatus.FORBIDDEN, "text/plain", "forbidden\n")
             return
-        found = self.server.answer(place)
+        found = self.server.answer(path)
         if found is None:
-            self._send(HTTPStatus.NOT_FOUND, "text/plain", "there is nothing here\n")
+            self._send(HTTPStatus.NOT_FOUND, "text/plain", "not found\n")
         else:
             self._send(HTTPStatus.OK, *found)
 
@@ -86,4 +86,4 @@ class _Answer(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the name that it has in http.server
-        """Say nothing: the terminal is somebody's, and requests hold the token."""
+        """Log nothing: requests contain the token."""

@@ -1,4 +1,4 @@
-"""One HTML page that stands alone: style, script and data are in it, and it loads nothing from anywhere."""
+"""One self-contained HTML page: style, script and data are inline, and it loads nothing else."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from palmette.report.plan_view import Record
+from palmette.report.plan_view import JsonObject
 
-SCRIPTS = ("base.js", "tree.js", "timeline.js", "lines.js", "energy.js", "front.js", "now.js", "main.js")
+SCRIPTS = ("base.js", "tree.js", "timeline.js", "loss.js", "energy.js", "pareto.js", "live.js", "main.js")
 
 
-def page(title: str, lead: str, view: Record, *, live: bool = False) -> str:
-    """The page of a view, as the text of an HTML file; a live one asks its own server for news."""
+def render_page(title: str, lead: str, view: JsonObject, *, live: bool = False) -> str:
+    """The page of a view, as the text of an HTML file; a live one polls its own server for updates."""
     script = "(() => {\n" + "\n".join(map(_asset, SCRIPTS)) + "})();"
     parts = {
-        "policy": _policy(script, live),
+        "policy": _security_policy(script, live),
         "title": escape(title),
         "lead": escape(lead),
         "style": _asset("page.css"),
-        "data": embedded(view),
+        "data": embed_json(view),
         "script": script,
     }
     return re.sub(r"@(\w+)@", lambda match: parts[match[1]], _asset("page.html"))
 
 
-def plain_page(title: str, lead: str, body: str) -> str:
+def render_plain_page(title: str, lead: str, body: str) -> str:
     """A page without script, in the same style; ``body`` is HTML, the rest is text."""
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     style = f"{_asset('page.css')}\nsection td {{ vertical-align: top; white-space: normal; min-width: 6rem; }}"
@@ -44,7 +44,7 @@ def plain_page(title: str, lead: str, body: str) -> str:
     )
 
 
-def embedded(data: Any) -> str:
+def embed_json(data: Any) -> str:
     """Data as JSON that may stand inside a script element: no ``<`` can end it."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for char in "<>&\u2028\u2029":
@@ -52,8 +52,8 @@ def embedded(data: Any) -> str:
     return text
 
 
-def _policy(script: str, live: bool) -> str:
-    """What the page may do: run this very script, and nothing from elsewhere."""
+def _security_policy(script: str, live: bool) -> str:
+    """The content security policy: this very script may run, nothing else."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     connect = "; connect-src 'self'" if live else ""
     return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'{connect}"

@@ -1,4 +1,4 @@
-"""A plan as its page shows it: the tree, what the evaluator says of it, and where its joules go."""
+"""A plan as its page shows it: the tree, its estimate, and its energy by node."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from palmette.cost.estimate import DECLARED, evaluator, summary
 from palmette.cost.evaluate import Evaluator, NodePrice
 from palmette.cost.operations import samples_by_instance
 from palmette.errors import Fault, InputError
-from palmette.report.entry import Entry
+from palmette.report.entry import ReportEntry
 from palmette.spec.cluster import Cluster
 from palmette.spec.estimate import Estimate
 from palmette.spec.plan import Phase
 
-Record = dict[str, Any]
-MOST_OPERATIONS = 3000
+JsonObject = dict[str, Any]
+MAX_OPERATIONS = 3000
 
 
-def plan_view(entry: Entry) -> Record:
-    """What the page needs to know of a plan.
+def plan_view(entry: ReportEntry) -> JsonObject:
+    """A plan as the page shows it.
 
     Raises:
-        InputError: the plan cannot be carried out on its cluster; says everything that stands against it.
+        InputError: the plan cannot be executed on its cluster; holds every fault.
     """
     plan = entry.plan
     why = plan.decision.get("why")
@@ -41,7 +41,7 @@ def plan_view(entry: Entry) -> Record:
     }
 
 
-def cluster_view(cluster: Cluster) -> Record:
+def cluster_view(cluster: Cluster) -> JsonObject:
     """Nodes and links."""
     nodes = {
         name: {
@@ -59,7 +59,7 @@ def cluster_view(cluster: Cluster) -> Record:
     return {"nodes": nodes, "links": [link.model_dump(mode="json") for link in cluster.links]}
 
 
-def _phase_view(phase: Phase) -> Record:
+def _phase_view(phase: Phase) -> JsonObject:
     samples = samples_by_instance(phase)
     return {
         "sync": phase.sync,
@@ -73,11 +73,11 @@ def _phase_view(phase: Phase) -> Record:
     }
 
 
-def prices_of(entry: Entry) -> Evaluator | None:
+def evaluator_of(entry: ReportEntry) -> Evaluator | None:
     """The evaluator of an entry's plan; None where profile, cluster or tree are not known.
 
     Raises:
-        InputError: the plan cannot be carried out on its cluster; says everything that stands against it.
+        InputError: the plan cannot be executed on its cluster; holds every fault.
     """
     if entry.profile is None or entry.cluster is None or not entry.plan.phases:
         return None
@@ -88,14 +88,14 @@ def prices_of(entry: Entry) -> Evaluator | None:
     return prices
 
 
-def _price_view(entry: Entry) -> Record:
-    prices = prices_of(entry)
+def _price_view(entry: ReportEntry) -> JsonObject:
+    prices = evaluator_of(entry)
     if prices is None:
         return {"estimate": _figures(entry.plan.estimate), "timeline": None, "energy": None}
     estimate = summary(entry.plan, prices, timeline=True)
     timeline = [
         [done.node, done.instance, done.op, done.start_s, done.end_s, done.bytes]
-        for done in (estimate.timeline or ())[:MOST_OPERATIONS]
+        for done in (estimate.timeline or ())[:MAX_OPERATIONS]
     ]
     price = prices.price(entry.plan.phases[0])
     return {
@@ -105,14 +105,14 @@ def _price_view(entry: Entry) -> Record:
     }
 
 
-def _figures(estimate: Estimate | None) -> Record | None:
+def _figures(estimate: Estimate | None) -> JsonObject | None:
     wanted = {"iteration_s", "iteration_j", "epoch_s", "epoch_j", "epochs", "total_s", "total_j"}
     return None if estimate is None else estimate.model_dump(include=wanted)
 
 
-def energy_view(nodes: dict[str, NodePrice], time_s: float, prices: Evaluator, source: str) -> Record | None:
-    """Joules of each node: idling, computing above that, and what it sends; None where a power is not known."""
-    parts: Record = {}
+def energy_view(nodes: dict[str, NodePrice], time_s: float, prices: Evaluator, source: str) -> JsonObject | None:
+    """Joules of each node: idle, computing above idle, and sending; None where a power is not known."""
+    parts: JsonObject = {}
     for name, price in nodes.items():
         power = prices.cluster.nodes[name].power
         if power is None:

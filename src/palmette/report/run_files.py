@@ -1,4 +1,4 @@
-"""Lines that a run appends to its files while it goes on: metrics and trace, read as far as they are whole."""
+"""Reads the files that a run appends to, metrics and trace, as far as their lines are complete."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from palmette.errors import Fault, InputError
 
 OPS = frozenset({"receive", "forward", "send", "backward", "average", "update"})
 
-# JSON may hold whole numbers that no float can; they are as wrong as those that are not finite.
+# JSON may hold integers beyond any float; they are refused like numbers that are not finite.
 _LARGEST, _MOST = 1e300, 10**12
 
 
-class Metric(NamedTuple):
+class MetricsRow(NamedTuple):
     """A line of the metrics: the loss of an iteration, or of held-out data where there is an accuracy."""
 
     iteration: int
@@ -25,8 +25,8 @@ class Metric(NamedTuple):
     epoch: int | None = None
 
 
-class Done(NamedTuple):
-    """A line of the trace: an operation that was done."""
+class TraceRow(NamedTuple):
+    """A line of the trace: one operation."""
 
     iteration: int
     node: str
@@ -37,34 +37,34 @@ class Done(NamedTuple):
     size_bytes: float
 
 
-def metrics(path: Path) -> Iterator[Metric]:
+def read_metrics(path: Path) -> Iterator[MetricsRow]:
     """The metrics of a run, none where there is no file yet.
 
     Raises:
         InputError: a line cannot be read.
     """
     for where, line in _lines(path):
-        yield metric(line, where)
+        yield parse_metrics_row(line, where)
 
 
-def trace(path: Path) -> Iterator[Done]:
+def read_trace(path: Path) -> Iterator[TraceRow]:
     """The operations of a run, none where there is no file yet.
 
     Raises:
         InputError: a line cannot be read.
     """
     for where, line in _lines(path):
-        yield done(line, where)
+        yield parse_trace_row(line, where)
 
 
-def metric(text: str, where: str = "") -> Metric:
+def parse_metrics_row(text: str, where: str = "") -> MetricsRow:
     """A line of the metrics.
 
     Raises:
-        InputError: it cannot be read; names the place.
+        InputError: it cannot be read; names the line.
     """
     line = _mapping(text, where)
-    return Metric(
+    return MetricsRow(
         _count(line, "iteration", where),
         _number(line, "loss", where, needed=False),
         _number(line, "accuracy", where, needed=False),
@@ -73,11 +73,11 @@ def metric(text: str, where: str = "") -> Metric:
     )
 
 
-def done(text: str, where: str = "") -> Done:
+def parse_trace_row(text: str, where: str = "") -> TraceRow:
     """A line of the trace.
 
     Raises:
-        InputError: it cannot be read; names the place.
+        InputError: it cannot be read; names the line.
     """
     line = _mapping(text, where)
     op = line.get("op")
@@ -90,11 +90,11 @@ def done(text: str, where: str = "") -> Done:
         raise InputError(Fault("end_s", end_s, f"expected at least start_s, {start_s}", where))
     size = _number(line, "bytes", where, needed=False) or 0.0
     node, instance = _text(line, "node", where), _text(line, "instance", where)
-    return Done(_count(line, "iteration", where), node, instance, op, start_s, end_s, size)
+    return TraceRow(_count(line, "iteration", where), node, instance, op, start_s, end_s, size)
 
 
 def _lines(path: Path) -> Iterator[tuple[str, str]]:
-    """Whole lines with their place; the last one may still be in the making, and waits for its end."""
+    """Complete lines with their place; the last one may still be half written and is left out."""
     try:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, 1):

@@ -1,4 +1,4 @@
-"""A run as its page shows it: the loss over time and energy, an iteration as it was, and where the joules went."""
+"""A run as its page shows it: loss over time and energy, one iteration as measured, and energy by node."""
 
 from __future__ import annotations
 
@@ -7,60 +7,64 @@ from typing import Any
 
 from palmette.cost.energy import load
 from palmette.cost.evaluate import Evaluator, NodePrice
-from palmette.report.entry import Entry
-from palmette.report.plan_view import MOST_OPERATIONS, Record, energy_view, prices_of
-from palmette.report.run_files import Done, Metric, metrics, trace
+from palmette.report.entry import ReportEntry
+from palmette.report.plan_view import MAX_OPERATIONS, JsonObject, energy_view, evaluator_of
+from palmette.report.run_files import MetricsRow, TraceRow, read_metrics, read_trace
 
 MODELLED = "modelled: declared power of the nodes on the measured trace"
-MOST_POINTS = 1500
+MAX_POINTS = 1500
 
 
-def run_view(entry: Entry) -> Record:
-    """What the page needs to know of a run.
+def run_view(entry: ReportEntry) -> JsonObject:
+    """A run as the page shows it.
 
     Raises:
         InputError: a line of its files cannot be read.
     """
     folder = entry.folder
     assert folder is not None
-    spent = Spending(entry, prices_of(entry))
-    for done in trace(folder / "trace.jsonl"):
-        spent.add(done)
-    spent.close()
-    shown = spent.median()
-    operations = [done for done in trace(folder / "trace.jsonl") if done.iteration == shown]
-    return view_of(entry, spent, list(metrics(folder / "metrics.jsonl")), shown, operations)
+    totals = TraceTotals(entry, evaluator_of(entry))
+    for row in read_trace(folder / "trace.jsonl"):
+        totals.add(row)
+    totals.end_iteration()
+    shown = totals.median()
+    operations = [row for row in read_trace(folder / "trace.jsonl") if row.iteration == shown]
+    return build_run_view(entry, totals, list(read_metrics(folder / "metrics.jsonl")), shown, operations)
 
 
-def view_of(
-    entry: Entry, spent: Spending, lines: Sequence[Metric], shown: int | None, operations: Sequence[Done]
-) -> Record:
-    """A run as far as it has come: its trace added up, its metrics, and the operations of one iteration to show."""
+def build_run_view(
+    entry: ReportEntry,
+    totals: TraceTotals,
+    metrics: Sequence[MetricsRow],
+    shown: int | None,
+    operations: Sequence[TraceRow],
+) -> JsonObject:
+    """A run so far: the totals of its trace, its metrics, and the operations of one iteration to show."""
     run = entry.run
     assert run is not None
     return {
         "ended": run.ended,
-        "iterations": sum(line.accuracy is None for line in lines) or run.iterations,
-        "iteration_s": run.iteration_s if run.iteration_s is not None else spent.median_s(),
+        "iterations": sum(metric.accuracy is None for metric in metrics) or run.iterations,
+        "iteration_s": run.iteration_s if run.iteration_s is not None else totals.median_s(),
         "energy_j": run.energy_j,
         "energy_source": run.energy_source,
         "accuracy": run.accuracy,
         "emulated": run.testbed != "none",
         "shown": shown,
-        "timeline": timeline_of(operations),
-        "energy": spent.energy(),
-        **_curves(lines, spent, run.energy_j, run.dilation),
+        "timeline": timeline_rows(operations),
+        "energy": totals.energy(),
+        **_loss_curves(metrics, totals, run.energy_j, run.dilation),
     }
 
 
-class Spending:
-    """Adds up a trace: when each iteration ended, and what the nodes spent until then.
+class TraceTotals:
+    """Adds up a trace: when each iteration ended, and the energy that the nodes had used by then.
 
     A node idles from the start of an iteration to its end, but never twice at the same time: under ``async``,
     iterations overlap.
     """
 
-    def __init__(self, entry: Entry, prices: Evaluator | None) -> None:
+    def __init__(self, entry: ReportEntry, prices: Evaluator | None) -> None:
         self._prices = prices
         phases = entry.plan.phases
         self._shares = {(i.node, i.id): i.cpu_share for phase in phases for i in phase.instances}
@@ -73,18 +77,18 @@ class Spending:
         self._covered_s = self._whole_s = self._total_j = 0.0
         self._start_s = self._end_s = 0.0
 
-    def add(self, done: Done) -> None:
+    def add(self, row: TraceRow) -> None:
         """Add an operation; those of an iteration come together."""
-        if done.iteration != self._number:
-            self.close()
-            self._number, self._start_s, self._end_s = done.iteration, done.start_s, done.end_s
-        self._start_s, self._end_s = min(self._start_s, done.start_s), max(self._end_s, done.end_s)
-        if done.op in ("forward", "backward", "update"):
-            share = self._shares.get((done.node, done.instance), 1.0)
-            self._calls.setdefault(done.node, []).append((done.start_s, done.end_s, share))
+        if row.iteration != self._number:
+            self.end_iteration()
+            self._number, self._start_s, self._end_s = row.iteration, row.start_s, row.end_s
+        self._start_s, self._end_s = min(self._start_s, row.start_s), max(self._end_s, row.end_s)
+        if row.op in ("forward", "backward", "update"):
+            share = self._shares.get((row.node, row.instance), 1.0)
+            self._calls.setdefault(row.node, []).append((row.start_s, row.end_s, share))
 
-    def close(self) -> None:
-        """The iteration that was being added is over."""
+    def end_iteration(self) -> None:
+        """End the iteration that is being added."""
         if self._number is None:
             return
         start_s, end_s = self.spans.get(self._number, (self._start_s, self._end_s))
@@ -107,7 +111,7 @@ class Spending:
             joules += self._prices.node_energy_j(name, part, lasted_s) or 0.0
         return joules
 
-    def energy(self) -> Record | None:
+    def energy(self) -> JsonObject | None:
         """The joules of a mean iteration by node; None where they are not known."""
         many = len(self.spans)
         if not many or self._prices is None:
@@ -123,43 +127,45 @@ class Spending:
         return ordered[len(ordered) // 2] if ordered else None
 
     def median_s(self) -> float | None:
-        """How long that iteration took."""
+        """The duration of that iteration."""
         number = self.median()
         return None if number is None else self.spans[number][1] - self.spans[number][0]
 
 
-def timeline_of(operations: Iterable[Done]) -> list[list[Any]]:
+def timeline_rows(operations: Iterable[TraceRow]) -> list[list[Any]]:
     """Operations of an iteration as the page draws them, from its first start."""
-    found = sorted(operations, key=lambda done: done.start_s)
+    found = sorted(operations, key=lambda row: row.start_s)
     zero_s = found[0].start_s if found else 0.0
     return [
-        [done.node, done.instance, done.op, done.start_s - zero_s, done.end_s - zero_s, done.size_bytes]
-        for done in found[:MOST_OPERATIONS]
+        [row.node, row.instance, row.op, row.start_s - zero_s, row.end_s - zero_s, row.size_bytes]
+        for row in found[:MAX_OPERATIONS]
     ]
 
 
-def _curves(lines: Iterable[Metric], spent: Spending, energy_j: float | None, dilation: float) -> Record:
-    """Loss over time and energy: [seconds, joules, loss, iteration, accuracy where it was judged].
+def _loss_curves(
+    metrics: Iterable[MetricsRow], totals: TraceTotals, energy_j: float | None, dilation: float
+) -> JsonObject:
+    """Loss over time and energy: [seconds, joules, loss, iteration, accuracy where it was evaluated].
 
-    Joules so far are the trace's, in proportion to what the run says it spent in all.
+    Joules so far are the trace's, scaled to the total that the run recorded.
     """
-    total_j = max(spent.spent_j.values(), default=0.0)
-    factor = None if spent.energy() is None else energy_j / total_j if energy_j and total_j else 1.0
-    loss, judged = [], []
-    for line in lines:
-        at = spent.spans.get(line.iteration)
-        time_s = at[1] if at else None if line.wall_s is None else line.wall_s / dilation
-        so_far_j = spent.spent_j.get(line.iteration)
+    total_j = max(totals.spent_j.values(), default=0.0)
+    factor = None if totals.energy() is None else energy_j / total_j if energy_j and total_j else 1.0
+    loss, evaluated = [], []
+    for metric in metrics:
+        at = totals.spans.get(metric.iteration)
+        time_s = at[1] if at else None if metric.wall_s is None else metric.wall_s / dilation
+        so_far_j = totals.spent_j.get(metric.iteration)
         joules = None if factor is None or so_far_j is None else so_far_j * factor
-        row = [time_s, joules, line.loss, line.iteration]
-        if line.accuracy is None:
+        row = [time_s, joules, metric.loss, metric.iteration]
+        if metric.accuracy is None:
             loss.append(row)
         else:
-            judged.append([*row, line.accuracy])
-    return {"loss": thinned(loss), "judged": thinned(judged)}
+            evaluated.append([*row, metric.accuracy])
+    return {"loss": downsample(loss), "evaluated": downsample(evaluated)}
 
 
-def thinned(rows: list[Any]) -> list[Any]:
-    """At most ``MOST_POINTS`` rows, evenly taken, the last among them."""
-    step = -(-len(rows) // MOST_POINTS)
+def downsample(rows: list[Any]) -> list[Any]:
+    """At most ``MAX_POINTS`` rows, evenly spaced, including the last."""
+    step = -(-len(rows) // MAX_POINTS)
     return rows if step <= 1 else rows[len(rows) - 1 :: -step][::-1]

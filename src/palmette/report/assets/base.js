@@ -1,4 +1,4 @@
-// Elements, figures as people read them, the tooltip, and charts that a keyboard can walk through.
+// DOM helpers, numbers with units, the tooltip, and charts that a keyboard can step through.
 const NS = "http://www.w3.org/2000/svg";
 
 function put(node, attributes, children) {
@@ -14,7 +14,7 @@ function put(node, attributes, children) {
 const el = (tag, attributes, ...children) => put(document.createElement(tag), attributes, children);
 const svg = (tag, attributes, ...children) => put(document.createElementNS(NS, tag), attributes, children);
 
-// Three digits that count, never in powers of ten between a thousandth and a million.
+// Three significant digits; powers of ten only below a thousandth and from a million.
 function digits(value) {
   if (value === 0) return "0";
   const size = Math.abs(value);
@@ -71,20 +71,20 @@ function hideTip() {
   tip.style.visibility = "hidden";
 }
 
-// A part of a chart that says what it is when pointed at; `lines` are worked out then.
+// A part of a chart with a tooltip; `lines` are computed when it is shown.
 function mark(node, lines) {
   node.classList.add("mark");
-  node.told = lines;
+  node.tooltip = lines;
   node.addEventListener("pointermove", (event) => showTip(lines(), event.clientX, event.clientY));
   node.addEventListener("pointerleave", hideTip);
   return node;
 }
 
-// A chart: one stop for the keyboard; arrow keys go from mark to mark.
+// A chart: one tab stop; arrow keys go from mark to mark.
 function chart(id, label, width, height) {
   const drawn = svg("svg", {
     id, width, height, viewBox: `0 0 ${width} ${height}`, tabindex: 0, role: "group",
-    "aria-roledescription": "chart", "aria-label": `${label} Arrow keys go through its parts.`,
+    "aria-roledescription": "chart", "aria-label": `${label} Arrow keys step through its parts.`,
   });
   let at = -1;
   const leave = () => {
@@ -103,7 +103,7 @@ function chart(id, label, width, height) {
     found.classList.add("at");
     found.scrollIntoView({ block: "nearest", inline: "nearest" });
     const box = found.getBoundingClientRect();
-    const lines = found.told();
+    const lines = found.tooltip();
     showTip(lines, box.left + box.width / 2, box.top + box.height / 2);
     said.textContent = lines.join(". ");
   });
@@ -135,7 +135,7 @@ const folded = (title, content, key) =>
     el("summary", {}, title), content);
 const shown = new Set();
 
-// Ticks at round numbers, over a straight or a logarithmic scale.
+// Ticks at round numbers, on a linear or a logarithmic scale.
 function scale(low, high, from, to, log) {
   if (log) {
     const [a, b] = [Math.log10(low), Math.log10(high)];

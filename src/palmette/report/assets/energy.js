@@ -1,9 +1,9 @@
-// Where the joules of one iteration go: each node's idling, computing and sending.
+// The energy of one iteration by node: idle, computing and sending.
 const PARTS = [["idle_j", "idle", "var(--idle)"], ["computing_j", "computing", "var(--computing)"], ["links_j", "sending over links", "var(--links)"]];
 
 function drawEnergy(entry, width, hidden) {
   const tracks = [["predicted", entry.energy], ["measured run", entry.run ? entry.run.energy : null]].filter(([, found]) => found);
-  const names = [...new Set(tracks.flatMap(([, found]) => Object.keys(found.nodes)))].slice(0, MOST_ROWS);
+  const names = [...new Set(tracks.flatMap(([, found]) => Object.keys(found.nodes)))].slice(0, MAX_ROWS);
   const labelWide = width < 620 ? 12 : 110, barHigh = 18, head = 22;
   const shownParts = PARTS.filter(([key]) => !hidden.has(key));
   const sum = (parts) => shownParts.reduce((total, [key]) => total + (parts ? parts[key] || 0 : 0), 0);
@@ -11,7 +11,7 @@ function drawEnergy(entry, width, hidden) {
   const laneHigh = head + tracks.length * (barHigh + 4) + 14, height = names.length * laneHigh + 44;
   const frame = { left: labelWide, right: width - 76, bottom: height - 40 };
   const x = scale(0, most, frame.left, frame.right);
-  const drawn = chart("chart-energy", "The energy of one iteration by node, in its parts.", width, height);
+  const drawn = chart("chart-energy", "The energy of one iteration by node: idle, computing, sending.", width, height);
   for (const tick of x.ticks) drawn.append(svg("line", { class: "grid", x1: x.at(tick), x2: x.at(tick), y1: 0, y2: frame.bottom }));
   axes(drawn, x, { ticks: [], at: () => 0 }, frame, joules, String, "joules of one iteration", "");
   names.forEach((name, row) => {

@@ -1,14 +1,14 @@
-// One iteration, node by node: what was predicted above what was measured.
+// One iteration, node by node: the prediction above the measurement.
 const KINDS = { forward: "var(--forward)", backward: "var(--backward)", update: "var(--update)", transfer: "var(--transfer)" };
 const kindOf = (op) => (op === "send" || op === "receive" ? "transfer" : op === "average" ? "update" : op);
-const MOST_ROWS = 40;
+const MAX_ROWS = 40;
 
 function drawTimeline(entry, width, state) {
   const tracks = [["predicted", entry.timeline], ["measured", entry.run ? entry.run.timeline : null]].filter(([name, ops]) => ops && ops.length && !state.hiddenTracks.has(name));
   const all = [...new Set(tracks.flatMap(([, ops]) => ops.map((op) => op[0])))];
   const order = entry.cluster ? Object.keys(entry.cluster.nodes) : all;
   const rank = (name) => TIERS.indexOf(tierOf(entry.cluster, name)) * 1e6 + order.indexOf(name);
-  const nodes = all.sort((a, b) => rank(a) - rank(b)).slice(0, MOST_ROWS);
+  const nodes = all.sort((a, b) => rank(a) - rank(b)).slice(0, MAX_ROWS);
   const labelWide = width < 620 ? 12 : 82, trackHigh = 24, head = 22;
   const end = Math.max(...tracks.flatMap(([, ops]) => ops.map((op) => op[4])), 1e-12);
   const wide = (width - labelWide - 14) * state.zoom + labelWide + 14;

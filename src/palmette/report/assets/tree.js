@@ -3,18 +3,18 @@ const TIERS = ["cloud", "edge", "device"];
 const tierOf = (cluster, name) => (cluster && cluster.nodes[name] ? cluster.nodes[name].tier : "unknown");
 const tierColour = (tier) => (TIERS.includes(tier) ? `var(--${tier})` : "var(--faint)");
 const tierFill = (tier) => (TIERS.includes(tier) ? `var(--${tier}-fill)` : "var(--hover)");
-const MOST_LANES = 24;
+const MAX_LANES = 24;
 
-// Nodes in the order of the picture: cloud on top, then edge, then devices; those without a part last to go.
+// Nodes in the order of the picture: cloud on top, then edge, then devices; unused nodes are dropped first.
 function lanesOf(entry, phase) {
   const used = new Set([...phase.sources.map((s) => s.node), ...phase.instances.map((i) => i.node), ...(phase.server ? [phase.server] : [])]);
   const all = entry.cluster ? Object.keys(entry.cluster.nodes) : [...used];
   const order = (name) => TIERS.indexOf(tierOf(entry.cluster, name));
-  const wanted = [...all.filter((name) => used.has(name)), ...all.filter((name) => !used.has(name))].slice(0, MOST_LANES);
+  const wanted = [...all.filter((name) => used.has(name)), ...all.filter((name) => !used.has(name))].slice(0, MAX_LANES);
   return { names: wanted.sort((a, b) => order(a) - order(b) || all.indexOf(a) - all.indexOf(b)), left: all.length - wanted.length };
 }
 
-// Instances of a node that hold the same layers stand below one another.
+// Instances of a node with overlapping layers are stacked.
 function packed(instances) {
   const rows = [];
   for (const each of [...instances].sort((a, b) => a.layers[0] - b.layers[0])) {
@@ -41,7 +41,7 @@ function drawTree(entry, phase, width) {
     y += high + gap;
   }
   const height = y - gap + 18;
-  const drawn = chart("chart-tree", "The cluster with its links, and the tree of instances laid on it.", width, height);
+  const drawn = chart("chart-tree", "The cluster with its links, and the instance tree on it.", width, height);
   drawLayers(drawn, entry, depth, start, cell, height);
   drawLinks(drawn, entry, names, lane, gutter, boxWide, narrow);
   const at = {};
@@ -57,7 +57,7 @@ function drawTree(entry, phase, width) {
   drawReplicas(drawn, phase, at, start, cell);
   drawFlows(drawn, phase, at, lane, gutter + boxWide + 16);
   for (const place of Object.values(at)) drawInstance(drawn, entry, place, barHigh, depth);
-  if (left) drawn.append(svg("text", { class: "small", x: gutter, y: height - 2 }, `and ${plural(left, "node")} without a place in this picture`));
+  if (left) drawn.append(svg("text", { class: "small", x: gutter, y: height - 2 }, `and ${plural(left, "node")} not shown`));
   return drawn;
 }
 
@@ -97,7 +97,7 @@ function drawLinks(drawn, entry, names, lane, gutter, boxWide, narrow) {
 function drawNode(drawn, entry, phase, name, x, mid, wide, high) {
   const tier = tierOf(entry.cluster, name), known = entry.cluster ? entry.cluster.nodes[name] : null;
   const idle = !phase.instances.some((i) => i.node === name) && !phase.sources.some((s) => s.node === name) && phase.server !== name;
-  const lines = () => [`${name}: ${tier}`, ...(known ? nodeFacts(known) : []), ...(idle ? ["takes no part in this plan"] : [])];
+  const lines = () => [`${name}: ${tier}`, ...(known ? nodeFacts(known) : []), ...(idle ? ["not used by this plan"] : [])];
   const box = svg("rect", { x, y: mid - high / 2, width: wide, height: high, rx: 9, fill: tierFill(tier), stroke: tierColour(tier), "stroke-width": 1.5, class: "node" });
   drawn.append(svg("rect", { x, y: mid - high / 2, width: wide, height: high, rx: 9, fill: "var(--card)" }));
   const group = svg("g", { opacity: idle ? 0.55 : 1 }, mark(box, lines),
@@ -147,8 +147,8 @@ function drawFlows(drawn, phase, at, lane, feedX) {
   phase.sources.forEach((source) => {
     const place = at[source.into], home = lane[source.node];
     if (!place || !home) return;
-    const lines = () => [`${plural(source.samples, "sample")} an iteration`, `from ${source.node} into ${source.into}`,
-      ...(source.epoch_samples ? [`${source.epoch_samples.toLocaleString("en")} an epoch`] : [])];
+    const lines = () => [`${plural(source.samples, "sample")} per iteration`, `from ${source.node} into ${source.into}`,
+      ...(source.epoch_samples ? [`${source.epoch_samples.toLocaleString("en")} per epoch`] : [])];
     drawn.append(svg("path", { d: curve(feedX, home.mid, place.x, place.mid), fill: "none", stroke: "var(--device)", "stroke-width": 2 }),
       mark(svg("circle", { cx: feedX, cy: home.mid, r: 6, fill: "var(--device)", class: "source" }), lines));
     const text = String(source.samples);
@@ -161,7 +161,7 @@ function drawInstance(drawn, entry, place, high, depth) {
   const i = place.instance, tier = tierOf(entry.cluster, i.node);
   const [first, last] = i.layers;
   const names = first === last ? entry.layers[first - 1] || `layer ${first}` : `${entry.layers[first - 1] || first} – ${entry.layers[last - 1] || last}`;
-  const lines = () => [`${i.id} on ${i.node}`, `layers ${first} to ${last}: ${names}`, `${plural(i.samples, "sample")} an iteration`,
+  const lines = () => [`${i.id} on ${i.node}`, `layers ${first} to ${last}: ${names}`, `${plural(i.samples, "sample")} per iteration`,
     ...(i.cpu_share < 1 ? [`${Math.round(i.cpu_share * 100)}% of the CPU`] : []),
     i.into ? `into ${i.into}${i.codec === "none" ? "" : `, sent as ${i.codec}`}` : "computes the loss"];
   const wide = Math.max(place.wide, 3);

@@ -1,39 +1,39 @@
-// Time and energy of every strategy's plan: those that nothing else beats in both make the front.
-function drawFront(front, width, state) {
-  const points = front.points.filter((p) => !state.hiddenStrategies.has(p.strategy));
+// Time and energy of every strategy's plan, and their Pareto front.
+function drawPareto(pareto, width, state) {
+  const points = pareto.points.filter((p) => !state.hiddenStrategies.has(p.strategy));
   const height = Math.max(300, Math.min(430, width * 0.5));
   const frame = { left: 62, right: width - 18, top: 26, bottom: height - 44 };
-  const drawn = chart("chart-front", "Time against energy of one iteration, a point a strategy; the line joins what nothing beats.", width, height);
+  const drawn = chart("chart-pareto", "Time against energy of one iteration, one point per strategy; the dashed line is the Pareto front.", width, height);
   if (!points.length) return drawn;
   const span = (key) => {
     const values = points.map((p) => p[key]), least = Math.min(...values), most = Math.max(...values);
     return state.log ? [least / 1.35, most * 1.35] : [0, most * 1.08];
   };
   const x = scale(...span("time_s"), frame.left, frame.right, state.log), y = scale(...span("energy_j"), frame.bottom, frame.top, state.log);
-  axes(drawn, x, y, frame, seconds, joules, "time of an iteration", "energy of an iteration");
-  for (const world of new Set(points.map((p) => p.world))) {
-    const best = frontOf(points.filter((p) => p.world === world));
+  axes(drawn, x, y, frame, seconds, joules, "time per iteration", "energy per iteration");
+  for (const workload of new Set(points.map((p) => p.workload))) {
+    const best = frontOf(points.filter((p) => p.workload === workload));
     const path = best.map((p, k) => `${k ? `H${x.at(p.time_s)}V` : `M${x.at(p.time_s)} `}${y.at(p.energy_j)}`).join("");
     drawn.append(svg("path", { d: path, fill: "none", stroke: "var(--bark)", "stroke-width": 1.5, "stroke-dasharray": "5 4", class: "front" }));
   }
-  for (const p of points) drawPoint(drawn, front, p, x.at(p.time_s), y.at(p.energy_j));
+  for (const p of points) drawPoint(drawn, pareto, p, x.at(p.time_s), y.at(p.energy_j));
   drawNames(drawn, points, x, y, frame);
   return drawn;
 }
 
-function drawPoint(drawn, front, p, cx, cy) {
-  const colour = strategyColour(front, p.strategy);
-  const same = front.points.filter((q) => q !== p && !q.given && q.world === p.world && q.time_s === p.time_s && q.energy_j === p.energy_j && q.strategy !== p.strategy);
-  const lines = () => [p.given ? `${p.given} (${p.strategy})` : p.strategy, `${seconds(p.time_s)}, ${joules(p.energy_j)}, ${product(p.time_s * p.energy_j)}`, p.how,
-    ...(same.length ? [`the same as ${[...new Set(same.map((q) => q.strategy))].join(", ")}`] : []), ...(front.worlds.length > 1 ? [p.world] : [])];
+function drawPoint(drawn, pareto, p, cx, cy) {
+  const colour = strategyColour(pareto, p.strategy);
+  const same = pareto.points.filter((q) => q !== p && !q.entry && q.workload === p.workload && q.time_s === p.time_s && q.energy_j === p.energy_j && q.strategy !== p.strategy);
+  const lines = () => [p.entry ? `${p.entry} (${p.strategy})` : p.strategy, `${seconds(p.time_s)}, ${joules(p.energy_j)}, ${product(p.time_s * p.energy_j)}`, p.how,
+    ...(same.length ? [`the same as ${[...new Set(same.map((q) => q.strategy))].join(", ")}`] : []), ...(pareto.workloads.length > 1 ? [p.workload] : [])];
   const shape = p.measured
     ? svg("path", { d: `M${cx} ${cy - 8}L${cx + 8} ${cy}L${cx} ${cy + 8}L${cx - 8} ${cy}Z`, fill: colour, stroke: "var(--card)", class: "point" })
-    : svg("circle", { cx, cy, r: p.given ? 9 : 5.5, fill: p.given ? "none" : colour, stroke: colour, "stroke-width": p.given ? 2.5 : 1, class: "point", "pointer-events": p.given ? "stroke" : null });
+    : svg("circle", { cx, cy, r: p.entry ? 9 : 5.5, fill: p.entry ? "none" : colour, stroke: colour, "stroke-width": p.entry ? 2.5 : 1, class: "point", "pointer-events": p.entry ? "stroke" : null });
   shape.dataset.strategy = p.strategy;
   drawn.append(mark(shape, lines));
 }
 
-// A name a place, where there is room, above the front's line; strategies that came to the same price share it.
+// One label per place, where there is space, above the front; strategies with the same cost share it.
 function drawNames(drawn, points, x, y, frame) {
   const places = new Map();
   for (const p of points) {
@@ -59,5 +59,5 @@ function frontOf(points) {
   return sorted.filter((p) => p.energy_j < least && ((least = p.energy_j), true));
 }
 
-const strategiesOf = (front) => [...new Set(front.points.map((p) => p.strategy))];
-const strategyColour = (front, name) => `var(--s${strategiesOf(front).indexOf(name) % 9})`;
+const strategiesOf = (pareto) => [...new Set(pareto.points.map((p) => p.strategy))];
+const strategyColour = (pareto, name) => `var(--s${strategiesOf(pareto).indexOf(name) % 9})`;

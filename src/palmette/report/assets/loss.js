@@ -1,10 +1,10 @@
-// Loss against time or energy: a line a run, dots where it was judged on held-out data.
-function drawLines(id, label, series, width, xText, xTitle) {
+// Loss against time or energy: one line per run, rings where it was evaluated on held-out data.
+function drawLoss(id, label, series, width, xText, xTitle) {
   const points = series.flatMap((each) => each.points);
   const height = 290, frame = { left: 46, right: width - 12, top: 24, bottom: height - 44 };
   const drawn = chart(id, label, width, height);
   const high = Math.max(...points.map((p) => p.x)), low = Math.min(0, ...points.map((p) => p.x));
-  const losses = [...points.map((p) => p.y), ...series.flatMap((each) => each.judged.map((p) => p.y))];
+  const losses = [...points.map((p) => p.y), ...series.flatMap((each) => each.evaluated.map((p) => p.y))];
   const most = Math.max(...losses), least = Math.min(...losses), room = (most - least) * 0.08 || most * 0.1 || 1;
   const x = scale(low, high || 1, frame.left, frame.right), y = scale(Math.max(0, least - room), most + room, frame.bottom, frame.top);
   axes(drawn, x, y, frame, xText, digits, xTitle, "loss");
@@ -13,8 +13,8 @@ function drawLines(id, label, series, width, xText, xTitle) {
   for (const each of series) {
     const path = each.points.map((p, k) => `${k ? "L" : "M"}${x.at(p.x).toFixed(1)} ${y.at(p.y).toFixed(1)}`).join("");
     drawn.append(svg("path", { d: path, fill: "none", stroke: each.colour, "stroke-width": 2, "stroke-linejoin": "round", class: "line", "data-run": each.name, "data-points": each.points.length }));
-    for (const p of each.judged) {
-      drawn.append(mark(svg("circle", { cx: x.at(p.x), cy: y.at(p.y), r: 5, fill: "var(--card)", stroke: each.colour, "stroke-width": 2, class: "judged" }),
+    for (const p of each.evaluated) {
+      drawn.append(mark(svg("circle", { cx: x.at(p.x), cy: y.at(p.y), r: 5, fill: "var(--card)", stroke: each.colour, "stroke-width": 2, class: "evaluated" }),
         () => [each.name, `held-out data after iteration ${p.iteration}: loss ${digits(p.y)}${p.accuracy === null ? "" : `, accuracy ${(p.accuracy * 100).toFixed(1)}%`}`]));
     }
     const dots = each.points.length <= 60 ? each.points : each.points.filter((_, k) => k % Math.ceil(each.points.length / 60) === 0);
