@@ -42,7 +42,7 @@ def test_all_faults_at_once(tmp_path: Path) -> None:
     lines = str(caught.value).splitlines()
     assert len(lines) == 5
     assert "missing: the file: cannot be read" in lines[0]
-    assert "empty: run.json: is not there" in lines[1]
+    assert "empty: run.json: does not exist" in lines[1]
     assert "palmette.profile/1: expected palmette.plan/1 or palmette.run/1" in lines[2]
     assert "torn.json: the file: cannot be parsed" in lines[3]
     assert "energy_j: much" in lines[4]
