@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 
 WIDTH, HEIGHT = 640, 400
@@ -34,25 +34,7 @@ def line_chart(
     def at_y(value: float) -> float:
         return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * value / top
 
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" {FONT}>',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-        f'<text x="{LEFT}" y="22" font-size="14" font-weight="bold">{escape(title)}</text>',
-    ]
-    for k in range(5):
-        value = top * k / 4
-        parts.append(
-            f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at_y(value):.1f}" y2="{at_y(value):.1f}" stroke="#ddd"/>'
-        )
-        parts.append(f'<text x="{LEFT - 8}" y="{at_y(value) + 4:.1f}" text-anchor="end">{value:g}</text>')
-    parts += [
-        f'<text x="{at_x(value):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{value:g}</text>'
-        for value in x[:: math.ceil(len(x) / MAX_TICKS)]
-    ]
-    middle = LEFT + (WIDTH - LEFT - RIGHT) / 2
-    parts.append(f'<text x="{middle:.0f}" y="{HEIGHT - 12}" text-anchor="middle">{escape(x_label)}</text>')
-    upright = f"translate(16 {(HEIGHT + TOP - BOTTOM) / 2:.0f}) rotate(-90)"
-    parts.append(f'<text transform="{upright}" text-anchor="middle">{escape(y_label)}</text>')
+    parts = [*_head(title), *_axes(x_label, y_label), *_y_ticks(top, at_y), *_x_ticks(x, at_x)]
     for k, (name, values) in enumerate(series.items()):
         points = [(at_x(a), at_y(b)) for a, b in zip(x, values, strict=True)]
         squares = (measured or {}).get(name, [False] * len(points))
@@ -61,6 +43,35 @@ def line_chart(
     if any(any(squares) for squares in (measured or {}).values()):
         parts.append(f'<text x="{WIDTH - RIGHT + 16}" y="{HEIGHT - 12}">■ measured  ● simulated</text>')
     return "\n".join([*parts, "</svg>\n"])
+
+
+def _head(title: str) -> list[str]:
+    return [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" {FONT}>',
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
+        f'<text x="{LEFT}" y="22" font-size="14" font-weight="bold">{escape(title)}</text>',
+    ]
+
+
+def _axes(x_label: str, y_label: str) -> list[str]:
+    middle = LEFT + (WIDTH - LEFT - RIGHT) / 2
+    upright = f"translate(16 {(HEIGHT + TOP - BOTTOM) / 2:.0f}) rotate(-90)"
+    return [
+        f'<text x="{middle:.0f}" y="{HEIGHT - 12}" text-anchor="middle">{escape(x_label)}</text>',
+        f'<text transform="{upright}" text-anchor="middle">{escape(y_label)}</text>',
+    ]
+
+
+def _y_ticks(top: float, at_y: Callable[[float], float]) -> Iterator[str]:
+    for value in (top * k / 4 for k in range(5)):
+        y = at_y(value)
+        yield f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="#ddd"/>'
+        yield f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{value:g}</text>'
+
+
+def _x_ticks(x: Sequence[float], at_x: Callable[[float], float]) -> Iterator[str]:
+    for value in x[:: math.ceil(len(x) / MAX_TICKS)]:
+        yield f'<text x="{at_x(value):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{value:g}</text>'
 
 
 def _line(name: str, points: list[tuple[float, float]], colour: str, dash: str, legend_y: float) -> list[str]:
