@@ -13,8 +13,8 @@ import numpy as np
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import dijkstra
 
+from palmette.plan.pact.actions import moves_of
 from palmette.plan.pact.expanded_graph import grid_of
-from palmette.plan.pact.moves import moves_of
 from palmette.spec.problem import Problem
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import palmette as pt
 from benchmarks.pact.cases import MODELS, NODES
 from benchmarks.pact.full_graph import planned_j, vertices
+from palmette.plan.pact.action_selection import Chooser
+from palmette.plan.pact.actions import moves_of
 from palmette.plan.pact.expanded_graph import grid_of
-from palmette.plan.pact.moves import moves_of
-from palmette.plan.pact.next_move import Chooser
 from palmette.plan.pact.simulation import start_of
 from palmette.spec.files import validated
 from palmette.spec.problem import Problem

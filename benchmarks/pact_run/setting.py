@@ -14,7 +14,7 @@ from typing import Any
 import palmette as pt
 from benchmarks.pact_run.data import SAMPLES
 from palmette.plan.core.strategy import Task
-from palmette.plan.pact.stages import stages
+from palmette.plan.pact.phases import stages
 from palmette.spec.cluster import Cluster
 from palmette.spec.goal import Goal, parse_weights
 from palmette.spec.plan import Phase

@@ -19,7 +19,7 @@ from itertools import accumulate
 import numpy as np
 from torch import Tensor, nn
 
-from palmette.measure.passes import BACKWARD, Passes
+from palmette.measure.pass_timer import BACKWARD, Passes
 from palmette.runtime.worker.cpu_queue import last_until
 from palmette.runtime.worker.dropout import Draw, drawing
 from palmette.spec.profile import Times

@@ -196,8 +196,8 @@ def profile(
         InputError: the network cannot be had, or a node can neither be measured nor predicted.
     """
     from palmette.control.run.engines import refuse_unknown
-    from palmette.measure.hosts import times_on_hosts
     from palmette.measure.profiling import profile_network
+    from palmette.measure.ray_hosts import times_on_hosts
     from palmette.zoo.models import load_network
 
     refuse_unknown("--engine", engine)

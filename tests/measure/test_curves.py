@@ -14,11 +14,11 @@ import pytest
 import torch
 
 from palmette.errors import InputError
+from palmette.measure.curves.branches import Trunk, train_branch, train_trunk
 from palmette.measure.curves.collect import collect
 from palmette.measure.curves.grid import Grid
-from palmette.measure.curves.learner import Recipe, fresh
-from palmette.measure.curves.sets import Shard, labels_of, shards
-from palmette.measure.curves.training import Trunk, train_branch, train_trunk
+from palmette.measure.curves.node_sets import Shard, labels_of, shards
+from palmette.measure.curves.trainer import Recipe, fresh
 from palmette.spec.curves import load_curves
 from palmette.zoo.data import load_data
 

@@ -11,7 +11,7 @@ from palmette.plan.core.registry import strategies
 from palmette.plan.core.strategy import Task
 from palmette.plan.hybrid.bound import lower_bounds
 from palmette.plan.hybrid.problem import world
-from palmette.plan.pact.stages import stages
+from palmette.plan.pact.phases import stages
 from palmette.spec.cluster import Cluster, Source
 from palmette.spec.learning import Learning
 from palmette.spec.measurements import MeasuredDevice, Measurements

@@ -13,8 +13,8 @@ from safetensors.torch import save_file
 from palmette.errors import InputError
 from palmette.predict.examples import changes, runs
 from palmette.predict.forecast import Past, Setting
-from palmette.predict.judging import judged_changes, judged_runs
 from palmette.predict.learned import LearnedPredictor, learn, load, save
+from palmette.predict.metrics import judged_changes, judged_runs
 from palmette.predict.power_law import PowerLawPredictor
 from palmette.predict.training import CHANGE_LESSONS, RUN_LESSONS, learn_change, learn_run, tilted
 from palmette.spec.curves import Curve, Curves, Stretch

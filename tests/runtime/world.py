@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from palmette.compress.networks import prune_network
 from palmette.compress.pruning import prune
-from palmette.measure.layers import batch_norm_channels
+from palmette.measure.layer_sizes import batch_norm_channels
 from palmette.runtime.data.batches import Batches
 from palmette.runtime.engines.local import ProcessCrew
 from palmette.runtime.options import Options

@@ -9,7 +9,7 @@ from pathlib import Path
 def fit_curve(runs: Sequence[Path], output: Path | None, json_: bool) -> None:
     """Fit the curve, write it, and print it with its errors."""
     from palmette.control.learn import points_of
-    from palmette.predict.learning_fit import error, fitted, left_out_error
+    from palmette.predict.learning_curve import error, fitted, left_out_error
     from palmette.spec.files import write_text
     from palmette.spec.learning import Learning
 

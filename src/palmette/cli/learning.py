@@ -57,7 +57,7 @@ def collect_curves(
     """
     from palmette.cli.predicting import collect
     from palmette.measure.curves.grid import Grid
-    from palmette.measure.curves.learner import Recipe
+    from palmette.measure.curves.trainer import Recipe
 
     grid = Grid(
         seeds=seeds,
@@ -126,7 +126,7 @@ def loss(
     """
     from palmette.cli.predicting import changed_setting, show_forecast
     from palmette.predict.forecast import Past, Setting
-    from palmette.predict.named import predictor_of
+    from palmette.predict.registry import predictor_of
 
     setting = Setting(pruning=_fraction("--pruning", pruning), samples=samples, classes=classes)
     earlier = () if before is None else _losses("--before", before)

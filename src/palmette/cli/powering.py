@@ -62,8 +62,8 @@ def sample_command(
 
     Example: palmette power sample --meter zeus --for 5min -o samples.csv
     """
-    from palmette.measure.meters.meter import meter as metered
-    from palmette.measure.sampling import samples
+    from palmette.measure.meters.base import meter as metered
+    from palmette.measure.power_sampling import samples
     from palmette.spec.files import write_text
     from palmette.spec.power import COUNTERS
 

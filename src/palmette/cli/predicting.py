@@ -18,13 +18,13 @@ from palmette.cli.show import console
 from palmette.errors import Fault, InputError, RunError
 from palmette.measure.curves.collect import collect as collect_curves
 from palmette.measure.curves.grid import Grid
-from palmette.measure.curves.learner import Recipe
+from palmette.measure.curves.trainer import Recipe
 from palmette.predict.examples import changes, runs
 from palmette.predict.forecast import Forecast, Past, Predictor, Setting
-from palmette.predict.judging import judged_changes, judged_runs
 from palmette.predict.learned import LearnedPredictor, learn
+from palmette.predict.metrics import judged_changes, judged_runs
 from palmette.predict.power_law import PowerLawPredictor
-from palmette.predict.shipping import shipped_curves
+from palmette.predict.shipped_curves import shipped_curves
 from palmette.spec.curves import load_curves
 
 

@@ -68,7 +68,7 @@ def pretrain(
     from palmette.control.pretrain.pretrain import Pretrainer, Pretraining
     from palmette.control.pretrain.stopwatch import Lengths
     from palmette.cost.memory import known_optimizer
-    from palmette.measure.meters.meter import meter as metered
+    from palmette.measure.meters.base import meter as metered
     from palmette.spec.files import load, write_text
     from palmette.spec.power import PowerModel
 

@@ -16,7 +16,7 @@ from palmette.cli.show import console, size, time
 from palmette.errors import Fault, InputError
 
 if TYPE_CHECKING:
-    from palmette.measure.conditions import Progress
+    from palmette.measure.contexts import Progress
     from palmette.spec.cluster import Cluster
     from palmette.spec.profile import Profile, Times
     from palmette.zoo.hardware import Hardware
@@ -44,8 +44,8 @@ def measured(
         InputError: the model or a node cannot be used; says why.
     """
     from palmette.control.run.engines import refuse_unknown
-    from palmette.measure.hosts import times_on_hosts
     from palmette.measure.profiling import profile_network
+    from palmette.measure.ray_hosts import times_on_hosts
     from palmette.zoo.models import load_network
 
     refuse_unknown("--engine", engine)

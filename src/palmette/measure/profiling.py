@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from palmette.compress.networks import network_origin, prune_network
 from palmette.errors import Fault, InputError, expected_name
-from palmette.measure.conditions import Progress, silent
-from palmette.measure.layers import input_bytes, layer_sizes
-from palmette.measure.modelled import modelled_times
-from palmette.measure.times import measured_times
+from palmette.measure.contexts import Progress, silent
+from palmette.measure.layer_sizes import input_bytes, layer_sizes
+from palmette.measure.layer_times import measured_times
+from palmette.measure.roofline import modelled_times
 from palmette.spec.cluster import Cluster
 from palmette.spec.profile import Profile, Table, Times
 from palmette.zoo.hardware import Hardware, hardware

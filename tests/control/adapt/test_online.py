@@ -14,8 +14,8 @@ from palmette.cli import run
 from palmette.control.adapt.online import Online, director
 from palmette.control.run.run import Request, start
 from palmette.plan.core.strategy import Task
-from palmette.plan.pact.from_profile import problem_of
-from palmette.plan.pact.stages import stages
+from palmette.plan.pact.phases import stages
+from palmette.plan.pact.problem_from_profile import problem_of
 from palmette.runtime.training.evaluation import Judgement
 from palmette.runtime.training.job import Standing
 from palmette.spec.files import validated

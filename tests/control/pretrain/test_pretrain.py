@@ -19,7 +19,7 @@ from palmette.control.pretrain.pretrain import Pretrainer, Pretraining, folder_n
 from palmette.control.pretrain.stopwatch import Lengths
 from palmette.errors import InputError, RunError
 from palmette.measure.bandwidth import Measured
-from palmette.measure.building import Built
+from palmette.measure.build_time import Built
 from palmette.runtime.training.job import Outcome, Update
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import load, validated

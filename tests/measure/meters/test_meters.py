@@ -11,11 +11,11 @@ import pytest
 
 from palmette.errors import InputError, RunError
 from palmette.measure.counters import counters
+from palmette.measure.meters.base import Metered, meter
 from palmette.measure.meters.catalogue import CatalogueMeter
-from palmette.measure.meters.meter import Metered, meter
-from palmette.measure.meters.replayed import ReplayMeter, replayed
+from palmette.measure.meters.replay import ReplayMeter, replayed
 from palmette.measure.meters.zeus import total_j
-from palmette.measure.sampling import samples
+from palmette.measure.power_sampling import samples
 from palmette.spec.power import COUNTERS
 from palmette.zoo.hardware import hardware
 

@@ -11,7 +11,7 @@ import pytest
 import palmette as pt
 from palmette.plan.cluster import subsets
 from palmette.plan.cluster.fleet import fleet
-from palmette.plan.cluster.optima import mask
+from palmette.plan.cluster.single_quantity import mask
 from palmette.spec.cluster import Cluster
 from palmette.spec.goal import Goal, parse_weights
 from palmette.spec.measurements import Measurements

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 import palmette as pt
-from palmette.plan.pact import exact, optimum
+from palmette.plan.pact import exact_cost_to_go as exact
+from palmette.plan.pact import optimum
+from palmette.plan.pact.action_selection import Chooser
+from palmette.plan.pact.actions import moves_of
 from palmette.plan.pact.expanded_graph import grid_of
-from palmette.plan.pact.moves import moves_of
-from palmette.plan.pact.next_move import Chooser
 from palmette.plan.pact.rivals import Rivals
 from palmette.plan.pact.simulation import start_of
 from palmette.spec.goal import Goal

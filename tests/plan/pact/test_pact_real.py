@@ -9,12 +9,13 @@ import pytest
 
 import palmette as pt
 from palmette.plan.core.strategy import Task
-from palmette.plan.pact import expanded_graph, from_profile
-from palmette.plan.pact.from_profile import Training, problem_of
-from palmette.plan.pact.stages import stages
+from palmette.plan.pact import expanded_graph
+from palmette.plan.pact import problem_from_profile as from_profile
+from palmette.plan.pact.phases import stages
+from palmette.plan.pact.problem_from_profile import Training, problem_of
 from palmette.predict.forecast import Forecast, Past, Setting
-from palmette.predict.named import predictor_of
 from palmette.predict.power_law import PowerLawPredictor
+from palmette.predict.registry import predictor_of
 from palmette.spec.cluster import Cluster, Limits
 from palmette.spec.profile import Profile, Table
 from tests.plan.problems import cpu, goal, link, node, profile, times

@@ -11,7 +11,7 @@ import pytest
 from palmette.cli import run
 from palmette.predict.learned import shipped
 from palmette.predict.power_law import PowerLawPredictor
-from palmette.predict.shipping import shipped_curves
+from palmette.predict.shipped_curves import shipped_curves
 from palmette.reproduce.pact.predictions import claims, figure_4, predictions
 from palmette.spec.curves import Curve
 

@@ -10,15 +10,15 @@ from typing import Any
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import Infeasible
 from palmette.plan.core.strategy import Task
+from palmette.plan.pact.action_selection import Chooser
+from palmette.plan.pact.actions import moves_of
 from palmette.plan.pact.expanded_graph import grid_of
-from palmette.plan.pact.from_profile import Training, problem_of
-from palmette.plan.pact.moves import moves_of
-from palmette.plan.pact.next_move import Chooser
+from palmette.plan.pact.independent_errors import with_independent_errors
 from palmette.plan.pact.online import TRUSTS
-from palmette.plan.pact.reserves import with_independent_errors
+from palmette.plan.pact.phases import stages
+from palmette.plan.pact.problem_from_profile import Training, problem_of
 from palmette.plan.pact.simulation import State
-from palmette.plan.pact.stages import stages
-from palmette.predict.named import predictor_of
+from palmette.predict.registry import predictor_of
 from palmette.runtime.training.job import Standing
 from palmette.spec.files import validated
 from palmette.spec.goal import Goal, parse_weights

@@ -21,12 +21,12 @@ from palmette.cost.estimate import evaluator
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import Fault, Infeasible, InputError, PalmetteError, RunError
 from palmette.measure.bandwidth import Measured, measured_bandwidth
-from palmette.measure.building import Built, built_here
+from palmette.measure.build_time import Built, built_here
+from palmette.measure.communication_factors import Alone, Factors, fitted, predicted
 from palmette.measure.counters import counters
-from palmette.measure.factors import Alone, Factors, fitted, predicted
-from palmette.measure.hosts import built_on_hosts, on_hosts, times_on_hosts
-from palmette.measure.meters.meter import Meter
+from palmette.measure.meters.base import Meter
 from palmette.measure.profiling import profile_network
+from palmette.measure.ray_hosts import built_on_hosts, on_hosts, times_on_hosts
 from palmette.runtime.engines.testbed import Ground
 from palmette.runtime.options import Options
 from palmette.runtime.training.job import Outcome, Update

@@ -23,7 +23,7 @@ from palmette.cost.check import check
 from palmette.cost.estimate import evaluator
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import Fault, InputError, RunError
-from palmette.measure.layers import batch_norm_channels
+from palmette.measure.layer_sizes import batch_norm_channels
 from palmette.runtime.options import Options
 from palmette.runtime.training import checkpoint
 from palmette.runtime.training.job import Job, Outcome, Update

@@ -21,9 +21,9 @@ from typing import Any
 import torch
 
 from palmette.errors import Fault, InputError, RunError
+from palmette.measure.curves.branches import Trunk, check_recipe, train_branch, train_trunk
 from palmette.measure.curves.grid import Branch, Grid
-from palmette.measure.curves.learner import Recipe
-from palmette.measure.curves.training import Trunk, check_recipe, train_branch, train_trunk
+from palmette.measure.curves.trainer import Recipe
 from palmette.runtime.worker.tuning import keep_freed_memory
 from palmette.spec.curves import Curve, Key, Origin, load_unfinished
 from palmette.zoo.data.registry import public_name

@@ -6,7 +6,7 @@ from time import monotonic
 
 import psutil
 
-from palmette.measure.meters.meter import Metered
+from palmette.measure.meters.base import Metered
 from palmette.zoo.hardware import Hardware
 
 

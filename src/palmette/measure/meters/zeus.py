@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from palmette.errors import Fault, InputError, RunError, one_line
-from palmette.measure.meters.meter import Metered
+from palmette.measure.meters.base import Metered
 
 _WINDOW = "palmette"
 # What makes up the whole chip, where Zeus has no total of it.

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from palmette.plan.cluster import subsets
-from palmette.plan.cluster.descent import descend
 from palmette.plan.cluster.fleet import Figures, Fleet, Floats, Indices, Mask
+from palmette.plan.cluster.local_search import descend
+from palmette.plan.cluster.lower_bound import relaxed
 from palmette.plan.cluster.objective import Worth, quantity, rounded
-from palmette.plan.cluster.optima import LEAST, mask
-from palmette.plan.cluster.relaxed import relaxed
+from palmette.plan.cluster.single_quantity import LEAST, mask
 from palmette.spec.goal import Goal
 
 RANKED = 20

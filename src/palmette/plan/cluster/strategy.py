@@ -79,7 +79,7 @@ class ClusterChoice:
             Infeasible: no cluster meets the deadline, or may train.
         """
         from palmette.plan.cluster.fleet import fleet
-        from palmette.plan.cluster.front import front
+        from palmette.plan.cluster.pareto_front import front
         from palmette.plan.cluster.search import RANKED, search
         from palmette.plan.cluster.subsets import MOST_DEVICES
 

@@ -22,7 +22,7 @@ from functools import cached_property
 import numpy as np
 
 from palmette.errors import Fault, InputError
-from palmette.plan.pact.moves import FORGIVEN, Floats, Ints, Moves
+from palmette.plan.pact.actions import FORGIVEN, Floats, Ints, Moves
 from palmette.spec.problem import Problem
 
 MOST_CELLS = 2e7

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from palmette.plan.pact.action_selection import Chooser
+from palmette.plan.pact.actions import Moves
 from palmette.plan.pact.expanded_graph import Grid, check_size, grid_of
-from palmette.plan.pact.moves import Moves
-from palmette.plan.pact.next_move import Chooser
 from palmette.plan.pact.simulation import MOST_EPOCHS, State, start_of
 from palmette.spec.problem import Problem
 

@@ -10,10 +10,10 @@ import math
 from typing import NamedTuple
 
 from palmette.errors import Infeasible
-from palmette.plan.pact.exact import Staircases
-from palmette.plan.pact.moves import FORGIVEN, Moves
+from palmette.plan.pact.actions import FORGIVEN, Moves
+from palmette.plan.pact.exact_cost_to_go import Staircases
+from palmette.plan.pact.label_search import Effort, Least, Ways, best_price, cheapest
 from palmette.plan.pact.rivals import Rivals
-from palmette.plan.pact.search import Effort, Least, Ways, best_price, cheapest
 from palmette.plan.pact.simulation import epochs_within, played, start_of
 from palmette.spec.problem import Problem
 

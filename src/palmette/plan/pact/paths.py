@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from palmette.plan.pact.expanded_graph import Ahead, Grid
-from palmette.plan.pact.search import Effort, Least, Ways, best_price, cheapest
+from palmette.plan.pact.label_search import Effort, Least, Ways, best_price, cheapest
 
 
 class Path(NamedTuple):

@@ -18,7 +18,7 @@ from operator import itemgetter
 import numpy as np
 import numpy.typing as npt
 
-from palmette.plan.pact.moves import FORGIVEN, Floats, Moves
+from palmette.plan.pact.actions import FORGIVEN, Floats, Moves
 from palmette.plan.pact.simulation import State, epochs_within, start_of
 from palmette.spec.problem import Problem
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from palmette.plan.pact.moves import FORGIVEN, Moves
+from palmette.plan.pact.actions import FORGIVEN, Moves
 from palmette.spec.problem import Problem
 
 MOST_EPOCHS = 20_000

@@ -19,7 +19,7 @@ from palmette.plan.core.strategy import Ask, Decision, Task
 from palmette.spec.problem import Problem
 
 if TYPE_CHECKING:
-    from palmette.plan.pact.moves import Moves
+    from palmette.plan.pact.actions import Moves
 
 Chosen = tuple[list[int], dict[str, Any]]
 
@@ -51,8 +51,8 @@ class _OnProblem(ABC):
     )
 
     def __post_init__(self) -> None:
-        import palmette.plan.pact.from_profile
         import palmette.plan.pact.online
+        import palmette.plan.pact.problem_from_profile
         import palmette.plan.pact.rivals  # noqa: F401 -- imports are no part of plan_s
 
         if not 2 <= self.classes <= 10**9:
@@ -63,9 +63,9 @@ class _OnProblem(ABC):
 
     def decide(self, task: Ask) -> Decision:
         """Decide the schedule, and play it with the losses that really happen."""
-        from palmette.plan.pact.moves import moves_of
+        from palmette.plan.pact.actions import moves_of
+        from palmette.plan.pact.phases import phases_of
         from palmette.plan.pact.simulation import played, schedule
-        from palmette.plan.pact.stages import phases_of
 
         _expect_energy(task)
         problem = self._problem(task)
@@ -91,8 +91,8 @@ class _OnProblem(ABC):
         if not isinstance(task, Task):
             expected = f"{self.name} needs it, or --profile and --cluster; expected a file"
             raise InputError(Fault("--problem", "missing", expected))
-        from palmette.plan.pact.from_profile import Training, problem_of, target
-        from palmette.predict.named import predictor_of
+        from palmette.plan.pact.problem_from_profile import Training, problem_of, target
+        from palmette.predict.registry import predictor_of
 
         target(task.goal)  # before a learned predictor is loaded, which takes seconds
         training = Training(task, predictor_of(self.predictor, self.bound), self.classes)
@@ -121,7 +121,7 @@ class Pact(_OnProblem):
     )
 
     def _problem(self, task: Ask) -> Problem:
-        from palmette.plan.pact.reserves import with_independent_errors
+        from palmette.plan.pact.independent_errors import with_independent_errors
 
         if self.independent and self.problem is None:
             expected = "a predictor's estimates add up as they should; expected --problem with it"

@@ -20,8 +20,8 @@ from palmette.cost.estimate import evaluator
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.routes import Route
 from palmette.measure.bandwidth import Measured as Way
-from palmette.measure.building import built_here
-from palmette.measure.factors import Alone, Factors, predicted
+from palmette.measure.build_time import built_here
+from palmette.measure.communication_factors import Alone, Factors, predicted
 from palmette.measure.profiling import profile_network
 from palmette.plan.cluster.strategy import ClusterChoice
 from palmette.plan.core.make_plan import make_plan

@@ -32,7 +32,7 @@ from palmette.cost.evaluate import Evaluator
 from palmette.errors import RunError
 from palmette.measure.bandwidth import Measured as Way
 from palmette.measure.bandwidth import measured_bandwidth
-from palmette.measure.factors import Alone
+from palmette.measure.communication_factors import Alone
 from palmette.measure.profiling import profile_network
 from palmette.reproduce.cluster import figures as paper
 from palmette.reproduce.cluster.truth import mean_power_w, paces

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from palmette.predict.learned import shipped
-from palmette.predict.shipping import shipped_curves
+from palmette.predict.shipped_curves import shipped_curves
 from palmette.reproduce.pact.predictions import claims, predictions
 from palmette.reproduce.pact.schedule_claims import schedule_claims
 from palmette.reproduce.pact.schedules import schedules

@@ -14,8 +14,8 @@ from typing import Any
 
 from palmette.predict.examples import HORIZON, changes, runs, setting_of
 from palmette.predict.forecast import Past, Predictor
-from palmette.predict.judging import Quality, judged_changes, judged_runs
 from palmette.predict.learned import LearnedPredictor
+from palmette.predict.metrics import Quality, judged_changes, judged_runs
 from palmette.predict.power_law import PowerLawPredictor
 from palmette.spec.curves import Curve, Curves
 

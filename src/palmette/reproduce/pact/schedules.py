@@ -16,7 +16,7 @@ from typing import Any
 from palmette.errors import Infeasible
 from palmette.plan.core.make_plan import configured, make_plan
 from palmette.plan.core.strategy import Ask
-from palmette.plan.pact.moves import moves_of
+from palmette.plan.pact.actions import moves_of
 from palmette.plan.pact.simulation import start_of
 from palmette.spec.goal import Goal
 from palmette.spec.problem import Change, Problem, Run, Start

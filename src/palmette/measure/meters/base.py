@@ -52,7 +52,7 @@ def meter(text: str) -> Meter:
 
         return ZeusMeter()
     if kind == "replay" and rest:
-        from palmette.measure.meters.replayed import replayed
+        from palmette.measure.meters.replay import replayed
 
         return replayed(rest)
     if kind == "catalogue" and rest:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palmette.measure.factors import PREDICTED, Alone, Factors, fitted, predicted
+from palmette.measure.communication_factors import PREDICTED, Alone, Factors, fitted, predicted
 
 ALONE = Alone(step_s=0.1, power_w=10.0, idle_w=2.0)
 

@@ -15,10 +15,10 @@ from itertools import accumulate
 from palmette.cost.handover import change_price, hand_over
 from palmette.errors import Fault, InputError
 from palmette.plan.core.strategy import Task
+from palmette.plan.pact.actions import moves_of
 from palmette.plan.pact.expanded_graph import MOST_CELLS, grid_of
-from palmette.plan.pact.moves import moves_of
+from palmette.plan.pact.phases import samples, stages
 from palmette.plan.pact.simulation import MOST_EPOCHS
-from palmette.plan.pact.stages import samples, stages
 from palmette.predict.forecast import Forecast, Past, Predictor, Setting
 from palmette.spec.goal import Goal
 from palmette.spec.plan import Phase

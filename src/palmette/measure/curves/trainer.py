@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from palmette.errors import Fault, InputError, RunError
-from palmette.measure.curves.sets import Shard
+from palmette.measure.curves.node_sets import Shard
 from palmette.zoo.models import example_input, load_network, seeded
 
 _CHUNK = 256

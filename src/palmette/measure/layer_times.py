@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from palmette.measure.call_time_fit import Line, fit_line, worst_error
 from palmette.measure.clocks import Clock, fitting_clock
-from palmette.measure.conditions import Progress, in_training, steady
-from palmette.measure.fit import Line, fit_line, worst_error
-from palmette.measure.passes import BACKWARD, FORWARD, UPDATE, Passes, Seconds
-from palmette.measure.rounds import SMALLEST, repeated
+from palmette.measure.contexts import Progress, in_training, steady
+from palmette.measure.pass_timer import BACKWARD, FORWARD, UPDATE, Passes, Seconds
+from palmette.measure.repetitions import SMALLEST, repeated
 from palmette.spec.profile import Layer, Times
 from palmette.zoo.models import Network
 

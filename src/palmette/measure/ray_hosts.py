@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from palmette.measure.bandwidth import End, best_round_s
-from palmette.measure.building import Built, built_here
+from palmette.measure.build_time import Built, built_here
 from palmette.measure.profiling import times_here
 from palmette.spec.cluster import Cluster
 from palmette.spec.profile import Times

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from palmette.plan.cluster.descent import value_of
 from palmette.plan.cluster.fleet import Fleet, Mask, point
+from palmette.plan.cluster.local_search import value_of
 from palmette.plan.cluster.objective import Worth
-from palmette.plan.cluster.optima import least_time, mask
+from palmette.plan.cluster.single_quantity import least_time, mask
 
 HALVINGS = 200
 CLOSE = 1e-6

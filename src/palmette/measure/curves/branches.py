@@ -13,8 +13,8 @@ from palmette.compress.channels import Origin, origin_of
 from palmette.compress.pruning import prune
 from palmette.errors import Fault, InputError
 from palmette.measure.curves.grid import FIRST, Branch, Grid
-from palmette.measure.curves.learner import Learner, Recipe, fresh
-from palmette.measure.curves.sets import Shard, labels_of, shards
+from palmette.measure.curves.node_sets import Shard, labels_of, shards
+from palmette.measure.curves.trainer import Learner, Recipe, fresh
 from palmette.spec.curves import Curve, Key, Stretch
 from palmette.zoo.data import DataSet, load_data
 from palmette.zoo.models import load_network

@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from palmette.measure.clocks import Clock
-from palmette.measure.conditions import batch, blamed
 from palmette.zoo.capture import NetworkLayer
+from palmette.measure.contexts import batch
+from palmette.measure.contexts import blamed
 from palmette.zoo.models import Network
 
 Seconds = NDArray[np.float64]

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from palmette.errors import InputError
-from palmette.measure.conditions import silent
-from palmette.measure.layers import input_bytes, layer_sizes
+from palmette.measure.contexts import silent
+from palmette.measure.layer_sizes import input_bytes, layer_sizes
 from palmette.spec.profile import Layer
 from palmette.zoo.capture import cut
 from palmette.zoo.models import Network, load_network

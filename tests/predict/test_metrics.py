@@ -8,7 +8,7 @@ import pytest
 
 from palmette.predict.examples import Change, Run
 from palmette.predict.forecast import Forecast, Past, Setting
-from palmette.predict.judging import judged_changes, judged_runs
+from palmette.predict.metrics import judged_changes, judged_runs
 
 NOW = Past(setting=Setting(samples=10, classes=2), losses=(1.0,))
 

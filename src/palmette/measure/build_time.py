@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import torch
 
-from palmette.measure.conditions import in_training, steady
-from palmette.measure.passes import Passes
+from palmette.measure.contexts import in_training, steady
+from palmette.measure.pass_timer import Passes
 from palmette.zoo.models import load_network
 
 REPEATS = 3

@@ -15,7 +15,7 @@ import numpy as np
 
 from palmette.errors import Fault, InputError, RunError
 from palmette.measure.csv_table import Row, csv_table
-from palmette.measure.meters.meter import Metered
+from palmette.measure.meters.base import Metered
 
 TIMES = ("time_s", "time", "timestamp", "datetime", "date")
 WATTS = ("power_w", "power (w)", "power", "watts", "w")

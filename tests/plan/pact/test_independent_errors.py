@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import palmette as pt
-from palmette.plan.pact.reserves import with_independent_errors
+from palmette.plan.pact.independent_errors import with_independent_errors
 from palmette.spec.problem import Problem
 from tests.plan.pact.problems import loaded, random_problem
 

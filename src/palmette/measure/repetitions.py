@@ -14,7 +14,7 @@ from time import perf_counter
 import numpy as np
 
 from palmette.measure.clocks import Clock
-from palmette.measure.passes import Seconds
+from palmette.measure.pass_timer import Seconds
 
 # Sizes to fit a line through, by the largest; never a single sample, which batch norm may refuse.
 LADDERS = {

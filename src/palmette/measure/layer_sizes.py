@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
-from palmette.measure.conditions import Progress, batch, blamed, in_training
+from palmette.measure.contexts import Progress, batch, blamed, in_training
 from palmette.spec.profile import Layer
 from palmette.zoo.batch_norms import BatchNormRecorder
 from palmette.zoo.models import Network

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from palmette.measure.counters import counters
-from palmette.measure.meters.meter import Meter
+from palmette.measure.meters.base import Meter
 
 
 def samples(

@@ -12,7 +12,7 @@ import math
 from dataclasses import replace
 
 from palmette.errors import Infeasible
-from palmette.plan.pact.moves import moves_of
+from palmette.plan.pact.actions import moves_of
 from palmette.plan.pact.optimum import optimum
 from palmette.spec.problem import Change, Problem, Run
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palmette.measure.fit import Line, fit_line, worst_error
+from palmette.measure.call_time_fit import Line, fit_line, worst_error
 
 SIZES = (2, 8, 16, 32, 64)
 TIME_S = st.floats(1e-7, 10.0)

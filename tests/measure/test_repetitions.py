@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from palmette.measure import rounds
-from palmette.measure.passes import Seconds
-from palmette.measure.rounds import block, chosen_sizes, repeated, settled
+from palmette.measure import repetitions as rounds
+from palmette.measure.pass_timer import Seconds
+from palmette.measure.repetitions import block, chosen_sizes, repeated, settled
 
 
 class Machine:

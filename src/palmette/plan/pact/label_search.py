@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from palmette.plan.pact.moves import FORGIVEN
+from palmette.plan.pact.actions import FORGIVEN
 
 Least = Callable[[int, int, float], float]
 """The least of a cost from (epochs, pair, loss above the target) on."""

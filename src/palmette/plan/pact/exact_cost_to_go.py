@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from palmette.plan.pact.moves import FORGIVEN, Floats, Moves
+from palmette.plan.pact.actions import FORGIVEN, Floats, Moves
 
 MOST_STAIRS = 2048
 LONGEST_STAY = 1024

@@ -13,10 +13,10 @@ from torch import nn
 
 from palmette.errors import InputError
 from palmette.measure.clocks import fitting_clock
-from palmette.measure.conditions import in_training, silent
-from palmette.measure.layers import layer_sizes
-from palmette.measure.passes import BACKWARD, FORWARD, UPDATE, Passes, durations
-from palmette.measure.times import fitted, measured_times
+from palmette.measure.contexts import in_training, silent
+from palmette.measure.layer_sizes import layer_sizes
+from palmette.measure.layer_times import fitted, measured_times
+from palmette.measure.pass_timer import BACKWARD, FORWARD, UPDATE, Passes, durations
 from palmette.spec.profile import Times
 from palmette.zoo.models import Network
 from tests.measure.networks import network, tiny

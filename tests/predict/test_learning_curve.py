@@ -7,7 +7,7 @@ import random
 import pytest
 
 import palmette as pt
-from palmette.predict.learning_fit import Point, error, fitted, left_out_error
+from palmette.predict.learning_curve import Point, error, fitted, left_out_error
 from palmette.spec.learning import Learning
 
 TRUE = Learning(floor=0.08, scale=1.7, epoch_exponent=0.7, data_exponent=0.3, replica_exponent=0.1)

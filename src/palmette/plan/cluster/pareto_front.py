@@ -12,10 +12,10 @@ import numpy as np
 
 from palmette.plan.cluster import subsets
 from palmette.plan.cluster.fleet import Figures, Fleet, Indices, Mask
+from palmette.plan.cluster.lower_bound import cover
 from palmette.plan.cluster.objective import Worth, quantity, rounded
-from palmette.plan.cluster.optima import mask
-from palmette.plan.cluster.relaxed import cover
 from palmette.plan.cluster.search import Choice, choice, choices, least
+from palmette.plan.cluster.single_quantity import mask
 
 TIMES = 64
 
