@@ -13,15 +13,15 @@ import numpy as np
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import dijkstra
 
-from palmette.plan.pact.actions import moves_of
-from palmette.plan.pact.expanded_graph import grid_of
+from palmette.plan.pact.actions import actions_of
+from palmette.plan.pact.expanded_graph import build_graph
 from palmette.spec.problem import Problem
 
 
 def vertices(problem: Problem) -> int:
     """How many vertices Algorithm 1 makes."""
-    grid = grid_of(problem, moves_of(problem), moves_of(problem).robust)
-    return len(grid.moves.pairs) * grid.deadline * _losses(problem) * (grid.deadline + 1)
+    graph = build_graph(problem, actions_of(problem), actions_of(problem).robust)
+    return len(graph.actions.pairs) * graph.deadline * _losses(problem) * (graph.deadline + 1)
 
 
 def _losses(problem: Problem) -> int:
@@ -30,18 +30,18 @@ def _losses(problem: Problem) -> int:
 
 def planned_j(problem: Problem) -> float:
     """Joules of the cheapest feasible path, after a shortest path to every feasible vertex."""
-    moves = moves_of(problem)
-    grid = grid_of(problem, moves, moves.robust)
-    pairs, losses, times = len(moves.pairs), _losses(problem), grid.deadline + 1
-    epochs = grid.deadline + 1
+    actions = actions_of(problem)
+    graph = build_graph(problem, actions, actions.robust)
+    pairs, losses, times = len(actions.pairs), _losses(problem), graph.deadline + 1
+    epochs = graph.deadline + 1
     shape = (epochs, pairs, losses, times)
     at = np.arange(pairs * losses * times).reshape(pairs, losses, times)
     tails, heads, weights = [], [], []
     for k in range(epochs - 1):
-        row = min(k, len(grid.steps) - 1)
-        for move in range(len(moves.here)):
-            here, there = at[moves.here[move]], at[moves.there[move]]
-            step, late = int(grid.steps[row, move]), int(grid.time_steps[move])
+        row = min(k, len(graph.steps) - 1)
+        for action in range(len(actions.from_pair)):
+            here, there = at[actions.from_pair[action]], at[actions.to_pair[action]]
+            step, late = int(graph.steps[row, action]), int(graph.time_steps[action])
             low, high = max(0, -step), min(losses, losses - step)
             if low >= high or late >= times:
                 continue
@@ -49,7 +49,7 @@ def planned_j(problem: Problem) -> float:
             head = there[low + step : high + step, late:].ravel()
             tails.append(tail + k * at.size)
             heads.append(head + (k + 1) * at.size)
-            weights.append(np.full(tail.size, moves.energy_j[move]))
+            weights.append(np.full(tail.size, actions.energy_j[action]))
     size = int(np.prod(shape))
     graph = coo_matrix((np.concatenate(weights), (np.concatenate(tails), np.concatenate(heads))), shape=(size, size))
     start = np.ravel_multi_index((0, 0, math.ceil(problem.start.loss / problem.loss_step - 1e-9), 0), shape)

@@ -11,10 +11,10 @@ from typing import Any
 import palmette as pt
 from benchmarks.pact.cases import MODELS, NODES
 from benchmarks.pact.full_graph import planned_j, vertices
-from palmette.plan.pact.action_selection import Chooser
-from palmette.plan.pact.actions import moves_of
-from palmette.plan.pact.expanded_graph import grid_of
-from palmette.plan.pact.simulation import start_of
+from palmette.plan.pact.action_selection import ActionSelector
+from palmette.plan.pact.actions import actions_of
+from palmette.plan.pact.expanded_graph import build_graph
+from palmette.plan.pact.simulation import initial_state
 from palmette.spec.files import validated
 from palmette.spec.problem import Problem
 
@@ -90,9 +90,9 @@ def whole_trainings() -> Record:
 
 
 def one_plan(problem: Problem) -> int | None:
-    """The first move, from nothing."""
-    moves = moves_of(problem)
-    return Chooser(grid_of(problem, moves, moves.robust), factors=True).move(start_of(problem))
+    """The first action, from nothing."""
+    actions = actions_of(problem)
+    return ActionSelector(build_graph(problem, actions, actions.robust), weigh_risk=True).select(initial_state(problem))
 
 
 def growth() -> Record:

@@ -14,7 +14,7 @@ from typing import Any
 import palmette as pt
 from benchmarks.pact_run.data import SAMPLES
 from palmette.plan.core.strategy import Task
-from palmette.plan.pact.phases import stages
+from palmette.plan.pact.phases import trainable_phases
 from palmette.spec.cluster import Cluster
 from palmette.spec.goal import Goal, parse_weights
 from palmette.spec.plan import Phase
@@ -59,13 +59,13 @@ def task() -> Task:
     nodes = cluster()
     measured = pt.profile(MODEL, cluster=nodes, variants=[float(model) for model, _ in PAIRS[1:]])
     made = Task(profile=emulated(measured), cluster=nodes, batch=BATCH, optimizer="adam")
-    deadline_s = round(DEADLINE_EPOCHS * made.evaluator.price(stages(made)[PAIRS[0]]).epoch_s, 2)
+    deadline_s = round(DEADLINE_EPOCHS * made.evaluator.price(trainable_phases(made)[PAIRS[0]]).epoch_s, 2)
     return replace(made, goal=Goal(weights=parse_weights("energy"), deadline_s=deadline_s, loss=TARGET))
 
 
 def phases(task: Task) -> dict[Pair, Phase]:
     """The pairs of model and nodes that may be trained."""
-    found = stages(task)
+    found = trainable_phases(task)
     return {pair: found[pair] for pair in PAIRS}
 
 

@@ -11,7 +11,7 @@ from palmette.plan.core.registry import strategies
 from palmette.plan.core.strategy import Task
 from palmette.plan.hybrid.bound import lower_bounds
 from palmette.plan.hybrid.problem import world
-from palmette.plan.pact.phases import stages
+from palmette.plan.pact.phases import trainable_phases
 from palmette.spec.cluster import Cluster, Source
 from palmette.spec.learning import Learning
 from palmette.spec.measurements import MeasuredDevice, Measurements
@@ -100,7 +100,7 @@ def test_devices_that_train_alone_keep_them() -> None:
 def test_the_stages_of_pact_keep_them() -> None:
     cluster = two_sources().model_copy(update={"sets": {"own": ("a", "b"), "servers": ("server", "cloud")}})
     known = profile(4, a=40.0, b=30.0, server=2.0, cloud=1.0)
-    phases = stages(Task(profile=known, cluster=cluster, batch=12))
+    phases = trainable_phases(Task(profile=known, cluster=cluster, batch=12))
     assert {nodes for _, nodes in phases} == {"own"}
     assert all(map(ends_at_home, phases.values()))
 

@@ -7,17 +7,19 @@ import math
 import pytest
 import torch
 
-from palmette.predict.bounds import Bounded, FedAvgBound, OutputShiftBound
-from palmette.predict.forecast import Past, Setting
+from palmette.predict.bounds import BoundedPredictor, FedAvgBound, OutputShiftBound
+from palmette.predict.forecast import History, Setting
 from palmette.predict.power_law import PowerLawPredictor
 
-NOW = Past(setting=Setting(samples=10, classes=2), losses=(2.0, 1.2, 0.9, 0.75, 0.66, 0.6))
+NOW = History(setting=Setting(samples=10, classes=2), losses=(2.0, 1.2, 0.9, 0.75, 0.66, 0.6))
 HALF = Setting(pruning=0.5, samples=10, classes=2)
 
 
 def test_robust_changes_rise_to_the_bound_and_no_others_change() -> None:
-    plain = PowerLawPredictor().run(NOW, 4)
-    held = Bounded(PowerLawPredictor(), run_bound=lambda _, epochs: [-1.0, 0.0, -1.0, 0.5][:epochs]).run(NOW, 4)
+    plain = PowerLawPredictor().predict_epochs(NOW, 4)
+    held = BoundedPredictor(
+        PowerLawPredictor(), run_bound=lambda _, epochs: [-1.0, 0.0, -1.0, 0.5][:epochs]
+    ).predict_epochs(NOW, 4)
 
     assert held.robust == (plain.robust[0], max(plain.robust[1], 0.0), plain.robust[2], 0.5)
     assert (held.expected, held.low) == (plain.expected, plain.low)
@@ -27,25 +29,27 @@ def test_robust_changes_rise_to_the_bound_and_no_others_change() -> None:
 def test_no_step_of_a_plan_is_below_its_bound(least: list[float]) -> None:
     """Plans add up steps from any epoch on, so each has to keep its own bound."""
     for losses in (NOW.losses, (2.0, 1.9), (3.0, 1.0, 2.0, 0.5, 1.5, 0.2)):
-        past = Past(setting=NOW.setting, losses=losses)
-        plain = PowerLawPredictor().run(past, 6)
-        held = Bounded(PowerLawPredictor(), run_bound=lambda _, epochs: least[:epochs]).run(past, 6)
+        history = History(setting=NOW.setting, losses=losses)
+        plain = PowerLawPredictor().predict_epochs(history, 6)
+        held = BoundedPredictor(PowerLawPredictor(), run_bound=lambda _, epochs: least[:epochs]).predict_epochs(
+            history, 6
+        )
         assert all(step >= bound - 1e-12 for step, bound in zip(held.steps_robust, least, strict=True))
         assert all(a >= b - 1e-12 for a, b in zip(held.total_robust, plain.total_robust, strict=True))
 
 
 def test_without_bounds_nothing_changes() -> None:
-    held = Bounded(PowerLawPredictor())
+    held = BoundedPredictor(PowerLawPredictor())
 
-    assert held.run(NOW, 3) == PowerLawPredictor().run(NOW, 3)
-    assert held.change(NOW, HALF) == PowerLawPredictor().change(NOW, HALF)
+    assert held.predict_epochs(NOW, 3) == PowerLawPredictor().predict_epochs(NOW, 3)
+    assert held.predict_change(NOW, HALF) == PowerLawPredictor().predict_change(NOW, HALF)
 
 
 def test_a_change_is_held_to_its_own_bound() -> None:
-    held = Bounded(PowerLawPredictor(), change_bound=OutputShiftBound(10.0))
+    held = BoundedPredictor(PowerLawPredictor(), change_bound=OutputShiftBound(10.0))
 
-    assert held.change(NOW, HALF).robust == (pytest.approx(10 * 2**0.5),)
-    assert held.run(NOW, 2) == PowerLawPredictor().run(NOW, 2)
+    assert held.predict_change(NOW, HALF).robust == (pytest.approx(10 * 2**0.5),)
+    assert held.predict_epochs(NOW, 2) == PowerLawPredictor().predict_epochs(NOW, 2)
 
 
 def test_fedavg_is_trusted_with_the_fall_of_its_own_bound() -> None:
@@ -64,10 +68,10 @@ def test_fedavgs_bound_is_above_what_its_recursion_leads_to() -> None:
     )
     offset, left = max(8 * smoothness / convexity, 5), distance
     for step in range(1, 2000):
-        assert smoothness / 2 * left <= bound.height(step) * (1 + 1e-12)
+        assert smoothness / 2 * left <= bound.excess_loss(step) * (1 + 1e-12)
         rate = 2 / (convexity * (offset - 1 + step))
         left = (1 - rate * convexity) * left + rate**2 * noise
-    assert smoothness / 2 * left > 0.2 * bound.height(2000)
+    assert smoothness / 2 * left > 0.2 * bound.excess_loss(2000)
 
 
 def test_cross_entropy_moves_by_at_most_root_two_times_the_shift_of_the_outputs() -> None:

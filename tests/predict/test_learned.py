@@ -11,15 +11,21 @@ import torch
 from safetensors.torch import save_file
 
 from palmette.errors import InputError
-from palmette.predict.examples import changes, runs
-from palmette.predict.forecast import Past, Setting
-from palmette.predict.learned import LearnedPredictor, learn, load, save
-from palmette.predict.metrics import judged_changes, judged_runs
+from palmette.predict.examples import change_examples, run_examples
+from palmette.predict.forecast import History, Setting
+from palmette.predict.learned import LearnedPredictor, load, save, train_predictor
+from palmette.predict.metrics import evaluate_changes, evaluate_runs
 from palmette.predict.power_law import PowerLawPredictor
-from palmette.predict.training import CHANGE_LESSONS, RUN_LESSONS, learn_change, learn_run, tilted
+from palmette.predict.training import (
+    CHANGE_TRAINING,
+    RUN_TRAINING,
+    pinball_loss,
+    train_change_network,
+    train_run_network,
+)
 from palmette.spec.curves import Curve, Curves, Stretch
 
-NOW = Past(setting=Setting(samples=100, classes=7), losses=(2.3, 2.0, 1.8))
+NOW = History(setting=Setting(samples=100, classes=7), losses=(2.3, 2.0, 1.8))
 
 
 def made_up(seeds: int) -> Curves:
@@ -46,7 +52,7 @@ def made_up(seeds: int) -> Curves:
 
 @pytest.fixture(scope="module")
 def taught() -> tuple[LearnedPredictor, list[Curve]]:
-    return learn(made_up(40))
+    return train_predictor(made_up(40))
 
 
 def test_it_takes_one_thread_and_gives_the_others_back(taught: tuple[LearnedPredictor, list[Curve]]) -> None:
@@ -54,7 +60,7 @@ def test_it_takes_one_thread_and_gives_the_others_back(taught: tuple[LearnedPred
     torch.set_num_threads(2)
     try:
         hook = taught[0].run_network.register_forward_hook(lambda *_: seen.append(torch.get_num_threads()))
-        taught[0].run(NOW, 6)
+        taught[0].predict_epochs(NOW, 6)
         hook.remove()
         assert (seen, torch.get_num_threads()) == ([1, 1], 2)
     finally:
@@ -63,14 +69,14 @@ def test_it_takes_one_thread_and_gives_the_others_back(taught: tuple[LearnedPred
 
 def test_learns_a_law_that_no_power_law_follows(taught: tuple[LearnedPredictor, list[Curve]]) -> None:
     predictor, left_out = taught
-    moments, switches = runs(left_out), changes(left_out)
-    ours, law = judged_runs(predictor, moments), judged_runs(PowerLawPredictor(), moments)
+    moments, switches = run_examples(left_out), change_examples(left_out)
+    ours, law = evaluate_runs(predictor, moments), evaluate_runs(PowerLawPredictor(), moments)
 
     assert ours.mae < 0.02
     assert ours.mae < 0.7 * law.mae
     assert 0.75 < ours.icp <= 1.0
     assert ours.exceeded < 0.15
-    assert judged_changes(predictor, switches).mae < 0.1
+    assert evaluate_changes(predictor, switches).mae < 0.1
 
 
 def test_says_what_it_was_taught_and_what_not(taught: tuple[LearnedPredictor, list[Curve]]) -> None:
@@ -85,7 +91,7 @@ def test_says_what_it_was_taught_and_what_not(taught: tuple[LearnedPredictor, li
 def test_foretells_any_number_of_epochs_with_quantiles_in_order(
     taught: tuple[LearnedPredictor, list[Curve]], epochs: int
 ) -> None:
-    found = taught[0].run(NOW, epochs)
+    found = taught[0].predict_epochs(NOW, epochs)
 
     assert len(found.expected) == epochs
     assert all(low <= mean <= high for low, mean, high in zip(found.low, found.expected, found.robust, strict=True))
@@ -94,15 +100,15 @@ def test_foretells_any_number_of_epochs_with_quantiles_in_order(
 
 def test_the_next_five_do_not_depend_on_how_many_are_asked_for(taught: tuple[LearnedPredictor, list[Curve]]) -> None:
     predictor = taught[0]
-    few, many = predictor.run(NOW, 3), predictor.run(NOW, 12)
-    later = predictor.run(NOW.trained(*(NOW.loss + sum(many.expected[:n]) for n in range(1, 6))), 5)
+    few, many = predictor.predict_epochs(NOW, 3), predictor.predict_epochs(NOW, 12)
+    later = predictor.predict_epochs(NOW.extended(*(NOW.loss + sum(many.expected[:n]) for n in range(1, 6))), 5)
 
     assert few.expected == many.expected[:3]
     assert later.expected == pytest.approx(many.expected[5:10])
 
 
 def test_the_expected_loss_never_falls_below_zero(taught: tuple[LearnedPredictor, list[Curve]]) -> None:
-    found = taught[0].run(replace(NOW, losses=(2.3, 1.0, 0.05)), 40)
+    found = taught[0].predict_epochs(replace(NOW, losses=(2.3, 1.0, 0.05)), 40)
 
     assert all(0.05 + sum(found.expected[:n]) >= -1e-9 for n in range(41))
 
@@ -112,17 +118,17 @@ def test_comes_back_from_a_file_the_same(taught: tuple[LearnedPredictor, list[Cu
     save(predictor, tmp_path / "predictor.safetensors")
     again = load(tmp_path / "predictor.safetensors")
 
-    assert again.run(NOW, 7) == predictor.run(NOW, 7)
-    assert again.change(NOW, to) == predictor.change(NOW, to)
+    assert again.predict_epochs(NOW, 7) == predictor.predict_epochs(NOW, 7)
+    assert again.predict_change(NOW, to) == predictor.predict_change(NOW, to)
     assert again.origin == predictor.origin
 
 
 def test_the_same_seed_teaches_the_same() -> None:
-    examples, other = runs(made_up(2).curves), changes(made_up(2).curves)
-    short, brief = replace(RUN_LESSONS, epochs=1), replace(CHANGE_LESSONS, epochs=1)
+    examples, other = run_examples(made_up(2).curves), change_examples(made_up(2).curves)
+    short, brief = replace(RUN_TRAINING, epochs=1), replace(CHANGE_TRAINING, epochs=1)
     for first, second in (
-        (learn_run(examples, short), learn_run(examples, short)),
-        (learn_change(other, brief), learn_change(other, brief)),
+        (train_run_network(examples, short), train_run_network(examples, short)),
+        (train_change_network(other, brief), train_change_network(other, brief)),
     ):
         states = zip(first.state_dict().values(), second.state_dict().values(), strict=True)
         assert all(torch.equal(a, b) for a, b in states)
@@ -132,7 +138,7 @@ def test_the_tilted_loss_is_least_at_the_quantile() -> None:
     truth = torch.arange(1001) / 1000
     for quantile in (0.05, 0.5, 0.95):
         tried = torch.arange(101) / 100
-        losses = torch.stack([tilted(truth - each, quantile).mean() for each in tried])
+        losses = torch.stack([pinball_loss(truth - each, quantile).mean() for each in tried])
         assert tried[losses.argmin()] == pytest.approx(quantile, abs=0.011)
 
 
@@ -153,8 +159,8 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
 
 def test_too_few_curves_teach_nothing() -> None:
     with pytest.raises(InputError, match="curves: 1 seeds: expected at least two"):
-        learn(made_up(1))
+        train_predictor(made_up(1))
     flat = made_up(2)
     single = tuple(curve.model_copy(update={"phases": curve.phases[:1]}) for curve in flat.curves)
     with pytest.raises(InputError, match="expected curves with two phases or more"):
-        learn(flat.model_copy(update={"curves": single}))
+        train_predictor(flat.model_copy(update={"curves": single}))

@@ -7,16 +7,16 @@ import random
 import pytest
 
 import palmette as pt
-from palmette.predict.learning_curve import Point, error, fitted, left_out_error
+from palmette.predict.learning_curve import LossPoint, cross_validation_error, fit_learning_curve, rms_error
 from palmette.spec.learning import Learning
 
 TRUE = Learning(floor=0.08, scale=1.7, epoch_exponent=0.7, data_exponent=0.3, replica_exponent=0.1)
 
 
-def runs(noise: float = 0.0) -> list[list[Point]]:
+def runs(noise: float = 0.0) -> list[list[LossPoint]]:
     draw = random.Random(0)
     return [
-        [Point(k, phi, g, TRUE.loss(k, phi, g) * (1 + draw.gauss(0, noise))) for k in range(1, 25)]
+        [LossPoint(k, phi, g, TRUE.loss(k, phi, g) * (1 + draw.gauss(0, noise))) for k in range(1, 25)]
         for phi in (1.0, 0.5, 0.25)
         for g in (1, 3)
     ]
@@ -24,32 +24,32 @@ def runs(noise: float = 0.0) -> list[list[Point]]:
 
 def test_a_curve_is_found_again() -> None:
     points = [point for run in runs() for point in run]
-    curve = fitted(points)
-    assert error(curve, points) < 0.005
+    curve = fit_learning_curve(points)
+    assert rms_error(curve, points) < 0.005
     assert curve.epoch_exponent == pytest.approx(0.7, rel=0.05)
     assert curve.data_exponent == pytest.approx(0.3, rel=0.05)
     assert curve.replica_exponent == pytest.approx(0.1, rel=0.1)
 
 
-def test_runs_left_out_are_foretold() -> None:
-    assert left_out_error(runs(0.02)) < 0.05
-    assert left_out_error(runs()[:1]) is None
+def test_runs_left_out_are_predicted() -> None:
+    assert cross_validation_error(runs(0.02)) < 0.05
+    assert cross_validation_error(runs()[:1]) is None
 
 
 def test_what_no_run_varies_has_no_exponent() -> None:
-    curve = fitted([Point(k, 1.0, 1, TRUE.loss(k, 1.0, 1)) for k in range(1, 10)])
+    curve = fit_learning_curve([LossPoint(k, 1.0, 1, TRUE.loss(k, 1.0, 1)) for k in range(1, 10)])
     assert curve.data_exponent == curve.replica_exponent == 0.0
 
 
 def test_too_few_points_are_refused() -> None:
     with pytest.raises(pt.InputError, match="expected at least 3"):
-        fitted([Point(1, 1.0, 1, 0.5)] * 2)
+        fit_learning_curve([LossPoint(1, 1.0, 1, 0.5)] * 2)
 
 
 def test_a_loss_beyond_reason_is_refused() -> None:
     with pytest.raises(pt.InputError, match="expected losses of at most"):
-        fitted([Point(k, 1.0, 1, 1e300) for k in range(1, 5)])
+        fit_learning_curve([LossPoint(k, 1.0, 1, 1e300) for k in range(1, 5)])
 
 
 def test_short_runs_are_not_left_out() -> None:
-    assert left_out_error([run[:2] for run in runs()[:2]]) is None
+    assert cross_validation_error([run[:2] for run in runs()[:2]]) is None

@@ -9,13 +9,13 @@ from pathlib import Path
 def fit_curve(runs: Sequence[Path], output: Path | None, json_: bool) -> None:
     """Fit the curve, write it, and print it with its errors."""
     from palmette.control.learn import points_of
-    from palmette.predict.learning_curve import error, fitted, left_out_error
+    from palmette.predict.learning_curve import cross_validation_error, fit_learning_curve, rms_error
     from palmette.spec.files import write_text
     from palmette.spec.learning import Learning
 
     points = [points_of(folder) for folder in runs]
-    curve = fitted([point for run in points for point in run])
-    fit_error, left_out = error(curve, [point for run in points for point in run]), left_out_error(points)
+    curve = fit_learning_curve([point for run in points for point in run])
+    fit_error, left_out = rms_error(curve, [point for run in points for point in run]), cross_validation_error(points)
     told = Learning.model_validate(
         curve.model_dump() | {"runs": len(runs), "fit_error": fit_error, "left_out_error": left_out}
     )

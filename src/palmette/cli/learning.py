@@ -125,20 +125,20 @@ def loss(
     Example: palmette predict loss --losses 2.3,1.95,1.7 --samples 1300 --classes 7 --to-pruning 0.5
     """
     from palmette.cli.predicting import changed_setting, show_forecast
-    from palmette.predict.forecast import Past, Setting
-    from palmette.predict.registry import predictor_of
+    from palmette.predict.forecast import History, Setting
+    from palmette.predict.registry import load_predictor
 
     setting = Setting(pruning=_fraction("--pruning", pruning), samples=samples, classes=classes)
     earlier = () if before is None else _losses("--before", before)
-    past = Past(setting=setting, losses=_losses("--losses", losses), before=earlier)
-    known = predictor_of(predictor, bound)
-    told = known.run(past, epochs)
+    history = History(setting=setting, losses=_losses("--losses", losses), earlier=earlier)
+    known = load_predictor(predictor, bound)
+    told = known.predict_epochs(history, epochs)
     to = changed_setting(setting, to_pruning, to_samples, to_classes)
-    change = None if to is None else known.change(past, to)
+    change = None if to is None else known.predict_change(history, to)
     if json_:
         print_json({"run": _rows(told), "change": None if change is None else _rows(change)[0]})
     else:
-        show_forecast(past, told, change)
+        show_forecast(history, told, change)
 
 
 def _rows(told: Any) -> list[dict[str, float]]:

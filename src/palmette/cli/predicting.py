@@ -19,12 +19,12 @@ from palmette.errors import Fault, InputError, RunError
 from palmette.measure.curves.collect import collect as collect_curves
 from palmette.measure.curves.grid import Grid
 from palmette.measure.curves.trainer import Recipe
-from palmette.predict.examples import changes, runs
-from palmette.predict.forecast import Forecast, Past, Predictor, Setting
-from palmette.predict.learned import LearnedPredictor, learn
-from palmette.predict.metrics import judged_changes, judged_runs
+from palmette.predict.examples import change_examples, run_examples
+from palmette.predict.forecast import Forecast, History, Predictor, Setting
+from palmette.predict.learned import LearnedPredictor, train_predictor
+from palmette.predict.metrics import evaluate_changes, evaluate_runs
 from palmette.predict.power_law import PowerLawPredictor
-from palmette.predict.shipped_curves import shipped_curves
+from palmette.predict.shipped_curves import load_shipped_curves
 from palmette.spec.curves import load_curves
 
 
@@ -61,13 +61,13 @@ def taught(path: Path | None, seed: int, quiet: bool) -> tuple[LearnedPredictor,
     Raises:
         InputError: the file cannot be used, or has too few curves.
     """
-    curves = shipped_curves() if path is None else load_curves(path)
+    curves = load_shipped_curves() if path is None else load_curves(path)
     with _bar("learning", quiet) as watch:
-        predictor, left_out = learn(curves, seed=seed, told=watch)
-    moments, switches = runs(left_out), changes(left_out)
+        predictor, left_out = train_predictor(curves, seed=seed, on_epoch=watch)
+    moments, switches = run_examples(left_out), change_examples(left_out)
     rivals: dict[str, Predictor] = {"learned": predictor, "power-law": PowerLawPredictor()}
     return predictor, {
-        name: {"run": asdict(judged_runs(rival, moments)), "change": asdict(judged_changes(rival, switches))}
+        name: {"run": asdict(evaluate_runs(rival, moments)), "change": asdict(evaluate_changes(rival, switches))}
         for name, rival in rivals.items()
     }
 
@@ -111,17 +111,17 @@ def changed_setting(
     return Setting(pruning=pruning, samples=samples or setting.samples, classes=classes or setting.classes)
 
 
-def show_forecast(past: Past, told: Forecast, change: Forecast | None) -> None:
+def show_forecast(history: History, told: Forecast, change: Forecast | None) -> None:
     """Print the loss of each epoch to come, and of a change."""
     out = console()
     table = Table("epoch", box=None, pad_edge=False)
     for heading in ("change expected", "0.05", "0.95 (robust)", "loss expected", "loss robust"):
         table.add_column(heading, justify="right")
-    loss = past.loss
+    loss = history.loss
     rows = zip(told.expected, told.low, told.robust, told.total_robust, strict=True)
     for epoch, (*row, total) in enumerate(rows, 1):
         loss += row[0]
-        table.add_row(f"+{epoch}", *(f"{value:+.4f}" for value in row), f"{loss:.4f}", f"{past.loss + total:.4f}")
+        table.add_row(f"+{epoch}", *(f"{value:+.4f}" for value in row), f"{loss:.4f}", f"{history.loss + total:.4f}")
     out.print(table)
     if change is not None:
         (expected,), (low,), (robust,) = change.expected, change.low, change.robust

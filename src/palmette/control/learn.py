@@ -8,13 +8,13 @@ from palmette.cost.estimate import evaluator
 from palmette.errors import Fault, InputError
 from palmette.report.run_files import MetricsRow
 from palmette.report.run_files import read_metrics
-from palmette.predict.learning_curve import Point
+from palmette.predict.learning_curve import LossPoint
 from palmette.spec.files import load
 from palmette.spec.plan import Phase, inputs_of
 from palmette.spec.run import RunRecord
 
 
-def points_of(folder: Path) -> list[Point]:
+def points_of(folder: Path) -> list[LossPoint]:
     """A point for each whole epoch of a run: the loss on held-out data where it was evaluated, else in training.
 
     Raises:
@@ -29,7 +29,7 @@ def points_of(folder: Path) -> list[Point]:
     losses = _losses(list(read_metrics(folder / "metrics.jsonl")))
     if not losses:
         raise InputError(Fault("metrics.jsonl", "no whole epoch", "expected a run of at least one", str(folder)))
-    return [Point(k, fraction, replicas, loss) for k, loss in enumerate(losses, 1)]
+    return [LossPoint(k, fraction, replicas, loss) for k, loss in enumerate(losses, 1)]
 
 
 def _fraction(record: RunRecord, phase: Phase) -> float:

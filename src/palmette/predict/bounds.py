@@ -1,8 +1,8 @@
-"""Bounds that the robust estimate may not be more optimistic than (end of Section IV of PACT).
+"""Lower bounds of the robust estimate (end of Section IV of PACT).
 
-What a network has learnt may promise more than theory allows. A bound says the least (most favourable) change of the
-loss that is to be believed: of each of the next epochs, or of a change of setting. Where the robust estimate is below
-it, the bound takes its place. A bound is any function of the past; two that PACT cites are here:
+A network may predict more progress than theory allows. A bound is the least (most favourable) change of the loss that
+may be assumed: of each of the next epochs, or of a change of setting. Where the robust estimate is below it, the bound
+replaces it. A bound is any function of the history; two that PACT cites are here:
 
     FedAvgBound        of λ_run: Li et al., On the convergence of FedAvg on non-IID data, Theorem 1
     OutputShiftBound   of λ_change: how far the outputs of the pruned network can be from those of the whole, which
@@ -15,40 +15,40 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
-from palmette.predict.forecast import Forecast, Past, Predictor, Setting
+from palmette.predict.forecast import Forecast, History, Predictor, Setting
 
-RunBound = Callable[[Past, int], Sequence[float]]  # the least change of each of so many epochs
-ChangeBound = Callable[[Past, Setting], float]
+RunBound = Callable[[History, int], Sequence[float]]  # the least change in each of so many epochs
+ChangeBound = Callable[[History, Setting], float]
 
 
 @dataclass(frozen=True)
-class Bounded:
+class BoundedPredictor:
     """A predictor whose robust estimates are never below the bounds."""
 
     predictor: Predictor
     run_bound: RunBound | None = None
     change_bound: ChangeBound | None = None
 
-    def run(self, past: Past, epochs: int) -> Forecast:
+    def predict_epochs(self, history: History, epochs: int) -> Forecast:
         """The predictor's, the robust changes no lower than the bound's."""
-        told = self.predictor.run(past, epochs)
-        return told if self.run_bound is None else _raised(told, self.run_bound(past, epochs))
+        forecast = self.predictor.predict_epochs(history, epochs)
+        return forecast if self.run_bound is None else _apply_bound(forecast, self.run_bound(history, epochs))
 
-    def change(self, past: Past, to: Setting) -> Forecast:
+    def predict_change(self, history: History, to: Setting) -> Forecast:
         """The predictor's, the robust change no lower than the bound's."""
-        told = self.predictor.change(past, to)
-        return told if self.change_bound is None else _raised(told, [self.change_bound(past, to)])
+        forecast = self.predictor.predict_change(history, to)
+        return forecast if self.change_bound is None else _apply_bound(forecast, [self.change_bound(history, to)])
 
 
-def _raised(told: Forecast, least: Sequence[float]) -> Forecast:
-    robust = tuple(max(pair) for pair in zip(told.robust, least, strict=True))
-    steps = (max(pair) for pair in zip(told.steps_robust, least, strict=True))
-    return replace(told, robust=robust, total_robust=tuple(accumulate(steps)))
+def _apply_bound(forecast: Forecast, least: Sequence[float]) -> Forecast:
+    robust = tuple(max(pair) for pair in zip(forecast.robust, least, strict=True))
+    steps = (max(pair) for pair in zip(forecast.steps_robust, least, strict=True))
+    return replace(forecast, robust=robust, total_robust=tuple(accumulate(steps)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class FedAvgBound:
-    """By how much an epoch can be trusted to lower the loss, by Theorem 1 of Li et al. (ICLR 2020).
+    """By how much an epoch may be assumed to lower the loss, by Theorem 1 of Li et al. (ICLR 2020).
 
     For losses that are ``smoothness``-smooth and ``convexity``-strongly convex (L and μ), after T steps
 
@@ -63,7 +63,7 @@ class FedAvgBound:
     to 3), so that Δ_t ≤ (4 B / μ² + γ Δ) / (γ − 1 + t) by induction; and a smooth loss is at most L / 2 · Δ_T above
     its least.
 
-    An epoch has ``epoch_steps`` steps, and is trusted to lower the loss by as much as it lowers this bound.
+    An epoch has ``epoch_steps`` steps, and is assumed to lower the loss by as much as it lowers this bound.
     """
 
     smoothness: float
@@ -73,14 +73,14 @@ class FedAvgBound:
     epoch_steps: int
     local_steps: int = 1
 
-    def __call__(self, past: Past, epochs: int) -> list[float]:
+    def __call__(self, history: History, epochs: int) -> list[float]:
         """The least change of each of the next epochs."""
-        done = len(past.losses) - 1
-        heights = [self.height(1 + self.epoch_steps * (done + ahead)) for ahead in range(epochs + 1)]
-        return [after - before for before, after in pairwise(heights)]
+        done = len(history.losses) - 1
+        excess = [self.excess_loss(1 + self.epoch_steps * (done + ahead)) for ahead in range(epochs + 1)]
+        return [after - before for before, after in pairwise(excess)]
 
-    def height(self, steps: int) -> float:
-        """How far above its least value the loss can be after so many steps, from 1."""
+    def excess_loss(self, steps: int) -> float:
+        """How far above its minimum the loss can be after so many steps, from 1."""
         ratio = self.smoothness / self.convexity
         offset = max(8 * ratio, self.local_steps)
         start = 2 * self.noise / self.convexity + self.convexity * offset / 2 * self.distance
@@ -96,6 +96,6 @@ class OutputShiftBound:
 
     shift: float
 
-    def __call__(self, past: Past, to: Setting) -> float:
-        """The rise that has to be reckoned with."""
+    def __call__(self, history: History, to: Setting) -> float:
+        """The most that the loss can rise."""
         return 2**0.5 * self.shift

@@ -1,7 +1,7 @@
-"""What curves teach: moments of real trainings, and how the loss changed after each.
+"""Training examples from curves: moments of real trainings, and how the loss changed after each.
 
-A curve of K epochs has K moments with epochs to come. Curves that begin alike share moments; each counts once, with as
-many epochs to come as any curve knows.
+A curve of K epochs has K moments with epochs to come. Curves that share a beginning share moments; each counts once,
+with as many epochs to come as any curve has.
 """
 
 from __future__ import annotations
@@ -10,72 +10,72 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from palmette.predict.forecast import Past, Setting
+from palmette.predict.forecast import History, Setting
 from palmette.spec.curves import Curve, Stretch
 
-HORIZON = 5  # epochs that λ_run is asked for at once
+HORIZON = 5  # epochs that λ_run predicts at once
 
 
 @dataclass(frozen=True)
-class Run:
+class RunExample:
     """A moment of a training, and the changes of the loss in the next epochs, at most ``HORIZON``."""
 
-    past: Past
+    history: History
     changes: tuple[float, ...]
 
 
 @dataclass(frozen=True)
-class Change:
-    """A moment at which the setting changed, what to, and by how much that changed the loss."""
+class ChangeExample:
+    """A moment at which the setting changed, the new setting, and by how much that changed the loss."""
 
-    past: Past
+    history: History
     to: Setting
     change: float
 
 
-def setting_of(stretch: Stretch) -> Setting:
+def setting_of(phase: Stretch) -> Setting:
     """The setting of a phase of a curve."""
-    return Setting(pruning=stretch.pruning, samples=stretch.samples, classes=stretch.classes)
+    return Setting(pruning=phase.pruning, samples=phase.samples, classes=phase.classes)
 
 
-def runs(curves: Iterable[Curve]) -> list[Run]:
+def run_examples(curves: Iterable[Curve]) -> list[RunExample]:
     """Every moment with epochs to come, once."""
-    found: dict[Past, tuple[float, ...]] = {}
+    found: dict[History, tuple[float, ...]] = {}
     for curve in curves:
-        for begun, stretch in _begun(curve):
-            losses = (stretch.start_loss, *stretch.losses)
+        for start, phase in _phase_starts(curve):
+            losses = (phase.start_loss, *phase.losses)
             changes = [after - before for before, after in pairwise(losses)]
             for seen in range(1, len(losses)):
-                past = begun.trained(*losses[1:seen])
+                history = start.extended(*losses[1:seen])
                 ahead = tuple(changes[seen - 1 : seen - 1 + HORIZON])
-                found[past] = max(found.get(past, ()), ahead, key=len)
-    return [Run(past, changes) for past, changes in found.items()]
+                found[history] = max(found.get(history, ()), ahead, key=len)
+    return [RunExample(history, changes) for history, changes in found.items()]
 
 
-def changes(curves: Iterable[Curve]) -> list[Change]:
+def change_examples(curves: Iterable[Curve]) -> list[ChangeExample]:
     """Every change of setting, once."""
-    found: dict[Change, None] = {}
+    found: dict[ChangeExample, None] = {}
     for curve in curves:
-        for (begun, before), (_, after) in pairwise(_begun(curve)):
-            past = begun.trained(*before.losses)
-            found[Change(past, setting_of(after), after.start_loss - past.loss)] = None
+        for (start, before), (_, after) in pairwise(_phase_starts(curve)):
+            history = start.extended(*before.losses)
+            found[ChangeExample(history, setting_of(after), after.start_loss - history.loss)] = None
     return list(found)
 
 
-def _begun(curve: Curve) -> Iterator[tuple[Past, Stretch]]:
-    """Each phase, and the past at its start."""
-    before: tuple[float, ...] = ()
-    for stretch in curve.phases:
-        yield Past(setting=setting_of(stretch), losses=(stretch.start_loss,), before=before), stretch
-        before = (*before, stretch.start_loss, *stretch.losses)
+def _phase_starts(curve: Curve) -> Iterator[tuple[History, Stretch]]:
+    """Each phase, and the history at its start."""
+    earlier: tuple[float, ...] = ()
+    for phase in curve.phases:
+        yield History(setting=setting_of(phase), losses=(phase.start_loss,), earlier=earlier), phase
+        earlier = (*earlier, phase.start_loss, *phase.losses)
 
 
-def split(curves: Sequence[Curve], share: float = 0.25) -> tuple[list[Curve], list[Curve]]:
-    """Curves to learn from, and curves to be judged by: those of the last seeds, so that no beginning is on both sides.
+def split_by_seed(curves: Sequence[Curve], share: float = 0.25) -> tuple[list[Curve], list[Curve]]:
+    """Curves to train on, and those of the last seeds, held out for evaluation: no beginning is on both sides.
 
     At least one seed is on either side where there are two.
     """
     seeds = sorted({curve.seed for curve in curves})
-    many = min(len(seeds) - 1, max(1, round(len(seeds) * share))) if seeds else 0
-    judges = set(seeds[len(seeds) - many :])
-    return [c for c in curves if c.seed not in judges], [c for c in curves if c.seed in judges]
+    count = min(len(seeds) - 1, max(1, round(len(seeds) * share))) if seeds else 0
+    held_out = set(seeds[len(seeds) - count :])
+    return [c for c in curves if c.seed not in held_out], [c for c in curves if c.seed in held_out]

@@ -1,9 +1,9 @@
-"""What a predictor is asked and what it answers (Section IV of PACT).
+"""The input and output of a predictor (Section IV of PACT).
 
-A training goes through settings: so much of the model removed, trained on so much data. A predictor is told the
-setting and the losses so far, and says how the loss will change, in each of the next epochs (λ_run) or when the
-setting changes (λ_change): the expected change, and the 0.05 and 0.95 quantiles. The upper quantile is the robust
-estimate, which the true change exceeds once in twenty times.
+A training goes through settings: so much of the model removed, trained on so much data. From the setting and the losses
+so far, a predictor predicts how the loss will change, in each of the next epochs (λ_run) or when the setting changes
+(λ_change): the expected change, and the 0.05 and 0.95 quantiles. The upper quantile is the robust estimate, which the
+true change exceeds once in twenty times.
 
     losses of a setting:   at its start, after its first epoch, after its second, …
 
@@ -22,7 +22,7 @@ QUANTILES = (0.05, 0.95)
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What trains: the fraction of parameters removed from the model, and the samples and classes of the data."""
+    """What is trained: the fraction of parameters removed from the model, and the samples and classes of the data."""
 
     pruning: float = 0.0
     samples: int
@@ -30,34 +30,34 @@ class Setting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Past:
-    """A training so far: its setting, the losses since that began (at its start first), and those before it."""
+class History:
+    """A training so far: its setting, the losses since that began (at its start first), and earlier ones."""
 
     setting: Setting
     losses: tuple[float, ...]
-    before: tuple[float, ...] = ()
+    earlier: tuple[float, ...] = ()
 
     @property
     def loss(self) -> float:
         """The loss now."""
         return self.losses[-1]
 
-    def trained(self, *losses: float) -> Past:
-        """The same, some epochs later."""
+    def extended(self, *losses: float) -> History:
+        """The history some epochs later."""
         return replace(self, losses=(*self.losses, *losses))
 
-    def changed(self, to: Setting, loss: float) -> Past:
-        """The same after a change of setting, which begins with ``loss``."""
-        return Past(setting=to, losses=(loss,), before=(*self.before, *self.losses))
+    def changed(self, to: Setting, loss: float) -> History:
+        """The history after a change of setting, which begins with ``loss``."""
+        return History(setting=to, losses=(loss,), earlier=(*self.earlier, *self.losses))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """Changes of the loss to come, one an epoch: expected, and the 0.05 and 0.95 quantiles (``robust``).
+    """Predicted changes of the loss, one per epoch: expected, and the 0.05 and 0.95 quantiles (``robust``).
 
     ``total_robust`` is the 0.95 quantile of the change from now up to each epoch. An epoch's loss jitters, and its own
-    quantile holds all of the jitter; added up over many epochs that would foretell a rise where none can be. Of the
-    total there is jitter but once.
+    quantile includes all of the jitter; added up over many epochs that would predict a rise where none is possible. The
+    total includes the jitter once.
     """
 
     expected: tuple[float, ...]
@@ -67,17 +67,17 @@ class Forecast:
 
     @property
     def steps_robust(self) -> tuple[float, ...]:
-        """Changes that add up to ``total_robust``: what to plan many epochs with."""
+        """Changes that add up to ``total_robust``, to plan many epochs with."""
         return tuple(after - before for before, after in pairwise((0.0, *self.total_robust)))
 
 
 class Predictor(Protocol):
-    """Foretells the loss."""
+    """Predicts the loss."""
 
-    def run(self, past: Past, epochs: int) -> Forecast:
+    def predict_epochs(self, history: History, epochs: int) -> Forecast:
         """The change of the loss in each of the next ``epochs``, the setting staying as it is."""
         ...
 
-    def change(self, past: Past, to: Setting) -> Forecast:
+    def predict_change(self, history: History, to: Setting) -> Forecast:
         """The one change of the loss when the setting becomes ``to``, before any epoch in it."""
         ...

@@ -1,12 +1,12 @@
-"""A trained predictor: both networks, as one file of weights that says which curves it has learnt from.
+"""A trained predictor: both networks, as one file of weights with the origin of its training curves.
 
-    predictor = learn(curves)                       # minutes, on one core
+    predictor, held_out = train_predictor(curves)   # minutes, on one core
     save(predictor, "predictor.safetensors")
-    predictor = load("predictor.safetensors")       # or shipped()
-    predictor.run(past, epochs=5).robust
+    predictor = load("predictor.safetensors")       # or load_shipped_predictor()
+    predictor.predict_epochs(history, epochs=5).robust
 
-λ_run is asked for five epochs at a time. For more, the expected losses are taken as seen, and the next five are
-asked for. The networks are so small that one thread is the fastest, above all where others want the cores.
+λ_run predicts five epochs at a time. For more, the expected losses are appended to the history, and the next five are
+predicted. The networks are so small that one thread is the fastest, above all where others need the cores.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from palmette.errors import Fault, InputError
-from palmette.predict.examples import changes, runs, split
-from palmette.predict.forecast import Forecast, Past, Setting
+from palmette.predict.examples import change_examples, run_examples, split_by_seed
+from palmette.predict.forecast import Forecast, History, Setting
 from palmette.predict.network import ChangeNetwork, RunNetwork, change_inputs, run_inputs
-from palmette.predict.training import CHANGE_LESSONS, RUN_LESSONS, learn_change, learn_run
+from palmette.predict.training import CHANGE_TRAINING, RUN_TRAINING, train_change_network, train_run_network
 from palmette.spec.curves import Curve, Curves
 
 FORMAT = "palmette.predictor/1"
 SHIPPED = "predictor.safetensors"
-Told = Callable[[int, int], None]  # epochs of learning done, epochs in all
+OnEpoch = Callable[[int, int], None]  # training epochs done, training epochs in all
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """Let torch use one thread, and as many as before afterwards."""
+def single_thread() -> Iterator[None]:
+    """Limit torch to one thread inside the block."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -50,69 +50,71 @@ def one_thread() -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class LearnedPredictor:
-    """Foretells the loss by what other trainings taught; ``origin`` says which, and which seeds it has not seen."""
+    """Predicts the loss by networks trained on other trainings; ``origin`` names those, and the seeds held out."""
 
     run_network: RunNetwork
     change_network: ChangeNetwork
     origin: dict[str, Any]
 
-    def run(self, past: Past, epochs: int) -> Forecast:
+    def predict_epochs(self, history: History, epochs: int) -> Forecast:
         """The change of the loss in each of the next ``epochs``; the expected loss never falls below 0.
 
         Beyond the networks' horizon the jitter of totals adds up as that of independent errors does.
         """
-        start, jitter = past.loss, 0.0
+        start, jitter = history.loss, 0.0
         rows: list[tuple[float, float, float, float]] = []
         while len(rows) < epochs:
             expected_sum = 0.0
-            for expected, low, robust, total in self._next(past)[: epochs - len(rows)]:
+            for expected, low, robust, total in self._next(history)[: epochs - len(rows)]:
                 expected_sum += expected
                 width = math.hypot(jitter, total - expected_sum)
-                step = max(expected, -past.loss)
-                past = past.trained(past.loss + step)
-                rows.append((step, min(low, step), max(robust, step), past.loss - start + width))
+                step = max(expected, -history.loss)
+                history = history.extended(history.loss + step)
+                rows.append((step, min(low, step), max(robust, step), history.loss - start + width))
             jitter = width
         expected_, low_, robust_, total_ = zip(*rows, strict=True) if rows else ((), (), (), ())
         return Forecast(expected=expected_, low=low_, robust=robust_, total_robust=total_)
 
-    def change(self, past: Past, to: Setting) -> Forecast:
+    def predict_change(self, history: History, to: Setting) -> Forecast:
         """The one change of the loss when the setting becomes ``to``."""
-        with one_thread(), torch.no_grad():
-            expected, low, robust = self.change_network(change_inputs([(past, to)]))[0, 0].tolist()
+        with single_thread(), torch.no_grad():
+            expected, low, robust = self.change_network(change_inputs([(history, to)]))[0, 0].tolist()
         return Forecast(expected=(expected,), low=(low,), robust=(robust,), total_robust=(robust,))
 
-    def _next(self, past: Past) -> list[list[float]]:
-        with one_thread(), torch.no_grad():
-            rows: list[list[float]] = self.run_network(*run_inputs([past]))[0].tolist()
+    def _next(self, history: History) -> list[list[float]]:
+        with single_thread(), torch.no_grad():
+            rows: list[list[float]] = self.run_network(*run_inputs([history]))[0].tolist()
         return rows
 
 
-def learn(curves: Curves, *, seed: int = 0, told: Told = lambda *_: None) -> tuple[LearnedPredictor, list[Curve]]:
-    """A predictor, and the curves that it was not taught: those of a quarter of the seeds.
+def train_predictor(
+    curves: Curves, *, seed: int = 0, on_epoch: OnEpoch = lambda *_: None
+) -> tuple[LearnedPredictor, list[Curve]]:
+    """A predictor, and the curves that were held out: those of a quarter of the seeds.
 
     Raises:
         InputError: the curves are of fewer than two seeds, or none changes its setting.
     """
-    taught, left_out = split(curves.curves)
-    moments, switches = runs(taught), changes(taught)
-    if not taught or not left_out:
+    train, held_out = split_by_seed(curves.curves)
+    runs, changes = run_examples(train), change_examples(train)
+    if not train or not held_out:
         raise InputError(Fault("curves", f"{len({c.seed for c in curves.curves})} seeds", "expected at least two"))
-    if not switches:
+    if not changes:
         raise InputError(Fault("curves", "no change of setting", "expected curves with two phases or more"))
-    run, change = replace(RUN_LESSONS, seed=seed), replace(CHANGE_LESSONS, seed=seed)
-    every = run.epochs + change.epochs
-    with one_thread():
-        run_network = learn_run(moments, run, lambda done: told(done, every))
-        change_network = learn_change(switches, change, lambda done: told(run.epochs + done, every))
+    run, change = replace(RUN_TRAINING, seed=seed), replace(CHANGE_TRAINING, seed=seed)
+    total = run.epochs + change.epochs
+    with single_thread():
+        run_network = train_run_network(runs, run, lambda done: on_epoch(done, total))
+        change_network = train_change_network(changes, change, lambda done: on_epoch(run.epochs + done, total))
     origin = {
         "model": curves.model,
         "data": curves.data,
-        "curves": len(taught),
-        "moments": len(moments),
-        "changes": len(switches),
-        "left_out_seeds": sorted({curve.seed for curve in left_out}),
+        "curves": len(train),
+        "moments": len(runs),
+        "changes": len(changes),
+        "left_out_seeds": sorted({curve.seed for curve in held_out}),
     }
-    return LearnedPredictor(run_network, change_network, origin), left_out
+    return LearnedPredictor(run_network, change_network, origin), held_out
 
 
 def save(predictor: LearnedPredictor, path: str | os.PathLike[str]) -> None:
@@ -137,12 +139,12 @@ def load(path: str | os.PathLike[str]) -> LearnedPredictor:
     """
     try:
         with safe_open(path, framework="pt") as file:
-            about = file.metadata() or {}
+            metadata = file.metadata() or {}
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (it is no mapping)
     except (OSError, SafetensorError) as error:
         raise InputError(Fault("", "the file", f"cannot be read: {_reason(error)}", str(path))) from None
-    if about.get("format") != FORMAT:
-        raise InputError(Fault("format", about.get("format", "missing"), f"expected {FORMAT!r}", str(path)))
+    if metadata.get("format") != FORMAT:
+        raise InputError(Fault("format", metadata.get("format", "missing"), f"expected {FORMAT!r}", str(path)))
     networks = RunNetwork(), ChangeNetwork()
     try:
         for part, network in zip(("run", "change"), networks, strict=True):
@@ -150,14 +152,14 @@ def load(path: str | os.PathLike[str]) -> LearnedPredictor:
                 {name.partition(".")[2]: value for name, value in weights.items() if name.startswith(f"{part}.")}
             )
             network.requires_grad_(requires_grad=False)
-        origin = json.loads(about["origin"])
+        origin = json.loads(metadata["origin"])
     except (RuntimeError, KeyError, ValueError) as error:
         raise InputError(Fault("", "the file", f"holds no such predictor: {_reason(error)}", str(path))) from None
     return LearnedPredictor(*networks, origin)
 
 
-def shipped() -> LearnedPredictor:
-    """The predictor that ships, taught by the curves that ship."""
+def load_shipped_predictor() -> LearnedPredictor:
+    """The predictor that ships, trained on the curves that ship."""
     with resources.as_file(resources.files(__package__) / SHIPPED) as path:
         return load(Path(path))
 

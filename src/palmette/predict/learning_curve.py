@@ -2,9 +2,9 @@
 
     loss = floor + scale · φ^(−data_exponent) · g^(replica_exponent) · k^(−epoch_exponent)
 
-Each run gives points (k, φ, g, loss), one an epoch. For a given floor, log(loss − floor) is linear in the logarithms of
-k, φ and g, solved by least squares with exponents of k and φ at least 0; the floor with the least squared error of the
-loss itself is found by a scan. What no run varies, an exponent cannot be fitted to: it is 0.
+Each run gives points (k, φ, g, loss), one per epoch. For a given floor, log(loss − floor) is linear in the logs of
+k, φ and g: least squares with exponents of k and φ of at least 0. The floor is the one with the least squared error of
+the loss itself. An exponent that no run varies the base of cannot be fitted: it is 0.
 """
 
 from __future__ import annotations
@@ -14,17 +14,24 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import lsq_linear
+from sklearn.model_selection import LeaveOneGroupOut
 
 from palmette.errors import Fault, InputError
+from palmette.predict.scalar_minimum import scalar_minimum
 from palmette.spec.learning import Learning
 
-_FLOORS = 400
-_FEWEST = 3
-_MOST = 1e9
+_HALVINGS = np.linspace(0.0, 9.975, 40)
+"""Floors that are tried: the lowest loss minus 0.5^halvings of it."""
+_MIN_POINTS = 3
+_MAX_LOSS = 1e9
 _SCALES = (1e-18, 1e18)
+_MAX_EXPONENT = 1000.0
+_SIGNS = (-1.0, -1.0, 1.0)  # of the exponents of epochs, data and replicas
+_LEAST = (-np.inf, 0.0, 0.0, -np.inf)  # of the logarithm of the scale, and of the exponents
 
 
-class Point(NamedTuple):
+class LossPoint(NamedTuple):
     """The loss after so many epochs over a fraction of the data, in so many replicas."""
 
     epochs: float
@@ -33,56 +40,64 @@ class Point(NamedTuple):
     loss: float
 
 
-def fitted(points: Sequence[Point]) -> Learning:
+def fit_learning_curve(points: Sequence[LossPoint]) -> Learning:
     """The curve with the least squared error of the loss.
 
     Raises:
-        InputError: there are too few points, or the loss does not fall.
+        InputError: there are too few points, or a loss is not above 0 or too large.
     """
-    if len(points) < _FEWEST:
-        raise InputError(Fault("runs", f"{len(points)} points", f"expected at least {_FEWEST} epochs with a loss"))
+    if len(points) < _MIN_POINTS:
+        raise InputError(Fault("runs", f"{len(points)} points", f"expected at least {_MIN_POINTS} epochs with a loss"))
     lowest, highest = min(point.loss for point in points), max(point.loss for point in points)
     if lowest <= 0:
         raise InputError(Fault("runs", lowest, "expected losses above 0"))
-    if highest > _MOST:
-        raise InputError(Fault("runs", highest, f"expected losses of at most {_MOST:g}"))
-    tried = [_with_floor(points, lowest * (1 - 0.5 ** (10 * k / _FLOORS))) for k in range(_FLOORS)]
-    return min(tried, key=lambda curve: error(curve, points))
+    if highest > _MAX_LOSS:
+        raise InputError(Fault("runs", highest, f"expected losses of at most {_MAX_LOSS:g}"))
+
+    def curve(halvings: float) -> Learning:
+        return _fit_with_floor(points, lowest * (1 - 0.5**halvings))
+
+    return curve(scalar_minimum(lambda halvings: rms_error(curve(halvings), points), _HALVINGS))
 
 
-def error(curve: Learning, points: Sequence[Point]) -> float:
+def rms_error(curve: Learning, points: Sequence[LossPoint]) -> float:
     """The root of the mean squared error of the loss."""
-    squares = [(curve.loss(*point[:3]) - point.loss) ** 2 for point in points]
-    return math.sqrt(sum(squares) / len(squares))
+    return math.sqrt(sum(_squares(curve, points)) / len(points))
 
 
-def left_out_error(runs: Sequence[Sequence[Point]]) -> float | None:
-    """The error on each run of a curve fitted to the others, over all; None where too little would be left."""
-    if sum(map(len, runs)) - max(map(len, runs)) < _FEWEST:
+def cross_validation_error(runs: Sequence[Sequence[LossPoint]]) -> float | None:
+    """The RMS error over all runs, each predicted by a curve fitted to the others; None if those are too few."""
+    if sum(map(len, runs)) - max(map(len, runs)) < _MIN_POINTS:
         return None
-    squares = []
-    for k, run in enumerate(runs):
-        curve = fitted([point for j, other in enumerate(runs) for point in other if j != k])
-        squares += [(curve.loss(*point[:3]) - point.loss) ** 2 for point in run]
+    points = [point for run in runs for point in run]
+    groups = [number for number, run in enumerate(runs) for _ in run]
+    squares: list[float] = []
+    for train, test in LeaveOneGroupOut().split(points, groups=groups):
+        curve = fit_learning_curve([points[k] for k in train])
+        squares += _squares(curve, [points[k] for k in test])
     return math.sqrt(sum(squares) / len(squares))
 
 
-def _with_floor(points: Sequence[Point], floor: float) -> Learning:
-    """The best curve with a floor, by least squares on logarithms; a negative exponent of k or φ becomes 0."""
-    columns = {
-        "epoch_exponent": np.array([-math.log(point.epochs) for point in points]),
-        "data_exponent": np.array([-math.log(point.fraction) for point in points]),
-        "replica_exponent": np.array([math.log(point.replicas) for point in points]),
-    }
-    aim = np.log([point.loss - floor for point in points])
-    used = [name for name, column in columns.items() if np.ptp(column) > 0]
-    while True:
-        matrix = np.column_stack([np.ones(len(points)), *(columns[name] for name in used)])
-        found = np.linalg.lstsq(matrix, aim, rcond=None)[0]
-        exponents = dict(zip(used, found[1:].tolist(), strict=True))
-        wrong = [name for name in used if exponents[name] < 0 and name != "replica_exponent"]
-        if not wrong:
-            break
-        used.remove(wrong[0])
-    known = {name: max(-1000.0, min(1000.0, exponents.get(name, 0.0))) for name in columns}
-    return Learning(floor=floor, scale=float(np.exp(np.clip(found[0], *np.log(_SCALES)))), **known)
+def _squares(curve: Learning, points: Sequence[LossPoint]) -> list[float]:
+    return [(curve.loss(*point[:3]) - point.loss) ** 2 for point in points]
+
+
+def _fit_with_floor(points: Sequence[LossPoint], floor: float) -> Learning:
+    """The best curve with a given floor, by bounded least squares on logarithms."""
+    *bases, losses = np.array(points, dtype=np.float64).T
+    logarithms = [sign * np.log(base) for sign, base in zip(_SIGNS, bases, strict=True)]
+    varied = [k for k, column in enumerate(logarithms) if np.ptp(column) > 0]
+    design = np.column_stack([np.ones(len(points)), *(logarithms[k] for k in varied)])
+    least = [_LEAST[0], *(_LEAST[1 + k] for k in varied)]
+    scale, *found = lsq_linear(design, np.log(losses - floor), (least, np.inf), method="bvls").x.tolist()
+    exponents = [0.0] * len(bases)
+    for k, exponent in zip(varied, found, strict=True):
+        exponents[k] = max(-_MAX_EXPONENT, min(_MAX_EXPONENT, exponent))
+    epochs, data, replicas = exponents
+    return Learning(
+        floor=floor,
+        scale=math.exp(np.clip(scale, *np.log(_SCALES))),
+        epoch_exponent=epochs,
+        data_exponent=data,
+        replica_exponent=replicas,
+    )

@@ -1,4 +1,4 @@
-"""How good predictions are, as in Table I of PACT: MAE, MIL and ICP.
+"""The quality of predictions, as in Table I of PACT: MAE, MIL and ICP.
 
 MAE is the mean absolute error of the expected change, MIL the mean length of the interval between the quantiles, ICP
 the fraction of true changes within it (0.9 would be exact). Beside them: how often the true change up to an epoch is
@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from palmette.predict.examples import Change, Run
+from palmette.predict.examples import ChangeExample, RunExample
 from palmette.predict.forecast import Forecast, Predictor
 
 
 @dataclass(frozen=True)
-class Quality:
+class PredictionQuality:
     """Mean absolute error, mean interval length, interval coverage, totals exceeded, and over how many changes."""
 
     mae: float
@@ -27,29 +27,29 @@ class Quality:
     many: int
 
 
-def judged_runs(predictor: Predictor, examples: Sequence[Run]) -> Quality:
-    """How well a predictor foretells the epochs to come."""
-    return _quality([(predictor.run(each.past, len(each.changes)), each.changes) for each in examples])
+def evaluate_runs(predictor: Predictor, examples: Sequence[RunExample]) -> PredictionQuality:
+    """How well a predictor predicts the next epochs."""
+    return _quality([(predictor.predict_epochs(each.history, len(each.changes)), each.changes) for each in examples])
 
 
-def judged_changes(predictor: Predictor, examples: Sequence[Change]) -> Quality:
-    """How well a predictor foretells changes of setting."""
-    return _quality([(predictor.change(each.past, each.to), (each.change,)) for each in examples])
+def evaluate_changes(predictor: Predictor, examples: Sequence[ChangeExample]) -> PredictionQuality:
+    """How well a predictor predicts changes of setting."""
+    return _quality([(predictor.predict_change(each.history, each.to), (each.change,)) for each in examples])
 
 
-def _quality(pairs: Sequence[tuple[Forecast, tuple[float, ...]]]) -> Quality:
+def _quality(pairs: Sequence[tuple[Forecast, tuple[float, ...]]]) -> PredictionQuality:
     rows = [
         row
-        for told, truth in pairs
-        for row in zip(told.expected, told.low, told.robust, told.total_robust, truth, accumulate(truth), strict=True)
+        for each, truth in pairs
+        for row in zip(each.expected, each.low, each.robust, each.total_robust, truth, accumulate(truth), strict=True)
     ]
-    many = len(rows)
-    if not many:
-        return Quality(math.nan, math.nan, math.nan, math.nan, 0)
-    return Quality(
-        mae=sum(abs(true - expected) for expected, _, _, _, true, _ in rows) / many,
-        mil=sum(high - low for _, low, high, _, _, _ in rows) / many,
-        icp=sum(low <= true <= high for _, low, high, _, true, _ in rows) / many,
-        exceeded=sum(total > robust for _, _, _, robust, _, total in rows) / many,
-        many=many,
+    count = len(rows)
+    if not count:
+        return PredictionQuality(math.nan, math.nan, math.nan, math.nan, 0)
+    return PredictionQuality(
+        mae=sum(abs(true - expected) for expected, _, _, _, true, _ in rows) / count,
+        mil=sum(high - low for _, low, high, _, _, _ in rows) / count,
+        icp=sum(low <= true <= high for _, low, high, _, true, _ in rows) / count,
+        exceeded=sum(total > robust for _, _, _, robust, _, total in rows) / count,
+        many=count,
     )

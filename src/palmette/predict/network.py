@@ -9,12 +9,12 @@
         pruning, classes, samples, ── FC ── FC ── FC ── (expected, low, robust)
         the last 5 losses
 
-Each change is told by the expected one and how far below and above it the 0.05 and the 0.95 quantile lie, so that the
-three are always in order; and in (a) by how far the 0.95 quantile of the change up to there lies above the expected
-ones' sum, which PACT does not have. What goes in and comes out is standardised by the training data's means and
-deviations, which are buffers and so travel with the weights. The LSTM reads two numbers a loss: the loss, and whether
-it belongs to the present setting. λ_change is told the settings before and after; PACT tells it the pruning alone, but
-where the new nodes' data has other classes the loss changes for that too.
+Each change is predicted as the expected one and how far below and above it the 0.05 and the 0.95 quantile lie, so that
+the three are always in order; and in (a) how far the 0.95 quantile of the change up to there lies above the sum of the
+expected ones, which PACT does not have. Inputs and outputs are standardised by the training data's means and
+deviations, which are buffers and so are saved with the weights. The LSTM reads two numbers per loss: the loss, and
+whether it belongs to the current setting. λ_change gets the settings before and after; PACT gives it the pruning alone,
+but where the new nodes' data has other classes the loss changes because of that too.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from palmette.predict.examples import HORIZON
-from palmette.predict.forecast import Past, Setting
+from palmette.predict.forecast import History, Setting
 
-WINDOW = 40  # losses that the LSTM looks back to
-LATEST = 5  # losses before a change that λ_change is told
+WINDOW = 40  # losses that the LSTM reads
+LATEST = 5  # losses before a change that λ_change reads
 HIDDEN = 32
-_RUN_TOLD, _CHANGE_TOLD = 4, 3  # numbers a change
+_RUN_OUTPUTS, _CHANGE_OUTPUTS = 4, 3  # numbers per change
 _STATIC, _SEQUENCE, _CHANGE = 3, 2, 7 + LATEST
 
 
-class Standard(nn.Module):
-    """Numbers to mean 0 and deviation 1."""
+class Standardizer(nn.Module):
+    """Standardises numbers to mean 0 and deviation 1."""
 
     mean: Tensor
     deviation: Tensor
 
-    def __init__(self, many: int) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.register_buffer("mean", torch.zeros(many))
-        self.register_buffer("deviation", torch.ones(many))
+        self.register_buffer("mean", torch.zeros(width))
+        self.register_buffer("deviation", torch.ones(width))
 
     def fit(self, rows: Tensor) -> None:
-        """Take the means and deviations of rows of numbers; what never varies is only shifted."""
+        """Set the means and deviations to those of rows of numbers; constant columns are only shifted."""
         deviation, mean = torch.std_mean(rows, dim=0, correction=0)
         self.mean.copy_(mean)
         self.deviation.copy_(torch.where(deviation > 1e-6, deviation, torch.ones_like(deviation)))
@@ -57,8 +57,8 @@ class Standard(nn.Module):
         """Standardise."""
         return (values - self.mean) / self.deviation
 
-    def back(self, values: Tensor) -> Tensor:
-        """The numbers that were standardised."""
+    def inverse(self, values: Tensor) -> Tensor:
+        """Undo the standardisation."""
         return values * self.deviation + self.mean
 
 
@@ -67,22 +67,22 @@ class RunNetwork(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setting = Standard(_STATIC)
+        self.setting = Standardizer(_STATIC)
         self.branch = nn.Sequential(nn.Linear(_STATIC, HIDDEN // 2), nn.ReLU())
-        self.sequence = Standard(_SEQUENCE)
+        self.sequence = Standardizer(_SEQUENCE)
         self.lstm = nn.LSTM(_SEQUENCE, HIDDEN, batch_first=True)
         self.head = nn.Sequential(
-            nn.Linear(HIDDEN + HIDDEN // 2, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, HORIZON * _RUN_TOLD)
+            nn.Linear(HIDDEN + HIDDEN // 2, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, HORIZON * _RUN_OUTPUTS)
         )
-        self.changes = Standard(1)
+        self.changes = Standardizer(1)
 
     def forward(self, static: Tensor, sequence: Tensor, lengths: Tensor) -> Tensor:
         """Batch × HORIZON × (expected, low, robust, total_robust)."""
-        outputs, _ = self.lstm(self.sequence(sequence))
-        last = outputs[torch.arange(len(lengths)), lengths - 1]
-        told = self.head(torch.cat([self.branch(self.setting(static)), last], dim=1))
-        expected, *widths = told.view(-1, HORIZON, _RUN_TOLD).unbind(dim=-1)
-        expected = self.changes.back(expected)
+        hidden, _ = self.lstm(self.sequence(sequence))
+        last = hidden[torch.arange(len(lengths)), lengths - 1]
+        outputs = self.head(torch.cat([self.branch(self.setting(static)), last], dim=1))
+        expected, *widths = outputs.view(-1, HORIZON, _RUN_OUTPUTS).unbind(dim=-1)
+        expected = self.changes.inverse(expected)
         below, above, total = (softplus(width) * self.changes.deviation for width in widths)
         return torch.stack([expected, expected - below, expected + above, expected.cumsum(dim=1) + total], dim=-1)
 
@@ -92,43 +92,47 @@ class ChangeNetwork(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.inputs = Standard(_CHANGE)
+        self.inputs = Standardizer(_CHANGE)
         self.body = nn.Sequential(
-            nn.Linear(_CHANGE, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, _CHANGE_TOLD)
+            nn.Linear(_CHANGE, HIDDEN),
+            nn.ReLU(),
+            nn.Linear(HIDDEN, HIDDEN),
+            nn.ReLU(),
+            nn.Linear(HIDDEN, _CHANGE_OUTPUTS),
         )
-        self.changes = Standard(1)
+        self.changes = Standardizer(1)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Batch × 1 × (expected, low, robust)."""
         expected, *widths = self.body(self.inputs(inputs))[:, None].unbind(dim=-1)
-        expected = self.changes.back(expected)
+        expected = self.changes.inverse(expected)
         below, above = (softplus(width) * self.changes.deviation for width in widths)
         return torch.stack([expected, expected - below, expected + above], dim=-1)
 
 
-def run_inputs(pasts: Sequence[Past]) -> tuple[Tensor, Tensor, Tensor]:
-    """What λ_run is told: static features, sequences filled up with 0, and their lengths."""
-    static = torch.tensor([_features(past.setting) for past in pasts])
-    sequences = [_sequence(past) for past in pasts]
+def run_inputs(histories: Sequence[History]) -> tuple[Tensor, Tensor, Tensor]:
+    """The inputs of λ_run: static features, sequences padded with 0, and their lengths."""
+    static = torch.tensor([_features(history.setting) for history in histories])
+    sequences = [_sequence(history) for history in histories]
     filled = nn.utils.rnn.pad_sequence(sequences, batch_first=True)
     return static, filled, torch.tensor([len(each) for each in sequences])
 
 
-def change_inputs(moments: Sequence[tuple[Past, Setting]]) -> Tensor:
-    """What λ_change is told, a row a moment: the settings, the fraction of the rest that goes, the last losses."""
-    return torch.tensor([_change_features(past, to) for past, to in moments])
+def change_inputs(moments: Sequence[tuple[History, Setting]]) -> Tensor:
+    """The inputs of λ_change, a row per moment: the settings, the fraction of the rest to remove, the last losses."""
+    return torch.tensor([_change_features(history, to) for history, to in moments])
 
 
 def _features(setting: Setting) -> list[float]:
     return [math.log(setting.samples), float(setting.classes), setting.pruning]
 
 
-def _sequence(past: Past) -> Tensor:
-    rows = [(loss, 0.0) for loss in past.before] + [(loss, 1.0) for loss in past.losses]
+def _sequence(history: History) -> Tensor:
+    rows = [(loss, 0.0) for loss in history.earlier] + [(loss, 1.0) for loss in history.losses]
     return torch.tensor(rows[-WINDOW:])
 
 
-def _change_features(past: Past, to: Setting) -> list[float]:
-    rest = 1 - (1 - to.pruning) / (1 - past.setting.pruning)
-    losses = list(past.losses[-LATEST:])
-    return [*_features(past.setting), *_features(to), rest, *[losses[0]] * (LATEST - len(losses)), *losses]
+def _change_features(history: History, to: Setting) -> list[float]:
+    rest = 1 - (1 - to.pruning) / (1 - history.setting.pruning)
+    losses = list(history.losses[-LATEST:])
+    return [*_features(history.setting), *_features(to), rest, *[losses[0]] * (LATEST - len(losses)), *losses]

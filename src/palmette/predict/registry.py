@@ -1,31 +1,48 @@
-"""A predictor by its name, as options have it."""
+"""Predictors by name, as options have them; a new kind is one row of ``PREDICTORS``. Any other name is a file."""
 
 from __future__ import annotations
 
-from palmette.errors import Fault, InputError
-from palmette.predict.bounds import Bounded
+from collections.abc import Callable
+from pathlib import Path
+
+from palmette.errors import Fault, InputError, expected_name, nearest
+from palmette.predict.bounds import BoundedPredictor
 from palmette.predict.forecast import Predictor
-from palmette.predict.power_law import PowerLawPredictor
 from palmette.spec.document import MOST
 
 
-def predictor_of(name: str, bound: float | None = None) -> Predictor:
-    """The predictor of a name: the one that ships, a power law, or one in a file.
+def _power_law() -> Predictor:
+    from palmette.predict.power_law import PowerLawPredictor
 
-    With a ``bound``, no epoch is trusted to lower the loss by more than that.
+    return PowerLawPredictor()
+
+
+def _shipped() -> Predictor:
+    from palmette.predict.learned import load_shipped_predictor
+
+    return load_shipped_predictor()
+
+
+PREDICTORS: dict[str, Callable[[], Predictor]] = {"shipped": _shipped, "power-law": _power_law}
+
+
+def load_predictor(name: str, bound: float | None = None) -> Predictor:
+    """The predictor of a name, or the one in a file.
+
+    With a ``bound``, no epoch is expected to lower the loss by more than that.
 
     Raises:
-        InputError: there is no such file, or it holds no predictor; the bound is below 0.
+        InputError: there is no such predictor or file, or the file holds none; the bound is below 0.
     """
     if bound is not None and not 0 <= bound <= MOST:
         raise InputError(Fault("--bound", bound, f"expected a number from 0 to {MOST:g}"))
-    known = _known_predictor(name)
-    return known if bound is None else Bounded(known, run_bound=lambda _, epochs: [-bound] * epochs)
+    predictor = PREDICTORS[name]() if name in PREDICTORS else _from_file(name)
+    return predictor if bound is None else BoundedPredictor(predictor, run_bound=lambda _, epochs: [-bound] * epochs)
 
 
-def _known_predictor(name: str) -> Predictor:
-    if name == "power-law":
-        return PowerLawPredictor()
-    from palmette.predict.learned import load, shipped
+def _from_file(name: str) -> Predictor:
+    if not Path(name).exists() and nearest(name, list(PREDICTORS)) is not None:
+        raise InputError(Fault("--predictor", name, expected_name(name, "predictor", list(PREDICTORS))))
+    from palmette.predict.learned import load
 
-    return shipped() if name == "shipped" else load(name)
+    return load(name)

@@ -1,7 +1,7 @@
-"""How the networks learn: squared error for the expected change, tilted (pinball) loss for the quantiles.
+"""Training of the networks: squared error for the expected change, pinball (tilted) loss for the quantiles.
 
-As in Section VI-A of PACT, the two are added up and minimised by Adam. Changes that no curve knows (an epoch after the
-curve's end) count for nothing. The learning rate falls along a cosine. The same seed gives the same weights.
+As in Section VI-A of PACT, the two are added up and minimised by Adam. Changes that no curve has (an epoch after the
+curve's end) are masked. The learning rate falls along a cosine. The same seed gives the same weights.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from palmette.predict.examples import HORIZON, Change, Run
+from palmette.predict.examples import HORIZON, ChangeExample, RunExample
 from palmette.predict.forecast import QUANTILES
 from palmette.predict.network import ChangeNetwork, RunNetwork, change_inputs, run_inputs
 from palmette.zoo.models import seeded
 
-Told = Callable[[int], None]  # epochs done
+OnEpoch = Callable[[int], None]  # epochs done
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lessons:
-    """How long and how fast to learn, how strongly weights are drawn to 0, and by which seed."""
+class NetworkTraining:
+    """Epochs, batch size, learning rate, weight decay and seed of training a network."""
 
     epochs: int
     batch: int
@@ -32,65 +32,71 @@ class Lessons:
     seed: int = 0
 
 
-RUN_LESSONS = Lessons(epochs=20, batch=128)
-CHANGE_LESSONS = Lessons(epochs=100, batch=64, decay=5e-3)
+RUN_TRAINING = NetworkTraining(epochs=20, batch=128)
+CHANGE_TRAINING = NetworkTraining(epochs=100, batch=64, decay=5e-3)
 
 
-def tilted(error: Tensor, quantile: float) -> Tensor:
-    """The tilted loss of truth − prediction: least, on average, where the prediction is the quantile."""
+def pinball_loss(error: Tensor, quantile: float) -> Tensor:
+    """The pinball loss of truth − prediction: least, on average, where the prediction is the quantile."""
     return torch.maximum(quantile * error, (quantile - 1) * error)
 
 
-def learn_run(examples: Sequence[Run], lessons: Lessons = RUN_LESSONS, told: Told = lambda _: None) -> RunNetwork:
-    """λ_run from moments of real trainings."""
-    static, sequence, lengths = run_inputs([each.past for each in examples])
+def train_run_network(
+    examples: Sequence[RunExample], training: NetworkTraining = RUN_TRAINING, on_epoch: OnEpoch = lambda _: None
+) -> RunNetwork:
+    """λ_run, trained on moments of real trainings."""
+    static, sequence, lengths = run_inputs([each.history for each in examples])
     truth = torch.full((len(examples), HORIZON), math.nan)
     for row, each in enumerate(examples):
         truth[row, : len(each.changes)] = torch.tensor(each.changes)
-    with seeded(lessons.seed):
+    with seeded(training.seed):
         network = RunNetwork()
         network.setting.fit(static)
         network.sequence.fit(sequence[torch.arange(sequence.shape[1]) < lengths[:, None]])
         network.changes.fit(truth[~truth.isnan()][:, None])
-        _learn(network, (static, sequence, lengths), truth, lessons, told)
+        _train(network, (static, sequence, lengths), truth, training, on_epoch)
     return network
 
 
-def learn_change(
-    examples: Sequence[Change], lessons: Lessons = CHANGE_LESSONS, told: Told = lambda _: None
+def train_change_network(
+    examples: Sequence[ChangeExample], training: NetworkTraining = CHANGE_TRAINING, on_epoch: OnEpoch = lambda _: None
 ) -> ChangeNetwork:
-    """λ_change from changes of real trainings."""
-    inputs = change_inputs([(each.past, each.to) for each in examples])
+    """λ_change, trained on changes of real trainings."""
+    inputs = change_inputs([(each.history, each.to) for each in examples])
     truth = torch.tensor([[each.change] for each in examples])
-    with seeded(lessons.seed):
+    with seeded(training.seed):
         network = ChangeNetwork()
         network.inputs.fit(inputs)
         network.changes.fit(truth)
-        _learn(network, (inputs,), truth, lessons, told)
+        _train(network, (inputs,), truth, training, on_epoch)
     return network
 
 
-def _learn(
-    network: RunNetwork | ChangeNetwork, inputs: tuple[Tensor, ...], truth: Tensor, lessons: Lessons, told: Told
+def _train(
+    network: RunNetwork | ChangeNetwork,
+    inputs: tuple[Tensor, ...],
+    truth: Tensor,
+    training: NetworkTraining,
+    on_epoch: OnEpoch,
 ) -> None:
-    optimizer = torch.optim.Adam(network.parameters(), lr=lessons.lr, weight_decay=lessons.decay)
-    falling = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, lessons.epochs)
-    for epoch in range(1, lessons.epochs + 1):
-        for at in torch.split(torch.randperm(len(truth)), lessons.batch):
+    optimizer = torch.optim.Adam(network.parameters(), lr=training.lr, weight_decay=training.decay)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, training.epochs)
+    for epoch in range(1, training.epochs + 1):
+        for at in torch.split(torch.randperm(len(truth)), training.batch):
             optimizer.zero_grad()
-            told_changes = network(*(each[at] for each in inputs))
-            _loss(told_changes, truth[at], network.changes.deviation).backward()  # type: ignore[no-untyped-call]
+            predicted = network(*(each[at] for each in inputs))
+            _loss(predicted, truth[at], network.changes.deviation).backward()  # type: ignore[no-untyped-call]
             optimizer.step()
-        falling.step()
-        told(epoch)
+        schedule.step()
+        on_epoch(epoch)
     network.requires_grad_(requires_grad=False)
 
 
-def _loss(told: Tensor, truth: Tensor, unit: Tensor) -> Tensor:
+def _loss(predicted: Tensor, truth: Tensor, unit: Tensor) -> Tensor:
     """The mean loss of the changes that are known, in units of the changes' deviation."""
     known, (low, high) = ~truth.isnan(), QUANTILES
-    errors = (truth[..., None] - told[..., :3])[known] / unit
-    loss = errors[:, 0] ** 2 + tilted(errors[:, 1], low) + tilted(errors[:, 2], high)
-    if told.shape[-1] > 3:
-        loss = loss + tilted((truth.cumsum(dim=1) - told[..., 3])[known] / unit[0], high)
+    errors = (truth[..., None] - predicted[..., :3])[known] / unit
+    loss = errors[:, 0] ** 2 + pinball_loss(errors[:, 1], low) + pinball_loss(errors[:, 2], high)
+    if predicted.shape[-1] > 3:
+        loss = loss + pinball_loss((truth.cumsum(dim=1) - predicted[..., 3])[known] / unit[0], high)
     return loss.mean()

@@ -14,8 +14,8 @@ from palmette.cli import run
 from palmette.control.adapt.online import Online, director
 from palmette.control.run.run import Request, start
 from palmette.plan.core.strategy import Task
-from palmette.plan.pact.phases import stages
-from palmette.plan.pact.problem_from_profile import problem_of
+from palmette.plan.pact.phases import trainable_phases
+from palmette.plan.pact.problem_from_profile import build_problem
 from palmette.runtime.training.evaluation import Judgement
 from palmette.runtime.training.job import Standing
 from palmette.spec.files import validated
@@ -26,7 +26,7 @@ from tests.plan.pact.test_pact_real import task
 from tests.runtime.world import TINY, Runs, lines, losses
 
 TASK = task()
-PHASES = stages(TASK)
+PHASES = trainable_phases(TASK)
 GOLD = PHASES["0", "gold"]
 
 
@@ -95,9 +95,9 @@ def test_losses_before_a_change_are_told_apart(monkeypatch: pytest.MonkeyPatch) 
 
     def noted(training: Any, losses: tuple[float, ...], pair: Any, before: tuple[float, ...]) -> Any:
         asked.append((before, losses))
-        return problem_of(training, losses, pair, before)
+        return build_problem(training, losses, pair, before)
 
-    monkeypatch.setattr("palmette.control.adapt.online.problem_of", noted)
+    monkeypatch.setattr("palmette.control.adapt.online.build_problem", noted)
     online()(replace(standing(2.0, 1.5), segment_epochs=2))
     online()(replace(standing(2.0, 1.5, 1.9, 1.7), segment_epochs=2))
     start = math.log(10)
@@ -152,7 +152,9 @@ def test_a_run_knows_the_data_and_the_network_of_all_that_may_follow(runs: Runs)
     text = text.replace("samples: 1500}", "samples: 1500, data: digits}")
     runs.cluster.write_text(text + "sets: {gold: [phone], silver: [server]}\n")
     cluster, profile = load_cluster(runs.cluster), load_profile(runs.profile(TINY, pruned=[0.5]))
-    gold = stages(Task(profile=profile, cluster=cluster, batch=20))["0", "gold"].model_copy(update={"epochs": 1})
+    gold = trainable_phases(Task(profile=profile, cluster=cluster, batch=20))["0", "gold"].model_copy(
+        update={"epochs": 1}
+    )
     asked = Asked(goal="energy", loss=0.5, deadline_s=100.0, options={"problem": TABLE})
     plan = Plan(strategy="pact", model=TINY, batch=20, phases=(gold,), asked=asked)
     job = start(plan, profile, cluster, Request(testbed="none"), runs.folder / "out")._job

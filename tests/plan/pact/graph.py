@@ -31,7 +31,7 @@ class Way(NamedTuple):
 
 
 class LiteralGraph:
-    """The expanded graph of a problem; loss and time are rounded up at every move."""
+    """The expanded graph of a problem; loss and time are rounded up at every action."""
 
     def __init__(self, problem: Plain) -> None:
         self.problem = problem
@@ -42,10 +42,10 @@ class LiteralGraph:
         self.known: dict[tuple[Vertex, str | None], Way] = {}
 
     def scores(self) -> dict[Pair, tuple[float, float, float]]:
-        """For each first move weight, opportunity and Wr (0 where there is no way)."""
+        """For each first action weight, opportunity and Wr (0 where there is no way)."""
         start = self.problem["start"]
         here, found = (start["model"], start["nodes"]), {}
-        for vertex, first in self.moves(0, here, start["loss"], 0.0):
+        for vertex, first in self.actions(0, here, start["loss"], 0.0):
             whole = self.cheapest(vertex, None).after(first)
             if whole.energy_j < math.inf:
                 back = self.cheapest(vertex, start["model"]).energy_j
@@ -61,12 +61,13 @@ class LiteralGraph:
         if (vertex, by) not in self.known:
             loss, time_s = vertex.loss * self.problem["loss_step"], vertex.time * self.problem["time_step_s"]
             ways = [
-                self.cheapest(to, by).after(move) for to, move in self.moves(vertex.epochs, vertex.pair, loss, time_s)
+                self.cheapest(to, by).after(action)
+                for to, action in self.actions(vertex.epochs, vertex.pair, loss, time_s)
             ]
             self.known[vertex, by] = min(ways, key=lambda way: way.energy_j, default=Way(math.inf))
         return self.known[vertex, by]
 
-    def moves(self, epochs: int, here: Pair, loss: float, time_s: float) -> Iterator[tuple[Vertex, Way]]:
+    def actions(self, epochs: int, here: Pair, loss: float, time_s: float) -> Iterator[tuple[Vertex, Way]]:
         """Where the next epoch may lead, and what it takes."""
         for there, run in self.runs.items():
             change = self.changes.get((here, there), None if here != there else {})

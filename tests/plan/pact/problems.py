@@ -22,7 +22,7 @@ def random_problem(
     deadline_s: float | None = None,
     spread: float = 0.1,
 ) -> Plain:
-    """A problem with all values on the grid if ``exact``; ``back`` allows changes to larger models too.
+    """A problem with all values on the graph if ``exact``; ``back`` allows changes to larger models too.
 
     Larger models learn more an epoch and cost more. The target is what some schedule could just about reach.
     """

@@ -10,11 +10,11 @@ import pytest
 import palmette as pt
 from palmette.plan.pact import exact_cost_to_go as exact
 from palmette.plan.pact import optimum
-from palmette.plan.pact.action_selection import Chooser
-from palmette.plan.pact.actions import moves_of
-from palmette.plan.pact.expanded_graph import grid_of
-from palmette.plan.pact.rivals import Rivals
-from palmette.plan.pact.simulation import start_of
+from palmette.plan.pact.action_selection import ActionSelector
+from palmette.plan.pact.actions import actions_of
+from palmette.plan.pact.expanded_graph import build_graph
+from palmette.plan.pact.rivals import RivalSearch
+from palmette.plan.pact.simulation import initial_state
 from palmette.spec.goal import Goal
 from tests.plan.pact.by_hand import Plain, changes_in, least_energy_j, least_loss, meeting
 from tests.plan.pact.graph import LiteralGraph
@@ -58,7 +58,7 @@ def test_optimum_and_pact_equal_brute_force_where_predictions_are_exact(back: bo
     assert met >= 150
 
 
-def test_the_optimum_needs_no_grid() -> None:
+def test_the_optimum_needs_no_graph() -> None:
     for seed in range(100):
         problem = random_problem(seed, back=True, exact=False, models=2, epochs=3) | {"deadline_s": 5.0}
         assert energy_j("pact-optimum", problem) == pytest.approx(least_energy_j(problem)), seed
@@ -70,7 +70,7 @@ def test_an_optimum_that_was_not_searched_to_the_end_says_how_far_off_it_may_be(
     best = [decision("pact-optimum", problem) for problem in HARD]
     assert not any("exact" in each for each in best)
 
-    monkeypatch.setattr(optimum, "_MOST_LABELS", 1)
+    monkeypatch.setattr(optimum, "_MAX_LABELS", 1)
     hasty = [decision("pact-optimum", problem) for problem in HARD]
     assert all(each["exact"] is False for each in hasty)
     for least, found in zip(best, hasty, strict=True):
@@ -79,7 +79,7 @@ def test_an_optimum_that_was_not_searched_to_the_end_says_how_far_off_it_may_be(
 
 
 def test_an_optimum_whose_bounds_were_cut_short_is_not_called_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exact, "MOST_ROUNDS", 2)
+    monkeypatch.setattr(exact, "MAX_ROUNDS", 2)
     for problem in HARD:
         found = decision("pact-optimum", problem)
         assert found["exact"] is False
@@ -104,7 +104,7 @@ def test_static_learn_is_the_best_of_equal_parts() -> None:
 
 
 def equal_parts(problem: Plain, pairs: tuple[tuple[str, str], ...], margin: float = 0.3) -> bool:
-    """Whether every model has one stretch, on one set of nodes, and lowers the loss by about the same."""
+    """Whether every model has one segment, on one set of nodes, and lowers the loss by about the same."""
     models = [run["model"] for run in problem["run"]]
     row = [pair for k, pair in enumerate(pairs) if k == 0 or pair != pairs[k - 1]]
     if sorted(model for model, _ in row) != sorted(set(models)):
@@ -129,12 +129,12 @@ def fall(problem: Plain, pairs: tuple[tuple[str, str], ...], own: tuple[str, str
 def test_static_learn_looks_where_parts_are_equal_first_and_says_when_it_has_not_seen_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Epochs that take no time have 20,000 lengths, and so many stretches that nobody could look at them all."""
+    """Epochs that take no time have 20,000 lengths, and so many segments that nobody could look at them all."""
     free = random_problem(4, back=True, models=3, epochs=3)
     for run in free["run"]:
         run["time_s"] = 0.0
     whole = energy_j("static-learn", free)
-    monkeypatch.setattr(Rivals.static_learn, "__defaults__", (300_000,))
+    monkeypatch.setattr(RivalSearch.static_learn, "__defaults__", (300_000,))
     found = decision("static-learn", free)
     assert whole < math.inf
     assert found["energy_j"] == pytest.approx(whole)
@@ -148,7 +148,7 @@ def test_what_is_out_of_reach_names_the_least_loss() -> None:
         if least_energy_j(problem) == math.inf:
             with pytest.raises(pt.Infeasible) as error:
                 decision("pact", problem)
-            said = float(str(error.value).partition("can be had by then is ")[2].partition(",")[0])
+            said = float(str(error.value).partition("can be reached by then is ")[2].partition(",")[0])
             assert said == pytest.approx(least_loss(problem), abs=1e-5), seed
             refused += 1
     assert refused >= 20
@@ -156,7 +156,7 @@ def test_what_is_out_of_reach_names_the_least_loss() -> None:
 
 def test_when_a_target_can_be_had_later_is_said() -> None:
     problem = one_model(loss=[-0.5]) | {"deadline_s": 2.0, "target_loss": 0.5}
-    with pytest.raises(pt.Infeasible, match=r"the least loss .* is 1, and the target can be had after 3 s"):
+    with pytest.raises(pt.Infeasible, match=r"the least loss .* is 1, and the target can be reached after 3 s"):
         decision("pact-optimum", problem)
 
 
@@ -226,22 +226,24 @@ def test_epochs_that_cost_nothing_end() -> None:
         assert decision(strategy, problem)["energy_j"] == 0.0
 
 
-@pytest.mark.parametrize("factors", [False, True], ids=["by weight", "with risk and opportunity"])
-def test_the_first_move_has_the_lowest_score_on_the_literal_graph(factors: bool) -> None:
+@pytest.mark.parametrize("weigh_risk", [False, True], ids=["by weight", "with risk and opportunity"])
+def test_the_first_action_has_the_lowest_score_on_the_literal_graph(weigh_risk: bool) -> None:
     told = 0
     for seed in range(120):
         plain = random_problem(seed, back=True, exact=False, models=2, epochs=3) | {"deadline_s": 5.0}
         plain |= {"loss_step": 0.05, "time_step_s": 0.25}
         problem = loaded(plain)
-        moves = moves_of(problem)
-        chosen = Chooser(grid_of(problem, moves, moves.robust), factors=factors).move(start_of(problem))
+        actions = actions_of(problem)
+        chosen = ActionSelector(build_graph(problem, actions, actions.robust), weigh_risk=weigh_risk).select(
+            initial_state(problem)
+        )
         scores = {
-            pair: max(weight, back) / opportunity if factors else weight
+            pair: max(weight, back) / opportunity if weigh_risk else weight
             for pair, (weight, opportunity, back) in LiteralGraph(plain).scores().items()
         }
         if chosen is None:
             assert not scores, seed
             continue
-        assert scores[moves.pairs[moves.there[chosen]]] == pytest.approx(min(scores.values())), seed
+        assert scores[actions.pairs[actions.to_pair[chosen]]] == pytest.approx(min(scores.values())), seed
         told += len(scores) > 1
     assert told >= 40

@@ -11,11 +11,11 @@ import palmette as pt
 from palmette.plan.core.strategy import Task
 from palmette.plan.pact import expanded_graph
 from palmette.plan.pact import problem_from_profile as from_profile
-from palmette.plan.pact.phases import stages
-from palmette.plan.pact.problem_from_profile import Training, problem_of
-from palmette.predict.forecast import Forecast, Past, Setting
+from palmette.plan.pact.phases import trainable_phases
+from palmette.plan.pact.problem_from_profile import PlannedTraining, build_problem
+from palmette.predict.forecast import Forecast, History, Setting
 from palmette.predict.power_law import PowerLawPredictor
-from palmette.predict.registry import predictor_of
+from palmette.predict.registry import load_predictor
 from palmette.spec.cluster import Cluster, Limits
 from palmette.spec.profile import Profile, Table
 from tests.plan.problems import cpu, goal, link, node, profile, times
@@ -58,7 +58,7 @@ def task(**changes: Any) -> Task:
 
 
 def test_every_variant_on_every_set_is_a_phase_of_federated_averaging() -> None:
-    found = stages(task())
+    found = trainable_phases(task())
     assert list(found) == [(m, n) for m in ("0", "0.5", "0.75") for n in ("gold", "silver", "bronze")]
     silver = found["0.5", "silver"]
     assert (silver.sync, silver.pruning) == ("epoch", 0.5)
@@ -67,21 +67,21 @@ def test_every_variant_on_every_set_is_a_phase_of_federated_averaging() -> None:
 
 
 def test_a_set_without_data_gets_that_of_public_sources() -> None:
-    found = stages(task(cluster=sets(cloud=node("cloud"))))
+    found = trainable_phases(task(cluster=sets(cloud=node("cloud"))))
     assert [(source.node, source.into) for source in found["0", "gold"].sources] == [("server", "cloud")]
     private = sets(cloud=node("cloud"), server=node("edge"))
-    assert not any(nodes == "gold" for _, nodes in stages(task(cluster=private)))
+    assert not any(nodes == "gold" for _, nodes in trainable_phases(task(cluster=private)))
 
 
 def test_nodes_keep_their_limits() -> None:
-    found = stages(task(cluster=sets(server=node("edge", samples=1000, limits=cpu(0.5)))))
+    found = trainable_phases(task(cluster=sets(server=node("edge", samples=1000, limits=cpu(0.5)))))
     assert [instance.cpu_share for instance in found["0", "silver"].instances] == [0.5, 1.0]
 
 
 def test_the_problem_has_the_evaluators_prices() -> None:
     wanted = task()
-    problem = problem_of(Training(wanted, PowerLawPredictor(), 10), (2.3,))
-    found = stages(wanted)
+    problem = build_problem(PlannedTraining(wanted, PowerLawPredictor(), 10), (2.3,))
+    found = trainable_phases(wanted)
     for run in problem.run:
         price = wanted.evaluator.price(found[run.pair])
         assert (run.time_s, run.energy_j) == (price.epoch_s, price.epoch_j)
@@ -91,27 +91,27 @@ def test_the_problem_has_the_evaluators_prices() -> None:
 
 def test_a_problem_from_the_middle_of_a_training_goes_on_from_there() -> None:
     losses = tuple(2.3 * k**-0.5 for k in range(1, 8))
-    problem = problem_of(Training(task(), PowerLawPredictor(), 10), losses, ("0.5", "silver"))
+    problem = build_problem(PlannedTraining(task(), PowerLawPredictor(), 10), losses, ("0.5", "silver"))
     assert (problem.start.model, problem.start.nodes, problem.start.loss) == ("0.5", "silver", losses[-1])
     own = next(run for run in problem.run if run.pair == ("0.5", "silver"))
     assert own.loss_expected[0] == pytest.approx(2.3 * 8**-0.5 - losses[-1], abs=1e-3)
 
 
-def test_a_change_from_the_present_pair_is_foretold_as_if_it_came_now() -> None:
+def test_a_change_from_the_present_pair_is_predicted_as_if_it_came_now() -> None:
     """It lifts the loss by 0.7 here, and epochs after it start from there."""
 
     class Noting(PowerLawPredictor):
-        def run(self, past: Past, epochs: int) -> Forecast:
-            begun[past.setting] = past.losses
-            return super().run(past, epochs)
+        def predict_epochs(self, history: History, epochs: int) -> Forecast:
+            begun[history.setting] = history.losses
+            return super().predict_epochs(history, epochs)
 
-        def change(self, past: Past, to: Setting) -> Forecast:
-            asked.append((past.setting, past.losses))
+        def predict_change(self, history: History, to: Setting) -> Forecast:
+            asked.append((history.setting, history.losses))
             return Forecast(expected=(0.7,), low=(0.6,), robust=(0.8,), total_robust=(0.8,))
 
     begun: dict[Setting, tuple[float, ...]] = {}
     asked: list[tuple[Setting, tuple[float, ...]]] = []
-    problem_of(Training(task(), Noting(), 10), (2.3, 1.9, 1.7))
+    build_problem(PlannedTraining(task(), Noting(), 10), (2.3, 1.9, 1.7))
 
     here = Setting(pruning=0.0, samples=4000, classes=10)
     assert {losses for setting, losses in asked if setting == here} == {(2.3, 1.9, 1.7)}
@@ -121,22 +121,22 @@ def test_a_change_from_the_present_pair_is_foretold_as_if_it_came_now() -> None:
 
 def test_no_epoch_is_trusted_beyond_the_bound() -> None:
     def robust(bound: float | None) -> list[float]:
-        training = Training(task(), predictor_of("power-law", bound), 10)
-        return [loss for run in problem_of(training, (2.3, 1.9, 1.7)).run for loss in run.loss_robust]
+        training = PlannedTraining(task(), load_predictor("power-law", bound), 10)
+        return [loss for run in build_problem(training, (2.3, 1.9, 1.7)).run for loss in run.loss_robust]
 
     assert min(robust(None)) < -0.01
     assert min(robust(0.01)) >= -0.01 - 1e-12
     with pytest.raises(pt.InputError, match="--bound"):
-        predictor_of("power-law", -1.0)
+        load_predictor("power-law", -1.0)
 
 
 def test_steps_are_as_coarse_as_the_graph_needs_them_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    training = Training(task(), PowerLawPredictor(), 10)
-    fine = problem_of(training, (2.3, 1.9))
+    training = PlannedTraining(task(), PowerLawPredictor(), 10)
+    fine = build_problem(training, (2.3, 1.9))
     for module in (from_profile, expanded_graph):
-        monkeypatch.setattr(module, "MOST_CELLS", 2e5)
+        monkeypatch.setattr(module, "MAX_CELLS", 2e5)
 
-    coarse = problem_of(training, (2.3, 1.9))
+    coarse = build_problem(training, (2.3, 1.9))
 
     assert coarse.loss_step > fine.loss_step
     assert coarse.model_copy(update={"loss_step": fine.loss_step}) == fine
@@ -149,10 +149,10 @@ def test_steps_are_as_coarse_as_the_graph_needs_them_to_be(monkeypatch: pytest.M
 def test_the_plan_has_phases_that_can_be_run(strategy: str) -> None:
     made = pt.plan(strategy, profile=pruned(), cluster=sets(), goal=GOAL, predictor="power-law")
     decision = made.decision
-    assert [phase.epochs for phase in made.phases] == [stretch["epochs"] for stretch in decision["schedule"]]
-    assert [f"{phase.pruning:g}" for phase in made.phases] == [stretch["model"] for stretch in decision["schedule"]]
+    assert [phase.epochs for phase in made.phases] == [segment["epochs"] for segment in decision["schedule"]]
+    assert [f"{phase.pruning:g}" for phase in made.phases] == [segment["model"] for segment in decision["schedule"]]
     assert made.estimate is not None
-    assert made.estimate.epochs == sum(stretch["epochs"] for stretch in decision["schedule"])
+    assert made.estimate.epochs == sum(segment["epochs"] for segment in decision["schedule"])
     first = made.phases[0]
     entry = 0.0 if (first.pruning, first.instances[0].node) == (0.0, "cloud") else None
     if entry is not None:

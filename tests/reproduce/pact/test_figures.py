@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from palmette.cli import run
-from palmette.predict.learned import shipped
+from palmette.predict.learned import load_shipped_predictor
 from palmette.predict.power_law import PowerLawPredictor
-from palmette.predict.shipped_curves import shipped_curves
+from palmette.predict.shipped_curves import load_shipped_curves
 from palmette.reproduce.pact.predictions import claims, figure_4, predictions
 from palmette.spec.curves import Curve
 
 
 @pytest.fixture(scope="module")
 def left_out() -> list[Curve]:
-    predictor = shipped()
-    return [curve for curve in shipped_curves().curves if curve.seed in predictor.origin["left_out_seeds"]]
+    predictor = load_shipped_predictor()
+    return [curve for curve in load_shipped_curves().curves if curve.seed in predictor.origin["left_out_seeds"]]
 
 
 def test_fig_4_has_a_point_for_each_epoch_and_each_start(left_out: list[Curve]) -> None:
@@ -34,9 +34,9 @@ def test_fig_4_has_a_point_for_each_epoch_and_each_start(left_out: list[Curve]) 
 
 def test_fig_4_foretells_from_what_was_seen_five_epochs_before(left_out: list[Curve]) -> None:
     curve = left_out[0]
-    shown = figure_4(shipped(), curve)["series"]["expected"]
+    shown = figure_4(load_shipped_predictor(), curve)["series"]["expected"]
     later = curve.phases[0].model_copy(update={"losses": (*curve.phases[0].losses[:4], 9.0)})
-    changed = figure_4(shipped(), curve.model_copy(update={"phases": (later,)}))["series"]["expected"]
+    changed = figure_4(load_shipped_predictor(), curve.model_copy(update={"phases": (later,)}))["series"]["expected"]
 
     assert changed == shown[: len(changed)]
 
@@ -46,8 +46,8 @@ def test_table_1_is_on_curves_that_were_not_taught_and_beats_a_power_law(tmp_pat
     assert run(["reproduce", "pact", "-o", str(tmp_path), "--quiet"]) == 0
 
     made = json.loads((tmp_path / "pact.json").read_text())["predictions"]
-    table, seeds = made["table_1"], shipped().origin["left_out_seeds"]
-    assert made["left_out_curves"] == sum(curve.seed in seeds for curve in shipped_curves().curves)
+    table, seeds = made["table_1"], load_shipped_predictor().origin["left_out_seeds"]
+    assert made["left_out_curves"] == sum(curve.seed in seeds for curve in load_shipped_curves().curves)
     for which in ("run", "change"):
         ours, law = table["learned"][which], table["power-law"][which]
         assert ours["mae"]["mean"] < 0.7 * law["mae"]["mean"]
@@ -57,10 +57,10 @@ def test_table_1_is_on_curves_that_were_not_taught_and_beats_a_power_law(tmp_pat
 
 
 def test_each_figure_of_table_1_stands_beside_the_papers() -> None:
-    curves = shipped_curves()
-    seed = shipped().origin["left_out_seeds"][0]
+    curves = load_shipped_curves()
+    seed = load_shipped_predictor().origin["left_out_seeds"][0]
     few = tuple(curve for curve in curves.curves if curve.seed == seed)[:4]
-    predictor = shipped()
+    predictor = load_shipped_predictor()
     predictor.origin["left_out_seeds"] = [seed]
     rows = claims(predictions(predictor, curves.model_copy(update={"curves": few})))
 

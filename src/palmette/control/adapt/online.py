@@ -10,15 +10,15 @@ from typing import Any
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import Infeasible
 from palmette.plan.core.strategy import Task
-from palmette.plan.pact.action_selection import Chooser
-from palmette.plan.pact.actions import moves_of
-from palmette.plan.pact.expanded_graph import grid_of
+from palmette.plan.pact.action_selection import ActionSelector
+from palmette.plan.pact.actions import actions_of
+from palmette.plan.pact.expanded_graph import build_graph
 from palmette.plan.pact.independent_errors import with_independent_errors
-from palmette.plan.pact.online import TRUSTS
-from palmette.plan.pact.phases import stages
-from palmette.plan.pact.problem_from_profile import Training, problem_of
-from palmette.plan.pact.simulation import State
-from palmette.predict.registry import predictor_of
+from palmette.plan.pact.online import EXPECTED_WEIGHTS
+from palmette.plan.pact.phases import trainable_phases
+from palmette.plan.pact.problem_from_profile import PlannedTraining, build_problem
+from palmette.plan.pact.simulation import TrainingState
+from palmette.predict.registry import load_predictor
 from palmette.runtime.training.job import Standing
 from palmette.spec.files import validated
 from palmette.spec.goal import Goal, parse_weights
@@ -65,16 +65,16 @@ class Online:
             problem, epochs = self.ahead(standing, here)
         except Infeasible:
             return None
-        moves, spent_s = moves_of(problem), standing.time_s if epochs else 0.0
-        state = State(epochs, moves.pairs.index(here), standing.losses[-1], spent_s)
+        actions, spent_s = actions_of(problem), standing.time_s if epochs else 0.0
+        state = TrainingState(epochs, actions.pairs.index(here), standing.losses[-1], spent_s)
         # What is left is worth less where epochs take longer than the table says.
         left_s = (problem.deadline_s - spent_s) / _slowness(problem, here, standing.epoch_s)
         problem = problem.model_copy(update={"deadline_s": spent_s + left_s})
-        for trust in TRUSTS:  # the first that knows a way: a training cannot wait for finer resolutions
-            grid = grid_of(problem, moves, moves.blend(trust))
-            move = Chooser(grid, factors=self.risk and not trust).move(state)
-            if move is not None:
-                return moves.pairs[int(moves.there[move])]
+        for weight in EXPECTED_WEIGHTS:  # the first that knows a way: a training cannot wait for finer resolutions
+            graph = build_graph(problem, actions, actions.blend(weight))
+            action = ActionSelector(graph, weigh_risk=self.risk and not weight).select(state)
+            if action is not None:
+                return actions.pairs[int(actions.to_pair[action])]
         return None
 
     def _pair(self, phase: Phase) -> Pair | None:
@@ -98,7 +98,7 @@ def director(plan: Plan, evaluator: Evaluator) -> Online | None:
         return None
     task = Task(profile=evaluator.profile, cluster=evaluator.cluster, batch=plan.batch, optimizer=evaluator.optimizer)
     options: Mapping[str, Any] = asked.options
-    phases, risk = stages(task), bool(options.get("risk", True))
+    phases, risk = trainable_phases(task), bool(options.get("risk", True))
     if options.get("problem") is not None:
         table = validated(Problem, options["problem"])
         target, deadline_s = asked.loss or table.target_loss, asked.deadline_s or table.deadline_s
@@ -117,7 +117,7 @@ class _Foreseen:
 
     def __init__(self, task: Task, target: float, deadline_s: float, options: Mapping[str, Any]) -> None:
         self._task, self._target, self._deadline_s = task, target, deadline_s
-        self._predictor = predictor_of(str(options.get("predictor", "shipped")), options.get("bound"))
+        self._predictor = load_predictor(str(options.get("predictor", "shipped")), options.get("bound"))
         self._classes = int(options.get("classes", 10))
 
     def __call__(self, standing: Standing, here: Pair) -> tuple[Problem, int]:
@@ -133,6 +133,6 @@ class _Foreseen:
         seen = (math.log(self._classes), *standing.losses)
         changed = len(standing.losses) > standing.segment_epochs
         begun = len(seen) - standing.segment_epochs if changed else 0
-        training = Training(task, self._predictor, self._classes)
-        problem = problem_of(training, seen[begun:], here, seen[:begun])
+        training = PlannedTraining(task, self._predictor, self._classes)
+        problem = build_problem(training, seen[begun:], here, seen[:begun])
         return problem.model_copy(update={"time_step_s": max(problem.time_step_s, left_s / TIME_STEPS)}), 0

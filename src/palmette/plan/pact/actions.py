@@ -1,7 +1,7 @@
-"""What can be done in an epoch: stay, or change model and nodes first; then run. And what comes of it.
+"""What can be done in an epoch: keep model and nodes or change them first, then train; and its costs.
 
-A **move** is the whole action of an epoch: the change, if there is one, and the run after it. Its time and energy do
-not depend on when it is made, its change of the loss does: ``loss[k]`` holds that of every move as epoch k + 1 of the
+An **action** is all of an epoch: the change, if there is one, and the run after it. Its time and energy do not depend
+on when it is taken, its change of the loss does: row k of the losses holds that of every action as epoch k + 1 of the
 training, the last row repeating.
 """
 
@@ -19,24 +19,24 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Kind = Literal["expected", "robust", "true"]
 
-FORGIVEN = 1e-9
-"""What rounding up, the target and the deadline forgive."""
+TOLERANCE = 1e-9
+"""Of rounding up, the target and the deadline."""
 
 
 @dataclass(frozen=True)
-class Moves:
-    """Every move of a problem: from which pair to which, its joules and seconds, and its change of the loss."""
+class Actions:
+    """Every action of a problem: from which pair to which, its joules and seconds, and its change of the loss."""
 
     pairs: tuple[Pair, ...]
-    here: Ints
-    there: Ints
+    from_pair: Ints
+    to_pair: Ints
     energy_j: Floats
     time_s: Floats
     expected: Floats
     robust: Floats
     true: Floats
-    out: tuple[tuple[int, ...], ...]
-    """The moves from each pair; to stay comes first."""
+    outgoing: tuple[tuple[int, ...], ...]
+    """The actions from each pair; staying comes first."""
 
     def model(self, pair: int) -> str:
         """The model of a pair."""
@@ -46,47 +46,47 @@ class Moves:
         """The row of the losses that holds after so many epochs."""
         return min(epochs, len(self.true) - 1)
 
-    def blend(self, trust: float) -> Floats:
+    def blend(self, expected_weight: float) -> Floats:
         """Estimates between the robust (0) and the expected ones (1)."""
-        return self.robust + trust * (self.expected - self.robust)
+        return self.robust + expected_weight * (self.expected - self.robust)
 
 
-def moves_of(problem: Problem) -> Moves:
-    """The moves that a problem allows."""
+def actions_of(problem: Problem) -> Actions:
+    """The actions that a problem allows."""
     start = (problem.start.model, problem.start.nodes)
     pairs = tuple(dict.fromkeys([start, *(run.pair for run in problem.run)]))
     number = {pair: k for k, pair in enumerate(pairs)}
     runs = {run.pair: run for run in problem.run}
-    made: list[tuple[int, int, Run, Change | None]] = [
+    edges: list[tuple[int, int, Run, Change | None]] = [
         (number[run.pair], number[run.pair], run, None) for run in runs.values()
     ]
-    made += [
+    edges += [
         (number[change.from_], number[change.to], runs[change.to], change)
         for change in problem.change
         if change.from_ in number
     ]
-    here, there = ([move[side] for move in made] for side in (0, 1))
+    from_pair, to_pair = ([edge[side] for edge in edges] for side in (0, 1))
     epochs = max(len(losses) for run in problem.run for kind in _KINDS if (losses := _run_losses(run, kind)))
-    expected, robust, true = (_losses(made, kind, epochs) for kind in _KINDS)
-    return Moves(
+    expected, robust, true = (_losses(edges, kind, epochs) for kind in _KINDS)
+    return Actions(
         pairs=pairs,
-        here=np.array(here),
-        there=np.array(there),
-        energy_j=np.array([run.energy_j + (change.energy_j if change else 0.0) for *_, run, change in made]),
-        time_s=np.array([run.time_s + (change.time_s if change else 0.0) for *_, run, change in made]),
+        from_pair=np.array(from_pair),
+        to_pair=np.array(to_pair),
+        energy_j=np.array([run.energy_j + (change.energy_j if change else 0.0) for *_, run, change in edges]),
+        time_s=np.array([run.time_s + (change.time_s if change else 0.0) for *_, run, change in edges]),
         expected=expected,
         robust=robust,
         true=true,
-        out=tuple(tuple(a for a in range(len(made)) if here[a] == pair) for pair in range(len(pairs))),
+        outgoing=tuple(tuple(a for a in range(len(edges)) if from_pair[a] == pair) for pair in range(len(pairs))),
     )
 
 
 _KINDS: tuple[Kind, ...] = ("expected", "robust", "true")
 
 
-def _losses(made: list[tuple[int, int, Run, Change | None]], kind: Kind, epochs: int) -> Floats:
+def _losses(edges: list[tuple[int, int, Run, Change | None]], kind: Kind, epochs: int) -> Floats:
     return np.array(
-        [_run(run, kind, epochs) + (_change(change, kind) if change else 0.0) for *_, run, change in made]
+        [_run(run, kind, epochs) + (_change(change, kind) if change else 0.0) for *_, run, change in edges]
     ).T
 
 

@@ -1,9 +1,9 @@
-"""What a state still needs on the way to the target, without a grid.
+"""The least cost from a state to the target, without discretizing loss or time.
 
-The least cost (joules or seconds) from a loss on is a staircase over the loss. A stair is kept as the loss (above the
-target) up to which it holds. As a move's change of the loss does not depend on the loss, a move shifts the staircase
-of the next epoch, and the best of all moves is the lower envelope of the shifted ones. Beyond a height that has room
-for some moves that lift the loss, stairs are taken for endless, which keeps them a lower bound.
+The least cost (joules or seconds) to the target is a step function of the loss. A piece is stored as the highest loss
+(above the target) for which it holds. As an action's change of the loss does not depend on the loss, an action shifts
+the step function of the next epoch, and the best of all actions is the lower envelope of the shifted ones. Beyond a
+height that leaves room for some actions that raise the loss, pieces count as endless, which keeps them a lower bound.
 """
 
 from __future__ import annotations
@@ -14,108 +14,110 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from palmette.plan.pact.actions import FORGIVEN, Floats, Moves
+from palmette.plan.pact.actions import TOLERANCE, Actions, Floats
 
-MOST_STAIRS = 2048
+MAX_PIECES = 2048
 LONGEST_STAY = 1024
-MOST_ROUNDS = 400
-ROUNDS_IF_THIN = 40
-"""Rounds after which staircases that are thinned out, and so never stand still, are taken as they are."""
-_TRIFLE = 1e-12
+MAX_ROUNDS = 400
+MAX_THINNED_ROUNDS = 40
+"""Rounds after which step functions that were thinned out, and so never converge, are taken as they are."""
+_EPSILON = 1e-12
 
-Stairs = tuple[Floats, Floats]
+StepFunction = tuple[Floats, Floats]
 
 
-class Staircases:
-    """The least cost from every epoch, pair and loss to the target, as if nothing else mattered; up to ``most``.
+class ExactCostToGo:
+    """The least cost from every epoch, pair and loss to the target, ignoring all other costs; at most ``max_cost``.
 
-    Very many stairs are thinned out, so that they are a lower bound, or ``attained``: so that all can be had.
+    Too many pieces are thinned out: to a lower bound, or, if ``attainable``, to costs that can really be reached.
     """
 
     def __init__(
-        self, moves: Moves, cost: Floats, *, highest: float, most: float, epochs: int, attained: bool = False
+        self, actions: Actions, cost: Floats, *, highest: float, max_cost: float, epochs: int, attainable: bool = False
     ) -> None:
-        self._moves, self._losses, self._cost = moves, moves.true[:epochs], cost
-        rise = len(moves.pairs) * max(0.0, min(float(self._losses.max()), highest))
-        self._highest, self._most = max(highest, 0.0) + rise, most + FORGIVEN
-        self._thinned = _some if attained else _merged
-        self.settled = True
-        """Whether nothing was left out for want of rounds."""
-        self._layers = self._worked_out(epochs)
+        self._actions, self._losses, self._cost = actions, actions.true[:epochs], cost
+        rise = len(actions.pairs) * max(0.0, min(float(self._losses.max()), highest))
+        self._highest, self._max_cost = max(highest, 0.0) + rise, max_cost + TOLERANCE
+        self._thin = _drop_pieces if attainable else _merge_pieces
+        self.converged = True
+        """Whether the search ended before it ran out of rounds."""
+        self._layers = self._compute_layers(epochs)
 
     def at(self, epochs: int, pair: int, above: float) -> float:
-        """The least cost from here; infinite where there is no way."""
+        """The least cost from here; infinite where there is no path."""
         heights, costs = self._layers[min(epochs, len(self._layers) - 1)][pair]
-        stair = bisect_left(heights, min(above, self._highest) - FORGIVEN)
-        return costs[stair] if stair < len(costs) else math.inf
+        piece = bisect_left(heights, min(above, self._highest) - TOLERANCE)
+        return costs[piece] if piece < len(costs) else math.inf
 
-    def fall(self, pair: int, cost: float) -> float:
-        """The most that the loss can fall, from the start of the training in a pair, at this cost."""
+    def max_fall(self, pair: int, cost: float) -> float:
+        """The most that the loss can fall at this cost, from the start of the training in a pair."""
         heights, costs = self._layers[0][pair]
-        return heights[bisect_right(costs, cost + FORGIVEN) - 1]
+        return heights[bisect_right(costs, cost + TOLERANCE) - 1]
 
-    def _worked_out(self, epochs: int) -> list[list[tuple[list[float], list[float]]]]:
+    def _compute_layers(self, epochs: int) -> list[list[tuple[list[float], list[float]]]]:
         last = len(self._losses) - 1
-        layers = [self._for_ever(last, epochs - last)]
+        layers = [self._fixed_point(last, epochs - last)]
         for row in range(last - 1, -1, -1):
-            layers.append(self._before(layers[-1], row))
+            layers.append(self._previous_layer(layers[-1], row))
         return [[(heights.tolist(), costs.tolist()) for heights, costs in each] for each in layers[::-1]]
 
-    def _for_ever(self, row: int, epochs: int) -> list[Stairs]:
-        """The staircases that lead into themselves by the moves of a row, up to so many epochs.
+    def _fixed_point(self, row: int, epochs: int) -> list[StepFunction]:
+        """The step functions that the actions of a row map to themselves, up to so many epochs.
 
-        To stay for 2, 4, 8, … epochs counts as one move here, or long stays would take as many rounds.
+        Staying for 2, 4, 8, … epochs counts as one action here; otherwise long stays would take as many rounds.
         """
-        layer: list[Stairs] = [(np.zeros(1), np.zeros(1))] * len(self._moves.pairs)
+        layer: list[StepFunction] = [(np.zeros(1), np.zeros(1))] * len(self._actions.pairs)
         stays = [1 << power for power in range(1, min(epochs, LONGEST_STAY).bit_length())]
-        for done in range(min(epochs, MOST_ROUNDS)):
-            further = [self._envelope(layer, row, out, stays) for out in self._moves.out]
-            if all(_alike(a, b) for a, b in zip(further, layer, strict=True)):
+        for done in range(min(epochs, MAX_ROUNDS)):
+            updated = [self._envelope(layer, row, outgoing, stays) for outgoing in self._actions.outgoing]
+            if all(_equal(a, b) for a, b in zip(updated, layer, strict=True)):
                 return layer
-            if done >= ROUNDS_IF_THIN and any(len(heights) == MOST_STAIRS for heights, _ in further):
+            if done >= MAX_THINNED_ROUNDS and any(len(heights) == MAX_PIECES for heights, _ in updated):
                 break
-            layer = further
-        self.settled = epochs <= done + 1
+            layer = updated
+        self.converged = epochs <= done + 1
         return layer
 
-    def _before(self, later: list[Stairs], row: int) -> list[Stairs]:
-        return [self._envelope(later, row, out) for out in self._moves.out]
+    def _previous_layer(self, later: list[StepFunction], row: int) -> list[StepFunction]:
+        return [self._envelope(later, row, outgoing) for outgoing in self._actions.outgoing]
 
-    def _envelope(self, later: list[Stairs], row: int, out: tuple[int, ...], stays: Sequence[int] = ()) -> Stairs:
-        """The lower envelope of what the moves from a pair lead into, and the target itself."""
+    def _envelope(
+        self, later: list[StepFunction], row: int, outgoing: tuple[int, ...], stays: Sequence[int] = ()
+    ) -> StepFunction:
+        """The lower envelope over the actions from a pair, and the target itself."""
         heights, costs = [np.zeros(1)], [np.zeros(1)]
-        for move in out:
-            stay = self._moves.here[move] == self._moves.there[move]
+        for action in outgoing:
+            stay = self._actions.from_pair[action] == self._actions.to_pair[action]
             for times in (1, *stays) if stay else (1,):
-                there, there_cost = later[self._moves.there[move]]
-                risen = np.minimum(there - times * self._losses[row, move], self._highest)
+                there, there_cost = later[self._actions.to_pair[action]]
+                risen = np.minimum(there - times * self._losses[row, action], self._highest)
                 heights.append(np.where(there < self._highest, risen, self._highest))
-                costs.append(there_cost + times * self._cost[move])
+                costs.append(there_cost + times * self._cost[action])
         height, cost = np.concatenate(heights), np.concatenate(costs)
-        worth = (cost <= self._most) & (height >= 0)
-        height, cost = height[worth], cost[worth]
+        useful = (cost <= self._max_cost) & (height >= 0)
+        height, cost = height[useful], cost[useful]
         order = np.lexsort((-height, cost))
         height, cost = height[order], cost[order]
         higher = np.maximum.accumulate(height)
-        new = np.concatenate(([True], higher[1:] > higher[:-1] + _TRIFLE))
-        return self._thinned(height[new], cost[new])
+        new = np.concatenate(([True], higher[1:] > higher[:-1] + _EPSILON))
+        return self._thin(height[new], cost[new])
 
 
-def _alike(a: Stairs, b: Stairs) -> bool:
-    return len(a[0]) == len(b[0]) and bool(np.allclose(a, b, rtol=0, atol=_TRIFLE))
+def _equal(a: StepFunction, b: StepFunction) -> bool:
+    return len(a[0]) == len(b[0]) and bool(np.allclose(a, b, rtol=0, atol=_EPSILON))
 
 
-def _merged(height: Floats, cost: Floats) -> Stairs:
-    """At most so many stairs: neighbours become one that is nowhere dearer, so that they stay a lower bound."""
-    if len(height) <= MOST_STAIRS:
+def _merge_pieces(height: Floats, cost: Floats) -> StepFunction:
+    """At most ``MAX_PIECES``: neighbours become one that nowhere costs more, so that they stay a lower bound."""
+    if len(height) <= MAX_PIECES:
         return height, cost
-    edges = np.linspace(0, len(height), MOST_STAIRS + 1).astype(int)
+    edges = np.linspace(0, len(height), MAX_PIECES + 1).astype(int)
     return height[edges[1:] - 1], cost[edges[:-1]]
 
 
-def _some(height: Floats, cost: Floats) -> Stairs:
-    """At most so many stairs: some are left out, so that what is left can be had."""
-    if len(height) <= MOST_STAIRS:
+def _drop_pieces(height: Floats, cost: Floats) -> StepFunction:
+    """At most ``MAX_PIECES``: some are dropped, so that the remaining costs can be reached."""
+    if len(height) <= MAX_PIECES:
         return height, cost
-    kept = np.unique(np.linspace(0, len(height) - 1, MOST_STAIRS).astype(int))
+    kept = np.unique(np.linspace(0, len(height) - 1, MAX_PIECES).astype(int))
     return height[kept], cost[kept]

@@ -1,12 +1,12 @@
-"""The cheapest way to the target that is in time: best first, guided by what each cost alone still needs.
+"""The cheapest path that meets target and deadline: label setting, best first (A*).
 
-A label is a state with the energy so far. It is worth looking at if the least time from there on is in time; labels
-are taken by energy so far plus the least energy ahead, so the first that reaches the target is the cheapest. One
-that is nowhere better than another of the same epoch and pair (loss, time, energy) leads nowhere better and is dropped.
+A label is a state with the energy so far. It is kept only if the least time to the target meets the deadline; labels
+are taken by energy so far plus the least energy to the target, so the first that reaches the target is the cheapest.
+A label that another of the same epoch and pair dominates (loss, time, energy) is dropped.
 
-Where time is short, the least energy ahead is far below what has to be spent on being quick. A price on time tells
-more: the least of (energy + price · time) ahead, less the price of the time that is left, is a lower bound too
-(Lagrange's), for any price, and the best price is found by trying a few.
+Where time is short, the least energy to the target is far below what being in time costs. A price on time gives a
+better lower bound (a Lagrangian relaxation): the least of (energy + price · time) to the target, less the price of
+the time left. It holds for any price, and a good price is found by trying a few.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from palmette.plan.pact.actions import FORGIVEN
+from palmette.plan.pact.actions import TOLERANCE
 
-Least = Callable[[int, int, float], float]
-"""The least of a cost from (epochs, pair, loss above the target) on."""
+LowerBound = Callable[[int, int, float], float]
+"""A lower bound of the cost to the target from (epochs, pair, loss above the target)."""
 
 Vertex = tuple[int, int, float]
 """Epochs done, pair, loss above the target."""
@@ -30,30 +30,30 @@ _TRIES = 4
 
 
 @dataclass(frozen=True)
-class Ways:
-    """Moves as plain numbers (the change of the loss by row), what is ahead in energy and in time, where a way ends."""
+class SearchGraph:
+    """Actions as plain lists (the change of the loss by row), lower bounds to the target, and where paths may end."""
 
     loss: Sequence[Sequence[float]]
     time: Sequence[float]
     energy: Sequence[float]
-    there: Sequence[int]
-    out: Sequence[Sequence[int]]
-    least_energy: Least
-    least_time: Least
-    least_priced: Least
+    to_pair: Sequence[int]
+    outgoing: Sequence[Sequence[int]]
+    least_energy: LowerBound
+    least_time: LowerBound
+    least_priced: LowerBound
     price: float
     """Joules that a unit of time counts for in ``least_priced``, the least of energy and priced time together."""
-    ends: Callable[[int], bool] = lambda _: True
-    """Whether a way may end in a pair."""
+    may_end: Callable[[int], bool] = lambda _: True
+    """Whether a path may end in a pair."""
 
-    def ahead(self, epochs: int, pair: int, above: float, time_left: float) -> float:
-        """A lower bound of the energy from here on."""
+    def lower_bound(self, epochs: int, pair: int, above: float, time_left: float) -> float:
+        """A lower bound of the energy from here to the target."""
         priced = self.least_priced(epochs, pair, above) - self.price * time_left
         return max(self.least_energy(epochs, pair, above), priced)
 
 
 def best_price(bound: Callable[[float], float], guess: float) -> float:
-    """A price of time at which a lower bound, concave in the price, is about as high as it gets."""
+    """A price of time that about maximises a lower bound, which is concave in the price."""
     known = {price: bound(price) for price in (guess / 4, guess, guess * 4)}
     for _ in range(_TRIES):
         prices = sorted(known)
@@ -69,32 +69,32 @@ def best_price(bound: Callable[[float], float], guess: float) -> float:
 
 
 @dataclass
-class Effort:
-    """How hard to look: for the very cheapest way among the first ``most`` labels.
+class SearchBudget:
+    """How long to search: for the optimum, up to ``max_labels`` labels.
 
-    If that is not enough, for one that costs at most 0.2% more, then 1%, and so on; what has not been enough once is
-    not tried again.
+    If that is not enough, for a path that costs at most 0.2% more, then 1%, and so on; what was not enough once is not
+    tried again.
     """
 
-    most: int = 2000
+    max_labels: int = 2000
     slacks: list[float] = field(default_factory=lambda: [0.0, 0.002, 0.01, 0.05, 0.25])
 
 
-def cheapest(ways: Ways, vertex: Vertex, time_left: float, effort: Effort) -> list[int] | None:
-    """The moves of the cheapest way from a vertex to the target within the time that is left; None if there is none."""
+def cheapest_path(graph: SearchGraph, vertex: Vertex, time_left: float, budget: SearchBudget) -> list[int] | None:
+    """The actions of the cheapest path from a vertex to the target within the time left; None if there is none."""
     start = _Label(0.0, 0, *vertex, 0.0, 0.0)
-    while len(effort.slacks) > 1:
+    while len(budget.slacks) > 1:
         try:
-            return _best_first(ways, start, time_left, effort.slacks[0], effort.most)
+            return _best_first(graph, start, time_left, budget.slacks[0], budget.max_labels)
         except _TooManyLabelsError:
-            effort.slacks.pop(0)
-    return _best_first(ways, start, time_left, effort.slacks[0], 10**9)
+            budget.slacks.pop(0)
+    return _best_first(graph, start, time_left, budget.slacks[0], 10**9)
 
 
 class _Label(NamedTuple):
-    """A state on the way: what the way through it should cost, its number (negative), and the state itself."""
+    """A state: the estimated energy of a path through it, its number (negative), and the state itself."""
 
-    whole: float
+    estimate: float
     number: int
     epochs: int
     pair: int
@@ -104,33 +104,33 @@ class _Label(NamedTuple):
 
 
 class _TooManyLabelsError(Exception):
-    """The search has looked at as many labels as it may."""
+    """The search has used up its labels."""
 
 
-def _best_first(ways: Ways, start: _Label, time_left: float, slack: float, most: int) -> list[int] | None:
-    last, dearer = len(ways.loss) - 1, 1 + slack
-    heap, came = [start], [(-1, -1)]
+def _best_first(graph: SearchGraph, start: _Label, time_left: float, slack: float, max_labels: int) -> list[int] | None:
+    last, inflation = len(graph.loss) - 1, 1 + slack
+    heap, parents = [start], [(-1, -1)]
     seen: dict[tuple[int, int], list[tuple[float, float, float]]] = defaultdict(list)
-    for _ in range(most):
+    for _ in range(max_labels):
         if not heap:
             return None
         _, number, k, p, x, t, e = heapq.heappop(heap)
-        if x <= FORGIVEN and ways.ends(p):
-            return _traced(came, -number)
-        losses = ways.loss[min(k, last)]
-        for move in ways.out[p]:
-            to, x2, t2, e2 = ways.there[move], x + losses[move], t + ways.time[move], e + ways.energy[move]
-            if t2 + ways.least_time(k + 1, to, x2) > time_left + FORGIVEN:
+        if x <= TOLERANCE and graph.may_end(p):
+            return _backtrack(parents, -number)
+        losses = graph.loss[min(k, last)]
+        for action in graph.outgoing[p]:
+            to, x2, t2, e2 = graph.to_pair[action], x + losses[action], t + graph.time[action], e + graph.energy[action]
+            if t2 + graph.least_time(k + 1, to, x2) > time_left + TOLERANCE:
                 continue
-            ahead = ways.ahead(k + 1, to, x2, time_left - t2)
-            if ahead < math.inf and _new(seen[min(k + 1, last), to], x2, t2, e2):
-                came.append((-number, move))
-                heapq.heappush(heap, _Label(e2 + dearer * ahead, 1 - len(came), k + 1, to, x2, t2, e2))
+            bound = graph.lower_bound(k + 1, to, x2, time_left - t2)
+            if bound < math.inf and _keep_if_undominated(seen[min(k + 1, last), to], x2, t2, e2):
+                parents.append((-number, action))
+                heapq.heappush(heap, _Label(e2 + inflation * bound, 1 - len(parents), k + 1, to, x2, t2, e2))
     raise _TooManyLabelsError
 
 
-def _new(labels: list[tuple[float, float, float]], x: float, t: float, e: float) -> bool:
-    """Whether no label is as good in everything; if so it is kept, and those that it beats are not."""
+def _keep_if_undominated(labels: list[tuple[float, float, float]], x: float, t: float, e: float) -> bool:
+    """Whether no label is as good in everything; if so it is added, and those that it dominates are removed."""
     for x2, t2, e2 in labels:
         if x2 <= x and t2 <= t and e2 <= e:
             return False
@@ -139,9 +139,9 @@ def _new(labels: list[tuple[float, float, float]], x: float, t: float, e: float)
     return True
 
 
-def _traced(came: list[tuple[int, int]], number: int) -> list[int]:
-    made = []
+def _backtrack(parents: list[tuple[int, int]], number: int) -> list[int]:
+    path = []
     while number > 0:
-        number, move = came[number]
-        made.append(move)
-    return made[::-1]
+        number, action = parents[number]
+        path.append(action)
+    return path[::-1]

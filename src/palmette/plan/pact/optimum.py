@@ -1,7 +1,7 @@
-"""The exact optimum: the cheapest schedule by the losses that really happen, and how near the goal can be met.
+"""The exact optimum: the cheapest schedule by the true losses, and how close the goal can be met.
 
-On huge problems the search settles for a schedule that costs a little more than the cheapest may; then it says by how
-much at most, by a lower bound of the energy.
+On huge problems the search accepts a schedule that may cost a little more than the cheapest; a lower bound of the
+energy then gives the gap at most.
 """
 
 from __future__ import annotations
@@ -10,131 +10,137 @@ import math
 from typing import NamedTuple
 
 from palmette.errors import Infeasible
-from palmette.plan.pact.actions import FORGIVEN, Moves
-from palmette.plan.pact.exact_cost_to_go import Staircases
-from palmette.plan.pact.label_search import Effort, Least, Ways, best_price, cheapest
-from palmette.plan.pact.rivals import Rivals
-from palmette.plan.pact.simulation import epochs_within, played, start_of
+from palmette.plan.pact.actions import TOLERANCE, Actions
+from palmette.plan.pact.exact_cost_to_go import ExactCostToGo
+from palmette.plan.pact.label_search import LowerBound, SearchBudget, SearchGraph, best_price, cheapest_path
+from palmette.plan.pact.rivals import RivalSearch
+from palmette.plan.pact.simulation import epochs_within, initial_state, simulate
 from palmette.spec.problem import Problem
 
-_EVER_S = 1e300
-_MOST_LABELS = 300_000
+_NO_DEADLINE_S = 1e300
+_MAX_LABELS = 300_000
 
 
-class Optimum(NamedTuple):
-    """The moves of the cheapest schedule; ``gap`` is the fraction that another could save at most, None if nothing."""
+class OptimalSchedule(NamedTuple):
+    """The actions of the cheapest schedule; ``gap`` is the fraction that another could save at most, None if exact."""
 
-    moves: list[int]
+    actions: list[int]
     gap: float | None
 
 
-def optimum(problem: Problem, moves: Moves) -> Optimum:
+def optimal_schedule(problem: Problem, actions: Actions) -> OptimalSchedule:
     """The cheapest schedule that meets target and deadline.
 
     Raises:
         Infeasible: there is none; names the least loss by the deadline, and when the target can be met, if ever.
     """
-    known = Rivals(problem, moves).at_most_one_switch()
+    known = RivalSearch(problem, actions).at_most_one_switch()
     if known is None:
-        refuse_if_out_of_reach(problem, moves)
-        most_j = float(moves.energy_j.max()) * epochs_within(problem.deadline_s, moves)
+        require_feasible(problem, actions)
+        most_j = float(actions.energy_j.max()) * epochs_within(problem.deadline_s, actions)
     else:
-        most_j = played(problem, moves, known).energy_j
-    found = _cheapest(problem, moves, _Ahead(problem, moves, most_j), _EVER_S, known)
-    if not played(problem, moves, found.moves).in_time(problem):
-        found = _cheapest(problem, moves, _Ahead(problem, moves, most_j, in_time=True), problem.deadline_s, known)
+        most_j = simulate(problem, actions, known).energy_j
+    found = _cheapest(problem, actions, _CostBounds(problem, actions, most_j), _NO_DEADLINE_S, known)
+    if not simulate(problem, actions, found.actions).in_time(problem):
+        found = _cheapest(
+            problem, actions, _CostBounds(problem, actions, most_j, in_time=True), problem.deadline_s, known
+        )
     return found
 
 
-def refuse_if_out_of_reach(problem: Problem, moves: Moves) -> None:
+def require_feasible(problem: Problem, actions: Actions) -> None:
     """Make sure that some schedule meets target and deadline.
 
     Raises:
         Infeasible: there is none; names the least loss by the deadline, and when the target can be met, if ever.
     """
     above = problem.start.loss - problem.target_loss
-    time = _time_ahead(problem, moves, problem.deadline_s, attained=True)
-    if time.at(0, 0, above) <= problem.deadline_s + FORGIVEN:
+    time = _time_to_go(problem, actions, problem.deadline_s, attainable=True)
+    if time.at(0, 0, above) <= problem.deadline_s + TOLERANCE:
         return
-    least = problem.start.loss - time.fall(0, problem.deadline_s)
-    said = f"target_loss: {problem.target_loss:g}: cannot be reached within {problem.deadline_s:g} s; "
-    said += f"the least loss that can be had by then is {least:.6g}"
-    later_s = _time_ahead(problem, moves, 4 * problem.deadline_s, attained=True).at(0, 0, above)
-    raise Infeasible(said if later_s == math.inf else f"{said}, and the target can be had after {later_s:.6g} s")
+    least = problem.start.loss - time.max_fall(0, problem.deadline_s)
+    message = f"target_loss: {problem.target_loss:g}: cannot be reached within {problem.deadline_s:g} s; "
+    message += f"the least loss that can be reached by then is {least:.6g}"
+    later_s = _time_to_go(problem, actions, 4 * problem.deadline_s, attainable=True).at(0, 0, above)
+    if later_s < math.inf:
+        message += f", and the target can be reached after {later_s:.6g} s"
+    raise Infeasible(message)
 
 
-class _Ahead:
-    """What is ahead in energy; and in time, and in both at the best price of time, if the deadline matters."""
+class _CostBounds:
+    """Lower bounds to the target: of energy; and where the deadline binds, of time, and of both at the best price."""
 
-    def __init__(self, problem: Problem, moves: Moves, most_j: float, *, in_time: bool = False) -> None:
-        self._problem, self._moves, self._most_j = problem, moves, most_j
-        self.settled = True
+    def __init__(self, problem: Problem, actions: Actions, most_j: float, *, in_time: bool = False) -> None:
+        self._problem, self._actions, self._most_j = problem, actions, most_j
+        self.converged = True
         self.energy = self._priced(0.0)
-        self.time: Least = lambda *_: 0.0
+        self.time: LowerBound = lambda *_: 0.0
         self.price, self.priced = 0.0, self.energy
         if in_time:
             above = problem.start.loss - problem.target_loss
-            guess = float(moves.energy_j.max() / moves.time_s.max()) or 1.0
-            time = _time_ahead(problem, moves, problem.deadline_s)
-            self.time, self.settled = time.at, self.settled and time.settled
+            guess = float(actions.energy_j.max() / actions.time_s.max()) or 1.0
+            time = _time_to_go(problem, actions, problem.deadline_s)
+            self.time, self.converged = time.at, self.converged and time.converged
             self.price = best_price(lambda price: self._priced(price)(0, 0, above) - price * problem.deadline_s, guess)
             self.priced = self._priced(self.price)
 
-    def _priced(self, price: float) -> Least:
-        moves, deadline_s = self._moves, self._problem.deadline_s
-        made = Staircases(
-            moves,
-            moves.energy_j + price * moves.time_s,
+    def _priced(self, price: float) -> LowerBound:
+        actions, deadline_s = self._actions, self._problem.deadline_s
+        cost_to_go = ExactCostToGo(
+            actions,
+            actions.energy_j + price * actions.time_s,
             highest=self._problem.start.loss - self._problem.target_loss,
-            most=self._most_j + price * deadline_s,
-            epochs=epochs_within(deadline_s, moves),
+            max_cost=self._most_j + price * deadline_s,
+            epochs=epochs_within(deadline_s, actions),
         )
-        self.settled = self.settled and made.settled
-        return made.at
+        self.converged = self.converged and cost_to_go.converged
+        return cost_to_go.at
 
 
-def _cheapest(problem: Problem, moves: Moves, ahead: _Ahead, deadline_s: float, known: list[int] | None) -> Optimum:
-    """The cheapest schedule; where bounds that were cut short hide all of them, the one that is known."""
-    ways = Ways(
-        loss=moves.true.tolist(),
-        time=moves.time_s.tolist(),
-        energy=moves.energy_j.tolist(),
-        there=moves.there.tolist(),
-        out=moves.out,
-        least_energy=ahead.energy,
-        least_time=ahead.time,
-        least_priced=ahead.priced,
-        price=ahead.price,
+def _cheapest(
+    problem: Problem, actions: Actions, bounds: _CostBounds, deadline_s: float, known: list[int] | None
+) -> OptimalSchedule:
+    """The cheapest schedule; ``known`` where bounds that did not converge exclude all of them."""
+    graph = SearchGraph(
+        loss=actions.true.tolist(),
+        time=actions.time_s.tolist(),
+        energy=actions.energy_j.tolist(),
+        to_pair=actions.to_pair.tolist(),
+        outgoing=actions.outgoing,
+        least_energy=bounds.energy,
+        least_time=bounds.time,
+        least_priced=bounds.priced,
+        price=bounds.price,
     )
-    start = start_of(problem)
+    start = initial_state(problem)
     above = start.loss - problem.target_loss
-    effort = Effort(_MOST_LABELS)
-    found = cheapest(ways, (0, start.pair, above), deadline_s, effort)
-    if found is None and not ahead.settled:
+    budget = SearchBudget(_MAX_LABELS)
+    found = cheapest_path(graph, (0, start.pair, above), deadline_s, budget)
+    if found is None and not bounds.converged:
         found = known
     assert found is not None, "some schedule is in time"
-    if ahead.settled and effort.slacks[0] == 0:
-        return Optimum(found, None)
-    least_j = _least_j(moves, above)
-    if ahead.settled:
-        least_j = max(least_j, ways.ahead(0, start.pair, above, deadline_s))
-    energy_j = played(problem, moves, found).energy_j
-    return Optimum(found, max(0.0, 1 - least_j / energy_j) if energy_j else 0.0)
+    if bounds.converged and budget.slacks[0] == 0:
+        return OptimalSchedule(found, None)
+    least_j = _energy_lower_bound_j(actions, above)
+    if bounds.converged:
+        least_j = max(least_j, graph.lower_bound(0, start.pair, above, deadline_s))
+    energy_j = simulate(problem, actions, found).energy_j
+    return OptimalSchedule(found, max(0.0, 1 - least_j / energy_j) if energy_j else 0.0)
 
 
-def _least_j(moves: Moves, above: float) -> float:
-    """A lower bound of the joules that it takes to lower the loss: as if every epoch were the one worth most."""
-    falls = -moves.true
-    worth = (falls / moves.energy_j.clip(1e-300)).max()
-    return max(0.0, above) / float(worth)
+def _energy_lower_bound_j(actions: Actions, above: float) -> float:
+    """A lower bound of the joules to lower the loss: as if every epoch were the most efficient one."""
+    falls = -actions.true
+    efficiency = (falls / actions.energy_j.clip(1e-300)).max()
+    return max(0.0, above) / float(efficiency)
 
 
-def _time_ahead(problem: Problem, moves: Moves, most_s: float, *, attained: bool = False) -> Staircases:
-    return Staircases(
-        moves,
-        moves.time_s,
+def _time_to_go(problem: Problem, actions: Actions, most_s: float, *, attainable: bool = False) -> ExactCostToGo:
+    return ExactCostToGo(
+        actions,
+        actions.time_s,
         highest=problem.start.loss - problem.target_loss,
-        most=most_s,
-        epochs=epochs_within(most_s, moves),
-        attained=attained,
+        max_cost=most_s,
+        epochs=epochs_within(most_s, actions),
+        attainable=attainable,
     )

@@ -1,4 +1,4 @@
-"""Cheapest paths to the target on the expanded graph, in time, and if need be by a certain model."""
+"""Cheapest paths on the expanded graph that meet target and deadline, if required through a given model."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import NamedTuple
 
-from palmette.plan.pact.expanded_graph import Ahead, Grid
-from palmette.plan.pact.label_search import Effort, Least, Ways, best_price, cheapest
+from palmette.plan.pact.expanded_graph import ExpandedGraph, GraphCostToGo
+from palmette.plan.pact.label_search import LowerBound, SearchBudget, SearchGraph, best_price, cheapest_path
 
 
-class Path(NamedTuple):
-    """A way to the target: joules, steps of time, and sums of the expected and the robust changes of the loss."""
+class GraphPath(NamedTuple):
+    """A path to the target: joules, time steps, and sums of the expected and the robust changes of the loss."""
 
     energy_j: float
     steps: int
@@ -20,37 +20,39 @@ class Path(NamedTuple):
     robust: float
 
 
-_ARRIVED = Path(0.0, 0, 0.0, 0.0)
+_AT_TARGET = GraphPath(0.0, 0, 0.0, 0.0)
 
 
-class Paths:
-    """The paths of a grid that come by one of the pairs ``through``, from where on they are ``plain``'s; or all.
+class CheapestPaths:
+    """The cheapest paths of a graph; with ``via`` only those through one of these pairs, then ``unconstrained``'s.
 
-    A pair is numbered on (by the number of pairs) once a path has come by one of those that it must.
+    Once a path has visited such a pair, the numbers of pairs are raised by the number of pairs.
     """
 
-    def __init__(self, grid: Grid, through: Iterable[int] = (), plain: Paths | None = None) -> None:
-        self.grid, self._through, self._plain = grid, frozenset(through), plain
-        self._known: dict[tuple[int, int, int], Path] = {}
-        self._priced: dict[float, Ahead] = {}
+    def __init__(
+        self, graph: ExpandedGraph, via: Iterable[int] = (), unconstrained: CheapestPaths | None = None
+    ) -> None:
+        self.graph, self._via, self._unconstrained = graph, frozenset(via), unconstrained
+        self._cache: dict[tuple[int, int, int], GraphPath] = {}
+        self._priced: dict[float, GraphCostToGo] = {}
         self._price: float | None = None
-        self._effort = Effort()
+        self._budget = SearchBudget()
 
-    def cheapest(self, epochs: int, pair: int, above: int, left: int) -> Path | None:
-        """The cheapest path from a vertex: after so many epochs, steps above the target, steps of time left."""
+    def cheapest(self, epochs: int, pair: int, above: int, left: int) -> GraphPath | None:
+        """The cheapest path from a vertex: after so many epochs, steps above the target, time steps left."""
         if left < 0 or self.energy.at(epochs, pair, above) == math.inf:
             return None
-        path = self.followed(epochs, pair, above)
+        path = self.cheapest_untimed(epochs, pair, above)
         if path.steps <= left:
             return path
         if self.time.at(epochs, pair, above) > left:
             return None
         if self._price is None:
             self._price = self._best_price(epochs, pair, above, left)
-        found = cheapest(self._ways, (epochs, self._numbered(pair), above), left, self._effort)
+        found = cheapest_path(self._search_graph, (epochs, self._pair_number(pair), above), left, self._budget)
         return None if found is None else self._summed(found, epochs)
 
-    def at_least(self, epochs: int, pair: int, above: int, left: int) -> float:
+    def lower_bound(self, epochs: int, pair: int, above: int, left: int) -> float:
         """A lower bound of the joules of a path from a vertex; infinite where there is none."""
         if left < 0:
             return math.inf
@@ -59,112 +61,114 @@ class Paths:
             return least
         return max(least, self.priced(self._price).at(epochs, pair, above) - self._price * left)
 
-    def most_steps(self, epochs: int, pair: int, left: int) -> int:
-        """The most steps that the loss can fall within steps of time."""
+    def max_fall_steps(self, epochs: int, pair: int, left: int) -> int:
+        """The most steps that the loss can fall in the time steps left."""
         return self.time.farthest(epochs, pair, left)
 
     @cached_property
-    def energy(self) -> Ahead:
-        """The least joules ahead, and a trifle for every epoch, so that no way that costs nothing goes in circles."""
-        joules = self.grid.moves.energy_j
+    def energy(self) -> GraphCostToGo:
+        """The least joules to the target, plus a trifle for every epoch, so that no path of cost 0 goes in circles."""
+        joules = self.graph.actions.energy_j
         cost = joules + 1e-12 * (float(joules.max()) or 1.0)
-        return Ahead(self.grid, cost, self._through, self._plain.energy if self._plain else None)
+        return GraphCostToGo(self.graph, cost, self._via, self._unconstrained.energy if self._unconstrained else None)
 
-    def priced(self, price: float) -> Ahead:
-        """The least of joules and steps of time ahead, at a price in joules a step."""
+    def priced(self, price: float) -> GraphCostToGo:
+        """The least of joules and time steps to the target, at a price in joules per step."""
         if price not in self._priced:
-            cost = self.grid.moves.energy_j + price * self.grid.time_steps
-            plain = self._plain.priced(price) if self._plain else None
-            self._priced[price] = Ahead(self.grid, cost, self._through, plain)
+            cost = self.graph.actions.energy_j + price * self.graph.time_steps
+            unconstrained = self._unconstrained.priced(price) if self._unconstrained else None
+            self._priced[price] = GraphCostToGo(self.graph, cost, self._via, unconstrained)
         return self._priced[price]
 
     def _best_price(self, epochs: int, pair: int, above: int, left: int) -> float:
-        guess = float(self.grid.moves.energy_j.max() / max(1, self.grid.time_steps.max())) or 1.0
+        guess = float(self.graph.actions.energy_j.max() / max(1, self.graph.time_steps.max())) or 1.0
         return best_price(lambda price: self.priced(price).at(epochs, pair, above) - price * left, guess)
 
     @cached_property
-    def time(self) -> Ahead:
-        """The least steps of time ahead."""
-        steps = self.grid.time_steps.astype(float)
-        return Ahead(self.grid, steps, self._through, self._plain.time if self._plain else None)
+    def time(self) -> GraphCostToGo:
+        """The least time steps to the target."""
+        steps = self.graph.time_steps.astype(float)
+        return GraphCostToGo(self.graph, steps, self._via, self._unconstrained.time if self._unconstrained else None)
 
-    def followed(self, epochs: int, pair: int, above: int) -> Path:
+    def cheapest_untimed(self, epochs: int, pair: int, above: int) -> GraphPath:
         """The cheapest path from a vertex, whatever time it takes."""
-        last = len(self.grid.steps) - 1
-        came: list[tuple[tuple[int, int, int], int]] = []
-        vertex = (min(epochs, last), pair, max(above, -self.grid.below))
-        while (path := self._known.get(vertex) or self._given(vertex)) is None:
-            move = self._best_move(*vertex)
-            came.append((vertex, move))
+        last = len(self.graph.steps) - 1
+        visited: list[tuple[tuple[int, int, int], int]] = []
+        vertex = (min(epochs, last), pair, max(above, -self.graph.below))
+        while (path := self._cache.get(vertex) or self._terminal(vertex)) is None:
+            action = self._best_action(*vertex)
+            visited.append((vertex, action))
             row, _, above = vertex
-            step = self._steps[row][move]
-            vertex = (min(row + 1, last), self._there[move], max(above + step, -self.grid.below))
-        for vertex, move in reversed(came):
-            path = self._extended(path, vertex[0], move)
-            self._known[vertex] = path
+            step = self._steps[row][action]
+            vertex = (min(row + 1, last), self._to_pair[action], max(above + step, -self.graph.below))
+        for vertex, action in reversed(visited):
+            path = self._extended(path, vertex[0], action)
+            self._cache[vertex] = path
         return path
 
-    def _given(self, vertex: tuple[int, int, int]) -> Path | None:
-        """The path from a vertex that needs no move of these paths."""
+    def _terminal(self, vertex: tuple[int, int, int]) -> GraphPath | None:
+        """The path from a vertex where these paths end or continue unconstrained."""
         _, pair, above = vertex
-        if self._plain is None:
-            return _ARRIVED if above <= 0 else None
-        return self._plain.followed(*vertex) if pair in self._through else None
+        if self._unconstrained is None:
+            return _AT_TARGET if above <= 0 else None
+        return self._unconstrained.cheapest_untimed(*vertex) if pair in self._via else None
 
-    def _best_move(self, row: int, pair: int, above: int) -> int:
-        ahead, steps = self.energy, self._steps[row]
+    def _best_action(self, row: int, pair: int, above: int) -> int:
+        cost_to_go, steps = self.energy, self._steps[row]
         return min(
-            self.grid.moves.out[pair],
-            key=lambda move: ahead.cost[move] + ahead.at(row + 1, self._there[move], above + steps[move]),
+            self.graph.actions.outgoing[pair],
+            key=lambda action: (
+                cost_to_go.cost[action] + cost_to_go.at(row + 1, self._to_pair[action], above + steps[action])
+            ),
         )
 
-    def _extended(self, path: Path, row: int, move: int) -> Path:
-        moves = self.grid.moves
-        return Path(
-            path.energy_j + float(moves.energy_j[move]),
-            path.steps + int(self.grid.time_steps[move]),
-            path.expected + float(moves.expected[row, move]),
-            path.robust + float(moves.robust[row, move]),
+    def _extended(self, path: GraphPath, row: int, action: int) -> GraphPath:
+        actions = self.graph.actions
+        return GraphPath(
+            path.energy_j + float(actions.energy_j[action]),
+            path.steps + int(self.graph.time_steps[action]),
+            path.expected + float(actions.expected[row, action]),
+            path.robust + float(actions.robust[row, action]),
         )
 
-    def _summed(self, found: list[int], epochs: int) -> Path:
-        path = _ARRIVED
+    def _summed(self, found: list[int], epochs: int) -> GraphPath:
+        path = _AT_TARGET
         for number in reversed(range(len(found))):
-            move = found[number] % len(self.grid.moves.here)
-            path = self._extended(path, self.grid.moves.row(epochs + number), move)
+            action = found[number] % len(self.graph.actions.from_pair)
+            path = self._extended(path, self.graph.actions.row(epochs + number), action)
         return path
 
     @cached_property
     def _steps(self) -> list[list[int]]:
-        steps: list[list[int]] = self.grid.steps.tolist()
+        steps: list[list[int]] = self.graph.steps.tolist()
         return steps
 
     @cached_property
-    def _there(self) -> list[int]:
-        there: list[int] = self.grid.moves.there.tolist()
-        return there
+    def _to_pair(self) -> list[int]:
+        to_pair: list[int] = self.graph.actions.to_pair.tolist()
+        return to_pair
 
-    def _numbered(self, pair: int) -> int:
-        return pair + len(self.grid.moves.pairs) if pair in self._through else pair
+    def _pair_number(self, pair: int) -> int:
+        return pair + len(self.graph.actions.pairs) if pair in self._via else pair
 
     @cached_property
-    def _ways(self) -> Ways:
-        moves, many, pairs = self.grid.moves, len(self.grid.moves.here), len(self.grid.moves.pairs)
+    def _search_graph(self) -> SearchGraph:
+        actions, count, pairs = self.graph.actions, len(self.graph.actions.from_pair), len(self.graph.actions.pairs)
         price = self._price or 0.0
-        after = self._plain or self
+        after = self._unconstrained or self
 
-        def least(before: Ahead, later: Ahead) -> Least:
+        def least(before: GraphCostToGo, later: GraphCostToGo) -> LowerBound:
             return lambda k, p, x: (before if p < pairs else later).at(k, p % pairs, int(x))
 
-        return Ways(
+        return SearchGraph(
             loss=[row * 2 for row in self._steps],
-            time=self.grid.time_steps.tolist() * 2,
-            energy=moves.energy_j.tolist() * 2,
-            there=[self._numbered(pair) for pair in self._there] + [pair + pairs for pair in self._there],
-            out=[*moves.out, *([move + many for move in out] for out in moves.out)],
+            time=self.graph.time_steps.tolist() * 2,
+            energy=actions.energy_j.tolist() * 2,
+            to_pair=[self._pair_number(pair) for pair in self._to_pair] + [pair + pairs for pair in self._to_pair],
+            outgoing=[*actions.outgoing, *([action + count for action in each] for each in actions.outgoing)],
             least_energy=least(self.energy, after.energy),
             least_time=least(self.time, after.time),
             least_priced=least(self.priced(price), after.priced(price)),
             price=price,
-            ends=lambda pair: self._plain is None or pair >= pairs,
+            may_end=lambda pair: self._unconstrained is None or pair >= pairs,
         )

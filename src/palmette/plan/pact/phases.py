@@ -1,7 +1,7 @@
-"""The pairs of a real training: a network, more or less pruned, on a named set of nodes of the cluster, as a phase.
+"""The phases of a real training: one for each pair of a model (the network, pruned or not) and a set of nodes.
 
-Every node of a set that owns data trains the whole network on it, and the weights are averaged after each epoch. A set
-whose nodes own none gets the data of all sources that are not private, dealt out among its nodes. A model's name is
+Every node of a set that owns data trains the whole model on it, and the weights are averaged after each epoch. A set
+whose nodes own none gets the data of all sources that are not private, distributed among its nodes. A model's name is
 the fraction of parameters that was removed, as in the profile's ``variants``: ``0`` is the whole network.
 """
 
@@ -21,27 +21,27 @@ from palmette.spec.tree import Feed, Instance
 WHOLE = "0"
 
 
-def ratio(model: str) -> float | None:
-    """The fraction removed that a model's name says, if it says one."""
+def pruning_of(model: str) -> float | None:
+    """The fraction removed that a model's name states, if it states one."""
     try:
         return float(model)
     except ValueError:
         return None
 
 
-def stages(task: Task) -> dict[Pair, Phase]:
+def trainable_phases(task: Task) -> dict[Pair, Phase]:
     """The pairs that can be trained, each with its phase; the whole network and the first set come first.
 
     Raises:
         InputError: the cluster has no sets of nodes, or the profile lacks nodes.
-        Infeasible: nothing that is there may be trained.
+        Infeasible: no pair may be trained.
     """
     if not task.cluster.sets:
         raise InputError(Fault("sets", "missing", "a schedule needs sets of nodes, such as gold: [cloud]"))
     found: dict[Pair, Phase] = {}
     lacking: list[Fault] = []
     refused: list[Fault] = []
-    for model in [WHOLE, *sorted((name for name in task.profile.variants if ratio(name)), key=float)]:
+    for model in [WHOLE, *sorted((name for name in task.profile.variants if pruning_of(name)), key=float)]:
         for nodes in task.cluster.sets:
             phase = _phase(task, model, nodes)
             if phase is None:
@@ -82,7 +82,7 @@ def _phase(task: Task, model: str, nodes: str) -> Phase | None:
 
 
 def _feeds(task: Task, members: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Sources and the nodes of a set that train on them."""
+    """Pairs of a source and the node of a set that trains on it."""
     sources = {name: node.source for name, node in task.cluster.nodes.items() if node.source is not None}
     own = [name for name in members if name in sources]
     if own:
@@ -92,12 +92,12 @@ def _feeds(task: Task, members: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         yield from zip(public, cycle(members), strict=False)
 
 
-def samples(task: Task, phase: Phase) -> int:
-    """Samples that an epoch of a phase sees."""
+def epoch_samples(task: Task, phase: Phase) -> int:
+    """Samples in an epoch of a phase."""
     return sum(task.evaluator.epoch_samples(phase).values())
 
 
-def phases_of(task: Task, schedule: Sequence[Mapping[str, Any]]) -> tuple[Phase, ...]:
+def schedule_phases(task: Task, schedule: Sequence[Mapping[str, Any]]) -> tuple[Phase, ...]:
     """The phases of a schedule; none where a problem's names are not those of variants and sets.
 
     Raises:
@@ -105,12 +105,12 @@ def phases_of(task: Task, schedule: Sequence[Mapping[str, Any]]) -> tuple[Phase,
     """
     if not task.cluster.sets or not schedule:
         return ()
-    found = stages(task)
-    if any((stretch["model"], stretch["nodes"]) not in found for stretch in schedule):
+    found = trainable_phases(task)
+    if any((segment["model"], segment["nodes"]) not in found for segment in schedule):
         return ()
     phases = tuple(
-        found[stretch["model"], stretch["nodes"]].model_copy(update={"epochs": stretch["epochs"]})
-        for stretch in schedule
+        found[segment["model"], segment["nodes"]].model_copy(update={"epochs": segment["epochs"]})
+        for segment in schedule
     )
     wrong = check(Plan(model=task.profile.model, batch=task.batch, phases=phases), task.evaluator)
     if wrong:

@@ -1,4 +1,4 @@
-"""A schedule as it is played: with the losses that really happen, in real seconds and joules."""
+"""Simulates a schedule with the true losses, in seconds and joules."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from palmette.plan.pact.actions import FORGIVEN, Moves
+from palmette.plan.pact.actions import TOLERANCE, Actions
 from palmette.spec.problem import Problem
 
-MOST_EPOCHS = 20_000
-"""Where a training that costs nothing and leads nowhere ends."""
+MAX_EPOCHS = 20_000
+"""Limits a training that costs nothing and never reaches the target."""
 
 
 @dataclass(frozen=True)
-class State:
+class TrainingState:
     """How far the training is: epochs done, the pair in use, the loss, the time and the energy so far."""
 
     epochs: int
@@ -25,47 +25,47 @@ class State:
     time_s: float = 0.0
     energy_j: float = 0.0
 
-    def after(self, moves: Moves, move: int) -> State:
-        """The state after a move, by what really happens."""
-        return State(
+    def after(self, actions: Actions, action: int) -> TrainingState:
+        """The state after an action, by the true losses."""
+        return TrainingState(
             self.epochs + 1,
-            int(moves.there[move]),
-            self.loss + float(moves.true[moves.row(self.epochs), move]),
-            self.time_s + float(moves.time_s[move]),
-            self.energy_j + float(moves.energy_j[move]),
+            int(actions.to_pair[action]),
+            self.loss + float(actions.true[actions.row(self.epochs), action]),
+            self.time_s + float(actions.time_s[action]),
+            self.energy_j + float(actions.energy_j[action]),
         )
 
     def meets(self, problem: Problem) -> bool:
         """Whether the target is reached, and by the deadline."""
-        return self.loss <= problem.target_loss + FORGIVEN and self.in_time(problem)
+        return self.loss <= problem.target_loss + TOLERANCE and self.in_time(problem)
 
     def in_time(self, problem: Problem) -> bool:
         """Whether the deadline is kept."""
-        return self.time_s <= problem.deadline_s + FORGIVEN
+        return self.time_s <= problem.deadline_s + TOLERANCE
 
 
-def epochs_within(time_s: float, moves: Moves) -> int:
-    """Epochs that fit into so much time, at most."""
-    shortest_s = float(moves.time_s.min())
-    if shortest_s * MOST_EPOCHS <= time_s:
-        return MOST_EPOCHS
-    return max(1, math.floor(time_s / shortest_s + FORGIVEN))
+def epochs_within(time_s: float, actions: Actions) -> int:
+    """The most epochs that fit into so much time."""
+    shortest_s = float(actions.time_s.min())
+    if shortest_s * MAX_EPOCHS <= time_s:
+        return MAX_EPOCHS
+    return max(1, math.floor(time_s / shortest_s + TOLERANCE))
 
 
-def start_of(problem: Problem) -> State:
-    """The state before the first epoch; its pair is the first of the moves'."""
-    return State(0, 0, problem.start.loss)
+def initial_state(problem: Problem) -> TrainingState:
+    """The state before the first epoch; its pair is the first of ``Actions.pairs``."""
+    return TrainingState(0, 0, problem.start.loss)
 
 
-def played(problem: Problem, moves: Moves, chosen: Iterable[int]) -> State:
+def simulate(problem: Problem, actions: Actions, chosen: Iterable[int]) -> TrainingState:
     """The state at the end of a schedule."""
-    state = start_of(problem)
-    for move in chosen:
-        state = state.after(moves, move)
+    state = initial_state(problem)
+    for action in chosen:
+        state = state.after(actions, action)
     return state
 
 
-def schedule(moves: Moves, chosen: Iterable[int]) -> list[dict[str, Any]]:
-    """The schedule as files hold it: stretches of epochs with the same model and nodes."""
-    pairs = [moves.pairs[moves.there[move]] for move in chosen]
+def schedule_of(actions: Actions, chosen: Iterable[int]) -> list[dict[str, Any]]:
+    """The schedule as plan files have it: a row per run of epochs with the same model and nodes."""
+    pairs = [actions.pairs[actions.to_pair[action]] for action in chosen]
     return [{"model": pair[0], "nodes": pair[1], "epochs": len(list(run))} for pair, run in groupby(pairs)]

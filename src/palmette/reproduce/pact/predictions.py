@@ -12,10 +12,10 @@ import statistics
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from palmette.predict.examples import HORIZON, changes, runs, setting_of
-from palmette.predict.forecast import Past, Predictor
+from palmette.predict.examples import HORIZON, change_examples, run_examples, setting_of
+from palmette.predict.forecast import History, Predictor
 from palmette.predict.learned import LearnedPredictor
-from palmette.predict.metrics import Quality, judged_changes, judged_runs
+from palmette.predict.metrics import PredictionQuality, evaluate_changes, evaluate_runs
 from palmette.predict.power_law import PowerLawPredictor
 from palmette.spec.curves import Curve, Curves
 
@@ -59,14 +59,14 @@ def _jitter(curves: list[Curve]) -> float:
 
 
 def _row(predictor: Predictor, left_out: dict[int, list[Curve]]) -> Record:
-    judges: dict[str, Callable[[list[Curve]], Quality]] = {
-        "run": lambda some: judged_runs(predictor, runs(some)),
-        "change": lambda some: judged_changes(predictor, changes(some)),
+    judges: dict[str, Callable[[list[Curve]], PredictionQuality]] = {
+        "run": lambda some: evaluate_runs(predictor, run_examples(some)),
+        "change": lambda some: evaluate_changes(predictor, change_examples(some)),
     }
     return {which: _summary([judge(some) for some in left_out.values()]) for which, judge in judges.items()}
 
 
-def _summary(found: list[Quality]) -> Record:
+def _summary(found: list[PredictionQuality]) -> Record:
     """Mean and standard deviation over the seeds."""
     values = {name: [getattr(each, name) for each in found] for name in (*MEASURES, "exceeded")}
     return {
@@ -99,22 +99,22 @@ def figure_4(predictor: Predictor, curve: Curve) -> Record:
 
 def _foretold(predictor: Predictor, curve: Curve) -> Iterator[tuple[float, float, float]]:
     """True, expected and robust loss at each epoch, and at the start of each phase."""
-    past: Past | None = None
+    history: History | None = None
     for phase in curve.phases:
         setting, start = setting_of(phase), phase.start_loss
-        if past is None:
-            past = Past(setting=setting, losses=(start,))
+        if history is None:
+            history = History(setting=setting, losses=(start,))
             yield start, start, start
         else:
-            told = predictor.change(past, setting)
-            yield start, past.loss + told.expected[0], past.loss + told.robust[0]
-            past = past.changed(setting, start)
+            told = predictor.predict_change(history, setting)
+            yield start, history.loss + told.expected[0], history.loss + told.robust[0]
+            history = history.changed(setting, start)
         for at in range(0, len(phase.losses), HORIZON):
             truth = phase.losses[at : at + HORIZON]
-            told, now = predictor.run(past, len(truth)), past.loss
+            told, now = predictor.predict_epochs(history, len(truth)), history.loss
             for ahead, true in enumerate(truth, 1):
                 yield true, now + sum(told.expected[:ahead]), now + told.total_robust[ahead - 1]
-            past = past.trained(*truth)
+            history = history.extended(*truth)
 
 
 def claims(made: Record) -> list[Record]:

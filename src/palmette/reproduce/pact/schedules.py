@@ -16,8 +16,8 @@ from typing import Any
 from palmette.errors import Infeasible
 from palmette.plan.core.make_plan import configured, make_plan
 from palmette.plan.core.strategy import Ask
-from palmette.plan.pact.actions import moves_of
-from palmette.plan.pact.simulation import start_of
+from palmette.plan.pact.actions import actions_of
+from palmette.plan.pact.simulation import initial_state
 from palmette.spec.goal import Goal
 from palmette.spec.problem import Change, Problem, Run, Start
 
@@ -117,12 +117,14 @@ def planned(strategy: str, problem: Problem) -> Record | None:
 
 def _course(problem: Problem, schedule: Sequence[Record]) -> list[Record]:
     """Time, loss and energy after every epoch."""
-    moves, state = moves_of(problem), start_of(problem)
+    actions, state = actions_of(problem), initial_state(problem)
     course = []
     for stretch in schedule:
         for _ in range(stretch["epochs"]):
-            pair = moves.pairs.index((stretch["model"], stretch["nodes"]))
-            state = state.after(moves, next(move for move in moves.out[state.pair] if moves.there[move] == pair))
+            pair = actions.pairs.index((stretch["model"], stretch["nodes"]))
+            state = state.after(
+                actions, next(action for action in actions.outgoing[state.pair] if actions.to_pair[action] == pair)
+            )
             course.append({"time_s": state.time_s, "loss": state.loss, "energy_j": state.energy_j})
     return course
 
