@@ -10,7 +10,7 @@ import pytest
 
 import palmette as pt
 from palmette.plan.cluster import subsets
-from palmette.plan.cluster.fleet import fleet
+from palmette.plan.cluster.fleet import fleet_of
 from palmette.plan.cluster.single_quantity import mask
 from palmette.spec.cluster import Cluster
 from palmette.spec.goal import Goal, parse_weights
@@ -113,7 +113,7 @@ def _fast_worth(table: dict[str, Any], goal: str) -> np.ndarray[Any, Any]:
 @pytest.fixture
 def as_if_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat small fleets like large ones, so that brute force can judge."""
-    monkeypatch.setattr(subsets, "MOST_DEVICES", 1)
+    monkeypatch.setattr(subsets, "MAX_DEVICES", 1)
 
 
 @pytest.mark.usefixtures("as_if_many")
@@ -149,7 +149,7 @@ def test_neighbours_are_the_clusters_one_device_away() -> None:
     rng = random.Random(4)
     for _ in range(20):
         table = random_table(rng, 6)
-        devices, everyone = fleet(document(table)), dict(clusters(table))
+        devices, everyone = fleet_of(document(table)), dict(clusters(table))
         chosen = rng.sample(range(6), rng.randint(1, 6))
         around = devices.neighbours(mask(devices, chosen))
         for k in range(6):
@@ -191,7 +191,7 @@ def test_thousands_of_devices_are_quick_and_within_the_gap() -> None:
 class TestDeadline:
     @pytest.mark.parametrize("many", [1, 16])
     def test_slower_clusters_are_left_out(self, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(subsets, "MOST_DEVICES", many)
+        monkeypatch.setattr(subsets, "MAX_DEVICES", many)
         table = plain("measurements.json")
         seconds = {names: each for names, each in clusters(table) if each[0] <= 4500}
         goal = Goal(weights=parse_weights("energy"), deadline_s=4500.0)
@@ -201,7 +201,7 @@ class TestDeadline:
 
     @pytest.mark.parametrize("many", [1, 16])
     def test_one_that_cannot_be_met(self, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(subsets, "MOST_DEVICES", many)
+        monkeypatch.setattr(subsets, "MAX_DEVICES", many)
         goal = Goal(deadline_s=10.0)
         with pytest.raises(pt.Infeasible, match=r"--deadline: 10 s: cannot be met; the least that can be had is \d"):
             pt.plan("cluster", measurements=document(plain("measurements.json")), goal=goal)

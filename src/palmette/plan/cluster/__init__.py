@@ -1,11 +1,12 @@
-"""Which devices should train: the search behind ``cluster_choice``.
+"""Cluster choice: which of several unequal devices should train together.
 
-fleet      the devices as arrays; time and power of any cluster, and of all that are one device away
-worth      what the goal minimises, as a function of time and power
-subsets    every cluster, where there are at most 16 devices
-optima     the best for time, power or energy among any number of devices, with proofs
-relaxed    a lower bound for any goal, and clusters that come close to it
-descent    downhill, a device at a time
-search     the way through all of this
-front      the front of time and energy
+strategy         cluster choice as a strategy: measurements in, a plan out
+search           the best cluster for a goal, by the methods below
+fleet            the devices as arrays; time and power of any cluster, and of all that differ by one device
+objective        the goal's objective as a function of time and power
+subsets          all clusters, where there are at most 16 devices
+single_quantity  the optimum for time, power or energy of any number of devices, with proofs
+lower_bound      a lower bound for any goal, and clusters that come close to it
+local_search     local search by adding and removing devices
+pareto_front     the Pareto front of time and energy
 """

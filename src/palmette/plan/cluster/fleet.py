@@ -1,4 +1,4 @@
-"""Devices as arrays: how long a cluster trains, and with how many watts (equations 2 to 7 of Gu et al.).
+"""Devices as arrays: the training time and the power of a cluster of them (equations 2 to 7 of Gu et al.).
 
 In a cluster of two or more, device i takes a step in c_i = step_s · α · β seconds and draws p_i = power_w · α · β
 watts; alone, its factors are 1. A device that has built the model in b_i seconds takes steps from then on, so the time
@@ -10,7 +10,7 @@ The left side is convex in T: between two build times it is a line, and its slop
 T is the least of the times that follow from the first k devices by build time, for any k: the line of fewer devices
 lies below the sum, and that of more devices counts some of them negatively.
 
-Power is the sum over all members (5), also of one whose model is not built when the others are done: it was switched
+Power is the sum over all members (5), including one whose model is not built when the others are done: it was switched
 on. Energy is power times time (6), EDP is energy times time (7).
 """
 
@@ -31,34 +31,34 @@ Mask = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 
 
-class Figures(NamedTuple):
+class TimePower(NamedTuple):
     """Seconds and watts of many clusters, or, as arrays without a dimension, of one."""
 
     time_s: Floats
     power_w: Floats
 
-    def at(self, row: int) -> Figures:
-        """Those of one of many."""
-        return point(self.time_s[row], self.power_w[row])
+    def at(self, row: int) -> TimePower:
+        """Seconds and watts of one of many."""
+        return single_cluster(self.time_s[row], self.power_w[row])
 
 
-def point(time_s: float, power_w: float) -> Figures:
-    """The figures of one cluster."""
-    return Figures(np.asarray(time_s), np.asarray(power_w))
+def single_cluster(time_s: float, power_w: float) -> TimePower:
+    """Time and power of one cluster."""
+    return TimePower(np.asarray(time_s), np.asarray(power_w))
 
 
 @dataclass(frozen=True, eq=False)
 class Fleet:
     """All devices, in the order of the file: alone, and with their factors as members of a cluster.
 
-    ``server_…`` are those of a member that has the parameter server; only ``subsets`` tells such members apart.
+    ``server_…`` are those of a member with the parameter server; only ``subsets`` distinguishes such members.
     """
 
     names: tuple[str, ...]
     steps: float
     build_s: Floats
-    lone_step_s: Floats
-    lone_power_w: Floats
+    alone_step_s: Floats
+    alone_power_w: Floats
     rate: Floats
     power_w: Floats
     server_rate: Floats
@@ -75,35 +75,35 @@ class Fleet:
     @cached_property
     def by_step(self) -> Indices:
         """The devices by their time of a step, the fastest first: of a cluster, the first one has the server."""
-        return np.argsort(self.lone_step_s, kind="stable")
+        return np.argsort(self.alone_step_s, kind="stable")
 
     @cached_property
-    def alone(self) -> Figures:
+    def alone(self) -> TimePower:
         """Each device as a cluster of its own."""
-        return Figures(self.build_s + self.steps * self.lone_step_s, self.lone_power_w)
+        return TimePower(self.build_s + self.steps * self.alone_step_s, self.alone_power_w)
 
-    def figures(self, members: Mask) -> Figures:
+    def time_power(self, members: Mask) -> TimePower:
         """Time and power of a cluster of any size."""
         if members.sum() == 1:
             one = int(np.flatnonzero(members)[0])
             return self.alone.at(one)
-        return point(self.cluster_time_s(members), self.power_w[members].sum())
+        return single_cluster(self.cluster_time_s(members), self.power_w[members].sum())
 
     def cluster_time_s(self, members: Mask) -> float:
-        """Seconds of a cluster whose members have their factors, also of a single one."""
+        """Seconds of a cluster whose members, even a single one, have their factors."""
         order = self.by_build[members[self.by_build]]
         rate, build_s = self.rate[order], self.build_s[order]
         return float(((self.steps + np.cumsum(build_s * rate)) / np.cumsum(rate)).min())
 
-    def neighbours(self, members: Mask) -> Figures:
-        """For each device, the cluster without it if it is a member, else with it; infinite where nobody is left."""
-        many = int(members.sum())
+    def neighbours(self, members: Mask) -> TimePower:
+        """For each device, the cluster without it if it is a member, else with it; infinite where none is left."""
+        size = int(members.sum())
         signs = np.where(members, -1.0, 1.0)
         power_w = self.power_w[members].sum() + signs * self.power_w
-        found = Figures(self._times_one_away(members, signs), np.maximum(power_w, 0.0))
-        if many == 1:
+        found = TimePower(self._times_one_away(members, signs), np.maximum(power_w, 0.0))
+        if size == 1:
             found.time_s[members] = found.power_w[members] = np.inf
-        elif many == 2:
+        elif size == 2:
             first, second = np.flatnonzero(members)
             for gone, left in ((first, second), (second, first)):
                 found.time_s[gone], found.power_w[gone] = self.alone.time_s[left], self.alone.power_w[left]
@@ -136,7 +136,7 @@ class Fleet:
             found = np.minimum(found, lower)
 
 
-def fleet(measurements: Measurements) -> Fleet:
+def fleet_of(measurements: Measurements) -> Fleet:
     """The devices of a table of measurements."""
     devices = measurements.devices.values()
 
@@ -147,8 +147,8 @@ def fleet(measurements: Measurements) -> Fleet:
         names=tuple(measurements.devices),
         steps=float(measurements.steps),
         build_s=column([device.build_s for device in devices]),
-        lone_step_s=column([device.step_s for device in devices]),
-        lone_power_w=column([device.power_w for device in devices]),
+        alone_step_s=column([device.step_s for device in devices]),
+        alone_power_w=column([device.power_w for device in devices]),
         rate=1 / column([device.step_s * device.time for device in devices]),
         power_w=column([device.power_w * device.power for device in devices]),
         server_rate=1 / column([d.step_s * (d.with_server or d).time for d in devices]),

@@ -1,4 +1,4 @@
-"""The best cluster for a goal: by looking at all of them, by a theorem, or by a search that states its gap."""
+"""The best cluster for a goal: by enumeration, by a theorem, or by a search that states its optimality gap."""
 
 from __future__ import annotations
 
@@ -8,105 +8,107 @@ from typing import NamedTuple
 import numpy as np
 
 from palmette.plan.cluster import subsets
-from palmette.plan.cluster.fleet import Figures, Fleet, Floats, Indices, Mask
-from palmette.plan.cluster.local_search import descend
-from palmette.plan.cluster.lower_bound import relaxed
-from palmette.plan.cluster.objective import Worth, quantity, rounded
-from palmette.plan.cluster.single_quantity import LEAST, mask
-from palmette.spec.goal import Goal
+from palmette.plan.cluster.fleet import Fleet, Floats, Indices, Mask, TimePower
+from palmette.plan.cluster.local_search import local_search
+from palmette.plan.cluster.lower_bound import lower_bound
+from palmette.plan.cluster.objective import ClusterObjective, quantity, rounded
+from palmette.plan.cluster.single_quantity import OPTIMAL_CLUSTERS, mask
+from palmette.spec.goal import Goal, Quantity
 
 RANKED = 20
 
 
-class Choice(NamedTuple):
-    """A cluster: its devices in the order of the file, its seconds and watts, and what it is worth (less is better)."""
+class ClusterCandidate(NamedTuple):
+    """A cluster: its devices in the order of the file, its seconds and watts, and its objective (less is better)."""
 
     devices: tuple[int, ...]
     time_s: float
     power_w: float
-    worth: float
+    objective: float
 
 
-class Found(NamedTuple):
-    """The best clusters, best first, and how far from the best of all the first may be (None: it is the best)."""
+class ClusterRanking(NamedTuple):
+    """The best clusters, best first, and the optimality gap of the first (None: it is optimal)."""
 
-    ranking: list[Choice]
+    ranking: list[ClusterCandidate]
     gap: float | None
 
 
-def search(fleet: Fleet, goal: Goal, ranked: int = RANKED) -> Found | float:
-    """The ``ranked`` best clusters for a goal; if none meets the deadline, the least seconds that can be had."""
+def search_clusters(fleet: Fleet, goal: Goal, ranked: int = RANKED) -> ClusterRanking | float:
+    """The ``ranked`` best clusters for a goal; if none meets the deadline, the least seconds of any."""
     deadline_s = np.inf if goal.deadline_s is None else goal.deadline_s
-    if len(fleet) <= subsets.MOST_DEVICES:
-        return _among_all(fleet, goal, deadline_s, ranked)
-    return _among_many(fleet, goal, deadline_s, ranked)
+    if len(fleet) <= subsets.MAX_DEVICES:
+        return _search_all(fleet, goal, deadline_s, ranked)
+    return _search_many(fleet, goal, deadline_s, ranked)
 
 
-def _among_all(fleet: Fleet, goal: Goal, deadline_s: float, ranked: int) -> Found | float:
-    members = subsets.clusters(len(fleet))
-    figures = subsets.figures(fleet, members)
-    in_time = figures.time_s <= deadline_s
+def _search_all(fleet: Fleet, goal: Goal, deadline_s: float, ranked: int) -> ClusterRanking | float:
+    members = subsets.all_clusters(len(fleet))
+    costs = subsets.time_power(fleet, members)
+    in_time = costs.time_s <= deadline_s
     if not in_time.any():
-        return float(figures.time_s.min())
-    members, figures = members[in_time], Figures(figures.time_s[in_time], figures.power_w[in_time])
-    worth = _worth(goal, {name: float(quantity(name, figures).min()) for name in goal.weights}, deadline_s)
-    values = worth.of(figures)
-    return Found([choice(members[k], figures.at(k), values[k]) for k in best_first(values)[:ranked]], None)
+        return float(costs.time_s.min())
+    members, costs = members[in_time], TimePower(costs.time_s[in_time], costs.power_w[in_time])
+    objective = _objective(goal, {name: float(quantity(name, costs).min()) for name in goal.weights}, deadline_s)
+    values = objective.value(costs)
+    return ClusterRanking([candidate(members[k], costs.at(k), values[k]) for k in best_first(values)[:ranked]], None)
 
 
-def _among_many(fleet: Fleet, goal: Goal, deadline_s: float, ranked: int) -> Found | float:
-    least_s = float(fleet.figures(least(fleet, "time")).time_s)
+def _search_many(fleet: Fleet, goal: Goal, deadline_s: float, ranked: int) -> ClusterRanking | float:
+    least_s = float(fleet.time_power(optimal_cluster(fleet, "time")).time_s)
     if least_s > deadline_s:
         return least_s
-    units = {} if goal.single else {name: _best_of_one(fleet, name, deadline_s) for name in goal.weights}
-    worth = _worth(goal, units, deadline_s)
-    best, gap = _best(fleet, worth)
-    ranking = choices(fleet, worth, [best, *_near(fleet, worth, best)])
-    return Found([ranking[k] for k in best_first(np.array([each.worth for each in ranking]))[:ranked]], gap)
+    units = {} if goal.single else {name: _best_value(fleet, name, deadline_s) for name in goal.weights}
+    objective = _objective(goal, units, deadline_s)
+    best, gap = _best(fleet, objective)
+    ranking = distinct_candidates(fleet, objective, [best, *_neighbours(fleet, objective, best)])
+    return ClusterRanking(
+        [ranking[k] for k in best_first(np.array([each.objective for each in ranking]))[:ranked]], gap
+    )
 
 
-def _best(fleet: Fleet, worth: Worth) -> tuple[Mask, float | None]:
-    """The best cluster among any number of devices, and the gap where no theorem says that it is the best."""
-    if worth.single in LEAST:
-        best = least(fleet, worth.single)
-        if np.isfinite(worth.of(fleet.figures(best))):
+def _best(fleet: Fleet, objective: ClusterObjective) -> tuple[Mask, float | None]:
+    """The best cluster of any number of devices, and the gap where no theorem proves it optimal."""
+    if objective.single in OPTIMAL_CLUSTERS:
+        best = optimal_cluster(fleet, objective.single)
+        if np.isfinite(objective.value(fleet.time_power(best))):
             return best, None
-    low = relaxed(fleet, worth)
-    alone = worth.of(fleet.alone)
-    starts = [members for _, members in low.starts]
+    relaxed = lower_bound(fleet, objective)
+    alone = objective.value(fleet.alone)
+    starts = [members for _, members in relaxed.starts]
     if np.isfinite(alone.min()):
         starts.append(mask(fleet, [int(alone.argmin())]))
-    value, best = min((descend(fleet, worth, start) for start in starts), key=lambda end: end[0])
-    bound = min(low.bound, float(alone.min()))
+    value, best = min((local_search(fleet, objective, start) for start in starts), key=lambda end: end[0])
+    bound = min(relaxed.bound, float(alone.min()))
     return best, max(0.0, 1 - bound / value) if value > 0 else 0.0
 
 
-def least(fleet: Fleet, name: str) -> Mask:
-    """The best for time, power or energy: a device alone, unless a cluster is better."""
-    worth = Worth({name: 1.0})
-    lone, cluster = mask(fleet, [int(rounded(worth.of(fleet.alone)).argmin())]), LEAST[name](fleet)
-    values = rounded(np.array([float(worth.of(fleet.figures(each))) for each in (lone, cluster)]))
+def optimal_cluster(fleet: Fleet, name: Quantity) -> Mask:
+    """The optimum for time, power or energy: a device alone, unless a larger cluster is better."""
+    objective = ClusterObjective({name: 1.0})
+    lone, cluster = mask(fleet, [int(rounded(objective.value(fleet.alone)).argmin())]), OPTIMAL_CLUSTERS[name](fleet)
+    values = rounded(np.array([float(objective.value(fleet.time_power(each))) for each in (lone, cluster)]))
     return lone if values[0] <= values[1] else cluster
 
 
-def _best_of_one(fleet: Fleet, name: str, deadline_s: float) -> float:
-    """The best value of one quantity, as far as it is known."""
-    worth = Worth({name: 1.0}, deadline_s)
-    return float(worth.of(fleet.figures(_best(fleet, worth)[0])))
+def _best_value(fleet: Fleet, name: Quantity, deadline_s: float) -> float:
+    """The best value found of one quantity."""
+    objective = ClusterObjective({name: 1.0}, deadline_s)
+    return float(objective.value(fleet.time_power(_best(fleet, objective)[0])))
 
 
-def _worth(goal: Goal, units: dict[str, float], deadline_s: float) -> Worth:
-    """What to minimise: one quantity as it is, or each over its best value."""
+def _objective(goal: Goal, units: dict[Quantity, float], deadline_s: float) -> ClusterObjective:
+    """The objective: one quantity as it is, or the weighted sum of quantities over their best values."""
     if goal.single:
-        return Worth({goal.single: 1.0}, deadline_s)
-    return Worth({name: weight / (units[name] or 1.0) for name, weight in goal.weights.items()}, deadline_s)
+        return ClusterObjective({goal.single: 1.0}, deadline_s)
+    return ClusterObjective({name: weight / (units[name] or 1.0) for name, weight in goal.weights.items()}, deadline_s)
 
 
-def _near(fleet: Fleet, worth: Worth, best: Mask) -> Iterable[Mask]:
-    """The best devices alone, and the best clusters that are one device away."""
-    for device in best_first(worth.of(fleet.alone))[:RANKED]:
+def _neighbours(fleet: Fleet, objective: ClusterObjective, best: Mask) -> Iterable[Mask]:
+    """The best devices alone, and the best clusters that differ by one device."""
+    for device in best_first(objective.value(fleet.alone))[:RANKED]:
         yield mask(fleet, [device])
-    around = worth.of(fleet.neighbours(best))
+    around = objective.value(fleet.neighbours(best))
     for device in best_first(around)[:RANKED]:
         if np.isfinite(around[device]):
             other = best.copy()
@@ -114,21 +116,21 @@ def _near(fleet: Fleet, worth: Worth, best: Mask) -> Iterable[Mask]:
             yield other
 
 
-def choices(fleet: Fleet, worth: Worth, clusters: Iterable[Mask]) -> list[Choice]:
-    """Different clusters with their figures, the fewest devices first; without those that take too long."""
+def distinct_candidates(fleet: Fleet, objective: ClusterObjective, clusters: Iterable[Mask]) -> list[ClusterCandidate]:
+    """The distinct clusters that meet the deadline, with their costs, the fewest devices first."""
     found = {}
     for members in clusters:
-        figures = fleet.figures(members)
-        made = choice(members, figures, worth.of(figures))
-        if np.isfinite(made.worth):
-            found[made.devices] = made
+        costs = fleet.time_power(members)
+        each = candidate(members, costs, objective.value(costs))
+        if np.isfinite(each.objective):
+            found[each.devices] = each
     return sorted(found.values(), key=lambda each: (len(each.devices), each.devices))
 
 
-def choice(members: Mask, figures: Figures, worth: Floats) -> Choice:
-    """A cluster with its figures."""
+def candidate(members: Mask, costs: TimePower, objective: Floats) -> ClusterCandidate:
+    """A cluster with its costs."""
     devices = tuple(np.flatnonzero(members).tolist())
-    return Choice(devices, float(figures.time_s), float(figures.power_w), float(worth))
+    return ClusterCandidate(devices, float(costs.time_s), float(costs.power_w), float(objective))
 
 
 def best_first(values: Floats) -> Indices:

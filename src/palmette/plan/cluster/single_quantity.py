@@ -1,7 +1,7 @@
-"""The best cluster for time, power or energy among any number of devices.
+"""The optimal cluster for time, power or energy, of any number of devices, with proofs.
 
 Notation of ``fleet``: b, c, p are a member's build time, step time and power with its factors. A device alone has
-factors of 1, so every device alone is looked at, and the proofs speak of clusters of two or more.
+factors of 1, so every device alone is tried, and the proofs are about clusters of two or more.
 
 Time. A device that is added never makes (4) slower: its term is at least 0. So no cluster beats that of all devices.
 Members with b ≥ T add nothing to it and may go, the others may not (T would grow); so the least cluster that is as fast
@@ -20,8 +20,8 @@ sum g(t) = Σ max(0, t − b_i)/c_i is S − x_j at T. It is convex with g(0) = 
 (If x_j = S, all others take no step, x = 0, and any of them may go instead: T stays and P does not grow.) So some
 member can always go at no cost while three or more are left, and the best of all is a device alone or a pair.
 
-The same step from two to one says that a pair costs at least e_i = p_i · (b_i + S·c_i) of one of its two members. Pairs
-are therefore looked at by their lesser e, in rising order, until it exceeds the best pair found: all pairs at worst.
+The same step from two to one shows that a pair costs at least e_i = p_i · (b_i + S·c_i) of one of its two members.
+Pairs are therefore tried by their lesser e, in rising order, until it exceeds the best pair found: all pairs at worst.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from palmette.plan.cluster.objective import rounded
 _TIE = 1e-9  # energies that ``rounded`` makes equal are closer than that
 
 
-def least_time(fleet: Fleet) -> Mask:
+def fastest_cluster(fleet: Fleet) -> Mask:
     """The fastest cluster of two or more, with the fewest devices."""
     order = fleet.by_build
     rate, build_s = fleet.rate[order], fleet.build_s[order]
@@ -45,12 +45,12 @@ def least_time(fleet: Fleet) -> Mask:
     return mask(fleet, needed)
 
 
-def least_power(fleet: Fleet) -> Mask:
+def least_power_pair(fleet: Fleet) -> Mask:
     """The two devices that draw the least."""
     return mask(fleet, np.argsort(fleet.power_w, kind="stable")[:2])
 
 
-def least_energy(fleet: Fleet) -> Mask:
+def least_energy_pair(fleet: Fleet) -> Mask:
     """The pair with the least energy; ties by the order of the file."""
     lone_s = fleet.build_s + fleet.steps / fleet.rate
     lone_j = fleet.power_w * lone_s
@@ -67,7 +67,7 @@ def least_energy(fleet: Fleet) -> Mask:
         energies: Floats = np.minimum(np.minimum(lone_s[k], lone_s[rest]), together_s) * (power_w[k] + power_w[rest])
         ties_count = _pair(order[k], first_after[k + 1]) < best
         if energies.min() > best_j * (1 + _TIE if ties_count else 1 - _TIE):
-            continue  # no need to round, which is dear
+            continue  # no need to round, which is expensive
         energies = rounded(energies)
         least = energies.min()
         best_j, best = min((best_j, best), (least, _pair(order[k], order[rest][energies == least].min())))
@@ -85,4 +85,4 @@ def mask(fleet: Fleet, members: object) -> Mask:
     return found
 
 
-LEAST = {"time": least_time, "power": least_power, "energy": least_energy}
+OPTIMAL_CLUSTERS = {"time": fastest_cluster, "power": least_power_pair, "energy": least_energy_pair}

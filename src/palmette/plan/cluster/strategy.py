@@ -1,8 +1,8 @@
 """Cluster choice: which of several unequal devices should train, by time, power, energy or energy × time.
 
-A short pre-training has measured each device alone (``palmette pretrain``); equations (2) to (7) of the paper say what
-any cluster of them takes (``cluster_search.fleet``), and the best one is searched (``cluster_search.search``). The
-chosen devices each train the whole network under ``async``, with the parameter server on the fastest of them.
+A short pre-training has measured each device alone (``palmette pretrain``); equations (2) to (7) of the paper give the
+time and power of any cluster of them (``fleet``), and ``search`` finds the best one. The chosen devices each train the
+whole network under ``async``, with the parameter server on the fastest of them.
 
     Bontak Gu, Joonho Kong, Arslan Munir, Young Geun Kim: A Framework for Distributed Deep Neural Network Training with
     Heterogeneous Computing Platforms.
@@ -24,11 +24,11 @@ from palmette.spec.plan import Phase
 from palmette.spec.tree import Feed, Instance
 
 if TYPE_CHECKING:
-    from palmette.plan.cluster.search import Choice
+    from palmette.plan.cluster.search import ClusterCandidate
 
-TRIED = 2000  # clusters that are looked at for one that may train, where the best may not
+MAX_TRIED = 2000  # clusters that are tried for one that may train, where the best may not
 Faults = Callable[[list[str], str], list[Fault]]
-Row = tuple["Choice", dict[str, Any]]
+Row = tuple["ClusterCandidate", dict[str, Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,28 +41,28 @@ class ClusterChoice:
     plans_epochs: ClassVar[bool] = True
     needs_profile: ClassVar[bool] = False
 
-    measurements: Measurements = field(metadata={"help": "What a pre-training measured (palmette pretrain)."})
-    pareto: bool = field(default=False, metadata={"help": "Add the front of time and energy."})
+    measurements: Measurements = field(metadata={"help": "Measurements of a pre-training (palmette pretrain)."})
+    pareto: bool = field(default=False, metadata={"help": "Add the Pareto front of time and energy."})
 
     def __post_init__(self) -> None:
         from palmette.plan.cluster import search  # noqa: F401 -- imports are no part of plan_s
 
     def decide(self, task: Ask) -> Decision:
         """Find the best cluster, and its forest of whole chains where profile and cluster are known."""
-        self._refuse_other_wishes(task)
+        self._refuse_other_goals(task)
         batch = self.measurements.batch or task.batch
         if not isinstance(task, Task):
             return Decision((), self._decided(self.measurements, task.goal), self.measurements.model, batch)
-        table = able(self.measurements, task, batch)
+        table = trainable_devices(self.measurements, task, batch)
         variables = self._decided(table, task.goal, lambda members, server: faults(members, server, task, batch))
         phase = forest(variables["devices"], variables["parameter_server"], task, batch)
         return Decision((phase,), variables, self.measurements.model, batch)
 
-    def _refuse_other_wishes(self, task: Ask) -> None:
-        wishes = {"--loss": task.goal.loss, "--iteration-deadline": task.goal.iteration_deadline_s}
+    def _refuse_other_goals(self, task: Ask) -> None:
+        options = {"--loss": task.goal.loss, "--iteration-deadline": task.goal.iteration_deadline_s}
         wrong = [
             Fault(option, value, "cluster trains for the steps of the measurements; expected --deadline or neither")
-            for option, value in wishes.items()
+            for option, value in options.items()
             if value is not None
         ]
         known = None if task.profile is None else task.profile.model
@@ -73,69 +73,70 @@ class ClusterChoice:
             raise InputError(wrong)
 
     def _decided(self, table: Measurements, goal: Goal, faults: Faults | None = None) -> dict[str, Any]:
-        """The variables of the decision: the best clusters, from the first on that ``faults`` has nothing against.
+        """The variables of the decision: the best clusters, from the first without ``faults`` on.
 
         Raises:
             Infeasible: no cluster meets the deadline, or may train.
         """
-        from palmette.plan.cluster.fleet import fleet
-        from palmette.plan.cluster.pareto_front import front
-        from palmette.plan.cluster.search import RANKED, search
-        from palmette.plan.cluster.subsets import MOST_DEVICES
+        from palmette.plan.cluster.fleet import fleet_of
+        from palmette.plan.cluster.pareto_front import pareto_front
+        from palmette.plan.cluster.search import RANKED, search_clusters
+        from palmette.plan.cluster.subsets import MAX_DEVICES
 
-        devices = fleet(table)
-        found = search(devices, goal, RANKED if faults is None else TRIED)
+        devices = fleet_of(table)
+        found = search_clusters(devices, goal, RANKED if faults is None else MAX_TRIED)
         if isinstance(found, float):
             raise too_late("--deadline", goal.deadline_s or 0.0, found)
-        rows = [(choice, shown(choice, table)) for choice in found.ranking]
-        rows = rows if faults is None else possible(rows, faults)[:RANKED]
-        variables = rows[0][1] | {"goal": str(goal), "lead": lead([choice for choice, _ in rows])}
-        variables |= going_on(table, variables["parameter_server"])
+        rows = [(cluster, described(cluster, table)) for cluster in found.ranking]
+        rows = rows if faults is None else skip_faulty(rows, faults)[:RANKED]
+        variables = rows[0][1] | {"goal": str(goal), "lead": lead([cluster for cluster, _ in rows])}
+        variables |= continuation(table, variables["parameter_server"])
         variables |= {"ranking": [row for _, row in rows], "exact": found.gap is None}
         if found.gap is not None:
             variables["gap"] = found.gap
         if self.pareto:
-            variables["pareto"] = [shown(choice, table) for choice in front(devices, goal.deadline_s)]
-            variables["pareto_exact"] = len(devices) <= MOST_DEVICES
+            variables["pareto"] = [described(cluster, table) for cluster in pareto_front(devices, goal.deadline_s)]
+            variables["pareto_exact"] = len(devices) <= MAX_DEVICES
         return variables
 
 
 STRATEGIES = (ClusterChoice,)
 
 
-def shown(choice: Choice, table: Measurements) -> dict[str, Any]:
-    """A cluster as it stands in a decision. The parameter server is the member with the least time a step."""
+def described(cluster: ClusterCandidate, table: Measurements) -> dict[str, Any]:
+    """A cluster's fields in a decision. The parameter server is the member with the least time per step."""
     names = list(table.devices)
-    members = [names[k] for k in choice.devices]
+    members = [names[k] for k in cluster.devices]
     return {
         "devices": members,
         "parameter_server": min(members, key=lambda name: table.devices[name].step_s),
-        "time_s": choice.time_s,
-        "power_w": choice.power_w,
-        "energy_j": choice.power_w * choice.time_s,
-        "edp_js": choice.power_w * choice.time_s * choice.time_s,
+        "time_s": cluster.time_s,
+        "power_w": cluster.power_w,
+        "energy_j": cluster.power_w * cluster.time_s,
+        "edp_js": cluster.power_w * cluster.time_s * cluster.time_s,
     }
 
 
-def lead(ranking: list[Choice]) -> float | None:
-    """By which fraction of its own the best is ahead of the next; None if there is no next."""
-    if len(ranking) == 1 or not ranking[0].worth:
+def lead(ranking: list[ClusterCandidate]) -> float | None:
+    """By which fraction the next cluster's objective exceeds the best's; None if there is no next."""
+    if len(ranking) == 1 or not ranking[0].objective:
         return None
-    return ranking[1].worth / ranking[0].worth - 1
+    return ranking[1].objective / ranking[0].objective - 1
 
 
-def going_on(table: Measurements, server: str) -> dict[str, Any]:
-    """Where training goes on after a pre-training: the weights of the parameter server's device, and the steps left."""
+def continuation(table: Measurements, server: str) -> dict[str, Any]:
+    """How training continues after a pre-training: the weights of the parameter server's device, and the steps left."""
     known, own = table.model_extra or {}, table.devices[server].model_extra or {}
-    weights, most, taken = own.get("weights"), known.get("pretrained_steps"), own.get("pretrained_steps")
+    weights, counted, taken = own.get("weights"), known.get("pretrained_steps"), own.get("pretrained_steps")
     if not isinstance(weights, str):
         return {}
-    more = most - taken if isinstance(most, int) and isinstance(taken, int) else 0  # the fastest device's are off
+    # The steps left are those after the fastest device's pre-training.
+    more = counted - taken if isinstance(counted, int) and isinstance(taken, int) else 0
     return {"init": weights, "steps": max(1, table.steps + more)}
 
 
-def able(measurements: Measurements, task: Task, batch: int) -> Measurements:
-    """The devices that could train alone on the task's cluster: with data, times and memory.
+def trainable_devices(measurements: Measurements, task: Task, batch: int) -> Measurements:
+    """The devices that can train alone on the task's cluster: with data, times and memory.
 
     Raises:
         InputError: a device is no node of the cluster, or none has what it needs.
@@ -173,7 +174,7 @@ def forest(devices: list[str], server: str, task: Task, batch: int) -> Phase:
 
 
 def _feeder(device: str, server: str, task: Task) -> str:
-    """The node whose data a device trains on; the device itself where nobody's will do."""
+    """The node whose data a device trains on; the device itself where no node's data can be used."""
     nodes, routes = task.cluster.nodes, task.evaluator.routes
     for name in dict.fromkeys((device, server, *nodes)):
         source = nodes[name].source
@@ -183,21 +184,21 @@ def _feeder(device: str, server: str, task: Task) -> str:
 
 
 def faults(devices: list[str], server: str, task: Task, batch: int) -> list[Fault]:
-    """What keeps devices that could train alone from training together: no path, memory, energy."""
+    """Why devices that can train alone cannot train together: no path, memory, energy."""
     phase = forest(devices, server, task, batch)
     return list(missing(phase, task.evaluator)) or [*forbidden(phase, task.evaluator), *over_energy(phase, task)]
 
 
-def possible(rows: list[Row], faults: Faults) -> list[Row]:
-    """The rows from the first on that nothing stands against.
+def skip_faulty(rows: list[Row], faults: Faults) -> list[Row]:
+    """The rows from the first without faults on.
 
     Raises:
-        Infeasible: there is none; says what stands against the best.
+        Infeasible: all have faults; names one of the best row's.
     """
-    against = None
+    first = None
     for k, (_, row) in enumerate(rows):
         wrong = faults(row["devices"], row["parameter_server"])
         if not wrong:
             return rows[k:]
-        against = against or wrong[0]
-    raise Infeasible(str(against))
+        first = first or wrong[0]
+    raise Infeasible(str(first))

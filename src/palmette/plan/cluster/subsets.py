@@ -1,23 +1,23 @@
-"""Every cluster of up to 16 devices, at once: a row each, the fewest devices first, then in the order of the file."""
+"""All clusters of up to 16 devices as arrays: a row each, the fewest devices first, then in the order of the file."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from palmette.plan.cluster.fleet import Figures, Fleet, Mask
+from palmette.plan.cluster.fleet import Fleet, Mask, TimePower
 
-MOST_DEVICES = 16
+MAX_DEVICES = 16
 
 
-def clusters(many: int) -> Mask:
-    """Every non-empty set of devices."""
-    bits = np.arange(many - 1, -1, -1)  # the first device is the highest, so that it comes first among equals
-    members = (np.arange((1 << many) - 1, 0, -1)[:, None] >> bits) & 1 == 1
+def all_clusters(devices: int) -> Mask:
+    """Every non-empty set of so many devices."""
+    bits = np.arange(devices - 1, -1, -1)  # the first device is the highest, so that it comes first among equals
+    members = (np.arange((1 << devices) - 1, 0, -1)[:, None] >> bits) & 1 == 1
     found: Mask = members[np.argsort(members.sum(axis=1), kind="stable")]
     return found
 
 
-def figures(fleet: Fleet, members: Mask) -> Figures:
+def time_power(fleet: Fleet, members: Mask) -> TimePower:
     """Time and power of every cluster: the least over the first k devices by build time (see ``fleet``)."""
     rates, lost = np.zeros(len(members)), np.full(len(members), fleet.steps)
     time_s = np.full(len(members), np.inf)
@@ -29,6 +29,6 @@ def figures(fleet: Fleet, members: Mask) -> Figures:
         lost[within] += rate * fleet.build_s[device]
         time_s[within] = np.minimum(time_s[within], lost[within] / rates[within])
     power_w = members @ fleet.power_w + serving @ (fleet.server_power_w - fleet.power_w)
-    many = members.shape[1]
-    time_s[:many], power_w[:many] = fleet.alone  # those with one device are the first
-    return Figures(time_s, power_w)
+    devices = members.shape[1]
+    time_s[:devices], power_w[:devices] = fleet.alone  # those with one device are the first
+    return TimePower(time_s, power_w)
