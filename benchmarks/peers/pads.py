@@ -19,7 +19,7 @@ from itertools import accumulate
 import numpy as np
 from torch import Tensor, nn
 
-from palmette.measure.pass_timer import BACKWARD, Passes
+from palmette.measure.pass_timer import BACKWARD, PassTimer
 from palmette.runtime.worker.cpu_queue import last_until
 from palmette.runtime.worker.dropout import Draw, drawing
 from palmette.spec.profile import Times
@@ -109,7 +109,7 @@ class _Backward:
 
 def rehearsed(network: Network, samples: int) -> list[float]:
     """Seconds of each layer's backward on this machine, the best of a few."""
-    passes = Passes(network, lambda _: None)
+    passes = PassTimer(network, lambda _: None)
     best = np.min(np.stack([passes.run(samples) for _ in range(REHEARSALS)]), axis=0)
     for weights in passes.weights:
         for weight in weights:

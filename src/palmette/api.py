@@ -197,11 +197,11 @@ def profile(
     """
     from palmette.control.run.engines import refuse_unknown
     from palmette.measure.profiling import profile_network
-    from palmette.measure.ray_hosts import times_on_hosts
+    from palmette.measure.ray_hosts import measure_times_on_hosts
     from palmette.zoo.models import load_network
 
     refuse_unknown("--engine", engine)
-    elsewhere = times_on_hosts(model, cluster, on, input_shape, variants) if engine == "ray" else {}
+    elsewhere = measure_times_on_hosts(model, cluster, on, input_shape, variants) if engine == "ray" else {}
     return profile_network(load_network(model, input_shape), cluster, on, elsewhere=elsewhere, variants=variants)
 
 

@@ -69,7 +69,7 @@ def test_out_of_reach_exits_with_3(world: World, strategy: str) -> None:
     done = world.palmette("plan", strategy, "--problem", spoilt(world, deadline_s=3.0))
     assert (done.code, done.out) == (3, "")
     (line,) = done.err.splitlines()
-    assert "target_loss: 0.15: cannot be reached within 3 s; the least loss that can be had by then is 1.62" in line
+    assert "target_loss: 0.15: cannot be reached within 3 s; the least loss that can be reached by then is 1.62" in line
 
 
 @pytest.mark.parametrize(

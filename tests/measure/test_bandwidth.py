@@ -6,7 +6,7 @@ import pytest
 
 from palmette.control.run.engines import engine_of
 from palmette.control.run.run import Request
-from palmette.measure.bandwidth import measured_bandwidth
+from palmette.measure.bandwidth import measure_bandwidth
 from palmette.spec.cluster import Cluster, Link, Node
 
 
@@ -17,7 +17,7 @@ def lan(mbps: float, latency_s: float = 0.0) -> Cluster:
 
 def measured(cluster: Cluster, testbed: str) -> tuple[float, float]:
     request = Request(testbed=testbed, dilation=1.0)
-    return measured_bandwidth("a", "b", cluster, lambda plan, prices: engine_of(request, plan, prices)[0])
+    return measure_bandwidth("a", "b", cluster, lambda plan, prices: engine_of(request, plan, prices)[0])
 
 
 @pytest.mark.slow

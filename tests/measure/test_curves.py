@@ -16,14 +16,14 @@ import torch
 from palmette.errors import InputError
 from palmette.measure.curves.branches import Trunk, train_branch, train_trunk
 from palmette.measure.curves.collect import collect
-from palmette.measure.curves.grid import Grid
-from palmette.measure.curves.node_sets import Shard, labels_of, shards
-from palmette.measure.curves.trainer import Recipe, fresh
+from palmette.measure.curves.grid import CurveGrid
+from palmette.measure.curves.node_sets import NodeSetData, labels_of, split_data
+from palmette.measure.curves.trainer import CurveRecipe, new_trainer
 from palmette.spec.curves import load_curves
 from palmette.zoo.data import load_data
 
-RECIPE = Recipe(model="lenet5", data="digits", batch=32, lr=0.005)
-SMALL = Grid(seeds=1, k1=(1, 2), k2=(1,), f1=(0.5,), f2=(0.5,), last=2)
+RECIPE = CurveRecipe(model="lenet5", data="digits", batch=32, lr=0.005)
+SMALL = CurveGrid(seeds=1, k1=(1, 2), k2=(1,), f1=(0.5,), f2=(0.5,), last=2)
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ def trunk() -> Trunk:
 
 
 def test_a_grid_has_every_combination_once() -> None:
-    grid = Grid(seeds=2, k1=(5, 15, 30), k2=(5, 15), f1=(0.5, 0.75), f2=(0.25, 0.5), last=20)
+    grid = CurveGrid(seeds=2, k1=(5, 15, 30), k2=(5, 15), f1=(0.5, 0.75), f2=(0.25, 0.5), last=20)
     keys = [key for branch in grid.branches() for key in branch.every_key()]
 
     assert len(keys) == len(set(keys)) == 2 * 3 * 2 * 2 * (1 + 2 * 2)
@@ -59,11 +59,11 @@ def test_a_grid_of_nonsense_is_refused(wrong: dict[str, Any]) -> None:
 @pytest.mark.parametrize("samples", [1, 7, 32, 33, 97])
 def test_batches_of_an_epoch_are_of_one_size(samples: int) -> None:
     """A last batch of a single sample would move the weights as far as any other."""
-    learner, sizes = fresh(RECIPE, 0), []
-    learner.module.register_forward_hook(lambda _, inputs, __: sizes.append(len(inputs[0])))
-    inputs, labels = torch.rand(samples, *learner.example.shape[1:]), torch.arange(samples) % 10
+    trainer, sizes = new_trainer(RECIPE, 0), []
+    trainer.module.register_forward_hook(lambda _, inputs, __: sizes.append(len(inputs[0])))
+    inputs, labels = torch.rand(samples, *trainer.example.shape[1:]), torch.arange(samples) % 10
 
-    learner.train(Shard(inputs, labels, 10), epochs=1, seed=0)
+    trainer.train(NodeSetData(inputs, labels, 10), epochs=1, seed=0)
 
     assert sum(sizes) == samples
     assert max(sizes) <= RECIPE.batch
@@ -72,7 +72,7 @@ def test_batches_of_an_epoch_are_of_one_size(samples: int) -> None:
 
 def test_sets_share_no_sample_and_have_more_classes_the_fewer_samples_they_have() -> None:
     data = load_data("digits", (3, 32, 32))
-    found = shards(data, labels_of(data.train), seed=4)
+    found = split_data(data, labels_of(data.train), seed=4)
 
     assert [found[name].classes for name in ("gold", "silver", "bronze")] == [7, 9, 10]
     assert [len(set(shard.labels.tolist())) for shard in found.values()] == [7, 9, 10]
@@ -85,7 +85,7 @@ def test_sets_share_no_sample_and_have_more_classes_the_fewer_samples_they_have(
 def test_too_little_data_cannot_be_shared_out() -> None:
     data = load_data("digits", (3, 32, 32))
     with pytest.raises(InputError, match="too few"):
-        shards(data, labels_of(data.train)[:30], seed=0)
+        split_data(data, labels_of(data.train)[:30], seed=0)
 
 
 def test_a_trunk_learns_and_keeps_itself_after_each_k1(trunk: Trunk) -> None:
@@ -119,10 +119,10 @@ def test_a_curve_does_not_depend_on_which_others_are_trained(trunk: Trunk) -> No
 
 def test_a_learner_goes_on_from_what_another_saved() -> None:
     data = load_data("digits", (3, 32, 32))
-    shard = shards(data, labels_of(data.train), seed=0)["bronze"]
-    first, second = fresh(RECIPE, 0), fresh(RECIPE, 1)
+    shard = split_data(data, labels_of(data.train), seed=0)["bronze"]
+    first, second = new_trainer(RECIPE, 0), new_trainer(RECIPE, 1)
     first.train(shard, 1, seed=5)
-    second.load(first.saved())
+    second.load(first.state_bytes())
 
     assert first.train(shard, 1, seed=6).losses == second.train(shard, 1, seed=6).losses
 
@@ -132,10 +132,10 @@ def test_a_learner_goes_on_from_what_another_saved() -> None:
     [
         (replace(RECIPE, model="lenet6"), "did you mean lenet5"),
         (replace(RECIPE, data="digit"), "did you mean digits"),
-        (replace(RECIPE, model="lenet5?classes=4"), "has 10 classes; the network tells 4 apart"),
+        (replace(RECIPE, model="lenet5?classes=4"), "has 10 classes; the network distinguishes 4"),
     ],
 )
-def test_what_cannot_be_trained_is_told_before_a_file_is_begun(tmp_path: Path, recipe: Recipe, told: str) -> None:
+def test_what_cannot_be_trained_is_told_before_a_file_is_begun(tmp_path: Path, recipe: CurveRecipe, told: str) -> None:
     with pytest.raises(InputError, match=told):
         collect(tmp_path / "curves.jsonl", recipe, SMALL, jobs=1)
     assert not list(tmp_path.iterdir())
@@ -150,7 +150,7 @@ def test_a_network_that_cannot_be_pruned_that_far_is_told(tmp_path: Path) -> Non
 def test_a_collection_that_was_broken_off_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
     whole, broken = tmp_path / "whole.jsonl", tmp_path / "broken.jsonl"
     seen: list[tuple[int, int]] = []
-    assert collect(whole, RECIPE, SMALL, jobs=2, watch=lambda *done: seen.append(done)) == (8, 8)
+    assert collect(whole, RECIPE, SMALL, jobs=2, on_progress=lambda *done: seen.append(done)) == (8, 8)
     lines = whole.read_text().splitlines(keepends=True)
     broken.write_text("".join(lines[:4]) + lines[4][:30])
 
@@ -160,7 +160,7 @@ def test_a_collection_that_was_broken_off_goes_on_as_if_nothing_had_been(tmp_pat
     assert len(load_curves(broken).curves) == 8
     assert seen[0] == (0, 8)
     assert seen[-1] == (8, 8)
-    with pytest.raises(InputError, match=r"lr: 0.005: the curves there are others; expected 0.1"):
+    with pytest.raises(InputError, match=r"lr: 0.005: the file has other curves; expected 0.1"):
         collect(broken, replace(RECIPE, lr=0.1), SMALL, jobs=1)
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from palmette.errors import InputError
-from palmette.measure.contexts import silent
+from palmette.measure.contexts import no_progress
 from palmette.measure.layer_sizes import input_bytes, layer_sizes
 from palmette.spec.profile import Layer
 from palmette.zoo.capture import cut
@@ -16,18 +16,18 @@ from tests.measure.networks import network, tiny
 
 
 def sizes(*children: nn.Module, shape: tuple[int, ...]) -> tuple[Layer, ...]:
-    return layer_sizes(network(*children, shape=shape), silent)
+    return layer_sizes(network(*children, shape=shape), no_progress)
 
 
 def test_the_first_layer_of_lenet_is_the_example_of_the_format() -> None:
     lenet = load_network("lenet5")
-    first = layer_sizes(lenet, silent)[0]
+    first = layer_sizes(lenet, no_progress)[0]
     assert input_bytes(lenet) == 12288
     assert first == Layer(name="conv1", parameter_bytes=1824, output_bytes=18816, flops=705600, activation_bytes=37632)
 
 
 def test_a_network_written_by_hand() -> None:
-    assert layer_sizes(tiny(), silent) == (
+    assert layer_sizes(tiny(), no_progress) == (
         Layer(name="0", parameter_bytes=0, output_bytes=32, flops=0, activation_bytes=0),
         Layer(name="1", parameter_bytes=4 * (8 * 4 + 4), output_bytes=16, flops=2 * 8 * 4, activation_bytes=16),
         Layer(name="2", parameter_bytes=0, output_bytes=16, flops=0, activation_bytes=16),
@@ -72,7 +72,7 @@ def test_statistics_of_batch_norm_do_not_count_for_a_sample() -> None:
 def test_other_numbers_have_their_own_size() -> None:
     module = nn.Sequential(nn.Linear(4, 2)).double()
     wide = Network("wide", cut(module, torch.rand(2, 4, dtype=torch.float64)), (4,), torch.float64)
-    (layer,) = layer_sizes(wide, silent)
+    (layer,) = layer_sizes(wide, no_progress)
     assert (input_bytes(wide), layer.parameter_bytes, layer.output_bytes) == (32, 80, 16)
 
 

@@ -12,18 +12,18 @@ import torch
 from torch import nn
 
 from palmette.errors import InputError
-from palmette.measure.clocks import fitting_clock
-from palmette.measure.contexts import in_training, silent
+from palmette.measure.clocks import choose_clock
+from palmette.measure.contexts import no_progress, training_mode
 from palmette.measure.layer_sizes import layer_sizes
-from palmette.measure.layer_times import fitted, measured_times
-from palmette.measure.pass_timer import BACKWARD, FORWARD, UPDATE, Passes, durations
+from palmette.measure.layer_times import fit_layer_times, measure_layer_times
+from palmette.measure.pass_timer import BACKWARD, FORWARD, UPDATE, PassTimer, durations
 from palmette.spec.profile import Times
 from palmette.zoo.models import Network
 from tests.measure.networks import network, tiny
 
 
 def times_of(net: Network) -> Times:
-    return measured_times(net, layer_sizes(net, silent), silent)
+    return measure_layer_times(net, layer_sizes(net, no_progress), no_progress)
 
 
 def at(times: Times, samples: int) -> list[float]:
@@ -100,7 +100,7 @@ def test_measuring_works_where_gradients_are_off() -> None:
 def test_progress_names_the_layers_and_goes_on() -> None:
     told: list[tuple[str, float]] = []
     net = tiny()
-    measured_times(net, layer_sizes(net, silent), lambda layer, done: told.append((layer, done)))
+    measure_layer_times(net, layer_sizes(net, no_progress), lambda layer, done: told.append((layer, done)))
     assert {layer for layer, _ in told} == {layer.name for layer in net.layers}
     shares = [done for _, done in told]
     assert shares == sorted(shares)
@@ -137,8 +137,8 @@ class Ticking(nn.Module):
 def test_each_layer_gets_its_own_time() -> None:
     clock = [0.0]
     net = network(Ticking(clock, 1, 20), Ticking(clock, 3, 40), Ticking(clock, 5, 60), shape=(2,))
-    with in_training(net):
-        seconds = Passes(net, lambda _: None, lambda: clock[0]).run(4)
+    with training_mode(net):
+        seconds = PassTimer(net, lambda _: None, lambda: clock[0]).run(4)
     assert seconds[FORWARD].tolist() == [1, 3, 5]
     assert seconds[UPDATE].tolist() == [0, 0, 0]
     assert seconds[BACKWARD].tolist() == [20, 40, 60]
@@ -152,7 +152,7 @@ def test_medians_are_fitted_layer_by_layer() -> None:
     def reading(samples: int, slow: float = 1.0) -> np.ndarray:
         return slow * np.array([[1.0 + samples, 2.0], [3.0 * samples, 4.0 + samples], [0.5, 0.0]])
 
-    times = fitted({many: [reading(many), reading(many, 9.0), reading(many)] for many in (2, 4, 8)})
+    times = fit_layer_times({many: [reading(many), reading(many, 9.0), reading(many)] for many in (2, 4, 8)})
     assert times.forward_s == pytest.approx((1.0, 0.0), abs=1e-9)
     assert times.forward_call_s == pytest.approx((1.0, 2.0))
     assert times.backward_s == pytest.approx((3.0, 1.0))
@@ -174,5 +174,5 @@ def test_the_wall_clock_stays_where_other_threads_help() -> None:
         with ThreadPoolExecutor(1) as pool:
             pool.submit(alone).result()
 
-    assert fitting_clock(alone) is thread_time
-    assert fitting_clock(helped) is perf_counter
+    assert choose_clock(alone) is thread_time
+    assert choose_clock(helped) is perf_counter

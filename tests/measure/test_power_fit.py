@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from palmette.errors import InputError
-from palmette.measure.power_fit import Samples, fit, load_samples
+from palmette.measure.power_fit import PowerSamples, fit_power_model, load_samples
 from palmette.spec.power import COUNTERS, PowerModel
 
 
@@ -43,7 +43,7 @@ def test_a_linear_machine_is_found_exactly() -> None:
     rng = random.Random(0)
     columns = {"f_cpu": [rng.uniform(1e9, 3e9) for _ in range(50)], "u_cpu": [rng.random() for _ in range(50)]}
     watts = [5 + 2e-9 * f + 7 * u for f, u in zip(*columns.values(), strict=True)]
-    model = fit(Samples(columns, watts, "test"))
+    model = fit_power_model(PowerSamples(columns, watts, "test"))
     assert model.intercept_w == pytest.approx(5)
     assert model.coefficients == pytest.approx({"f_cpu": 2e-9, "u_cpu": 7})
     assert model.mean_error < 1e-9
@@ -53,20 +53,20 @@ def test_a_linear_machine_is_found_exactly() -> None:
 @pytest.mark.parametrize("kind", ["desktop", "jtx1", "jtx2"])
 def test_traces_like_the_papers_stay_within_its_worst_error(kind: str) -> None:
     columns, watts = machine(random.Random(kind), kind)
-    model = fit(Samples(columns, watts, kind))
+    model = fit_power_model(PowerSamples(columns, watts, kind))
     assert 0.001 < model.mean_error <= 0.022
 
 
 def test_the_error_is_that_of_samples_not_seen() -> None:
     rng = random.Random(1)
     columns = {name: [rng.random() for _ in range(24)] for name in COUNTERS}
-    model = fit(Samples(columns, [rng.uniform(5, 15) for _ in range(24)], "noise"))
+    model = fit_power_model(PowerSamples(columns, [rng.uniform(5, 15) for _ in range(24)], "noise"))
     assert model.mean_error > 0.2  # a fit judged on its own samples would look far better
 
 
 def test_counters_that_are_missing_or_never_move_are_named() -> None:
     columns = {"u_cpu": [0.1 * k for k in range(20)], "f_cpu": [2e9] * 20}
-    model = fit(Samples(columns, [10.0 + k for k in range(20)], "test"))
+    model = fit_power_model(PowerSamples(columns, [10.0 + k for k in range(20)], "test"))
     assert list(model.coefficients) == ["u_cpu"]
     assert set(model.left_out) == set(COUNTERS) - {"u_cpu"}
 
@@ -84,18 +84,18 @@ class TestFiles:
 
     def test_columns_with_gaps_count_as_missing(self, tmp_path: Path) -> None:
         rows = "".join(f"{k / 20},{'' if k == 3 else 5},{10 + k}\n" for k in range(20))
-        model = fit(load_samples(self.write(tmp_path, "u_cpu,u_gpu,power_w\n" + rows)))
+        model = fit_power_model(load_samples(self.write(tmp_path, "u_cpu,u_gpu,power_w\n" + rows)))
         assert list(model.coefficients) == ["u_cpu"]
         assert model.meter == "unknown"
 
     def test_a_spreadsheets_file_is_read_as_well(self, tmp_path: Path) -> None:
         rows = "".join(f"{k / 20}; {10 + k}\r\n" for k in range(20)).replace(";", ",")
-        model = fit(load_samples(self.write(tmp_path, "\ufeffU_CPU , Power_W\r\n" + rows)))
+        model = fit_power_model(load_samples(self.write(tmp_path, "\ufeffU_CPU , Power_W\r\n" + rows)))
         assert model.coefficients == pytest.approx({"u_cpu": 20.0})
 
     def test_samples_that_are_all_alike_but_one_do_no_harm(self, tmp_path: Path) -> None:
         rows = "0.57,17.2\n" * 30 + "0.3,12.0\n"  # a mean of equals is not exactly what they are
-        model = fit(load_samples(self.write(tmp_path, "u_cpu,power_w\n" + rows)))
+        model = fit_power_model(load_samples(self.write(tmp_path, "u_cpu,power_w\n" + rows)))
         assert model.mean_error < 0.05
 
     @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ class TestFiles:
             ("u_cpu,power_w\n1,2\n", "1 samples: expected at least 5, for 0 counters"),
             ("u_cpu,power_w\n", "0 samples: expected at least 5, for 0 counters"),
             ("u_cpu,power_w\n1,2\n\n1,x\n", "line 4, power_w: x: expected more than 0"),
-            ("u_cpu,power_w\n1,2,3\n", "line 2: 3 cells: expected 2, one a column"),
-            ("u_cpu,u_cpu,power_w\n1,2,3\n", "header: u_cpu: stands there twice; expected it once"),
+            ("u_cpu,power_w\n1,2,3\n", "line 2: 3 cells: expected 2, one per column"),
+            ("u_cpu,u_cpu,power_w\n1,2,3\n", "header: u_cpu: occurs twice; expected it once"),
             ("u_cpu,power_w\n1e308,2\n", "line 2, u_cpu: 1e308: expected at most 1e+18"),
             (f"u_cpu,power_w\n{'1' * 200_000},2\n", "line 2: the row: cannot be parsed"),
             (
@@ -122,13 +122,13 @@ class TestFiles:
     def test_what_cannot_be_fitted(self, tmp_path: Path, text: str, expected: str) -> None:
         file = self.write(tmp_path, text)
         with pytest.raises(InputError) as caught:
-            fit(load_samples(file), file)
+            fit_power_model(load_samples(file), file)
         (fault,) = caught.value.faults
         assert str(fault).startswith(f"{file}: {expected}")
 
     def test_numbers_beyond_all_measure_are_not_fitted(self, tmp_path: Path) -> None:
         file = self.write(tmp_path, "u_cpu,power_w\n" + "1e-17,1e-300\n0,2e-300\n1e18,5\n" * 2)
         with pytest.raises(InputError) as caught:
-            fit(load_samples(file), file)
+            fit_power_model(load_samples(file), file)
         (fault,) = caught.value.faults
         assert re.match(r"\d\.\d+e\+28\d: the error on left-out samples", str(fault).removeprefix(f"{file}: "))

@@ -32,7 +32,7 @@ def measurements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seconds = tuple(1.0 + place for place in range(len(sizes)))
         return Times(forward_s=seconds, backward_s=seconds, update_s=seconds, source="measured")
 
-    monkeypatch.setattr(profiling, "measured_times", quickly)
+    monkeypatch.setattr(profiling, "measure_layer_times", quickly)
     return measured
 
 

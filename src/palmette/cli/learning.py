@@ -56,10 +56,10 @@ def collect_curves(
     Example: palmette curves collect --data digits -o curves.jsonl
     """
     from palmette.cli.predicting import collect
-    from palmette.measure.curves.grid import Grid
-    from palmette.measure.curves.trainer import Recipe
+    from palmette.measure.curves.grid import CurveGrid
+    from palmette.measure.curves.trainer import CurveRecipe
 
-    grid = Grid(
+    grid = CurveGrid(
         seeds=seeds,
         k1=_each_once("--k1", k1, int),
         k2=_each_once("--k2", k2, int),
@@ -67,7 +67,7 @@ def collect_curves(
         f2=_each_once("--f2", f2, float),
         last=last,
     )
-    recipe = Recipe(model=model, data=data, batch=batch, lr=lr)
+    recipe = CurveRecipe(model=model, data=data, batch=batch, lr=lr)
     new, there = collect(output, recipe, grid, jobs, quiet or json_)
     if json_:
         print_json({"file": str(output), "new": new, "curves": there})

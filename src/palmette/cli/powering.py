@@ -31,11 +31,11 @@ def fit_command(
     Example: palmette power fit samples.csv -o power.json
     """
     from palmette.cli.show import console
-    from palmette.measure.power_fit import fit, load_samples
+    from palmette.measure.power_fit import fit_power_model, load_samples
     from palmette.spec.files import write_text
     from palmette.spec.power import COUNTERS
 
-    model = fit(load_samples(str(samples)), str(samples))
+    model = fit_power_model(load_samples(str(samples)), str(samples))
     if output is not None:
         write_text(output, model.to_json())
     if json_:
@@ -62,15 +62,15 @@ def sample_command(
 
     Example: palmette power sample --meter zeus --for 5min -o samples.csv
     """
-    from palmette.measure.meters.base import meter as metered
-    from palmette.measure.power_sampling import samples
+    from palmette.measure.meters.registry import open_meter
+    from palmette.measure.power_sampling import sample_power
     from palmette.spec.files import write_text
     from palmette.spec.power import COUNTERS
 
     long_s, step_s = opt.seconds("--for", duration), opt.seconds("--every", every)
     assert long_s is not None
     assert step_s is not None
-    rows = samples(metered(meter), long_s, step_s, time.sleep)
+    rows = sample_power(open_meter(meter), long_s, step_s, time.sleep)
     text = io.StringIO()
     names = dict.fromkeys(name for row in rows for name in row)
     writer = csv.DictWriter(text, list(names), lineterminator="\n")

@@ -17,8 +17,8 @@ from rich.table import Table
 from palmette.cli.show import console
 from palmette.errors import Fault, InputError, RunError
 from palmette.measure.curves.collect import collect as collect_curves
-from palmette.measure.curves.grid import Grid
-from palmette.measure.curves.trainer import Recipe
+from palmette.measure.curves.grid import CurveGrid
+from palmette.measure.curves.trainer import CurveRecipe
 from palmette.predict.examples import change_examples, run_examples
 from palmette.predict.forecast import Forecast, History, Predictor, Setting
 from palmette.predict.learned import LearnedPredictor, train_predictor
@@ -28,7 +28,7 @@ from palmette.predict.shipped_curves import load_shipped_curves
 from palmette.spec.curves import load_curves
 
 
-def collect(path: Path, recipe: Recipe, grid: Grid, jobs: int | None, quiet: bool) -> tuple[int, int]:
+def collect(path: Path, recipe: CurveRecipe, grid: CurveGrid, jobs: int | None, quiet: bool) -> tuple[int, int]:
     """Collect curves; how many are new, and how many are there.
 
     Raises:
@@ -37,7 +37,7 @@ def collect(path: Path, recipe: Recipe, grid: Grid, jobs: int | None, quiet: boo
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with _bar("curves", quiet) as watch:
-            return collect_curves(path, recipe, grid, jobs=jobs or _cores(), watch=watch)
+            return collect_curves(path, recipe, grid, jobs=jobs or _cores(), on_progress=watch)
     except KeyboardInterrupt:
         raise RunError(f"stopped; {path} has what is done, and the same command goes on") from None
 

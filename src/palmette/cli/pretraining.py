@@ -68,7 +68,7 @@ def pretrain(
     from palmette.control.pretrain.pretrain import Pretrainer, Pretraining
     from palmette.control.pretrain.stopwatch import Lengths
     from palmette.cost.memory import known_optimizer
-    from palmette.measure.meters.base import meter as metered
+    from palmette.measure.meters.registry import open_meter
     from palmette.spec.files import load, write_text
     from palmette.spec.power import PowerModel
 
@@ -84,7 +84,7 @@ def pretrain(
         testbed=testbed or ("none" if engine == "ray" else "paced"),
         dilation=dilation,
         input_shape=parsed_shape(input_shape),
-        meter=None if meter is None else metered(meter),
+        meter=None if meter is None else open_meter(meter),
         power=None if power is None else load(PowerModel, power),
         options=options(known_optimizer(optimizer), lr, seed, "float32", False, ()),
     )

@@ -45,12 +45,12 @@ def measured(
     """
     from palmette.control.run.engines import refuse_unknown
     from palmette.measure.profiling import profile_network
-    from palmette.measure.ray_hosts import times_on_hosts
+    from palmette.measure.ray_hosts import measure_times_on_hosts
     from palmette.zoo.models import load_network
 
     refuse_unknown("--engine", engine)
     network = load_network(model, input_shape, seed=0)
-    elsewhere = times_on_hosts(model, cluster, on, input_shape, variants) if engine == "ray" else {}
+    elsewhere = measure_times_on_hosts(model, cluster, on, input_shape, variants) if engine == "ray" else {}
     with progress_bar(quiet) as progress:
         return profile_network(network, cluster, on, progress, elsewhere, variants=variants)
 

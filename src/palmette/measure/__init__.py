@@ -1,22 +1,22 @@
-"""The only folder that probes: what a network's layers cost, measured here or predicted for other machines.
+"""The only folder that measures: layer times, links, power and learning curves.
 
-hosts        times on the hosts of a Ray cluster
-profiling    ``profile_network``: a network on all nodes of a cluster, the way through all of this
-layers       sizes and FLOPs of each layer
-times        seconds of each layer on this machine
-passes       one pass of training through all layers, and the time of each
-rounds       how often, and with how many samples, to repeat it
-clocks       whose seconds count
-conditions   what has to hold while it is timed
-fit          pure: seconds of some batches into a call's fixed part and seconds a sample
-modelled     seconds of each layer on hardware of the catalogue
-building     how long it takes until a device can train
-bandwidth    bits a second between two nodes, by a transfer of our own
-factors      pure: what the exchange of weights costs a member of a cluster
-meters       joules, metered or modelled, behind one seam
-counters     what this machine says of its load
-sampling     counters and watts side by side
-csv_table    how both are written and read
-power_fit    pure: watts as a linear function of counters
-curves       learning curves of real trainings, through prunings and hand-overs
+profiling              ``profile_network``: a network on all nodes of a cluster
+layer_sizes            sizes and FLOPs of each layer
+layer_times            seconds of each layer on this machine
+pass_timer             one training pass through all layers, timed layer by layer
+repetitions            how often, and with which batch sizes, to repeat it
+clocks                 which clock to time with
+contexts               context managers to probe layers in
+call_time_fit          pure: times of some batches into a call's fixed part and seconds per sample
+roofline               seconds of each layer on hardware of the catalogue
+build_time             the time until a device can train
+bandwidth              bits per second between two nodes, measured by a transfer
+ray_hosts              the same measurements on the hosts of a Ray cluster
+communication_factors  pure: the cost of exchanging weights for a member of a cluster
+meters                 meters of energy behind one protocol
+counters               this machine's load
+power_sampling         samples of counters and watts
+power_fit              pure: watts as a linear function of counters
+csv_table              reads CSV files with a header
+curves                 learning curves of real trainings, through prunings and handovers
 """

@@ -1,10 +1,10 @@
-"""The bandwidth between two nodes by a transfer of our own: bytes go there and come back over the run's own transport.
+"""Measures the bandwidth between two nodes: bytes go there and come back over the run's own transport.
 
     device  ▐── bytes ──▶▐                the clock runs on the device
     other                ▐── bytes ──▶▐   from the first byte out to the last one back
 
-A few bytes give the latency; then ever more are sent until a round takes long enough, and the time above the
-latency's gives the bandwidth. The ground (this machine's loopback, paced or namespaced links) is that of the run.
+A few bytes give the latency; then more and more are sent until a round trip takes long enough, and the time beyond the
+latency gives the bandwidth. The testbed (this machine's loopback, paced or namespaced links) is that of the run.
 """
 
 from __future__ import annotations
@@ -33,47 +33,47 @@ from palmette.spec.plan import Phase, Plan
 from palmette.spec.profile import Layer, Profile, Times
 from palmette.spec.tree import Feed, Instance
 
-FIRST_BYTES, MORE, MOST_BYTES = 1 << 16, 16, 1 << 26
+FIRST_BYTES, GROWTH, MAX_BYTES = 1 << 16, 16, 1 << 26
 LONG_ENOUGH_S = 0.2
 FEW_BYTES = 64
-ROUNDS = 3
-_PATIENCE_S = 120.0
+ROUND_TRIPS = 3
+_TIMEOUT_S = 120.0
 
 GroundFor = Callable[[Plan, Evaluator], Ground]
-Carried = Callable[["End", "End"], float]
+RunTransfer = Callable[["TransferEnd", "TransferEnd"], float]
 
 
-class Measured(NamedTuple):
-    """Bits a second between two nodes, and the seconds that a message takes however short it is."""
+class MeasuredLink(NamedTuple):
+    """Bits per second between two nodes, and the seconds that even the shortest message takes."""
 
     bandwidth_bps: float
     latency_s: float
 
 
-def measured_bandwidth(
-    device: str, other: str, cluster: Cluster, ground_for: GroundFor, carried: Carried | None = None
-) -> Measured:
-    """Measure the way between two nodes that links join; ``carried`` lets both ends meet, processes if not given.
+def measure_bandwidth(
+    device: str, other: str, cluster: Cluster, ground_for: GroundFor, run_transfer: RunTransfer | None = None
+) -> MeasuredLink:
+    """Measure the path between two nodes; ``run_transfer`` runs both ends, by default in processes of this machine.
 
     Raises:
         RunError: nothing came through.
     """
-    short_s = _round_s((device, other), FEW_BYTES, cluster, ground_for, carried)
+    short_s = _round_trip_s((device, other), FEW_BYTES, cluster, ground_for, run_transfer)
     size = FIRST_BYTES
-    long_s = _round_s((device, other), size, cluster, ground_for, carried)
-    while long_s < LONG_ENOUGH_S and size < MOST_BYTES:
-        size *= MORE
-        long_s = _round_s((device, other), size, cluster, ground_for, carried)
-    gained_s = max(long_s - short_s, 1e-9)
-    return Measured(2 * 8 * (size - FEW_BYTES) / gained_s, short_s / 2)
+    long_s = _round_trip_s((device, other), size, cluster, ground_for, run_transfer)
+    while long_s < LONG_ENOUGH_S and size < MAX_BYTES:
+        size *= GROWTH
+        long_s = _round_trip_s((device, other), size, cluster, ground_for, run_transfer)
+    added_s = max(long_s - short_s, 1e-9)
+    return MeasuredLink(2 * 8 * (size - FEW_BYTES) / added_s, short_s / 2)
 
 
-def _round_s(
-    pair: tuple[str, str], size: int, cluster: Cluster, ground_for: GroundFor, carried: Carried | None
+def _round_trip_s(
+    pair: tuple[str, str], size: int, cluster: Cluster, ground_for: GroundFor, run_transfer: RunTransfer | None
 ) -> float:
-    """The best of a few rounds of ``size`` bytes there and back: a busy machine only ever adds to it."""
+    """The fastest of a few round trips of ``size`` bytes: a busy machine only ever adds to it."""
     device, other = pair
-    phase, prices = _exchange(device, other, size, cluster)
+    phase, prices = _probe_plan(device, other, size, cluster)
     plan = Plan(model="probe", batch=1, phases=(phase,))
     ground = ground_for(plan, prices)
     parts = parts_of(phase, prices)
@@ -81,14 +81,14 @@ def _round_s(
     ground.open(phase, parts, prices)
     try:
         both = (channels[device], channels[other])
-        ends = [End(node, ground.entrance(node), ground.place(node), both, size) for node in pair]
-        return carried(ends[0], ends[1]) if carried else in_processes(ends[0], ends[1], ground)
+        ends = [TransferEnd(node, ground.entrance(node), ground.place(node), both, size) for node in pair]
+        return run_transfer(ends[0], ends[1]) if run_transfer else transfer_in_processes(ends[0], ends[1], ground)
     finally:
         ground.close()
 
 
-def _exchange(device: str, other: str, size: int, cluster: Cluster) -> tuple[Phase, Evaluator]:
-    """A network of one layer with so many bytes of weights, of which ``other`` has the parameter server."""
+def _probe_plan(device: str, other: str, size: int, cluster: Cluster) -> tuple[Phase, Evaluator]:
+    """A network of one layer with so many bytes of weights, with the parameter server on ``other``."""
     none = Times(forward_s=(0.0,), backward_s=(0.0,), update_s=(0.0,))
     layer = Layer(name="probe", parameter_bytes=float(size), output_bytes=4.0)
     profile = Profile(model="probe", input_bytes=4.0, layers=(layer,), nodes={device: none, other: none})
@@ -103,8 +103,8 @@ def _exchange(device: str, other: str, size: int, cluster: Cluster) -> tuple[Pha
     return phase, evaluator(profile, owned)
 
 
-def in_processes(one: End, two: End, ground: Ground) -> float:
-    """The best round of two ends in processes of this machine.
+def transfer_in_processes(one: TransferEnd, two: TransferEnd, ground: Ground) -> float:
+    """The fastest round trip of two ends in processes of this machine.
 
     Raises:
         RunError: nothing came through.
@@ -115,17 +115,17 @@ def in_processes(one: End, two: End, ground: Ground) -> float:
     try:
         for end in (one, two):
             ours, theirs = context.Pipe()
-            workers.append(context.Process(target=_carry, args=(end, theirs), daemon=True))
+            workers.append(context.Process(target=_serve_end, args=(end, theirs), daemon=True))
             workers[-1].start()
             theirs.close()
             lines.append(ours)
         for line in lines:
-            _heard(line, one, two)  # it is there
+            _receive(line, one, two)  # it is ready
         if ground.emulates:
             ground.settle({})
         for line in lines:
             line.send("go")
-        return _heard(lines[0], one, two)
+        return _receive(lines[0], one, two)
     finally:
         for worker in workers:
             worker.kill()
@@ -134,23 +134,23 @@ def in_processes(one: End, two: End, ground: Ground) -> float:
             line.close()
 
 
-def _heard(line: Connection[Any, Any], one: End, two: End) -> float:
-    """The next that an end says.
+def _receive(line: Connection[Any, Any], one: TransferEnd, two: TransferEnd) -> float:
+    """The next message of an end.
 
     Raises:
-        RunError: it says nothing any more.
+        RunError: there is none.
     """
     try:
-        if line.poll(_PATIENCE_S):
-            said: float = line.recv()
-            return said
+        if line.poll(_TIMEOUT_S):
+            seconds: float = line.recv()
+            return seconds
     except (EOFError, OSError):
         raise RunError(f"the transfer between {one.node} and {two.node} failed") from None
-    raise RunError(f"no answer between {one.node} and {two.node} within {_PATIENCE_S:g} s")
+    raise RunError(f"no answer between {one.node} and {two.node} within {_TIMEOUT_S:g} s")
 
 
 @dataclass(frozen=True)
-class End:
+class TransferEnd:
     """One end of a transfer: how it gets to its place, the channels there and back, and the bytes."""
 
     node: str
@@ -160,10 +160,10 @@ class End:
     size: int
 
 
-def _carry(end: End, line: Connection[Any, Any]) -> None:
-    """The life of one end in a process: it says that it is there, is told to go, and says what the best round took.
+def _serve_end(end: TransferEnd, line: Connection[Any, Any]) -> None:
+    """One end in its process: it reports that it is ready, waits for the start, and reports its fastest round trip.
 
-    It does not leave by itself: what it sent last may still be on its way.
+    It does not exit by itself: what it sent last may still be on its way.
     """
     transport = _joined(end)
     line.send(0.0)
@@ -172,8 +172,8 @@ def _carry(end: End, line: Connection[Any, Any]) -> None:
     threading.Event().wait()
 
 
-def best_round_s(end: End) -> float:
-    """Carry a few rounds from one end; the sender of the first channel begins."""
+def best_round_trip_s(end: TransferEnd) -> float:
+    """Make a few round trips from one end; the sender of the first channel begins."""
     transport = _joined(end)
     best_s = _best_s(end, transport)
     with suppress(RunError):
@@ -181,18 +181,18 @@ def best_round_s(end: End) -> float:
     return best_s
 
 
-def _joined(end: End) -> Transport:
+def _joined(end: TransferEnd) -> Transport:
     if end.entrance is not None:
         end.entrance()
     torch.set_num_threads(1)
     return end.place.join(end.node)
 
 
-def _best_s(end: End, transport: Transport) -> float:
+def _best_s(end: TransferEnd, transport: Transport) -> float:
     there, back = end.channels
     message = torch.zeros(end.size, dtype=torch.uint8)
-    rounds_s = []
-    for _ in range(ROUNDS):
+    times_s = []
+    for _ in range(ROUND_TRIPS):
         began_s = monotonic()
         if there.sender == end.node:
             transport.send(there, message)
@@ -200,5 +200,5 @@ def _best_s(end: End, transport: Transport) -> float:
         else:
             transport.receive(there, end.size)
             transport.send(back, message)
-        rounds_s.append(monotonic() - began_s)
-    return min(rounds_s)
+        times_s.append(monotonic() - began_s)
+    return min(times_s)

@@ -1,6 +1,4 @@
-"""How long it takes until a device can train: building the network, its optimizer, and the first pass, which finds
-nothing prepared.
-"""
+"""The time until a device can train: building the network and its optimizer, and the first pass, which is cold."""
 
 from __future__ import annotations
 
@@ -9,22 +7,22 @@ from typing import NamedTuple
 
 import torch
 
-from palmette.measure.contexts import in_training, steady
-from palmette.measure.pass_timer import Passes
+from palmette.measure.contexts import stable_timing, training_mode
+from palmette.measure.pass_timer import PassTimer
 from palmette.zoo.models import load_network
 
 REPEATS = 3
 
 
-class Built(NamedTuple):
-    """Seconds of building a network on this machine, and of a pass of training when all is warm."""
+class BuildTime(NamedTuple):
+    """Seconds of building a network on this machine, and of a warm training pass."""
 
     build_s: float
     pass_s: float
 
 
-def built_here(model: str, input_shape: tuple[int, ...] | None, samples: int) -> Built:
-    """Build a network and train it for a few passes of so many samples.
+def measure_build_time(model: str, input_shape: tuple[int, ...] | None, samples: int) -> BuildTime:
+    """Build a network, and time a few training passes of so many samples.
 
     Raises:
         InputError: there is no such network, or it fails in training.
@@ -34,9 +32,9 @@ def built_here(model: str, input_shape: tuple[int, ...] | None, samples: int) ->
     weights = [each for layer in network.layers for each in layer.module.parameters()]
     if weights:
         torch.optim.SGD(weights, lr=0.0)
-    with in_training(network), steady():
-        passes = Passes(network, lambda _: None)
-        passes.run(samples)
+    with training_mode(network), stable_timing():
+        timer = PassTimer(network, lambda _: None)
+        timer.run(samples)
         build_s = perf_counter() - began_s
-        pass_s = min(float(passes.run(samples).sum()) for _ in range(REPEATS))
-    return Built(build_s, pass_s)
+        pass_s = min(float(timer.run(samples).sum()) for _ in range(REPEATS))
+    return BuildTime(build_s, pass_s)

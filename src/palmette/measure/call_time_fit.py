@@ -1,7 +1,7 @@
-"""Times of a few batch sizes as a straight line: the fixed part of a call, and seconds a sample.
+"""Fits a line to the times of a few batch sizes: the fixed part of a call, and seconds per sample.
 
-Least squares of the *relative* errors: a plain fit would follow the largest batch alone, and leave nothing true
-about the small shares of a batch that a planner hands to slow nodes. Neither part can be negative.
+Least squares of the *relative* errors: a plain fit would follow the largest batch alone, and be wrong for the small
+parts of a batch that a planner gives to slow nodes. Neither part can be negative.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from scipy.optimize import nnls
 
 
 @dataclass(frozen=True)
-class Line:
-    """Seconds of a call: its fixed part, and what each sample adds."""
+class CallTime:
+    """Seconds of a call: a fixed part, and a part per sample."""
 
     call_s: float
     sample_s: float
@@ -25,17 +25,17 @@ class Line:
         return self.call_s + samples * self.sample_s
 
 
-def fit_line(samples: Sequence[int], times_s: Sequence[float]) -> Line:
-    """The line nearest to the times of calls on so many samples, by relative error; no part below 0."""
+def fit_call_time(samples: Sequence[int], times_s: Sequence[float]) -> CallTime:
+    """The line with the least relative error of the times of calls on so many samples; no part below 0."""
     seen = [(many, time_s) for many, time_s in zip(samples, times_s, strict=True) if time_s > 0]
     if not seen:
-        return Line(0.0, 0.0)
+        return CallTime(0.0, 0.0)
     system = np.array([(1.0 / time_s, many / time_s) for many, time_s in seen])
     (call_s, sample_s), _ = nnls(system, np.ones(len(seen)))
-    return Line(float(call_s), float(sample_s))
+    return CallTime(float(call_s), float(sample_s))
 
 
-def worst_error(lines: Sequence[Line], samples: Sequence[int], total_s: Sequence[float]) -> float:
-    """How far the lines' sum is from measured totals, at the worst batch size: 0.05 is 5%."""
+def worst_error(lines: Sequence[CallTime], samples: Sequence[int], total_s: Sequence[float]) -> float:
+    """The relative error of the lines' sum at the worst batch size: 0.05 is 5%."""
     sums = (sum(line.at(many) for line in lines) for many in samples)
     return max(abs(found - real) / real for found, real in zip(sums, total_s, strict=True))

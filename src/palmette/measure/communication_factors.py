@@ -1,11 +1,11 @@
-"""The communication factors of equations (2) and (3), predicted or fitted. Pure.
+"""The communication factors of equations (2) and (3), predicted or fitted. Pure functions.
 
 A member of a cluster takes a step in T·α·β seconds instead of T: it pulls the weights from the parameter server and
 pushes gradients of the same size. α is what that costs whatever the bandwidth, β what the bandwidth adds:
 
-    predicted   T·α   = T + the latency of both ways
+    predicted   T·α   = T + the latency of both directions
                 T·α·β = T·α + 2 · 8 · parameter bytes / bandwidth
-    fitted      T·α·β at bandwidth B is a + c/B, by least squares over the bandwidths that were tried; T·α = a
+    fitted      T·α·β at bandwidth B is a + c/B, by least squares over the measured bandwidths; T·α = a
 
 While it waits it idles, so its mean power falls: energy of a step = power · T + idle power · (the rest of the step).
 The device with the parameter server sends nothing, and its factors are 1.
@@ -22,8 +22,8 @@ PREDICTED = "predicted from parameter bytes, bandwidth and step time"
 SERVER = "none: it has the parameter server"
 
 
-class Factors(NamedTuple):
-    """α and β of time and power, and how they were come by."""
+class CommunicationFactors(NamedTuple):
+    """α and β of time and power, and where they come from."""
 
     time_alpha: float = 1.0
     time_beta: float = 1.0
@@ -32,39 +32,40 @@ class Factors(NamedTuple):
     origin: str = SERVER
 
 
-class Alone(NamedTuple):
-    """A device that trains alone: seconds of a step, mean watts, and watts when it waits, if that is known."""
+class StandaloneDevice(NamedTuple):
+    """A device that trains alone: seconds per step, mean watts, and idle watts, if known."""
 
     step_s: float
     power_w: float
     idle_w: float | None
 
 
-def predicted(alone: Alone, parameter_bytes: float, bandwidth_bps: float, latency_s: float) -> Factors:
-    """The factors of a device, from what it sends and the way to the parameter server."""
+def predict_factors(
+    alone: StandaloneDevice, parameter_bytes: float, bandwidth_bps: float, latency_s: float
+) -> CommunicationFactors:
+    """The factors of a device, from the bytes that it sends and its path to the parameter server."""
     fixed_s = alone.step_s + 2 * latency_s
     return _factors(alone, fixed_s, fixed_s + 2 * 8 * parameter_bytes / bandwidth_bps, PREDICTED)
 
 
-def fitted(alone: Alone, tried: Mapping[float, float], bandwidth_bps: float) -> Factors:
-    """The factors at a bandwidth, from the seconds of a step in a cluster at two or more others."""
-    rates, steps_s = np.array(list(tried)), np.array(list(tried.values()))
-    weights = 1 / steps_s  # relative errors count, else the slowest would decide alone
-    columns = np.column_stack([np.ones(len(rates)), 1 / rates]) * weights[:, None]
-    (constant_s, bits), *_ = np.linalg.lstsq(columns, steps_s * weights, rcond=None)
+def fit_factors(alone: StandaloneDevice, measured: Mapping[float, float], bandwidth_bps: float) -> CommunicationFactors:
+    """The factors at a bandwidth, from the seconds per step in a cluster at two or more others."""
+    rates_bps, steps_s = np.array(list(measured)), np.array(list(measured.values()))
+    # Relative errors count; otherwise the slowest would decide alone.
+    bits, constant_s = np.polyfit(1 / rates_bps, steps_s, 1, w=1 / steps_s)
     fixed_s = max(float(constant_s), alone.step_s)  # the exchange takes no less than nothing
     whole_s = fixed_s + max(0.0, float(bits)) / bandwidth_bps
-    return _factors(alone, fixed_s, whole_s, f"fitted from {len(tried)} bandwidths")
+    return _factors(alone, fixed_s, whole_s, f"fitted from {len(measured)} bandwidths")
 
 
-def _factors(alone: Alone, fixed_s: float, whole_s: float, origin: str) -> Factors:
+def _factors(alone: StandaloneDevice, fixed_s: float, whole_s: float, origin: str) -> CommunicationFactors:
     step_s, power_w, idle_w = alone
 
     def mean_w(until_s: float) -> float:
         return power_w if idle_w is None else (power_w * step_s + idle_w * (until_s - step_s)) / until_s
 
     fixed_w, whole_w = mean_w(fixed_s), mean_w(whole_s)
-    return Factors(
+    return CommunicationFactors(
         time_alpha=fixed_s / step_s,
         time_beta=whole_s / fixed_s,
         power_alpha=fixed_w / power_w if power_w else 1.0,

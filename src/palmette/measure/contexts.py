@@ -1,4 +1,4 @@
-"""What has to hold while layers are probed, and is put back afterwards, also after an error or Ctrl-C."""
+"""Context managers to probe layers in; they restore everything afterwards, also after an error or Ctrl-C."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from palmette.zoo.capture.wrapper import describe_error
 from palmette.zoo.models import Network, example_input
 
 Progress = Callable[[str, float], None]
-"""Told the layer at hand, and the share of the work that is done, from 0 to 1."""
+"""Called with the current layer, and the share of the work that is done, from 0 to 1."""
 
 
-def silent(layer: str, done: float) -> None:
-    """A progress that nobody follows."""
+def no_progress(layer: str, done: float) -> None:
+    """Ignore progress."""
 
 
 @contextmanager
-def in_training(network: Network) -> Iterator[None]:
-    """The network as it trains; its modes, buffers and gradients, and torch's random state, come back."""
+def training_mode(network: Network) -> Iterator[None]:
+    """Put the network in training mode; restores its modes, buffers and gradients, and torch's random state."""
     whole = nn.ModuleList([layer.module for layer in network.layers])
     gradients = [(weight, weight.grad) for weight in whole.parameters()]
     with preserve_state(whole), torch.enable_grad():
@@ -38,8 +38,8 @@ def in_training(network: Network) -> Iterator[None]:
 
 
 @contextmanager
-def steady() -> Iterator[None]:
-    """One torch thread and memory that is kept, as a node has, and no garbage collection in the middle of a layer."""
+def stable_timing() -> Iterator[None]:
+    """One torch thread and memory that is kept, as on a node, and no garbage collection in the middle of a layer."""
     keep_freed_memory()
     with ExitStack() as after:
         after.callback(torch.set_num_threads, torch.get_num_threads())
@@ -52,8 +52,8 @@ def steady() -> Iterator[None]:
 
 
 @contextmanager
-def blamed(network: Network, layer: str, samples: int) -> Iterator[None]:
-    """Turn whatever a layer raises into an error that names it."""
+def name_failing_layer(network: Network, layer: str, samples: int) -> Iterator[None]:
+    """Turn whatever a layer raises into an error that names the layer."""
     try:
         yield
     except Exception as error:
@@ -61,6 +61,6 @@ def blamed(network: Network, layer: str, samples: int) -> Iterator[None]:
         raise InputError(Fault("model", network.name, expected)) from error
 
 
-def batch(network: Network, samples: int) -> Tensor:
-    """So many samples that the network takes."""
+def example_batch(network: Network, samples: int) -> Tensor:
+    """A batch of so many samples of the network's input shape."""
     return example_input(network.input_shape, network.dtype)[torch.arange(samples) % 2]

@@ -1,4 +1,4 @@
-"""The counters of equation (1) as this machine has them; those it does not have are left out."""
+"""The counters of equation (1) that this machine has."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 import psutil
 
 _DEVFREQ = Path("/sys/class/devfreq")
-# How kernels call the devices whose clocks equation (1) asks for.
+# Kernel names of the devices whose clocks equation (1) uses.
 _GPU_NAMES = ("gpu", "gp10b", "gm20b", "gv11b", "ga10b", "mali")
 _MEMORY_NAMES = ("emc", "dmc", "memory-controller")
 
 
-def counters() -> dict[str, float]:
-    """What can be read now; utilisation is that since the last call."""
+def read_counters() -> dict[str, float]:
+    """The counters' values now; utilisation is that since the last call."""
     found: dict[str, float] = {}
     for read in (_cpu, _memory, _clocks, _nvidia):
         found |= read()
@@ -46,7 +46,7 @@ def _clocks() -> dict[str, float]:
 
 
 def _nvidia() -> dict[str, float]:
-    """Clock, utilisation and memory of the first NVIDIA card, if the extra ``meters`` brought its library along."""
+    """Clock, utilisation and memory of the first NVIDIA card, if the extra ``meters`` installed its library."""
     try:
         import pynvml
     except ImportError:

@@ -20,13 +20,13 @@ class Row(NamedTuple):
 
 
 class CsvTable(NamedTuple):
-    """The names of the columns in small letters, and the rows in which something stands."""
+    """The names of the columns in lower case, and the rows that are not empty."""
 
     header: list[str]
     rows: list[Row]
 
 
-def csv_table(path: str) -> CsvTable:
+def read_csv(path: str) -> CsvTable:
     """Read a file.
 
     Raises:

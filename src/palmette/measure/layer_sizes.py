@@ -1,9 +1,9 @@
-"""Sizes and FLOPs of a network's layers, a sample.
+"""Sizes and FLOPs of a network's layers, per sample.
 
-Samples go through each layer under a mode that sees every operation: what an operation writes into memory of its
-own is an intermediate output, which counts as kept until backward (a view, or work in place, adds nothing). This
-is done with two samples and with three, and the difference is exactly one sample's: what does not grow with the
-batch, such as the statistics of batch norm, drops out.
+Samples go through each layer under a dispatch mode that sees every operation: what an operation writes into newly
+allocated memory is an intermediate output, which counts as kept until backward (a view, or work in place, adds
+nothing). This is done with two samples and with three, and the difference is exactly one sample's: what does not grow
+with the batch, such as the statistics of batch norm, drops out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
-from palmette.measure.contexts import Progress, batch, blamed, in_training
+from palmette.measure.contexts import Progress, example_batch, name_failing_layer, training_mode
 from palmette.spec.profile import Layer
 from palmette.zoo.batch_norms import BatchNormRecorder
 from palmette.zoo.models import Network
@@ -30,8 +30,8 @@ FEWER, MORE = 2, 3
 
 
 @dataclass(frozen=True)
-class Census:
-    """What some samples need in one layer."""
+class LayerUsage:
+    """FLOPs and bytes of some samples in one layer."""
 
     flops: int
     kept_bytes: int
@@ -43,10 +43,10 @@ def layer_sizes(network: Network, progress: Progress) -> tuple[Layer, ...]:
     """Bytes of weights, of one sample's output and intermediate outputs, and one sample's FLOPs, of each layer.
 
     Raises:
-        InputError: the network cannot be trained on what it says it takes.
+        InputError: the network fails in training on its own input shape.
     """
-    with in_training(network):
-        fewer, more = (list(_censuses(network, samples, progress)) for samples in (FEWER, MORE))
+    with training_mode(network):
+        fewer, more = (list(_layer_usages(network, samples, progress)) for samples in (FEWER, MORE))
     return tuple(
         Layer(
             name=layer.name,
@@ -63,43 +63,43 @@ def layer_sizes(network: Network, progress: Progress) -> tuple[Layer, ...]:
 def batch_norm_channels(network: Network) -> list[tuple[int, ...]]:
     """The channels of the batch norms of each layer, in the order in which they run."""
     found = []
-    with in_training(network), torch.no_grad():
-        value = batch(network, FEWER)
+    with training_mode(network), torch.no_grad():
+        value = example_batch(network, FEWER)
         if value.is_floating_point():  # a run may have turned the weights into other numbers
             value = value.to(next((w.dtype for each in network.layers for w in each.module.parameters()), value.dtype))
         for layer in network.layers:
-            with blamed(network, layer.name, FEWER), BatchNormRecorder() as norms:
+            with name_failing_layer(network, layer.name, FEWER), BatchNormRecorder() as norms:
                 value = layer.module(value)
             found.append(tuple(norms.channels))
     return found
 
 
 def input_bytes(network: Network) -> int:
-    """Bytes of one sample on its way to the first layer."""
+    """Bytes of one sample as input of the first layer."""
     return prod(network.input_shape) * network.dtype.itemsize
 
 
-def _censuses(network: Network, samples: int, progress: Progress) -> Iterator[Census]:
-    value = batch(network, samples)
+def _layer_usages(network: Network, samples: int, progress: Progress) -> Iterator[LayerUsage]:
+    value = example_batch(network, samples)
     for place, layer in enumerate(network.layers):
         progress(layer.name, 0.0)
         if place:
             value = value.detach().requires_grad_()
-        with blamed(network, layer.name, samples):
-            census, value = _census(layer.module, value)
-        yield census
+        with name_failing_layer(network, layer.name, samples):
+            usage, value = _layer_usage(layer.module, value)
+        yield usage
 
 
-def _census(module: nn.Module, value: Tensor) -> tuple[Census, Tensor]:
-    memory = NewMemory([value, *module.parameters(), *module.buffers()])
+def _layer_usage(module: nn.Module, value: Tensor) -> tuple[LayerUsage, Tensor]:
+    memory = AllocationCounter([value, *module.parameters(), *module.buffers()])
     with memory, FlopCounterMode(display=False) as counter, BatchNormRecorder() as norms:
         output: Tensor = module(value)
     output_bytes = output.numel() * output.element_size()
-    return Census(counter.get_total_flops(), memory.total_bytes, output_bytes, tuple(norms.channels)), output
+    return LayerUsage(counter.get_total_flops(), memory.total_bytes, output_bytes, tuple(norms.channels)), output
 
 
-class NewMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Adds up the bytes of what operations write into memory of their own."""
+class AllocationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Adds up the bytes that operations allocate for their outputs."""
 
     def __init__(self, known: Iterable[Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -114,12 +114,12 @@ class NewMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Run the operation and look at what it returns."""
-        made = func(*args, **(kwargs or {}))
-        for tensor in tree_leaves(made):
+        """Run the operation and count what it returns."""
+        output = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(output):
             if isinstance(tensor, Tensor):
                 self._count(tensor.untyped_storage())
-        return made
+        return output
 
     def _count(self, storage: torch.UntypedStorage) -> None:
         reference = _reference(storage)

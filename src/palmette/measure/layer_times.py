@@ -9,40 +9,40 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from palmette.measure.call_time_fit import Line, fit_line, worst_error
-from palmette.measure.clocks import Clock, fitting_clock
-from palmette.measure.contexts import Progress, in_training, steady
-from palmette.measure.pass_timer import BACKWARD, FORWARD, UPDATE, Passes, Seconds
-from palmette.measure.repetitions import SMALLEST, repeated
+from palmette.measure.call_time_fit import CallTime, fit_call_time, worst_error
+from palmette.measure.clocks import Clock, choose_clock
+from palmette.measure.contexts import Progress, stable_timing, training_mode
+from palmette.measure.pass_timer import BACKWARD, FORWARD, UPDATE, PassTimer, PassTimes
+from palmette.measure.repetitions import SMALLEST, repeat_passes
 from palmette.spec.profile import Layer, Times
 from palmette.zoo.models import Network
 
-# What the activations of a batch may take, so that measuring a large network does not need a large machine.
+# The activations of a batch may take this much, so that measuring a large network does not need a large machine.
 ACTIVATIONS_BYTES = 2**30
 
 
-def measured_times(network: Network, sizes: Sequence[Layer], progress: Progress) -> Times:
-    """The layers' times as this machine trains them; ``sizes`` are what ``layer_sizes`` says of them.
+def measure_layer_times(network: Network, sizes: Sequence[Layer], progress: Progress) -> Times:
+    """The layers' times on this machine; ``sizes`` are those of ``layer_sizes``.
 
     Raises:
         InputError: a layer fails.
     """
-    most = int(ACTIVATIONS_BYTES / max(1.0, sum(layer.kept_bytes for layer in sizes)))
-    gone = 0.0
+    max_samples = int(ACTIVATIONS_BYTES / max(1.0, sum(layer.kept_bytes for layer in sizes)))
+    done = 0.0
 
-    def spent(share: float) -> None:
-        nonlocal gone
-        gone = share
+    def on_progress(share: float) -> None:
+        nonlocal done
+        done = share
 
-    with in_training(network), steady():
-        passes = Passes(network, lambda layer: progress(layer, gone))
-        passes.run(SMALLEST)  # the very first finds nothing prepared
-        passes.clock = fitting_clock(lambda: passes.run(SMALLEST))
-        times = fitted(repeated(passes.run, most, spent))
-    return with_origin(times, passes.clock)
+    with training_mode(network), stable_timing():
+        timer = PassTimer(network, lambda layer: progress(layer, done))
+        timer.run(SMALLEST)  # the very first is cold
+        timer.clock = choose_clock(lambda: timer.run(SMALLEST))
+        times = fit_layer_times(repeat_passes(timer.run, max_samples, on_progress))
+    return with_machine(times, timer.clock)
 
 
-def fitted(passes: Mapping[int, Sequence[Seconds]]) -> Times:
+def fit_layer_times(passes: Mapping[int, Sequence[PassTimes]]) -> Times:
     """Times of the layers from passes by their number of samples: medians, and a line through them."""
     medians = {samples: np.median(np.stack(list(each)), axis=0) for samples, each in passes.items()}
     forward, backward = (_lines(medians, row) for row in (FORWARD, BACKWARD))
@@ -56,26 +56,33 @@ def fitted(passes: Mapping[int, Sequence[Seconds]]) -> Times:
         backward_call_s=tuple(line.call_s for line in backward),
         source="measured",
     )
-    told = {
+    extra = {
         "fit_error": worst_error([*forward, *backward], list(medians), totals_s),
         "passes": {str(samples): len(each) for samples, each in passes.items()},
     }
-    return times.model_copy(update=told)
+    return times.model_copy(update=extra)
 
 
-def with_origin(times: Times, clock: Clock) -> Times:
-    """The times, with what they were measured with."""
-    told = {"machine": machine(), "threads": 1, "clock": clock.__name__, "torch": str(torch.__version__)}
-    return times.model_copy(update={"measured_with": told})
+def with_machine(times: Times, clock: Clock) -> Times:
+    """The times, with the machine and software that they were measured with."""
+    measured_with = {
+        "machine": processor_name(),
+        "threads": 1,
+        "clock": clock.__name__,
+        "torch": str(torch.__version__),
+    }
+    return times.model_copy(update={"measured_with": measured_with})
 
 
-def _lines(medians: Mapping[int, Seconds], row: int) -> list[Line]:
-    """One row of the medians, a line for each layer."""
-    return [fit_line(list(medians), column) for column in np.stack([each[row] for each in medians.values()]).T.tolist()]
+def _lines(medians: Mapping[int, PassTimes], row: int) -> list[CallTime]:
+    """The fitted lines of one row of the medians, one per layer."""
+    return [
+        fit_call_time(list(medians), column) for column in np.stack([each[row] for each in medians.values()]).T.tolist()
+    ]
 
 
-def machine() -> str:
-    """This machine's processor, as it calls itself."""
+def processor_name() -> str:
+    """The name of this machine's processor."""
     described = Path("/proc/cpuinfo")
     if described.is_file():
         for line in described.read_text(encoding="utf-8", errors="replace").splitlines():

@@ -1,12 +1,12 @@
-"""One pass of training through all layers, and the time of each.
+"""Times one training pass through all layers, layer by layer.
 
     forward    layer 1 ─▶ layer 2 ─▶ … ─▶ layer N    the clock is read between any two layers
-    backward   layer 1 ◀─ layer 2 ◀─ … ◀─ layer N    a hook on what passes between them reads it
+    backward   layer 1 ◀─ layer 2 ◀─ … ◀─ layer N    a hook on each layer's input reads it
     update     each layer's weights, one after the other
 
 Layers are timed inside a whole pass, not each by itself, since that is how an instance runs them: inputs and
-gradients are the real ones, caches hold what the layers before left there, and autograd starts once, not N times.
-The hooks come at the right moment because autograd works through later operations first: when the gradient of a
+gradients are the real ones, caches hold what the previous layers left there, and autograd starts once, not N times.
+The hooks fire at the right moment because autograd works through later operations first: when the gradient of a
 layer's input is complete, so are those of its weights.
 
 The last layer's backward includes the start of autograd. The loss is not part of it.
@@ -24,26 +24,26 @@ from torch import Tensor
 
 from palmette.measure.clocks import Clock
 from palmette.zoo.capture import NetworkLayer
-from palmette.measure.contexts import batch
-from palmette.measure.contexts import blamed
+from palmette.measure.contexts import example_batch
+from palmette.measure.contexts import name_failing_layer
 from palmette.zoo.models import Network
 
-Seconds = NDArray[np.float64]
-"""Three rows, forward, backward and update; a column a layer."""
+PassTimes = NDArray[np.float64]
+"""Seconds: three rows, forward, backward and update; one column per layer."""
 
 FORWARD, BACKWARD, UPDATE = range(3)
 
 
-class Passes:
-    """Makes passes through a network, with any number of samples; ``between`` is told each layer's name."""
+class PassTimer:
+    """Times passes through a network, with any number of samples; ``on_layer`` is called with each layer's name."""
 
-    def __init__(self, network: Network, between: Callable[[str], None], clock: Clock = perf_counter) -> None:
+    def __init__(self, network: Network, on_layer: Callable[[str], None], clock: Clock = perf_counter) -> None:
         self.network = network
-        self.between = between
+        self.on_layer = on_layer
         self.clock = clock
         self.weights = [[each for each in layer.module.parameters() if each.requires_grad] for layer in network.layers]
 
-    def run(self, samples: int) -> Seconds:
+    def run(self, samples: int) -> PassTimes:
         """The seconds of one pass.
 
         Raises:
@@ -56,16 +56,16 @@ class Passes:
         return np.array([forward_s, backward_s, self._update()])
 
     def _forget_gradients(self) -> None:
-        """As a training loop does, so that backward has to find room for them."""
+        """As a training loop does, so that backward has to allocate them."""
         for weights in self.weights:
             for weight in weights:
                 weight.grad = None
 
     def _forward(self, samples: int, marks: list[float | None]) -> tuple[list[float], Tensor]:
-        """Seconds of each layer, and the last one's output; ``marks`` get the end of each backward later on."""
-        value, times_s = batch(self.network, samples), []
+        """Seconds of each layer, and the last one's output; ``marks`` receive the end of each backward later on."""
+        value, times_s = example_batch(self.network, samples), []
         for place, layer in enumerate(self.network.layers):
-            self.between(layer.name)
+            self.on_layer(layer.name)
             if place:
                 self._mark(value, place, marks)
             time_s, value = self._timed(layer, value)
@@ -73,17 +73,17 @@ class Passes:
         return times_s, value
 
     def _mark(self, value: Tensor, place: int, marks: list[float | None]) -> None:
-        """Have the clock read when the gradient of a layer's input is there: that layer's backward is over."""
+        """Read the clock when the gradient of a layer's input is complete: that layer's backward is done."""
 
         def read(_: Tensor) -> None:
             marks[place] = self.clock()
 
         if not value.requires_grad:
-            value.requires_grad_()  # what stands before may be without weights; its gradient is needed all the same
+            value.requires_grad_()  # the layers before may have no weights; the gradient is needed all the same
         value.register_hook(read)  # type: ignore[no-untyped-call]
 
     def _timed(self, layer: NetworkLayer, value: Tensor) -> tuple[float, Tensor]:
-        with blamed(self.network, layer.name, len(value)):
+        with name_failing_layer(self.network, layer.name, len(value)):
             start_s = self.clock()
             output = layer.module(value)
             return self.clock() - start_s, output
@@ -93,7 +93,7 @@ class Passes:
             return [0.0] * len(marks)
         # As large as that of a mean over the batch: rounding to denormal numbers would be slow.
         gradient = torch.full_like(output, 1.0 / len(output))
-        with blamed(self.network, self.network.layers[-1].name, len(output)):
+        with name_failing_layer(self.network, self.network.layers[-1].name, len(output)):
             start_s = self.clock()
             torch.autograd.backward(output, gradient)
             marks[0] = self.clock()
@@ -104,7 +104,7 @@ class Passes:
             return [self._step(weights) for weights in self.weights]
 
     def _step(self, weights: Sequence[Tensor]) -> float:
-        """Seconds of a step of plain SGD; its rate is 0, which takes as long and leaves the weights alone."""
+        """Seconds of a step of plain SGD; a learning rate of 0 takes as long and does not change the weights."""
         pairs = [(weight, weight.grad) for weight in weights if weight.grad is not None]
         if not pairs:
             return 0.0

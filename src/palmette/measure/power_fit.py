@@ -1,8 +1,8 @@
-"""The linear regression of equation (1): metered watts on counters, and how far off it is on samples it has not seen.
+"""The linear regression of equation (1): metered watts on counters, and its error on samples it has not seen.
 
-Each counter is scaled by its range before the least squares, so that hertz and shares of 1 weigh alike; a counter that
-does not vary says nothing beside the constant and is left out, as is one that a machine does not have. The error is
-that of five fits, each judged on the fifth of the samples that it was not fitted on; the model is the fit on all.
+Each counter is scaled by its range before the least squares, so that hertz and shares of 1 weigh the same; a counter
+that does not vary adds nothing to the constant and is left out, as is one that a machine does not have. The error is
+that of a five-fold cross validation; the model is the fit on all samples.
 """
 
 from __future__ import annotations
@@ -12,34 +12,39 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import MinMaxScaler
 
 from palmette.errors import Fault, InputError
-from palmette.measure.csv_table import Row, csv_table
+from palmette.measure.csv_table import Row, read_csv
 from palmette.spec.power import COUNTERS, PowerModel
 
 FOLDS = 5
 WATTS = "power_w"
-LEAST, MOST = 1e-18, 1e18  # what a counter varies by, and what it comes to: so that squares and quotients stay finite
+MIN_RANGE = 1e-14  # a counter that varies by less is constant, as scikit-learn has it
+MAX_VALUE = 1e18  # so that squares and quotients stay finite
 Floats = NDArray[np.float64]
 
 
-class Samples:
-    """Counters and watts, a row a sample; ``names`` are the columns that can be used, ``left_out`` the others."""
+class PowerSamples:
+    """Counters and watts, one row per sample; ``names`` are the columns that can be used, ``left_out`` the others."""
 
     def __init__(self, columns: Mapping[str, Sequence[float]], watts: Sequence[float], meter: str) -> None:
         self.watts, self.meter = np.array(watts, dtype=np.float64), meter
-        varying = [name for name in COUNTERS if len(watts) and name in columns and np.ptp(columns[name]) > LEAST]
+        varying = [name for name in COUNTERS if len(watts) and name in columns and np.ptp(columns[name]) > MIN_RANGE]
         self.names = varying
         self.left_out = [name for name in COUNTERS if name not in varying]
         rows = [np.array(columns[name], dtype=np.float64) for name in varying]
         self.counters = np.stack(rows, axis=1) if rows else np.zeros((len(watts), 0))
 
 
-def fit(samples: Samples, file: str = "") -> PowerModel:
-    """The model of all samples, with its error on left-out ones.
+def fit_power_model(samples: PowerSamples, file: str = "") -> PowerModel:
+    """The model fitted on all samples, with its cross-validation error.
 
     Raises:
-        InputError: there are too few samples for so many counters, too many that are the same, or no model fits.
+        InputError: there are too few samples for so many counters, too many equal ones, or no model fits.
     """
     needed = max(FOLDS, 2 * (len(samples.names) + 1))
     if len(samples.watts) < needed:
@@ -49,8 +54,8 @@ def fit(samples: Samples, file: str = "") -> PowerModel:
     if different <= len(samples.names):
         expected = f"expected at least {len(samples.names) + 1}, for {len(samples.names)} counters"
         raise InputError(Fault("", f"{different} samples with different counters", expected, file))
-    error = left_out_error(samples.counters, samples.watts)
-    if not error <= MOST:
+    error = cross_validation_error(samples.counters, samples.watts)
+    if not error <= MAX_VALUE:
         raise InputError(
             Fault("", f"{error:.3g}", "the error on left-out samples; expected watts of one machine", file)
         )
@@ -66,28 +71,30 @@ def fit(samples: Samples, file: str = "") -> PowerModel:
 
 
 def regression(counters: Floats, watts: Floats) -> tuple[float, Floats]:
-    """Ordinary least squares: the constant and a weight for each column."""
-    middle, spread = counters.mean(axis=0), np.ptp(counters, axis=0)  # exactly 0 for equals, as no deviation is
-    spread = np.where(spread > LEAST, spread, 1.0)
-    scaled = np.column_stack([np.ones(len(watts)), (counters - middle) / spread])
-    found, *_ = np.linalg.lstsq(scaled, watts, rcond=None)
-    weights: Floats = found[1:] / spread
-    return float(found[0] - weights @ middle), weights
+    """Ordinary least squares: the intercept and a weight for each column."""
+    model = _model().fit(_with_constant(counters), watts)
+    scaler, linear = (step for _, step in model.steps)
+    weights: Floats = (linear.coef_ * scaler.scale_)[1:]
+    return float(model.predict(_with_constant(np.zeros((1, counters.shape[1]))))[0]), weights
 
 
-def left_out_error(counters: Floats, watts: Floats) -> float:
+def cross_validation_error(counters: Floats, watts: Floats) -> float:
     """Mean |predicted − metered| / metered over samples that a fit has not seen."""
-    order = np.random.default_rng(0).permutation(len(watts))
-    errors = np.zeros(len(watts))
-    for fold in range(FOLDS):
-        out = order[fold::FOLDS]
-        kept = np.setdiff1d(order, out)
-        intercept, weights = regression(counters[kept], watts[kept])
-        errors[out] = np.abs(intercept + counters[out] @ weights - watts[out]) / watts[out]
-    return float(errors.mean())
+    folds = KFold(FOLDS, shuffle=True, random_state=0)
+    predicted = cross_val_predict(_model(), _with_constant(counters), watts, cv=folds)
+    return float(np.mean(np.abs(predicted - watts) / watts))
 
 
-def load_samples(path: str) -> Samples:
+def _model() -> Pipeline:
+    return make_pipeline(MinMaxScaler(), LinearRegression())
+
+
+def _with_constant(counters: Floats) -> Floats:
+    """The counters after a constant column, as scikit-learn refuses to fit no column at all."""
+    return np.column_stack([np.ones(len(counters)), counters])
+
+
+def load_samples(path: str) -> PowerSamples:
     """Samples from a CSV with a column ``power_w`` and any of the counters; ``meter`` names where watts come from.
 
     A column with an empty cell counts as one that the machine does not have.
@@ -95,10 +102,10 @@ def load_samples(path: str) -> Samples:
     Raises:
         InputError: it cannot be read, has no watts or no counter, or a cell is no number; names line and column.
     """
-    header, rows = csv_table(path)
+    header, rows = read_csv(path)
     known = _known_columns(header, rows, path)
     wrong = [
-        Fault(f"line {row.line}", f"{len(row.cells)} cells", f"expected {len(header)}, one a column", path)
+        Fault(f"line {row.line}", f"{len(row.cells)} cells", f"expected {len(header)}, one per column", path)
         for row in rows
         if len(row.cells) != len(header)
     ]
@@ -107,19 +114,19 @@ def load_samples(path: str) -> Samples:
         Fault(f"line {row.line}, {name}", row.cells[header.index(name)] or "nothing", expected, path)
         for name, values in columns.items()
         for row, value in zip(rows, values, strict=True)
-        if (expected := _against(name, value))
+        if (expected := _violated(name, value))
     ]
     if wrong:
         raise InputError(wrong)
     meters = {row.cells[header.index("meter")] for row in rows} - {""} if "meter" in header else set()
-    return Samples(columns, columns.pop(WATTS), ", ".join(sorted(meters)) or "unknown")
+    return PowerSamples(columns, columns.pop(WATTS), ", ".join(sorted(meters)) or "unknown")
 
 
 def _known_columns(header: list[str], rows: list[Row], path: str) -> list[str]:
-    """Watts, and the counters in whose columns no cell is empty.
+    """Watts, and the counters whose columns have no empty cell.
 
     Raises:
-        InputError: there is none of either, or one stands there twice.
+        InputError: there is none of either, or one occurs twice.
     """
 
     def fault(value: str, expected: str) -> InputError:
@@ -128,7 +135,7 @@ def _known_columns(header: list[str], rows: list[Row], path: str) -> list[str]:
     if WATTS not in header:
         raise fault(",".join(header), f"expected a column {WATTS}")
     if twice := [name for name in (WATTS, "meter", *COUNTERS) if header.count(name) > 1]:
-        raise fault(twice[0], "stands there twice; expected it once")
+        raise fault(twice[0], "occurs twice; expected it once")
     at = {name: header.index(name) for name in COUNTERS if name in header}
     known = [name for name, k in at.items() if all(k >= len(row.cells) or row.cells[k] for row in rows)]
     if not known:
@@ -136,17 +143,17 @@ def _known_columns(header: list[str], rows: list[Row], path: str) -> list[str]:
     return [WATTS, *known]
 
 
-def _against(name: str, value: float) -> str | None:
-    """What is expected instead of a value."""
-    if value > MOST:
-        return f"expected at most {MOST:g}"
+def _violated(name: str, value: float) -> str | None:
+    """The expectation that a value violates, if any."""
+    if value > MAX_VALUE:
+        return f"expected at most {MAX_VALUE:g}"
     if name == WATTS:
         return None if value > 0 else "expected more than 0 W"
     return None if value >= 0 else "expected a number of 0 or more"
 
 
 def _number(text: str) -> float:
-    """The number, or none that is one."""
+    """The number, or NaN."""
     try:
         return float(text)
     except ValueError:

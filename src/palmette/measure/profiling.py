@@ -1,4 +1,4 @@
-"""A network on all nodes of a cluster: measured where this machine stands for the node, else predicted."""
+"""Profiles a network on all nodes of a cluster: measured where this machine is the node, else predicted."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import NamedTuple
 
 from palmette.compress.networks import network_origin, prune_network
 from palmette.errors import Fault, InputError, expected_name
-from palmette.measure.contexts import Progress, silent
+from palmette.measure.contexts import Progress, no_progress
 from palmette.measure.layer_sizes import input_bytes, layer_sizes
-from palmette.measure.layer_times import measured_times
-from palmette.measure.roofline import modelled_times
+from palmette.measure.layer_times import measure_layer_times
+from palmette.measure.roofline import roofline_times
 from palmette.spec.cluster import Cluster
 from palmette.spec.profile import Profile, Table, Times
 from palmette.zoo.hardware import Hardware, hardware
 from palmette.zoo.models import Network, load_network
 
-Elsewhere = Mapping[str, Mapping[float, Times]]
+RemoteTimes = Mapping[str, Mapping[float, Times]]
 """Times that were measured on nodes themselves, by the fraction of the parameters removed."""
 
 
@@ -26,17 +26,17 @@ def profile_network(
     network: Network,
     cluster: Cluster,
     measured_on: Sequence[str] = (),
-    progress: Progress = silent,
-    elsewhere: Elsewhere = MappingProxyType({}),
+    progress: Progress = no_progress,
+    elsewhere: RemoteTimes = MappingProxyType({}),
     *,
     variants: Sequence[float] = (),
 ) -> Profile:
-    """What each layer costs on each node, in bytes, FLOPs and seconds.
+    """Bytes, FLOPs and seconds of each layer on each node.
 
     This machine is measured, once, for the nodes in ``measured_on`` and those with ``host: local``; the others are
-    predicted from the hardware that they name. ``progress`` is told the layer at hand and the share that is done.
+    predicted from the hardware that they name. ``progress`` gets the current layer and the share that is done.
     ``elsewhere`` are times that were measured on the nodes themselves.
-    ``variants`` are fractions of the parameters: the networks without these are profiled the same way.
+    ``variants`` are fractions of the parameters to remove: the pruned networks are profiled the same way.
 
     Raises:
         InputError: a node is unknown, or neither measured nor of known hardware, or the network fails in training, or
@@ -67,14 +67,14 @@ def profile_network(
     )
 
 
-class Smaller(NamedTuple):
+class PrunedNetwork(NamedTuple):
     """A pruned network, and the seconds that pruning took."""
 
     network: Network
     prune_s: float
 
 
-def pruned_networks(network: Network, fractions: Sequence[float]) -> dict[float, Smaller]:
+def pruned_networks(network: Network, fractions: Sequence[float]) -> dict[float, PrunedNetwork]:
     """The network without fractions of its parameters, each once, in order.
 
     Raises:
@@ -83,14 +83,14 @@ def pruned_networks(network: Network, fractions: Sequence[float]) -> dict[float,
     if not fractions:
         return {}
     origin = network_origin(network)
-    wrong, found = [], dict[float, Smaller]()
+    wrong, found = [], dict[float, PrunedNetwork]()
     for fraction in sorted(set(fractions)):
         try:
             if fraction == 0:
                 raise InputError(Fault("", fraction, "expected more than 0: that is the network itself"))
             began = time.perf_counter()
             smaller, _ = prune_network(network, fraction, origin=origin)
-            found[fraction] = Smaller(smaller, time.perf_counter() - began)
+            found[fraction] = PrunedNetwork(smaller, time.perf_counter() - began)
         except InputError as error:
             wrong += [Fault("--variants", fraction, fault.expected) for fault in error.faults]
     if wrong:
@@ -105,30 +105,32 @@ def _table(
     known: Mapping[str, Times],
     progress: Progress,
 ) -> Table:
-    """The layers of one network, and their times on nodes that are measured here, predicted, or known already."""
+    """The layers of one network, and their times on nodes: measured here, predicted, or already known."""
     layers, taken = layer_sizes(network, progress), input_bytes(network)
     nodes = dict(known)
     if here:
-        nodes |= dict.fromkeys(here, measured_times(network, layers, progress))
-    nodes |= {name: modelled_times(machine, layers, taken) for name, machine in machines.items()}
+        nodes |= dict.fromkeys(here, measure_layer_times(network, layers, progress))
+    nodes |= {name: roofline_times(machine, layers, taken) for name, machine in machines.items()}
     return Table(layers=layers, nodes=nodes)
 
 
-def times_here(model: str, input_shape: tuple[int, ...] | None, variants: Sequence[float] = ()) -> dict[float, Times]:
-    """The times of a network's layers on this machine, and of those without fractions of its parameters, by these.
+def measure_times_here(
+    model: str, input_shape: tuple[int, ...] | None, variants: Sequence[float] = ()
+) -> dict[float, Times]:
+    """The times on this machine of a network's layers, and of its pruned variants, by the fraction removed.
 
     Raises:
-        InputError: the network cannot be had, cannot be pruned that far, or fails in training.
+        InputError: the network cannot be loaded, cannot be pruned that far, or fails in training.
     """
     network = load_network(model, input_shape, seed=0)
-    found = {0.0: _times_here(network)}
+    found = {0.0: _measure_here(network)}
     for fraction, (smaller, prune_s) in pruned_networks(network, variants).items():
-        found[fraction] = _with_pruning(_times_here(smaller), prune_s)
+        found[fraction] = _with_pruning(_measure_here(smaller), prune_s)
     return found
 
 
-def _times_here(network: Network) -> Times:
-    return measured_times(network, layer_sizes(network, silent), silent)
+def _measure_here(network: Network) -> Times:
+    return measure_layer_times(network, layer_sizes(network, no_progress), no_progress)
 
 
 def _with_pruning(times: Times, prune_s: float | None) -> Times:
@@ -136,10 +138,10 @@ def _with_pruning(times: Times, prune_s: float | None) -> Times:
 
 
 def nodes_here(cluster: Cluster, measured_on: Sequence[str]) -> list[str]:
-    """The nodes that this machine stands for.
+    """The nodes that are measured on this machine.
 
     Raises:
-        InputError: one is not a node of the cluster, or trains on what cannot be measured here.
+        InputError: one is not a node of the cluster, or trains on a device that cannot be measured here.
     """
     known = list(cluster.nodes)
     unknown = [name for name in measured_on if name not in cluster.nodes]
@@ -154,7 +156,7 @@ def nodes_here(cluster: Cluster, measured_on: Sequence[str]) -> list[str]:
 
 
 def require_times(cluster: Cluster, covered: Collection[str]) -> None:
-    """Refuse a cluster with nodes that nothing is known about."""
+    """Refuse a cluster with nodes without times."""
     left = [name for name in cluster.nodes if name not in covered]
     if left:
         expected = "give it hardware: … or host: local, or measure it with --on {}"

@@ -1,30 +1,29 @@
-"""What nodes measure themselves, on the hosts of a Ray cluster: layer times, building, and the ways between them."""
+"""Measurements on the hosts of a Ray cluster: layer times, build times, and the links between them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from palmette.measure.bandwidth import End, best_round_s
-from palmette.measure.build_time import Built, built_here
-from palmette.measure.profiling import times_here
+from palmette.measure.bandwidth import TransferEnd, best_round_trip_s
+from palmette.measure.build_time import BuildTime, measure_build_time
+from palmette.measure.profiling import measure_times_here
 from palmette.spec.cluster import Cluster
 from palmette.spec.profile import Times
 
 
-def times_on_hosts(
+def measure_times_on_hosts(
     model: str,
     cluster: Cluster,
     measured_on: Sequence[str],
     input_shape: tuple[int, ...] | None,
     variants: Sequence[float] = (),
 ) -> dict[str, dict[float, Times]]:
-    """The times of a network's layers on each host that stands for a node, by the fraction of parameters removed.
+    """The times of a network's layers on each node's host, by the fraction of parameters removed.
 
-    A node whose times can be had otherwise (hardware of the catalogue, ``host: local``, or one in ``measured_on``)
-    needs no host.
+    A node with other times (hardware of the catalogue, ``host: local``, or one in ``measured_on``) needs no host.
 
     Raises:
-        InputError: Ray or its cluster is missing, a node has no host, or the network cannot be had there.
+        InputError: Ray or its cluster is missing, a node has no host, or the network cannot be loaded there.
         RunError: a host is lost meanwhile.
     """
     from palmette.runtime.engines.ray.hosts import Hosts
@@ -32,30 +31,32 @@ def times_on_hosts(
     others = [name for name in cluster.nodes if name not in measured_on]
     free = [name for name in others if cluster.nodes[name].hardware or cluster.nodes[name].host == "local"]
     hosts = Hosts([name for name in others if name not in free], free)
-    return hosts.each(list(hosts.addresses), times_here, model, input_shape, tuple(variants))
+    return hosts.each(list(hosts.addresses), measure_times_here, model, input_shape, tuple(variants))
 
 
-def built_on_hosts(model: str, cluster: Cluster, input_shape: tuple[int, ...] | None, samples: int) -> dict[str, Built]:
-    """How long each host takes until it can train.
+def measure_build_times_on_hosts(
+    model: str, cluster: Cluster, input_shape: tuple[int, ...] | None, samples: int
+) -> dict[str, BuildTime]:
+    """The time until each host can train.
 
     Raises:
-        InputError: Ray or its cluster is missing, a node has no host, or the network cannot be had there.
+        InputError: Ray or its cluster is missing, a node has no host, or the network cannot be loaded there.
         RunError: a host is lost meanwhile.
     """
     from palmette.runtime.engines.ray.hosts import Hosts
 
     nodes = list(cluster.nodes)
-    return Hosts(nodes).each(nodes, built_here, model, input_shape, samples)
+    return Hosts(nodes).each(nodes, measure_build_time, model, input_shape, samples)
 
 
-def on_hosts(one: End, two: End) -> float:
-    """The best round of a transfer between two hosts.
+def transfer_on_hosts(one: TransferEnd, two: TransferEnd) -> float:
+    """The fastest round trip between two hosts.
 
     Raises:
         RunError: a host is lost, or nothing came through.
     """
     from palmette.runtime.engines.ray.hosts import Hosts
 
-    found = Hosts([one.node, two.node]).together(best_round_s, {one.node: [one], two.node: [two]})
+    found = Hosts([one.node, two.node]).together(best_round_trip_s, {one.node: [one], two.node: [two]})
     best_s: float = found[one.node]
     return best_s

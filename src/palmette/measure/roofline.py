@@ -1,4 +1,4 @@
-"""Seconds of each layer on hardware that nobody can measure right now, by the catalogue's roofline."""
+"""Seconds of each layer on hardware that cannot be measured here, by the catalogue's roofline model."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from palmette.zoo import hardware as catalogue
 from palmette.zoo.hardware import Hardware
 
 
-def modelled_times(machine: Hardware, layers: Sequence[Layer], input_bytes: float) -> Times:
-    """What the catalogue predicts for the layers; ``input_bytes`` is what a sample brings to the first one."""
+def roofline_times(machine: Hardware, layers: Sequence[Layer], input_bytes: float) -> Times:
+    """The times that the roofline model predicts; ``input_bytes`` is the size of an input sample."""
     inputs = [input_bytes, *(layer.output_bytes for layer in layers[:-1])]
     moved = [taken + layer.output_bytes for taken, layer in zip(inputs, layers, strict=True)]
     work = [(layer.flops, bytes_moved) for layer, bytes_moved in zip(layers, moved, strict=True)]

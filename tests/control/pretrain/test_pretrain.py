@@ -18,8 +18,8 @@ from palmette.control.pretrain import pretrain
 from palmette.control.pretrain.pretrain import Pretrainer, Pretraining, folder_name, mean_watts
 from palmette.control.pretrain.stopwatch import Lengths
 from palmette.errors import InputError, RunError
-from palmette.measure.bandwidth import Measured
-from palmette.measure.build_time import Built
+from palmette.measure.bandwidth import MeasuredLink
+from palmette.measure.build_time import BuildTime
 from palmette.runtime.training.job import Outcome, Update
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import load, validated
@@ -70,8 +70,8 @@ class FakeRun:
 @pytest.fixture
 def faked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pretrain, "Running", FakeRun)
-    monkeypatch.setattr(pretrain, "built_here", lambda *_: Built(2.0, 0.2))
-    monkeypatch.setattr(pretrain, "measured_bandwidth", lambda *_: Measured(1e8, 0.001))
+    monkeypatch.setattr(pretrain, "measure_build_time", lambda *_: BuildTime(2.0, 0.2))
+    monkeypatch.setattr(pretrain, "measure_bandwidth", lambda *_: MeasuredLink(1e8, 0.001))
     monkeypatch.setattr(FakeRun, "broken", ())
 
 
@@ -127,10 +127,10 @@ class TestTable:
     def test_a_way_on_which_nothing_comes_through_is_none(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def fails(*_: object) -> Measured:
+        def fails(*_: object) -> MeasuredLink:
             raise RunError("the transfer between fast and slow failed")
 
-        monkeypatch.setattr(pretrain, "measured_bandwidth", fails)
+        monkeypatch.setattr(pretrain, "measure_bandwidth", fails)
         warned: list[str] = []
         slow = pretrained(tmp_path, warned).devices["slow"]
         assert warned == [
@@ -155,7 +155,9 @@ class TestTable:
 
     def test_none_is_left(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(FakeRun, "broken", ("fast", "slow"))
-        monkeypatch.setattr(pretrain, "built_here", None)  # nor is anything built, which takes long with large batches
+        monkeypatch.setattr(
+            pretrain, "measure_build_time", None
+        )  # nor is anything built, which takes long with large batches
         with pytest.raises(pt.Infeasible, match="no device could train; fast: node fast"):
             pretrained(tmp_path)
 

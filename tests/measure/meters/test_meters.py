@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from palmette.errors import InputError, RunError
-from palmette.measure.counters import counters
-from palmette.measure.meters.base import Metered, meter
+from palmette.measure.counters import read_counters
+from palmette.measure.meters.base import EnergyReading
 from palmette.measure.meters.catalogue import CatalogueMeter
-from palmette.measure.meters.replay import ReplayMeter, replayed
+from palmette.measure.meters.registry import open_meter
+from palmette.measure.meters.replay import ReplayMeter, load_replay
 from palmette.measure.meters.zeus import total_j
-from palmette.measure.power_sampling import samples
+from palmette.measure.power_sampling import sample_power
 from palmette.spec.power import COUNTERS
 from palmette.zoo.hardware import hardware
 
@@ -36,7 +37,7 @@ def test_a_log_is_integrated_from_where_the_last_stretch_ended() -> None:
     log = ReplayMeter([0, 10, 20], [10, 10, 30], "plug.csv", clock)
     log.begin()
     clock.sleep(5)
-    assert log.end() == Metered(5.0, 50.0, "measured: replayed from plug.csv")
+    assert log.end() == EnergyReading(5.0, 50.0, "measured: replayed from plug.csv")
     clock.sleep(100)  # nobody metered this
     log.begin()
     clock.sleep(10)
@@ -53,7 +54,7 @@ def test_a_log_is_integrated_from_where_the_last_stretch_ended() -> None:
 def test_logs_of_meters_and_smart_plugs(tmp_path: Path, text: str) -> None:
     file = tmp_path / "log.csv"
     file.write_text(text)
-    found = replayed(str(file))
+    found = load_replay(str(file))
     assert found._joules(10.0) == pytest.approx(100)
 
 
@@ -73,7 +74,7 @@ def test_logs_that_cannot_be_used(tmp_path: Path, text: str, expected: str) -> N
     file = tmp_path / "log.csv"
     file.write_text(text)
     with pytest.raises(InputError) as caught:
-        meter(f"replay:{file}")
+        open_meter(f"replay:{file}")
     assert str(caught.value).startswith(f"{file}: {expected}")
 
 
@@ -89,12 +90,12 @@ def test_the_catalogue_is_a_model_between_idle_and_busy() -> None:
 @pytest.mark.parametrize("text", ["", "zeus:1", "replay", "catalogue:", "watts"])
 def test_no_such_meter(text: str) -> None:
     with pytest.raises(InputError, match="expected one of zeus, replay:FILE, catalogue:NAME"):
-        meter(text)
+        open_meter(text)
 
 
 def test_no_such_machine() -> None:
     with pytest.raises(InputError, match=r"did you mean jetson-tx"):
-        meter("catalogue:jetson-tx3")
+        open_meter("catalogue:jetson-tx3")
 
 
 class Monitor:
@@ -119,21 +120,21 @@ def zeus(monkeypatch: pytest.MonkeyPatch, monitor: Any) -> None:
 
 def test_zeus_adds_up_all_that_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     zeus(monkeypatch, Monitor)
-    found = meter("zeus")
+    found = open_meter("zeus")
     found.begin()
-    assert found.end() == Metered(2.0, 38.0, "measured: Zeus, RAPL, GPUs")
+    assert found.end() == EnergyReading(2.0, 38.0, "measured: Zeus, RAPL, GPUs")
 
 
 def test_zeus_that_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     zeus(monkeypatch, type("Blind", (Monitor,), {"gpu_indices": (), "cpu_indices": ()}))
     with pytest.raises(InputError, match="Zeus finds no RAPL, GPU, Jetson or Apple meter here"):
-        meter("zeus")
+        open_meter("zeus")
 
 
 def test_zeus_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "zeus.monitor", None)
     with pytest.raises(InputError, match=r"pip install 'palmette\[meters\]'"):
-        meter("zeus")
+        open_meter("zeus")
 
 
 @pytest.mark.parametrize(
@@ -151,14 +152,14 @@ def test_chips_have_a_total_or_parts(soc: Any, joules: float) -> None:
 def test_samples_have_counters_watts_and_the_meter() -> None:
     clock = Clock()
     log = ReplayMeter([0, 100], [10, 10], "plug.csv", clock)
-    rows = samples(log, 3.0, 1.0, clock.sleep)
+    rows = sample_power(log, 3.0, 1.0, clock.sleep)
     assert len(rows) == 3
     assert all(row["power_w"] == pytest.approx(10) and row["meter"] == log.source for row in rows)
     assert rows[0].keys() - {"power_w", "meter"} <= COUNTERS.keys()
 
 
 def test_counters_of_this_machine_have_known_names() -> None:
-    found = counters()
+    found = read_counters()
     assert found.keys() <= COUNTERS.keys()
     assert {"u_cpu", "u_mem", "m_swap", "c_cp"} <= found.keys()
     assert 0 <= found["u_cpu"] <= 1

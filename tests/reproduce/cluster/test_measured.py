@@ -10,7 +10,7 @@ import pytest
 
 from palmette.cost.estimate import evaluator
 from palmette.errors import InputError, RunError
-from palmette.measure.bandwidth import Measured as Way
+from palmette.measure.bandwidth import MeasuredLink as Way
 from palmette.measure.profiling import profile_network
 from palmette.reproduce.cluster import figures as paper
 from palmette.reproduce.cluster import measured as module
@@ -76,7 +76,7 @@ def faked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "Pretrainer", FakePretrainer)
     monkeypatch.setattr(module, "start", FakeRun)
     monkeypatch.setattr(
-        module, "measured_bandwidth", lambda _, __, cluster, ___: Way(cluster.links[0].bandwidth_bps, 0.0)
+        module, "measure_bandwidth", lambda _, __, cluster, ___: Way(cluster.links[0].bandwidth_bps, 0.0)
     )
     monkeypatch.setattr(FakeRun, "trained", [])
 

@@ -20,13 +20,13 @@ from palmette.control.run.run import Request, Running
 from palmette.cost.estimate import evaluator
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import Fault, Infeasible, InputError, PalmetteError, RunError
-from palmette.measure.bandwidth import Measured, measured_bandwidth
-from palmette.measure.build_time import Built, built_here
-from palmette.measure.communication_factors import Alone, Factors, fitted, predicted
-from palmette.measure.counters import counters
+from palmette.measure.bandwidth import MeasuredLink, measure_bandwidth
+from palmette.measure.build_time import BuildTime, measure_build_time
+from palmette.measure.communication_factors import CommunicationFactors, StandaloneDevice, fit_factors, predict_factors
+from palmette.measure.counters import read_counters
 from palmette.measure.meters.base import Meter
 from palmette.measure.profiling import profile_network
-from palmette.measure.ray_hosts import built_on_hosts, on_hosts, times_on_hosts
+from palmette.measure.ray_hosts import measure_build_times_on_hosts, measure_times_on_hosts, transfer_on_hosts
 from palmette.runtime.engines.testbed import Ground
 from palmette.runtime.options import Options
 from palmette.runtime.training.job import Outcome, Update
@@ -115,7 +115,7 @@ class Pretrainer:
     def _layers(self, network: Network) -> Profile:
         self.told("layer times")
         wish = self.wish
-        elsewhere = times_on_hosts(wish.model, self.cluster, (), wish.input_shape) if self._on_ray else {}
+        elsewhere = measure_times_on_hosts(wish.model, self.cluster, (), wish.input_shape) if self._on_ray else {}
         return profile_network(network, self.cluster, elsewhere=elsewhere)
 
     def run(self) -> Measurements:
@@ -151,11 +151,11 @@ class Pretrainer:
     def _on_ray(self) -> bool:
         return self.wish.engine == "ray"
 
-    def _built(self) -> dict[str, Built]:
+    def _built(self) -> dict[str, BuildTime]:
         wish = self.wish
         if self._on_ray:
-            return built_on_hosts(wish.model, self.cluster, wish.input_shape, wish.batch)
-        return dict.fromkeys(self.cluster.nodes, built_here(wish.model, wish.input_shape, wish.batch))
+            return measure_build_times_on_hosts(wish.model, self.cluster, wish.input_shape, wish.batch)
+        return dict.fromkeys(self.cluster.nodes, measure_build_time(wish.model, wish.input_shape, wish.batch))
 
     def _all_alone(self) -> dict[str, _Alone]:
         alone, failed = {}, []
@@ -187,7 +187,7 @@ class Pretrainer:
             before = watch.counting
             watch.step(update.iteration_s)
             if watch.counting:
-                counted.append(counters())
+                counted.append(read_counters())
                 if meter is not None and not before:
                     meter.begin()
             if watch.done:
@@ -213,10 +213,10 @@ class Pretrainer:
         assert outcome.energy_j is not None, "refuse_unpowered() comes first"
         return outcome.energy_j / outcome.node_seconds[name]["whole_s"], DECLARED
 
-    def _ways(self, names: list[str]) -> dict[tuple[str, str], Measured]:
+    def _ways(self, names: list[str]) -> dict[tuple[str, str], MeasuredLink]:
         """Bandwidth and latency between any two devices that links join, either way round."""
         routes = evaluator(self.profile, self.cluster).routes
-        found: dict[tuple[str, str], Measured] = {}
+        found: dict[tuple[str, str], MeasuredLink] = {}
         for k, a in enumerate(names):
             for b in names[k + 1 :]:
                 if routes.between(a, b) is None:
@@ -224,7 +224,9 @@ class Pretrainer:
                     continue
                 self.told(f"bandwidth between {a} and {b}")
                 try:
-                    way = measured_bandwidth(a, b, self.cluster, self._ground, on_hosts if self._on_ray else None)
+                    way = measure_bandwidth(
+                        a, b, self.cluster, self._ground, transfer_on_hosts if self._on_ray else None
+                    )
                 except RunError as error:
                     self.warned(f"{a} and {b} are taken for such that cannot talk: {_said(error)}")
                     continue
@@ -236,8 +238,8 @@ class Pretrainer:
         return engine_of(request, plan, prices)[0]
 
     def _all_factors(
-        self, server: str, alone: Mapping[str, _Alone], ways: Mapping[tuple[str, str], Measured]
-    ) -> dict[str, Factors]:
+        self, server: str, alone: Mapping[str, _Alone], ways: Mapping[tuple[str, str], MeasuredLink]
+    ) -> dict[str, CommunicationFactors]:
         """The factors of every device; one that fails beside the parameter server is left out."""
         if len(self.wish.bandwidths_bps) == 1:
             self.warned("one --bandwidth is too few to fit the factors: they are predicted")
@@ -249,18 +251,20 @@ class Pretrainer:
                 self.warned(f"{name} is left out: {_said(error)}")
         return found
 
-    def _factors(self, name: str, server: str, alone: _Alone, ways: Mapping[tuple[str, str], Measured]) -> Factors:
+    def _factors(
+        self, name: str, server: str, alone: _Alone, ways: Mapping[tuple[str, str], MeasuredLink]
+    ) -> CommunicationFactors:
         if name == server:
-            return Factors()
+            return CommunicationFactors()
         if (name, server) not in ways:
-            return Factors(origin=f"unknown: it cannot talk with {server}")
+            return CommunicationFactors(origin=f"unknown: it cannot talk with {server}")
         power = self.cluster.nodes[name].power
         idle_w = None if power is None else min(power.idle_w, alone.power_w)
-        way, lone = ways[name, server], Alone(alone.watch.step_s, alone.power_w, idle_w)
+        way, lone = ways[name, server], StandaloneDevice(alone.watch.step_s, alone.power_w, idle_w)
         if len(self.wish.bandwidths_bps) < 2:
-            return predicted(lone, self.parameter_bytes, *way)
+            return predict_factors(lone, self.parameter_bytes, *way)
         tried = {bps: self._tried(name, server, bps) for bps in self.wish.bandwidths_bps}
-        return fitted(lone, tried, way.bandwidth_bps)
+        return fit_factors(lone, tried, way.bandwidth_bps)
 
     def _tried(self, name: str, server: str, bandwidth_bps: float) -> float:
         """Seconds of a device's step with the parameter server elsewhere, at a bandwidth."""
@@ -276,7 +280,12 @@ class Pretrainer:
         return sorted(steps_s)[len(steps_s) // 2]
 
     def _device(
-        self, name: str, alone: _Alone, built: Built, ways: Mapping[tuple[str, str], Measured], factors: Factors
+        self,
+        name: str,
+        alone: _Alone,
+        built: BuildTime,
+        ways: Mapping[tuple[str, str], MeasuredLink],
+        factors: CommunicationFactors,
     ) -> dict[str, Any]:
         node, step_s = self.cluster.nodes[name], alone.watch.step_s
         here = node.host == "local" or self._on_ray
@@ -352,7 +361,7 @@ def refuse_unpowered(cluster: Cluster, wish: Pretraining) -> None:
     """
     told = wish.meter is not None or wish.power is not None
     if wish.power is not None and any(node.host == "local" for node in cluster.nodes.values()):
-        refuse_lacking(wish.power, counters())
+        refuse_lacking(wish.power, read_counters())
     if told and wish.engine == "ray":
         option, expected = "--power" if wish.meter is None else "--meter", "it is read here; expected --engine local"
         raise InputError(Fault(option, "given", expected))

@@ -1,4 +1,4 @@
-"""One trunk on the gold set, and the branches that go on from it."""
+"""Trains one trunk on the gold set, and the branches that continue from it."""
 
 from __future__ import annotations
 
@@ -12,56 +12,57 @@ from torch import Tensor
 from palmette.compress.channels import Origin, origin_of
 from palmette.compress.pruning import prune
 from palmette.errors import Fault, InputError
-from palmette.measure.curves.grid import FIRST, Branch, Grid
-from palmette.measure.curves.node_sets import Shard, labels_of, shards
-from palmette.measure.curves.trainer import Learner, Recipe, fresh
+from palmette.measure.curves.grid import FIRST, Branch, CurveGrid
+from palmette.measure.curves.node_sets import NodeSetData, labels_of, split_data
+from palmette.measure.curves.trainer import CurveRecipe, Trainer, new_trainer
 from palmette.spec.curves import Curve, Key, Stretch
 from palmette.zoo.data import DataSet, load_data
 from palmette.zoo.models import load_network
 
-DIGITS = 5  # of a loss, behind the point
+DIGITS = 5  # of a loss, after the decimal point
 
 
 @dataclass(frozen=True)
 class Trunk:
-    """A training on the gold set, and the learner as it was after each K1 epochs."""
+    """A training on the gold set, and the trainer's saved state after each K1 epochs."""
 
     seed: int
-    stretch: Stretch
+    phase: Stretch
     saved: dict[int, bytes]
 
 
-def check_recipe(recipe: Recipe, grid: Grid) -> None:
-    """Find out now what would stop a training later.
+def check_recipe(recipe: CurveRecipe, grid: CurveGrid) -> None:
+    """Check in advance whatever would stop a training later.
 
     Raises:
         InputError: the network or the data cannot be used, or the network cannot be pruned that far.
     """
-    learner, network = fresh(recipe, 0), load_network(recipe.model)
-    origin_of(learner.module, learner.example).widths(grid.most_pruned)
+    trainer, network = new_trainer(recipe, 0), load_network(recipe.model)
+    origin_of(trainer.module, trainer.example).widths(grid.most_pruned)
     _, labels = _data(recipe.data, network.input_shape)
-    known, told_apart = int(labels.max()) + 1, network.classes
-    if known > told_apart:
-        raise InputError(Fault("data", recipe.data, f"has {known} classes; the network tells {told_apart} apart"))
-    _shards(recipe, 0)
+    classes = int(labels.max()) + 1
+    if classes > network.classes:
+        expected = f"has {classes} classes; the network distinguishes {network.classes}"
+        raise InputError(Fault("data", recipe.data, expected))
+    _node_set_data(recipe, 0)
 
 
-def train_trunk(recipe: Recipe, seed: int, k1: tuple[int, ...]) -> Trunk:
-    """Train the whole network on the gold set, and keep it as it was after each of ``k1`` epochs.
+def train_trunk(recipe: CurveRecipe, seed: int, k1: tuple[int, ...]) -> Trunk:
+    """Train the whole network on the gold set, and save its state after each of ``k1`` epochs.
 
     Raises:
         InputError: the network or the data cannot be used.
         RunError: the loss is not finite any more.
     """
-    learner, shard = fresh(recipe, seed), _shards(recipe, seed)[FIRST]
-    start = learner.loss(shard)
-    trained = learner.train(shard, max(k1), _number(seed), k1)
-    saved = {k: kept.saved() for k, kept in trained.kept.items()}
-    return Trunk(seed, _stretch(FIRST, shard, pruning=0.0, removed=0.0, start=start, losses=trained.losses), saved)
+    trainer, data = new_trainer(recipe, seed), _node_set_data(recipe, seed)[FIRST]
+    start = trainer.loss(data)
+    trained = trainer.train(data, max(k1), _phase_seed(seed), k1)
+    saved = {k: kept.state_bytes() for k, kept in trained.kept.items()}
+    return Trunk(seed, _curve_phase(FIRST, data, pruning=0.0, removed=0.0, start=start, losses=trained.losses), saved)
 
 
-def train_branch(recipe: Recipe, trunk: Trunk, branch: Branch, wanted: frozenset[Key]) -> list[Curve]:
-    """Train on from a trunk: the curves of a branch that are wanted.
+def train_branch(recipe: CurveRecipe, trunk: Trunk, branch: Branch, wanted: frozenset[Key]) -> list[Curve]:
+    """Continue from a trunk: the wanted curves of a branch.
 
     Raises:
         InputError: the network cannot be pruned that far.
@@ -70,60 +71,62 @@ def train_branch(recipe: Recipe, trunk: Trunk, branch: Branch, wanted: frozenset
     grid, once = branch.grid, branch.once_key() in wanted
     again = [(k2, f2) for k2 in grid.k2 for f2 in grid.f2 if branch.twice_key(k2, f2) in wanted]
     epochs = max([grid.last * once, *(k2 for k2, _ in again)])
-    ground = _Ground(recipe, trunk.seed)
-    learner = ground.learner(trunk.saved[branch.k1])
+    context = _SeedContext(recipe, trunk.seed)
+    trainer = context.trainer(trunk.saved[branch.k1])
     path = (trunk.seed, branch.k1, branch.f1, branch.nodes)
-    second, kept = ground.go_on(
-        learner, branch.nodes, branch.pruning, epochs=epochs, path=path, keep={k2 for k2, _ in again}
+    second, kept = context.continue_training(
+        trainer, branch.nodes, branch.pruning, epochs=epochs, path=path, keep={k2 for k2, _ in again}
     )
-    first = _first(trunk.stretch, branch.k1)
-    curves = [Curve(seed=trunk.seed, phases=(first, _first(second, grid.last)))] if once else []
+    first = _first_epochs(trunk.phase, branch.k1)
+    curves = [Curve(seed=trunk.seed, phases=(first, _first_epochs(second, grid.last)))] if once else []
     for k2, f2 in again:
-        third, _ = ground.go_on(kept[k2].twin(), branch.third, branch.twice(f2), epochs=grid.last, path=(*path, k2, f2))
-        curves.append(Curve(seed=trunk.seed, phases=(first, _first(second, k2), third)))
+        third, _ = context.continue_training(
+            kept[k2].clone(), branch.third, branch.twice(f2), epochs=grid.last, path=(*path, k2, f2)
+        )
+        curves.append(Curve(seed=trunk.seed, phases=(first, _first_epochs(second, k2), third)))
     return curves
 
 
-class _Ground:
-    """What the phases of a seed have in common: the data of each set, and the network before any pruning."""
+class _SeedContext:
+    """What the phases of a seed share: the data of each set, and the network before any pruning."""
 
-    def __init__(self, recipe: Recipe, seed: int) -> None:
-        self._fresh = fresh(recipe, seed)
-        self._origin: Origin = origin_of(self._fresh.module, self._fresh.example)
-        self._shards = _shards(recipe, seed)
+    def __init__(self, recipe: CurveRecipe, seed: int) -> None:
+        self._untrained = new_trainer(recipe, seed)
+        self._origin: Origin = origin_of(self._untrained.module, self._untrained.example)
+        self._node_set_data = _node_set_data(recipe, seed)
 
-    def learner(self, saved: bytes) -> Learner:
-        """The network as it was saved."""
-        found = self._fresh.twin()
-        found.load(saved)
-        return found
+    def trainer(self, saved: bytes) -> Trainer:
+        """The trainer with a saved state."""
+        trainer = self._untrained.clone()
+        trainer.load(saved)
+        return trainer
 
-    def go_on(
+    def continue_training(
         self,
-        learner: Learner,
+        trainer: Trainer,
         nodes: str,
         pruning: float,
         *,
         epochs: int,
         path: tuple[object, ...],
         keep: Collection[int] = (),
-    ) -> tuple[Stretch, dict[int, Learner]]:
-        """Prune, hand over and train; also what the learner was after the epochs in ``keep``."""
-        done = prune(learner.module, learner.example, pruning, origin=self._origin, optimizer=learner.optimizer)
-        shard = self._shards[nodes]
-        start = learner.loss(shard)
-        trained = learner.train(shard, epochs, _number(*path), keep)
-        made = _stretch(nodes, shard, pruning=pruning, removed=done.removed, start=start, losses=trained.losses)
-        return made, trained.kept
+    ) -> tuple[Stretch, dict[int, Trainer]]:
+        """Prune, hand over and train; also copies of the trainer after the epochs in ``keep``."""
+        pruned = prune(trainer.module, trainer.example, pruning, origin=self._origin, optimizer=trainer.optimizer)
+        data = self._node_set_data[nodes]
+        start = trainer.loss(data)
+        trained = trainer.train(data, epochs, _phase_seed(*path), keep)
+        phase = _curve_phase(nodes, data, pruning=pruning, removed=pruned.removed, start=start, losses=trained.losses)
+        return phase, trained.kept
 
 
-def _stretch(
-    nodes: str, shard: Shard, *, pruning: float, removed: float, start: float, losses: tuple[float, ...]
+def _curve_phase(
+    nodes: str, data: NodeSetData, *, pruning: float, removed: float, start: float, losses: tuple[float, ...]
 ) -> Stretch:
     return Stretch(
         nodes=nodes,
-        samples=len(shard.labels),
-        classes=shard.classes,
+        samples=len(data.labels),
+        classes=data.classes,
         pruning=pruning,
         removed=round(removed, 4),
         start_loss=round(start, DIGITS),
@@ -131,19 +134,19 @@ def _stretch(
     )
 
 
-def _first(stretch: Stretch, epochs: int) -> Stretch:
-    return stretch.model_copy(update={"losses": stretch.losses[:epochs]})
+def _first_epochs(phase: Stretch, epochs: int) -> Stretch:
+    return phase.model_copy(update={"losses": phase.losses[:epochs]})
 
 
-def _number(*path: object) -> int:
+def _phase_seed(*path: object) -> int:
     """A seed for each phase of each training, the same on every machine."""
     return int.from_bytes(hashlib.sha256(repr(path).encode()).digest()[:7], "big")
 
 
 @lru_cache(maxsize=1)
-def _shards(recipe: Recipe, seed: int) -> dict[str, Shard]:
+def _node_set_data(recipe: CurveRecipe, seed: int) -> dict[str, NodeSetData]:
     data, labels = _data(recipe.data, load_network(recipe.model).input_shape)
-    return shards(data, labels, seed)
+    return split_data(data, labels, seed)
 
 
 @lru_cache(maxsize=1)

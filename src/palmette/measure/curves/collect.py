@@ -1,7 +1,7 @@
-"""All curves of a grid, over the cores, into a file that grows line by line.
+"""Collects all curves of a grid, in parallel, into a file that grows line by line.
 
-The parent alone writes. A trunk's curves are trained by whichever worker is free; a worker that dies ends the
-collection, and what stands in the file is kept. To go on is to start again: curves that are there are not trained.
+Only the parent writes. A trunk's curves are trained by whichever worker is free; a worker that dies ends the
+collection, and the file keeps its curves. To resume is to start again: curves in the file are not trained again.
 """
 
 from __future__ import annotations
@@ -22,51 +22,51 @@ import torch
 
 from palmette.errors import Fault, InputError, RunError
 from palmette.measure.curves.branches import Trunk, check_recipe, train_branch, train_trunk
-from palmette.measure.curves.grid import Branch, Grid
-from palmette.measure.curves.trainer import Recipe
+from palmette.measure.curves.grid import Branch, CurveGrid
+from palmette.measure.curves.trainer import CurveRecipe
 from palmette.runtime.worker.tuning import keep_freed_memory
 from palmette.spec.curves import Curve, Key, Origin, load_unfinished
 from palmette.zoo.data.registry import public_name
 
-Watch = Callable[[int, int], None]  # curves that are there, and curves that there will be
+OnProgress = Callable[[int, int], None]  # curves in the file, and curves of the whole grid
 
 
 def collect(
-    path: Path, recipe: Recipe, grid: Grid, *, jobs: int, watch: Watch = lambda _done, _all: None
+    path: Path, recipe: CurveRecipe, grid: CurveGrid, *, jobs: int, on_progress: OnProgress = lambda _done, _all: None
 ) -> tuple[int, int]:
-    """Train what is missing in a file of curves; returns how many are new, and how many of the grid are there.
+    """Train the curves that a file lacks; returns how many are new, and how many of the grid the file has.
 
     Raises:
-        InputError: the file is none of such curves or cannot be written, the network or the data cannot be used.
+        InputError: the file has other content or cannot be written, the network or the data cannot be used.
         RunError: a training failed.
     """
     check_recipe(recipe, grid)
     origin = _origin(recipe)
-    there = _begun(path, origin)
-    branches = {branch: frozenset(branch.every_key()) - there for branch in grid.branches()}
+    existing = _open_file(path, origin)
+    branches = {branch: frozenset(branch.every_key()) - existing for branch in grid.branches()}
     every = {key for branch in branches for key in branch.every_key()}
     missing = {branch: wanted for branch, wanted in branches.items() if wanted}
-    done, new = len(every & there), 0
-    watch(done, len(every))
+    done, new = len(every & existing), 0
+    on_progress(done, len(every))
     with path.open("a", encoding="utf-8") as file, _pool(jobs) as pool:
         for curves in _trained(pool, jobs, recipe, missing):
             file.writelines(curve.to_json() for curve in curves)
             file.flush()
             new += len(curves)
-            watch(done + new, len(every))
+            on_progress(done + new, len(every))
     return new, done + new
 
 
-def _origin(recipe: Recipe) -> Origin:
-    """The first line; a folder is nobody else's business."""
+def _origin(recipe: CurveRecipe) -> Origin:
+    """The first line; folders of this machine are left out."""
     optimizer = f"sgd with momentum {recipe.momentum:g}"
     return Origin(
         model=recipe.model, data=public_name(recipe.data), batch=recipe.batch, optimizer=optimizer, lr=recipe.lr
     )
 
 
-def _begun(path: Path, origin: Origin) -> set[Key]:
-    """The keys of what stands in the file already; it is begun where there is none, a half-written line dropped.
+def _open_file(path: Path, origin: Origin) -> set[Key]:
+    """The keys of the curves in the file; creates it if missing, and drops a half-written line.
 
     Raises:
         InputError: the file cannot be written, or has curves of another origin.
@@ -79,7 +79,7 @@ def _begun(path: Path, origin: Origin) -> set[Key]:
         for field in ("model", "data", "batch", "optimizer", "lr"):
             theirs, ours = getattr(found, field), getattr(origin, field)
             if theirs != ours:
-                raise InputError(Fault(field, theirs, f"the curves there are others; expected {ours}", str(path)))
+                raise InputError(Fault(field, theirs, f"the file has other curves; expected {ours}", str(path)))
         os.truncate(path, size)
         return {curve.key() for curve in found.curves}
     except OSError as error:
@@ -87,11 +87,11 @@ def _begun(path: Path, origin: Origin) -> set[Key]:
 
 
 def _trained(
-    pool: ProcessPoolExecutor, jobs: int, recipe: Recipe, missing: dict[Branch, frozenset[Key]]
+    pool: ProcessPoolExecutor, jobs: int, recipe: CurveRecipe, missing: dict[Branch, frozenset[Key]]
 ) -> Iterator[list[Curve]]:
-    """The curves of the missing branches as they get done.
+    """The curves of the missing branches as they are finished.
 
-    A seed's trunk is trained behind the branches of another's, so that curves come from early on.
+    A seed's trunk is queued behind the branches of another, so that curves arrive from early on.
     """
     seeds: dict[int, list[Branch]] = {}
     for branch in missing:
@@ -123,7 +123,7 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
         yield pool
         pool.shutdown()
     except BrokenProcessPool:
-        raise RunError("a worker died; the same command goes on with what is there") from None
+        raise RunError("a worker died; the same command resumes from the file") from None
     finally:
         for worker in set(multiprocessing.active_children()) - before:
             worker.terminate()
@@ -131,7 +131,7 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _start() -> None:
-    """One thread a worker, which keeps its memory; Ctrl-C is for the parent to act on, whose death ends it."""
+    """One thread per worker, which keeps its memory; the parent handles Ctrl-C, and its death ends the worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
     keep_freed_memory()

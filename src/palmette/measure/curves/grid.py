@@ -1,4 +1,4 @@
-"""Which trainings a collection has: K1, F1, K2 and F2 of Section VI-A of PACT, for several seeds."""
+"""The trainings of a collection: K1, F1, K2 and F2 of Section VI-A of PACT, for several seeds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FIRST, OTHERS = "gold", ("silver", "bronze")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grid:
+class CurveGrid:
     """When to prune, in epochs (``k1``, ``k2``), which fraction of what is left (``f1``, ``f2``), for how many seeds.
 
     The last set of nodes trains for ``last`` epochs.
@@ -52,9 +52,9 @@ class Grid:
 
 @dataclass(frozen=True)
 class Branch:
-    """The trainings that go on from K1 epochs of a seed's trunk, pruned by F1, on one other set of nodes."""
+    """The trainings that continue from K1 epochs of a seed's trunk, pruned by F1, on one other set of nodes."""
 
-    grid: Grid
+    grid: CurveGrid
     seed: int
     k1: int
     f1: float
@@ -71,7 +71,7 @@ class Branch:
         return round(self.f1, 6)
 
     def twice(self, f2: float) -> float:
-        """The fraction of all parameters that is gone after the second pruning."""
+        """The fraction of all parameters that both prunings remove."""
         return round(1 - (1 - self.f1) * (1 - f2), 6)
 
     def once_key(self) -> Key:

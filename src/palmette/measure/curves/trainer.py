@@ -1,4 +1,4 @@
-"""A network in training: plain PyTorch with SGD and momentum, in one process."""
+"""Trains a network in one process: plain PyTorch with SGD and momentum."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from palmette.errors import Fault, InputError, RunError
-from palmette.measure.curves.node_sets import Shard
+from palmette.measure.curves.node_sets import NodeSetData
 from palmette.zoo.models import example_input, load_network, seeded
 
 _CHUNK = 256
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
+class CurveRecipe:
     """How to train: the network, the data, the samples of a batch, learning rate and momentum."""
 
     model: str
@@ -38,7 +38,7 @@ class Recipe:
 
 
 @dataclass(eq=False)
-class Learner:
+class Trainer:
     """A module with its optimizer, and a batch to trace it with."""
 
     module: nn.Module
@@ -46,24 +46,24 @@ class Learner:
     example: Tensor
     batch: int
 
-    def twin(self) -> Learner:
-        """Another that goes on from here."""
+    def clone(self) -> Trainer:
+        """An independent copy."""
         module, optimizer = copy.deepcopy((self.module, self.optimizer))
-        return Learner(module, optimizer, self.example, self.batch)
+        return Trainer(module, optimizer, self.example, self.batch)
 
-    def saved(self) -> bytes:
+    def state_bytes(self) -> bytes:
         """Weights and the optimizer's state, for another process."""
         buffer = io.BytesIO()
         torch.save((self.module.state_dict(), self.optimizer.state_dict()), buffer)
         return buffer.getvalue()
 
     def load(self, saved: bytes) -> None:
-        """Go on from what was saved."""
+        """Restore weights and the optimizer's state."""
         weights, state = torch.load(io.BytesIO(saved), weights_only=True)
         self.module.load_state_dict(weights)
         self.optimizer.load_state_dict(state)
 
-    def loss(self, shard: Shard) -> float:
+    def loss(self, data: NodeSetData) -> float:
         """The mean loss of a forward pass.
 
         Raises:
@@ -71,61 +71,61 @@ class Learner:
         """
         self.module.eval()
         with torch.no_grad():
-            parts = zip(torch.split(shard.inputs, _CHUNK), torch.split(shard.labels, _CHUNK), strict=True)
+            parts = zip(torch.split(data.inputs, _CHUNK), torch.split(data.labels, _CHUNK), strict=True)
             total = sum(float(cross_entropy(self.module(x), y, reduction="sum")) for x, y in parts)
-        return _finite(total / len(shard.labels))
+        return _finite(total / len(data.labels))
 
-    def train(self, shard: Shard, epochs: int, seed: int, keep: Collection[int] = ()) -> Trained:
-        """Train for some epochs, shuffled by the seed; twins are kept of what it is after the epochs in ``keep``.
+    def train(self, data: NodeSetData, epochs: int, seed: int, keep: Collection[int] = ()) -> TrainResult:
+        """Train for some epochs, shuffled by the seed; keeps copies after the epochs in ``keep``.
 
         Raises:
             RunError: a loss is not finite.
         """
         losses, kept = [], {}
-        # As the shards are; without, an epoch takes half as long again.
+        # As the data is; otherwise an epoch takes half as long again.
         self.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         with seeded(seed):
             for epoch in range(1, epochs + 1):
-                losses.append(_finite(self._epoch(shard)))
+                losses.append(_finite(self._epoch(data)))
                 if epoch in keep:
-                    kept[epoch] = self.twin()
-        return Trained(tuple(losses), kept)
+                    kept[epoch] = self.clone()
+        return TrainResult(tuple(losses), kept)
 
-    def _epoch(self, shard: Shard) -> float:
-        """The mean loss of the samples as they were seen.
+    def _epoch(self, data: NodeSetData) -> float:
+        """The mean loss of the samples in training.
 
-        Batches are all of a size, or smaller by one: a last one of what is left over, be it a single sample, would
-        move the weights as far as any other, and every epoch would begin with a loss that it had lifted.
+        Batches have the same size, or one less: a last batch of what is left over, even a single sample, would move the
+        weights as far as any other, and every epoch would begin with a loss that it had raised.
         """
         self.module.train()
-        total, many = 0.0, len(shard.labels)
-        for at in torch.tensor_split(torch.randperm(many), math.ceil(many / self.batch)):
+        total, samples = 0.0, len(data.labels)
+        for at in torch.tensor_split(torch.randperm(samples), math.ceil(samples / self.batch)):
             self.optimizer.zero_grad()
-            loss = cross_entropy(self.module(shard.inputs[at]), shard.labels[at])
+            loss = cross_entropy(self.module(data.inputs[at]), data.labels[at])
             loss.backward()  # type: ignore[no-untyped-call]
             self.optimizer.step()
             total += float(loss.detach()) * len(at)
-        return total / many
+        return total / samples
 
 
 @dataclass(frozen=True)
-class Trained:
-    """The loss of each epoch, and the learner after some of them."""
+class TrainResult:
+    """The loss of each epoch, and copies of the trainer after some of them."""
 
     losses: tuple[float, ...]
-    kept: dict[int, Learner]
+    kept: dict[int, Trainer]
 
 
-def fresh(recipe: Recipe, seed: int) -> Learner:
-    """The network with its first weights by the seed.
+def new_trainer(recipe: CurveRecipe, seed: int) -> Trainer:
+    """A trainer of the network with initial weights by the seed.
 
     Raises:
         InputError: there is no such network.
     """
     network = load_network(recipe.model, seed=seed)
-    assert network.module is not None, "a network that is loaded by its name knows its module"
+    assert network.module is not None, "a network that is loaded by name has its module"
     optimizer = torch.optim.SGD(network.module.parameters(), lr=recipe.lr, momentum=recipe.momentum)
-    return Learner(network.module, optimizer, example_input(network.input_shape, network.dtype), recipe.batch)
+    return Trainer(network.module, optimizer, example_input(network.input_shape, network.dtype), recipe.batch)
 
 
 def _finite(loss: float) -> float:

@@ -1,7 +1,8 @@
-"""Where joules come from, behind one seam.
+"""Meters of energy behind one protocol.
 
-meter      what a meter is, and how one is named on the command line
+base       the protocol, and a reading
+registry   meters by name, as ``--meter`` has them
 zeus       RAPL, NVML, Jetson and Apple silicon through Zeus, the optional extra ``meters``
-replayed   a CSV or the log of a smart plug
+replay     a CSV or the log of a smart plug
 catalogue  idle and busy watts of a machine of the catalogue by this machine's load: modelled, never measured
 """

@@ -1,4 +1,4 @@
-"""What a machine of the catalogue would draw under this machine's load. A model: it is never called measured."""
+"""The power of a machine of the catalogue under this machine's load. Modelled, never called measured."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from time import monotonic
 
 import psutil
 
-from palmette.measure.meters.base import Metered
+from palmette.measure.meters.base import EnergyReading
 from palmette.zoo.hardware import Hardware
 
 
 class CatalogueMeter:
-    """Idle watts, and towards busy watts by the share of the CPUs in use."""
+    """Interpolates between idle and busy watts by the share of the CPUs in use."""
 
     def __init__(self, machine: Hardware) -> None:
         self._machine, self._began_s = machine, 0.0
@@ -22,8 +22,8 @@ class CatalogueMeter:
         self._began_s = monotonic()
         psutil.cpu_percent()
 
-    def end(self) -> Metered:
+    def end(self) -> EnergyReading:
         """The model's watts times the seconds."""
         seconds, load = monotonic() - self._began_s, psutil.cpu_percent() / 100
         watts = self._machine.idle_w + load * (self._machine.busy_w - self._machine.idle_w)
-        return Metered(seconds, watts * seconds, self.source)
+        return EnergyReading(seconds, watts * seconds, self.source)

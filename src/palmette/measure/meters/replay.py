@@ -1,6 +1,6 @@
 """A meter that replays a log: a CSV with times and watts, as smart plugs and bench meters export it.
 
-The first stretch begins with the log, each further one where the last has ended: as if the meter had been started
+The first interval begins with the log, each further one where the last has ended: as if the meter had been started
 with the program.
 """
 
@@ -14,8 +14,8 @@ from time import monotonic
 import numpy as np
 
 from palmette.errors import Fault, InputError, RunError
-from palmette.measure.csv_table import Row, csv_table
-from palmette.measure.meters.base import Metered
+from palmette.measure.csv_table import Row, read_csv
+from palmette.measure.meters.base import EnergyReading
 
 TIMES = ("time_s", "time", "timestamp", "datetime", "date")
 WATTS = ("power_w", "power (w)", "power", "watts", "w")
@@ -32,11 +32,11 @@ class ReplayMeter:
         self.source = f"measured: replayed from {name}"
 
     def begin(self) -> None:
-        """Go on where the last stretch ended."""
+        """Continue where the last interval ended."""
         self._began_s = self._clock()
 
-    def end(self) -> Metered:
-        """The joules of as much of the log as time has passed.
+    def end(self) -> EnergyReading:
+        """The joules of as much of the log as the time that has passed.
 
         Raises:
             RunError: the log is shorter.
@@ -47,7 +47,7 @@ class ReplayMeter:
             raise RunError(f"{self.source}: the log ends after {self._seconds[-1]:g} s; {until_s:.1f} s were needed")
         joules = self._joules(until_s) - self._joules(self._at_s)
         self._at_s = until_s
-        return Metered(passed_s, joules, self.source)
+        return EnergyReading(passed_s, joules, self.source)
 
     def _joules(self, until_s: float) -> float:
         """The integral from the log's beginning, by trapezoids."""
@@ -57,13 +57,13 @@ class ReplayMeter:
         return float(np.trapezoid(watts, at))
 
 
-def replayed(path: str) -> ReplayMeter:
+def load_replay(path: str) -> ReplayMeter:
     """The meter that replays a file.
 
     Raises:
-        InputError: it cannot be read, has no such columns, or times that do not rise; names the line.
+        InputError: it cannot be read, lacks a column, or its times do not rise; names the line.
     """
-    header, rows = csv_table(path)
+    header, rows = read_csv(path)
     time_at, watts_at = (_column(header, known, path) for known in (TIMES, WATTS))
     seconds, watts = [], []
     for row in rows:
@@ -88,7 +88,7 @@ def _number(row: Row, at: int, path: str, read: Callable[[str], float]) -> float
     text = row.cells[at] if at < len(row.cells) else ""
     try:
         value = read(text)
-    except (ValueError, OverflowError, OSError):  # the last two of years that no clock knows
+    except (ValueError, OverflowError, OSError):  # the last two for years out of range
         value = math.nan
     if not math.isfinite(value):
         raise InputError(Fault(f"line {row.line}", text or "nothing", "expected a number", path))
@@ -96,7 +96,7 @@ def _number(row: Row, at: int, path: str, read: Callable[[str], float]) -> float
 
 
 def _moment(text: str) -> float:
-    """Seconds: a number as it stands, or a date and time."""
+    """Seconds: a number as it is, or a date and time."""
     try:
         return float(text)
     except ValueError:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from palmette.errors import Fault, InputError, RunError, one_line
-from palmette.measure.meters.base import Metered
+from palmette.measure.meters.base import EnergyReading
 
 _WINDOW = "palmette"
-# What makes up the whole chip, where Zeus has no total of it.
+# The parts of the whole chip, where Zeus has no total of it.
 _SOC_PARTS = ("cpu_total_mj", "gpu_mj", "gpu_sram_mj", "dram_mj", "ane_mj")
 
 
@@ -32,7 +32,7 @@ class ZeusMeter:
         """Open a window."""
         self._monitor.begin_window(_WINDOW)
 
-    def end(self) -> Metered:
+    def end(self) -> EnergyReading:
         """Close it.
 
         Raises:
@@ -41,8 +41,8 @@ class ZeusMeter:
         found = self._monitor.end_window(_WINDOW)
         joules = total_j(found)
         if not (joules > 0 and found.time > 0):
-            raise RunError(f"Zeus metered {joules:g} J in {found.time:.3g} s; a longer stretch may help")
-        return Metered(float(found.time), joules, self.source)
+            raise RunError(f"Zeus metered {joules:g} J in {found.time:.3g} s; a longer interval may help")
+        return EnergyReading(float(found.time), joules, self.source)
 
 
 def total_j(found: Any) -> float:

@@ -19,9 +19,9 @@ import numpy as np
 from palmette.cost.estimate import evaluator
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.routes import Route
-from palmette.measure.bandwidth import Measured as Way
-from palmette.measure.build_time import built_here
-from palmette.measure.communication_factors import Alone, Factors, predicted
+from palmette.measure.bandwidth import MeasuredLink as Way
+from palmette.measure.build_time import measure_build_time
+from palmette.measure.communication_factors import CommunicationFactors, StandaloneDevice, predict_factors
 from palmette.measure.profiling import profile_network
 from palmette.plan.cluster.strategy import ClusterChoice
 from palmette.plan.core.make_plan import make_plan
@@ -93,7 +93,7 @@ class World(NamedTuple):
     """A network at a bandwidth: what its pre-training found out, and what its clusters really take."""
 
     mbps: float
-    alone: dict[str, Alone]
+    alone: dict[str, StandaloneDevice]
     builds_s: dict[str, float]
     ways: Ways
     parameter_bytes: float
@@ -128,7 +128,7 @@ class Catalogue:
     def worlds(self, name: str) -> Iterator[World]:
         """A device alone takes what the plan's estimate says, and links are as fast as declared."""
         profile = profile_network(load_network(MODELS[name]), machines(MBPS[0]))
-        built = built_here(MODELS[name], None, BATCH)
+        built = measure_build_time(MODELS[name], None, BATCH)
         for mbps in MBPS:
             self._told(f"{name} at {mbps:g} Mbit/s")
             prices = evaluator(profile, machines(mbps))
@@ -156,17 +156,17 @@ def forest(members: Devices, profile: Profile) -> Phase:
     )
 
 
-def declared(device: str, prices: Evaluator) -> Alone:
+def declared(device: str, prices: Evaluator) -> StandaloneDevice:
     """A device alone, by the event clock and its declared power."""
     power = prices.cluster.nodes[device].power
     assert power is not None, "the catalogue knows every machine's"
-    return Alone(prices.price(forest((device,), prices.profile)).iteration_s, power.busy_w, power.idle_w)
+    return StandaloneDevice(prices.price(forest((device,), prices.profile)).iteration_s, power.busy_w, power.idle_w)
 
 
-def disturbed(alone: dict[str, Alone], rng: np.random.Generator) -> dict[str, Alone]:
+def disturbed(alone: dict[str, StandaloneDevice], rng: np.random.Generator) -> dict[str, StandaloneDevice]:
     """Devices as a short measurement and a regression would find them."""
     return {
-        name: Alone(
+        name: StandaloneDevice(
             each.step_s * float(rng.normal(1.0, STEP_NOISE)),
             each.power_w * float(rng.normal(1.0, POWER_NOISE)),
             each.idle_w,
@@ -175,15 +175,15 @@ def disturbed(alone: dict[str, Alone], rng: np.random.Generator) -> dict[str, Al
     }
 
 
-def pretrained(name: str, world: World, alone: dict[str, Alone]) -> Measurements:
+def pretrained(name: str, world: World, alone: dict[str, StandaloneDevice]) -> Measurements:
     """The table that a pre-training writes for devices that do this alone."""
     server = min(alone, key=lambda device: alone[device].step_s)
     devices = {}
     for device, each in alone.items():
-        factors = Factors()
+        factors = CommunicationFactors()
         if device != server:
             way = world.ways[device, server]
-            factors = predicted(each, world.parameter_bytes, way.bandwidth_bps, way.latency_s)
+            factors = predict_factors(each, world.parameter_bytes, way.bandwidth_bps, way.latency_s)
         known = {"step_s": each.step_s, "build_s": world.builds_s[device], "power_w": each.power_w, "with_server": {}}
         devices[device] = known | {field: getattr(factors, field) for field in factors._fields if field != "origin"}
     return Measurements.model_validate({"model": name, "batch": BATCH, "steps": STEPS, "devices": devices})

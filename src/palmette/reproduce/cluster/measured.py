@@ -30,9 +30,9 @@ from palmette.control.run.run import Request, start
 from palmette.cost.estimate import evaluator
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import RunError
-from palmette.measure.bandwidth import Measured as Way
-from palmette.measure.bandwidth import measured_bandwidth
-from palmette.measure.communication_factors import Alone
+from palmette.measure.bandwidth import MeasuredLink as Way
+from palmette.measure.bandwidth import measure_bandwidth
+from palmette.measure.communication_factors import StandaloneDevice
 from palmette.measure.profiling import profile_network
 from palmette.reproduce.cluster import figures as paper
 from palmette.reproduce.cluster.truth import mean_power_w, paces
@@ -237,14 +237,14 @@ def as_catalogued(here: Profile, catalogue: Profile) -> Profile:
     return here.model_copy(update={"nodes": {name: scaled(here.nodes[name], each) for name, each in factors.items()}})
 
 
-def _alone(device: str, table: Measurements, prices: Evaluator) -> Alone:
+def _alone(device: str, table: Measurements, prices: Evaluator) -> StandaloneDevice:
     """A device as its pre-training found it."""
     found, power = table.devices[device], prices.cluster.nodes[device].power
     assert power is not None, "the catalogue knows every machine's"
-    return Alone(found.step_s, found.power_w, min(power.idle_w, found.power_w))
+    return StandaloneDevice(found.step_s, found.power_w, min(power.idle_w, found.power_w))
 
 
 def _joined(a: str, b: str, mbps: float) -> Joined:
     request = Request(dilation=1.0)
-    found = measured_bandwidth(a, b, paper.machines(mbps), lambda plan, prices: engine_of(request, plan, prices)[0])
+    found = measure_bandwidth(a, b, paper.machines(mbps), lambda plan, prices: engine_of(request, plan, prices)[0])
     return Joined(bandwidth_bps=found.bandwidth_bps, latency_s=found.latency_s)
