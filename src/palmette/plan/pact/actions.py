@@ -24,7 +24,7 @@ TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
-class Actions:
+class EpochActions:
     """Every action of a problem: from which pair to which, its joules and seconds, and its change of the loss."""
 
     pairs: tuple[Pair, ...]
@@ -51,7 +51,7 @@ class Actions:
         return self.robust + expected_weight * (self.expected - self.robust)
 
 
-def actions_of(problem: Problem) -> Actions:
+def actions_of(problem: Problem) -> EpochActions:
     """The actions that a problem allows."""
     start = (problem.start.model, problem.start.nodes)
     pairs = tuple(dict.fromkeys([start, *(run.pair for run in problem.run)]))
@@ -68,7 +68,7 @@ def actions_of(problem: Problem) -> Actions:
     from_pair, to_pair = ([edge[side] for edge in edges] for side in (0, 1))
     epochs = max(len(losses) for run in problem.run for kind in _KINDS if (losses := _run_losses(run, kind)))
     expected, robust, true = (_losses(edges, kind, epochs) for kind in _KINDS)
-    return Actions(
+    return EpochActions(
         pairs=pairs,
         from_pair=np.array(from_pair),
         to_pair=np.array(to_pair),

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from palmette.plan.pact.actions import TOLERANCE, Actions, Floats
+from palmette.plan.pact.actions import TOLERANCE, EpochActions, Floats
 
 MAX_PIECES = 2048
 LONGEST_STAY = 1024
@@ -33,7 +33,14 @@ class ExactCostToGo:
     """
 
     def __init__(
-        self, actions: Actions, cost: Floats, *, highest: float, max_cost: float, epochs: int, attainable: bool = False
+        self,
+        actions: EpochActions,
+        cost: Floats,
+        *,
+        highest: float,
+        max_cost: float,
+        epochs: int,
+        attainable: bool = False,
     ) -> None:
         self._actions, self._losses, self._cost = actions, actions.true[:epochs], cost
         rise = len(actions.pairs) * max(0.0, min(float(self._losses.max()), highest))

@@ -22,7 +22,7 @@ from functools import cached_property
 import numpy as np
 
 from palmette.errors import Fault, InputError
-from palmette.plan.pact.actions import TOLERANCE, Actions, Floats, Ints
+from palmette.plan.pact.actions import TOLERANCE, EpochActions, Floats, Ints
 from palmette.spec.problem import Problem
 
 MAX_CELLS = 2e7
@@ -34,7 +34,7 @@ _FAR = 1e15
 class ExpandedGraph:
     """A problem's actions in whole steps of loss and time, for one kind of estimates."""
 
-    actions: Actions
+    actions: EpochActions
     losses: Floats
     loss_step: float
     time_step_s: float
@@ -97,7 +97,7 @@ class ExpandedGraph:
         return max(1, math.floor(self.deadline_s / shortest_s) + 1) if shortest_s * 1e9 > self.deadline_s else 10**9
 
 
-def build_graph(problem: Problem, actions: Actions, losses: Floats, finer: int = 1) -> ExpandedGraph:
+def build_graph(problem: Problem, actions: EpochActions, losses: Floats, finer: int = 1) -> ExpandedGraph:
     """The graph of a problem for these estimates, at its resolutions or ``finer`` times finer ones."""
     return ExpandedGraph(
         actions=actions,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from palmette.plan.pact.action_selection import ActionSelector
-from palmette.plan.pact.actions import Actions
+from palmette.plan.pact.actions import EpochActions
 from palmette.plan.pact.expanded_graph import ExpandedGraph, build_graph, check_size
 from palmette.plan.pact.simulation import MAX_EPOCHS, TrainingState, initial_state
 from palmette.spec.problem import Problem
@@ -27,7 +27,7 @@ _FINE_CELLS = 2e7
 class OnlinePlanner:
     """Selects the actions of a problem, one epoch at a time."""
 
-    def __init__(self, problem: Problem, actions: Actions, *, weigh_risk: bool = True) -> None:
+    def __init__(self, problem: Problem, actions: EpochActions, *, weigh_risk: bool = True) -> None:
         self.problem, self.actions = problem, actions
         graph = build_graph(problem, actions, actions.robust)
         check_size(graph)
@@ -64,7 +64,7 @@ class OnlinePlanner:
         return None if best is None or falls[best] <= 0 else best
 
 
-def plan_online(problem: Problem, actions: Actions, *, weigh_risk: bool = True) -> list[int]:
+def plan_online(problem: Problem, actions: EpochActions, *, weigh_risk: bool = True) -> list[int]:
     """The actions of a training that is planned again before every epoch."""
     planner = OnlinePlanner(problem, actions, weigh_risk=weigh_risk)
     state = initial_state(problem)

@@ -10,7 +10,7 @@ import math
 from typing import NamedTuple
 
 from palmette.errors import Infeasible
-from palmette.plan.pact.actions import TOLERANCE, Actions
+from palmette.plan.pact.actions import TOLERANCE, EpochActions
 from palmette.plan.pact.exact_cost_to_go import ExactCostToGo
 from palmette.plan.pact.label_search import LowerBound, SearchBudget, SearchGraph, best_price, cheapest_path
 from palmette.plan.pact.rivals import RivalSearch
@@ -28,7 +28,7 @@ class OptimalSchedule(NamedTuple):
     gap: float | None
 
 
-def optimal_schedule(problem: Problem, actions: Actions) -> OptimalSchedule:
+def optimal_schedule(problem: Problem, actions: EpochActions) -> OptimalSchedule:
     """The cheapest schedule that meets target and deadline.
 
     Raises:
@@ -48,7 +48,7 @@ def optimal_schedule(problem: Problem, actions: Actions) -> OptimalSchedule:
     return found
 
 
-def require_feasible(problem: Problem, actions: Actions) -> None:
+def require_feasible(problem: Problem, actions: EpochActions) -> None:
     """Make sure that some schedule meets target and deadline.
 
     Raises:
@@ -70,7 +70,7 @@ def require_feasible(problem: Problem, actions: Actions) -> None:
 class _CostBounds:
     """Lower bounds to the target: of energy; and where the deadline binds, of time, and of both at the best price."""
 
-    def __init__(self, problem: Problem, actions: Actions, most_j: float, *, in_time: bool = False) -> None:
+    def __init__(self, problem: Problem, actions: EpochActions, most_j: float, *, in_time: bool = False) -> None:
         self._problem, self._actions, self._most_j = problem, actions, most_j
         self.converged = True
         self.energy = self._priced(0.0)
@@ -98,7 +98,7 @@ class _CostBounds:
 
 
 def _cheapest(
-    problem: Problem, actions: Actions, bounds: _CostBounds, deadline_s: float, known: list[int] | None
+    problem: Problem, actions: EpochActions, bounds: _CostBounds, deadline_s: float, known: list[int] | None
 ) -> OptimalSchedule:
     """The cheapest schedule; ``known`` where bounds that did not converge exclude all of them."""
     graph = SearchGraph(
@@ -128,14 +128,14 @@ def _cheapest(
     return OptimalSchedule(found, max(0.0, 1 - least_j / energy_j) if energy_j else 0.0)
 
 
-def _energy_lower_bound_j(actions: Actions, above: float) -> float:
+def _energy_lower_bound_j(actions: EpochActions, above: float) -> float:
     """A lower bound of the joules to lower the loss: as if every epoch were the most efficient one."""
     falls = -actions.true
     efficiency = (falls / actions.energy_j.clip(1e-300)).max()
     return max(0.0, above) / float(efficiency)
 
 
-def _time_to_go(problem: Problem, actions: Actions, most_s: float, *, attainable: bool = False) -> ExactCostToGo:
+def _time_to_go(problem: Problem, actions: EpochActions, most_s: float, *, attainable: bool = False) -> ExactCostToGo:
     return ExactCostToGo(
         actions,
         actions.time_s,

@@ -18,7 +18,7 @@ from operator import itemgetter
 import numpy as np
 import numpy.typing as npt
 
-from palmette.plan.pact.actions import TOLERANCE, Actions, Floats
+from palmette.plan.pact.actions import TOLERANCE, EpochActions, Floats
 from palmette.plan.pact.simulation import TrainingState, epochs_within, initial_state
 from palmette.spec.problem import Problem
 
@@ -37,7 +37,7 @@ class ScheduleSegment:
     stay: int
     losses: Floats
 
-    def after(self, actions: Actions, epochs: int) -> TrainingState:
+    def after(self, actions: EpochActions, epochs: int) -> TrainingState:
         """The state after so many epochs."""
         more = epochs - 1
         return TrainingState(
@@ -56,7 +56,7 @@ class ScheduleSegment:
 class RivalSearch:
     """Searches for schedules made of segments."""
 
-    def __init__(self, problem: Problem, actions: Actions) -> None:
+    def __init__(self, problem: Problem, actions: EpochActions) -> None:
         self.problem, self.actions = problem, actions
         self._max_epochs = epochs_within(problem.deadline_s, actions)
         self._stay = {int(actions.from_pair[a]): int(a) for a in np.flatnonzero(actions.from_pair == actions.to_pair)}

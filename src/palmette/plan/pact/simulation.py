@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from palmette.plan.pact.actions import TOLERANCE, Actions
+from palmette.plan.pact.actions import TOLERANCE, EpochActions
 from palmette.spec.problem import Problem
 
 MAX_EPOCHS = 20_000
@@ -25,7 +25,7 @@ class TrainingState:
     time_s: float = 0.0
     energy_j: float = 0.0
 
-    def after(self, actions: Actions, action: int) -> TrainingState:
+    def after(self, actions: EpochActions, action: int) -> TrainingState:
         """The state after an action, by the true losses."""
         return TrainingState(
             self.epochs + 1,
@@ -44,7 +44,7 @@ class TrainingState:
         return self.time_s <= problem.deadline_s + TOLERANCE
 
 
-def epochs_within(time_s: float, actions: Actions) -> int:
+def epochs_within(time_s: float, actions: EpochActions) -> int:
     """The most epochs that fit into so much time."""
     shortest_s = float(actions.time_s.min())
     if shortest_s * MAX_EPOCHS <= time_s:
@@ -53,11 +53,11 @@ def epochs_within(time_s: float, actions: Actions) -> int:
 
 
 def initial_state(problem: Problem) -> TrainingState:
-    """The state before the first epoch; its pair is the first of ``Actions.pairs``."""
+    """The state before the first epoch; its pair is the first of ``EpochActions.pairs``."""
     return TrainingState(0, 0, problem.start.loss)
 
 
-def simulate(problem: Problem, actions: Actions, chosen: Iterable[int]) -> TrainingState:
+def simulate(problem: Problem, actions: EpochActions, chosen: Iterable[int]) -> TrainingState:
     """The state at the end of a schedule."""
     state = initial_state(problem)
     for action in chosen:
@@ -65,7 +65,7 @@ def simulate(problem: Problem, actions: Actions, chosen: Iterable[int]) -> Train
     return state
 
 
-def schedule_of(actions: Actions, chosen: Iterable[int]) -> list[dict[str, Any]]:
+def schedule_of(actions: EpochActions, chosen: Iterable[int]) -> list[dict[str, Any]]:
     """The schedule as plan files have it: a row per run of epochs with the same model and nodes."""
     pairs = [actions.pairs[actions.to_pair[action]] for action in chosen]
     return [{"model": pair[0], "nodes": pair[1], "epochs": len(list(run))} for pair, run in groupby(pairs)]

@@ -19,7 +19,7 @@ from palmette.plan.core.strategy import Ask, Decision, Task
 from palmette.spec.problem import Problem
 
 if TYPE_CHECKING:
-    from palmette.plan.pact.actions import Actions
+    from palmette.plan.pact.actions import EpochActions
 
 Chosen = tuple[list[int], dict[str, Any]]
 
@@ -98,7 +98,7 @@ class _PactStrategy(ABC):
         return build_problem(training, (math.log(self.classes),))
 
     @abstractmethod
-    def _actions(self, problem: Problem, actions: Actions) -> Chosen:
+    def _actions(self, problem: Problem, actions: EpochActions) -> Chosen:
         """The actions of the schedule, and further variables of the decision.
 
         Raises:
@@ -128,7 +128,7 @@ class Pact(_PactStrategy):
         problem = super()._problem(task)
         return with_independent_errors(problem) if self.independent else problem
 
-    def _actions(self, problem: Problem, actions: Actions) -> Chosen:
+    def _actions(self, problem: Problem, actions: EpochActions) -> Chosen:
         from palmette.plan.pact.online import plan_online
         from palmette.plan.pact.optimum import require_feasible
         from palmette.plan.pact.simulation import simulate
@@ -150,7 +150,7 @@ class PactOptimum(_PactStrategy):
     name: ClassVar[str] = "pact-optimum"
     summary: ClassVar[str] = "the cheapest schedule of models and nodes, given the true losses"
 
-    def _actions(self, problem: Problem, actions: Actions) -> Chosen:
+    def _actions(self, problem: Problem, actions: EpochActions) -> Chosen:
         from palmette.plan.pact.optimum import optimal_schedule
 
         found, gap = optimal_schedule(problem, actions)
@@ -173,7 +173,7 @@ class StaticLearn(_PactStrategy):
         if not 0 <= self.margin < 1:
             raise InputError(Fault("--margin", self.margin, "expected at least 0 and below 1"))
 
-    def _actions(self, problem: Problem, actions: Actions) -> Chosen:
+    def _actions(self, problem: Problem, actions: EpochActions) -> Chosen:
         from palmette.plan.pact.optimum import require_feasible
         from palmette.plan.pact.rivals import RivalSearch
 
@@ -198,7 +198,7 @@ class OneSwitch(_PactStrategy):
     name: ClassVar[str] = "one-switch"
     summary: ClassVar[str] = "the cheapest schedule with exactly one change, given the true losses"
 
-    def _actions(self, problem: Problem, actions: Actions) -> Chosen:
+    def _actions(self, problem: Problem, actions: EpochActions) -> Chosen:
         from palmette.plan.pact.optimum import require_feasible
         from palmette.plan.pact.rivals import RivalSearch
 
