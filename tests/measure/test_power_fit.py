@@ -71,6 +71,12 @@ def test_counters_that_are_missing_or_never_move_are_named() -> None:
     assert set(model.left_out) == set(COUNTERS) - {"u_cpu"}
 
 
+def test_without_a_counter_that_moves_the_model_is_the_mean() -> None:
+    model = fit_power_model(PowerSamples({"f_cpu": [2e9] * 10}, [10.0 + k for k in range(10)], "test"))
+    assert model.coefficients == {}
+    assert model.intercept_w == pytest.approx(14.5)
+
+
 def test_a_model_never_predicts_less_than_nothing() -> None:
     model = PowerModel(intercept_w=-5.0, coefficients={}, mean_error=0.0, samples=5)
     assert model.watts({}) == 0.0

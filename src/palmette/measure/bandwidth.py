@@ -39,7 +39,7 @@ FEW_BYTES = 64
 ROUND_TRIPS = 3
 _TIMEOUT_S = 120.0
 
-GroundFor = Callable[[Plan, Evaluator], Ground]
+TestbedFor = Callable[[Plan, Evaluator], Ground]
 RunTransfer = Callable[["TransferEnd", "TransferEnd"], float]
 
 
@@ -51,40 +51,40 @@ class MeasuredLink(NamedTuple):
 
 
 def measure_bandwidth(
-    device: str, other: str, cluster: Cluster, ground_for: GroundFor, run_transfer: RunTransfer | None = None
+    device: str, other: str, cluster: Cluster, testbed_for: TestbedFor, run_transfer: RunTransfer | None = None
 ) -> MeasuredLink:
     """Measure the path between two nodes; ``run_transfer`` runs both ends, by default in processes of this machine.
 
     Raises:
         RunError: nothing came through.
     """
-    short_s = _round_trip_s((device, other), FEW_BYTES, cluster, ground_for, run_transfer)
+    short_s = _round_trip_s((device, other), FEW_BYTES, cluster, testbed_for, run_transfer)
     size = FIRST_BYTES
-    long_s = _round_trip_s((device, other), size, cluster, ground_for, run_transfer)
+    long_s = _round_trip_s((device, other), size, cluster, testbed_for, run_transfer)
     while long_s < LONG_ENOUGH_S and size < MAX_BYTES:
         size *= GROWTH
-        long_s = _round_trip_s((device, other), size, cluster, ground_for, run_transfer)
+        long_s = _round_trip_s((device, other), size, cluster, testbed_for, run_transfer)
     added_s = max(long_s - short_s, 1e-9)
     return MeasuredLink(2 * 8 * (size - FEW_BYTES) / added_s, short_s / 2)
 
 
 def _round_trip_s(
-    pair: tuple[str, str], size: int, cluster: Cluster, ground_for: GroundFor, run_transfer: RunTransfer | None
+    pair: tuple[str, str], size: int, cluster: Cluster, testbed_for: TestbedFor, run_transfer: RunTransfer | None
 ) -> float:
     """The fastest of a few round trips of ``size`` bytes: a busy machine only ever adds to it."""
     device, other = pair
     phase, prices = _probe_plan(device, other, size, cluster)
     plan = Plan(model="probe", batch=1, phases=(phase,))
-    ground = ground_for(plan, prices)
+    testbed = testbed_for(plan, prices)
     parts = parts_of(phase, prices)
     channels = {channel.sender: channel for part in parts for channel in part.programs[device].channels}
-    ground.open(phase, parts, prices)
+    testbed.open(phase, parts, prices)
     try:
         both = (channels[device], channels[other])
-        ends = [TransferEnd(node, ground.entrance(node), ground.place(node), both, size) for node in pair]
-        return run_transfer(ends[0], ends[1]) if run_transfer else transfer_in_processes(ends[0], ends[1], ground)
+        ends = [TransferEnd(node, testbed.entrance(node), testbed.place(node), both, size) for node in pair]
+        return run_transfer(ends[0], ends[1]) if run_transfer else transfer_in_processes(ends[0], ends[1], testbed)
     finally:
-        ground.close()
+        testbed.close()
 
 
 def _probe_plan(device: str, other: str, size: int, cluster: Cluster) -> tuple[Phase, Evaluator]:
@@ -103,7 +103,7 @@ def _probe_plan(device: str, other: str, size: int, cluster: Cluster) -> tuple[P
     return phase, evaluator(profile, owned)
 
 
-def transfer_in_processes(one: TransferEnd, two: TransferEnd, ground: Ground) -> float:
+def transfer_in_processes(one: TransferEnd, two: TransferEnd, testbed: Ground) -> float:
     """The fastest round trip of two ends in processes of this machine.
 
     Raises:
@@ -121,8 +121,8 @@ def transfer_in_processes(one: TransferEnd, two: TransferEnd, ground: Ground) ->
             lines.append(ours)
         for line in lines:
             _receive(line, one, two)  # it is ready
-        if ground.emulates:
-            ground.settle({})
+        if testbed.emulates:
+            testbed.settle({})
         for line in lines:
             line.send("go")
         return _receive(lines[0], one, two)

@@ -93,6 +93,11 @@ def test_no_such_meter(text: str) -> None:
         open_meter(text)
 
 
+def test_a_name_that_is_almost_right_names_the_nearest() -> None:
+    with pytest.raises(InputError, match=r"--meter: catalog:pi: no such meter; did you mean catalogue\?"):
+        open_meter("catalog:pi")
+
+
 def test_no_such_machine() -> None:
     with pytest.raises(InputError, match=r"did you mean jetson-tx"):
         open_meter("catalogue:jetson-tx3")

@@ -105,8 +105,8 @@ class Fleet:
             found.time_s[members] = found.power_w[members] = np.inf
         elif size == 2:
             first, second = np.flatnonzero(members)
-            for gone, left in ((first, second), (second, first)):
-                found.time_s[gone], found.power_w[gone] = self.alone.time_s[left], self.alone.power_w[left]
+            for removed, left in ((first, second), (second, first)):
+                found.time_s[removed], found.power_w[removed] = self.alone.time_s[left], self.alone.power_w[left]
         return found
 
     def _times_one_away(self, members: Mask, signs: Floats) -> Floats:

@@ -5,7 +5,7 @@ factors of 1, so every device alone is tried, and the proofs are about clusters 
 
 Time. A device that is added never makes (4) slower: its term is at least 0. So no cluster beats that of all devices.
 Members with b ≥ T add nothing to it and may go, the others may not (T would grow); so the least cluster that is as fast
-consists of the devices with b < T, and, if that is only one, of any other beside it.
+consists of the devices with b < T, and, if that is only one, of any other in addition.
 
 Power. It is a sum of numbers of at least 0, so no cluster beats the two devices with the least p.
 

@@ -9,7 +9,7 @@ up. An action changes both by whole numbers of steps, whatever the vertex; so th
 
 One layer is kept for every row of the losses. Beyond the last row nothing changes any more, and one layer, iterated
 to its fixed point, holds for all later epochs. Time is not an axis: ``paths`` follows the cheapest path, and only
-where that takes too long ``label_search`` looks for one that meets the deadline.
+where that takes too long ``label_search`` searches for one that meets the deadline.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class ExpandedGraph:
 
     @cached_property
     def below(self) -> int:
-        """How far below the target vertices are told apart: lower ones stay at or below it whatever happens.
+        """How far below the target vertices are distinguished: lower ones stay at or below it whatever happens.
 
         An action that raises the loss by more than the whole distance to the target counts as raising it by that.
         """

@@ -89,7 +89,7 @@ def build_problem(
         loss_step=max(1e-6, abs(history.loss - loss) / _LOSS_STEPS),
         time_step_s=max(shortest_s / _EPOCH_TIME_STEPS, deadline_s / MAX_EPOCHS),
         run=tuple(
-            _run(pair, prices[pair], _foreseen(training, phase, history, epochs)) for pair, phase in found.items()
+            _run(pair, prices[pair], _forecast(training, phase, history, epochs)) for pair, phase in found.items()
         ),
         change=tuple(
             _change(training, (a, found[a]), (b, found[b]), history if a == here else middle)
@@ -127,18 +127,18 @@ def _can_hand_over(task: Task, before: Phase, after: Phase) -> bool:
     return all(task.evaluator.routes.between(move.sender, move.to) is not None for move in moves)
 
 
-def _run(pair: Pair, price: tuple[float, float], foreseen: Forecast) -> Run:
+def _run(pair: Pair, price: tuple[float, float], forecast: Forecast) -> Run:
     return Run(
         model=pair[0],
         nodes=pair[1],
         time_s=price[0],
         energy_j=price[1],
-        loss_expected=foreseen.expected,
-        loss_robust=foreseen.steps_robust,
+        loss_expected=forecast.expected,
+        loss_robust=forecast.steps_robust,
     )
 
 
-def _foreseen(training: PlannedTraining, phase: Phase, history: History, epochs: int) -> Forecast:
+def _forecast(training: PlannedTraining, phase: Phase, history: History, epochs: int) -> Forecast:
     """The changes of the loss if a phase trained from now on, after a change if there has to be one."""
     setting = training.setting(phase)
     if setting == history.setting:
@@ -150,22 +150,22 @@ def _foreseen(training: PlannedTraining, phase: Phase, history: History, epochs:
 def _change(training: PlannedTraining, here: tuple[Pair, Phase], there: tuple[Pair, Phase], middle: History) -> Change:
     time_s, energy_j = change_price(here[1], there[1], training.task.evaluator)
     history = History(setting=training.setting(here[1]), losses=middle.losses, earlier=middle.earlier)
-    foreseen = training.predictor.predict_change(history, training.setting(there[1]))
+    forecast = training.predictor.predict_change(history, training.setting(there[1]))
     return Change.model_validate(
         {
             "from": here[0],
             "to": there[0],
             "time_s": time_s,
             "energy_j": _known(training.task, there[1], energy_j),
-            "loss_expected": foreseen.expected[0],
-            "loss_robust": foreseen.robust[0],
+            "loss_expected": forecast.expected[0],
+            "loss_robust": forecast.robust[0],
         }
     )
 
 
-def _halfway(history: History, foreseen: Forecast, target: float) -> History:
+def _halfway(history: History, forecast: Forecast, target: float) -> History:
     """The training when its loss should be halfway from now to the target, or as near as it comes."""
-    losses = list(accumulate(foreseen.expected, initial=history.loss))[1:]
+    losses = list(accumulate(forecast.expected, initial=history.loss))[1:]
     middle = (history.loss + target) / 2
     epochs = next((k for k, loss in enumerate(losses, 1) if loss <= middle), len(losses))
     return history.extended(*losses[:epochs])
