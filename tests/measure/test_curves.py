@@ -1,4 +1,4 @@
-"""Collected curves: the grid, who owns which data, and that broken-off collections go on as if nothing had been."""
+"""Collected curves: the grid, who owns which data, and that interrupted collections resume."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_too_little_data_cannot_be_shared_out() -> None:
 
 
 def test_a_trunk_learns_and_keeps_itself_after_each_k1(trunk: Trunk) -> None:
-    losses = (trunk.stretch.start_loss, *trunk.stretch.losses)
+    losses = (trunk.phase.start_loss, *trunk.phase.losses)
 
     assert sorted(trunk.saved) == [1, 2]
     assert losses[0] == pytest.approx(2.3, abs=0.1)
@@ -101,7 +101,7 @@ def test_a_branch_prunes_hands_over_and_goes_on(trunk: Trunk) -> None:
     once, twice = train_branch(RECIPE, trunk, branch, frozenset(branch.every_key()))
 
     assert [curve.key() for curve in (once, twice)] == branch.every_key()
-    assert once.phases[0].losses == trunk.stretch.losses
+    assert once.phases[0].losses == trunk.phase.losses
     assert twice.phases[1].losses == once.phases[1].losses[:1]
     assert [phase.nodes for phase in twice.phases] == ["gold", "silver", "bronze"]
     assert [phase.pruning for phase in twice.phases] == [0.0, 0.5, 0.75]
@@ -128,15 +128,17 @@ def test_a_learner_goes_on_from_what_another_saved() -> None:
 
 
 @pytest.mark.parametrize(
-    ("recipe", "told"),
+    ("recipe", "expected"),
     [
         (replace(RECIPE, model="lenet6"), "did you mean lenet5"),
         (replace(RECIPE, data="digit"), "did you mean digits"),
         (replace(RECIPE, model="lenet5?classes=4"), "has 10 classes; the network distinguishes 4"),
     ],
 )
-def test_what_cannot_be_trained_is_told_before_a_file_is_begun(tmp_path: Path, recipe: CurveRecipe, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_what_cannot_be_trained_is_refused_before_a_file_is_created(
+    tmp_path: Path, recipe: CurveRecipe, expected: str
+) -> None:
+    with pytest.raises(InputError, match=expected):
         collect(tmp_path / "curves.jsonl", recipe, SMALL, jobs=1)
     assert not list(tmp_path.iterdir())
 

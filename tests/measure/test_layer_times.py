@@ -98,11 +98,11 @@ def test_measuring_works_where_gradients_are_off() -> None:
 
 
 def test_progress_names_the_layers_and_goes_on() -> None:
-    told: list[tuple[str, float]] = []
+    seen: list[tuple[str, float]] = []
     net = tiny()
-    measure_layer_times(net, layer_sizes(net, no_progress), lambda layer, done: told.append((layer, done)))
-    assert {layer for layer, _ in told} == {layer.name for layer in net.layers}
-    shares = [done for _, done in told]
+    measure_layer_times(net, layer_sizes(net, no_progress), lambda layer, done: seen.append((layer, done)))
+    assert {layer for layer, _ in seen} == {layer.name for layer in net.layers}
+    shares = [done for _, done in seen]
     assert shares == sorted(shares)
     assert 0 < shares[-1] <= 1
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from palmette.measure import repetitions as rounds
+from palmette.measure import repetitions
 from palmette.measure.pass_timer import PassTimes
 from palmette.measure.repetitions import block, choose_sizes, converged, repeat_passes
 
 
 class Machine:
-    """PassTimer that take what they are told, on a clock that only they move."""
+    """Passes that take as long as given, on a clock that only they move."""
 
     def __init__(self, call_s: float, sample_s: float, cold_s: float = 0.0) -> None:
         self.call_s, self.sample_s, self.cold_s = call_s, sample_s, cold_s
@@ -75,12 +75,12 @@ def test_steady_passes_end_soon() -> None:
 def test_the_budget_is_kept_where_passes_are_slow() -> None:
     machine = Machine(0.0, 0.012)
     repeat_passes(machine.run, 10**6, ignored, machine.clock)
-    assert machine.now_s < 1.5 * rounds.BUDGET_S
+    assert machine.now_s < 1.5 * repetitions.BUDGET_S
 
 
 def test_scattered_passes_are_settled_only_when_there_are_many() -> None:
-    scattered = [np.full((3, 1), 1.0 + 0.2 * (k % 3)) for k in range(rounds.MANY)]
+    scattered = [np.full((3, 1), 1.0 + 0.2 * (k % 3)) for k in range(repetitions.MANY)]
     assert not converged(scattered[:-1])
     assert converged(scattered)
-    assert converged([np.ones((3, 1))] * rounds.FEW)
-    assert not converged([np.ones((3, 1))] * (rounds.FEW - 1))
+    assert converged([np.ones((3, 1))] * repetitions.FEW)
+    assert not converged([np.ones((3, 1))] * (repetitions.FEW - 1))

@@ -1,4 +1,4 @@
-"""What curves teach: every moment once, and no beginning on both sides of a split."""
+"""Examples from curves: every moment once, and no beginning on both sides of a split."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from palmette.predict.forecast import Setting
 from palmette.spec.curves import Curve, Stretch
 
 
-def stretch(nodes: str, pruning: float, start: float, *losses: float) -> Stretch:
+def phase(nodes: str, pruning: float, start: float, *losses: float) -> Stretch:
     samples, classes = {"gold": (100, 7), "silver": (20, 9)}[nodes]
     return Stretch(
         nodes=nodes, samples=samples, classes=classes, pruning=pruning, start_loss=start, losses=tuple(losses)
     )
 
 
-GOLD = stretch("gold", 0.0, 2.3, 2.0, 1.8, 1.7)
+GOLD = phase("gold", 0.0, 2.3, 2.0, 1.8, 1.7)
 
 
 def curve(*phases: Stretch, seed: int = 0) -> Curve:
@@ -24,7 +24,7 @@ def curve(*phases: Stretch, seed: int = 0) -> Curve:
 
 
 def test_each_moment_knows_what_came_before_and_at_most_five_epochs_to_come() -> None:
-    long = curve(stretch("gold", 0.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0))
+    long = curve(phase("gold", 0.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0))
     found = run_examples([long])
 
     assert [len(each.changes) for each in found] == [5, 5, 4, 3, 2, 1]
@@ -33,7 +33,7 @@ def test_each_moment_knows_what_came_before_and_at_most_five_epochs_to_come() ->
 
 
 def test_losses_before_a_change_are_remembered_and_the_change_is_no_epoch() -> None:
-    found = run_examples([curve(GOLD, stretch("silver", 0.5, 3.0, 2.5))])[-1]
+    found = run_examples([curve(GOLD, phase("silver", 0.5, 3.0, 2.5))])[-1]
 
     assert found.history.earlier == (2.3, 2.0, 1.8, 1.7)
     assert found.history.losses == (3.0,)
@@ -50,7 +50,7 @@ def test_moments_that_curves_share_count_once_with_the_longest_future() -> None:
 
 
 def test_a_change_leads_from_the_last_loss_to_the_first_of_the_new_setting() -> None:
-    twice = [curve(GOLD, stretch("silver", 0.5, 3.0, 2.5)), curve(GOLD, stretch("silver", 0.5, 3.0, 2.5, 2.4))]
+    twice = [curve(GOLD, phase("silver", 0.5, 3.0, 2.5)), curve(GOLD, phase("silver", 0.5, 3.0, 2.5, 2.4))]
     (found,) = change_examples(twice)
 
     assert found.change == pytest.approx(1.3)
@@ -60,7 +60,7 @@ def test_a_change_leads_from_the_last_loss_to_the_first_of_the_new_setting() -> 
 
 @pytest.mark.parametrize(("seeds", "left_out"), [(2, {1}), (4, {3}), (8, {6, 7}), (1, set()), (0, set())])
 def test_the_last_quarter_of_the_seeds_is_left_out(seeds: int, left_out: set[int]) -> None:
-    taught, judges = split_by_seed([curve(GOLD, seed=seed) for seed in range(seeds)])
+    train, held_out = split_by_seed([curve(GOLD, seed=seed) for seed in range(seeds)])
 
-    assert {each.seed for each in judges} == left_out
-    assert {each.seed for each in taught} == set(range(seeds)) - left_out
+    assert {each.seed for each in held_out} == left_out
+    assert {each.seed for each in train} == set(range(seeds)) - left_out

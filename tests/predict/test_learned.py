@@ -51,24 +51,24 @@ def made_up(seeds: int) -> Curves:
 
 
 @pytest.fixture(scope="module")
-def taught() -> tuple[LearnedPredictor, list[Curve]]:
+def trained() -> tuple[LearnedPredictor, list[Curve]]:
     return train_predictor(made_up(40))
 
 
-def test_it_takes_one_thread_and_gives_the_others_back(taught: tuple[LearnedPredictor, list[Curve]]) -> None:
+def test_it_takes_one_thread_and_gives_the_others_back(trained: tuple[LearnedPredictor, list[Curve]]) -> None:
     seen, threads = [], torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        hook = taught[0].run_network.register_forward_hook(lambda *_: seen.append(torch.get_num_threads()))
-        taught[0].predict_epochs(NOW, 6)
+        hook = trained[0].run_network.register_forward_hook(lambda *_: seen.append(torch.get_num_threads()))
+        trained[0].predict_epochs(NOW, 6)
         hook.remove()
         assert (seen, torch.get_num_threads()) == ([1, 1], 2)
     finally:
         torch.set_num_threads(threads)
 
 
-def test_learns_a_law_that_no_power_law_follows(taught: tuple[LearnedPredictor, list[Curve]]) -> None:
-    predictor, left_out = taught
+def test_learns_a_law_that_no_power_law_follows(trained: tuple[LearnedPredictor, list[Curve]]) -> None:
+    predictor, left_out = trained
     moments, switches = run_examples(left_out), change_examples(left_out)
     ours, law = evaluate_runs(predictor, moments), evaluate_runs(PowerLawPredictor(), moments)
 
@@ -79,8 +79,8 @@ def test_learns_a_law_that_no_power_law_follows(taught: tuple[LearnedPredictor, 
     assert evaluate_changes(predictor, switches).mae < 0.1
 
 
-def test_says_what_it_was_taught_and_what_not(taught: tuple[LearnedPredictor, list[Curve]]) -> None:
-    predictor, left_out = taught
+def test_says_what_it_was_trained_on_and_what_not(trained: tuple[LearnedPredictor, list[Curve]]) -> None:
+    predictor, left_out = trained
 
     assert predictor.origin["left_out_seeds"] == list(range(30, 40))
     assert predictor.origin["curves"] == 30
@@ -89,17 +89,17 @@ def test_says_what_it_was_taught_and_what_not(taught: tuple[LearnedPredictor, li
 
 @pytest.mark.parametrize("epochs", [0, 1, 5, 6, 23])
 def test_foretells_any_number_of_epochs_with_quantiles_in_order(
-    taught: tuple[LearnedPredictor, list[Curve]], epochs: int
+    trained: tuple[LearnedPredictor, list[Curve]], epochs: int
 ) -> None:
-    found = taught[0].predict_epochs(NOW, epochs)
+    found = trained[0].predict_epochs(NOW, epochs)
 
     assert len(found.expected) == epochs
     assert all(low <= mean <= high for low, mean, high in zip(found.low, found.expected, found.robust, strict=True))
     assert all(total >= sum(found.expected[:n]) for n, total in enumerate(found.total_robust, 1))
 
 
-def test_the_next_five_do_not_depend_on_how_many_are_asked_for(taught: tuple[LearnedPredictor, list[Curve]]) -> None:
-    predictor = taught[0]
+def test_the_next_five_do_not_depend_on_how_many_are_predicted(trained: tuple[LearnedPredictor, list[Curve]]) -> None:
+    predictor = trained[0]
     few, many = predictor.predict_epochs(NOW, 3), predictor.predict_epochs(NOW, 12)
     later = predictor.predict_epochs(NOW.extended(*(NOW.loss + sum(many.expected[:n]) for n in range(1, 6))), 5)
 
@@ -107,14 +107,14 @@ def test_the_next_five_do_not_depend_on_how_many_are_asked_for(taught: tuple[Lea
     assert later.expected == pytest.approx(many.expected[5:10])
 
 
-def test_the_expected_loss_never_falls_below_zero(taught: tuple[LearnedPredictor, list[Curve]]) -> None:
-    found = taught[0].predict_epochs(replace(NOW, losses=(2.3, 1.0, 0.05)), 40)
+def test_the_expected_loss_never_falls_below_zero(trained: tuple[LearnedPredictor, list[Curve]]) -> None:
+    found = trained[0].predict_epochs(replace(NOW, losses=(2.3, 1.0, 0.05)), 40)
 
     assert all(0.05 + sum(found.expected[:n]) >= -1e-9 for n in range(41))
 
 
-def test_comes_back_from_a_file_the_same(taught: tuple[LearnedPredictor, list[Curve]], tmp_path: Path) -> None:
-    predictor, to = taught[0], Setting(pruning=0.5, samples=10, classes=10)
+def test_comes_back_from_a_file_the_same(trained: tuple[LearnedPredictor, list[Curve]], tmp_path: Path) -> None:
+    predictor, to = trained[0], Setting(pruning=0.5, samples=10, classes=10)
     save(predictor, tmp_path / "predictor.safetensors")
     again = load(tmp_path / "predictor.safetensors")
 
@@ -134,7 +134,7 @@ def test_the_same_seed_teaches_the_same() -> None:
         assert all(torch.equal(a, b) for a, b in states)
 
 
-def test_the_tilted_loss_is_least_at_the_quantile() -> None:
+def test_the_pinball_loss_is_least_at_the_quantile() -> None:
     truth = torch.arange(1001) / 1000
     for quantile in (0.05, 0.5, 0.95):
         tried = torch.arange(101) / 100

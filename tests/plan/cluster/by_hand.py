@@ -17,10 +17,10 @@ VALUES = {
     "energy": lambda t, p: p * t,
     "edp": lambda t, p: p * t * t,
 }
-Figures = tuple[float, float]
+TimePower = tuple[float, float]
 
 
-def figures(devices: list[dict[str, Any]], steps: int) -> Figures:
+def time_power(devices: list[dict[str, Any]], steps: int) -> TimePower:
     """Seconds and watts of a cluster, by the letter of the format."""
     if len(devices) == 1:
         (one,) = devices
@@ -38,14 +38,14 @@ def figures(devices: list[dict[str, Any]], steps: int) -> Figures:
     return high, watts
 
 
-def clusters(table: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], Figures]]:
-    """Every cluster with its figures, the fewest devices first, then in the order of the file."""
+def clusters(table: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], TimePower]]:
+    """Every cluster with its time and power, the fewest devices first, then in the order of the file."""
     for many in range(1, len(table["devices"]) + 1):
         for names in combinations(table["devices"], many):
-            yield names, figures([table["devices"][name] for name in names], table["steps"])
+            yield names, time_power([table["devices"][name] for name in names], table["steps"])
 
 
-def worth(goal: str, everyone: list[Figures]) -> list[float]:
+def objectives(goal: str, everyone: list[TimePower]) -> list[float]:
     """What the goal minimises, of each cluster; a weighted sum divides each quantity by its best."""
     total = [0.0] * len(everyone)
     weights = parse_weights(goal)

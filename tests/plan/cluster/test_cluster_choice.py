@@ -16,7 +16,7 @@ from palmette.spec.cluster import Cluster
 from palmette.spec.goal import Goal, parse_weights
 from palmette.spec.measurements import Measurements
 from palmette.spec.plan import Plan
-from tests.plan.cluster.by_hand import VALUES, clusters, document, figures, random_table, worth
+from tests.plan.cluster.by_hand import VALUES, clusters, document, objectives, random_table, time_power
 from tests.plan.problems import link, node, profile
 from tests.spec.faulty import DATA, plain
 
@@ -29,9 +29,9 @@ def decided(table: dict[str, Any], goal: str, **more: Any) -> dict[str, Any]:
 
 
 def by_hand(goal: str, table: dict[str, Any]) -> dict[tuple[str, ...], float]:
-    """What every cluster is worth."""
+    """The objective of every cluster."""
     everyone = dict(clusters(table))
-    return dict(zip(everyone, worth(goal, list(everyone.values())), strict=True))
+    return dict(zip(everyone, objectives(goal, list(everyone.values())), strict=True))
 
 
 def test_the_fields_of_the_format() -> None:
@@ -46,7 +46,7 @@ def test_the_fields_of_the_format() -> None:
     assert len(decision["ranking"]) == 7
     assert all(row.keys() == fields for row in decision["ranking"])
     assert decision["ranking"][0] == {name: decision[name] for name in fields}
-    time_s, power_w = figures(list(table["devices"].values()), 100_000)
+    time_s, power_w = time_power(list(table["devices"].values()), 100_000)
     assert decision["time_s"] == pytest.approx(time_s, rel=1e-12)
     assert decision["power_w"] == pytest.approx(power_w, rel=1e-12)
     assert decision["energy_j"] == pytest.approx(power_w * time_s, rel=1e-12)
@@ -83,12 +83,12 @@ def test_125_random_cases_of_up_to_14_devices(goal: str) -> None:
     rng = random.Random(f"14 {goal}")
     for _ in range(125):
         table = random_table(rng, rng.randint(1, 14))
-        least = min(_fast_worth(table, goal))
+        least = min(_fast_objectives(table, goal))
         decision = decided(table, goal)
         assert VALUES[goal](decision["time_s"], decision["power_w"]) == pytest.approx(least, rel=1e-9)
 
 
-def _fast_worth(table: dict[str, Any], goal: str) -> np.ndarray[Any, Any]:
+def _fast_objectives(table: dict[str, Any], goal: str) -> np.ndarray[Any, Any]:
     """Brute force over all subsets with numpy: bisection on all of them at once."""
     devices = list(table["devices"].values())
     numbers = np.arange(1, 1 << len(devices))
@@ -112,7 +112,7 @@ def _fast_worth(table: dict[str, Any], goal: str) -> np.ndarray[Any, Any]:
 
 @pytest.fixture
 def as_if_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Treat small fleets like large ones, so that brute force can judge."""
+    """Treat small fleets like large ones, so that brute force can be compared."""
     monkeypatch.setattr(subsets, "MAX_DEVICES", 1)
 
 
@@ -158,21 +158,21 @@ def test_neighbours_are_the_clusters_one_device_away() -> None:
             assert found == pytest.approx(everyone.get(other, (np.inf, np.inf)), rel=1e-9, abs=1e-9)
 
 
-def alike(many: int, **changes: float) -> dict[str, Any]:
+def identical(many: int, **changes: float) -> dict[str, Any]:
     device = {"step_s": 0.1, "build_s": 1.0, "power_w": 10.0} | changes
     return {"format": "palmette.measurements/1", "steps": 1000, "devices": {f"d{k}": dict(device) for k in range(many)}}
 
 
 @pytest.mark.parametrize("many", [3, 30])
 def test_of_equals_the_fewest_devices_then_the_order_of_the_file(many: int) -> None:
-    assert decided(alike(many), "power")["devices"] == ["d0"]
-    assert decided(alike(many, build_s=0.0), "energy")["devices"] == ["d0"]
-    assert decided(alike(many, build_s=0.0, time_alpha=0.9), "energy")["devices"] == ["d0", "d1"]
+    assert decided(identical(many), "power")["devices"] == ["d0"]
+    assert decided(identical(many, build_s=0.0), "energy")["devices"] == ["d0"]
+    assert decided(identical(many, build_s=0.0, time_alpha=0.9), "energy")["devices"] == ["d0", "d1"]
 
 
 @pytest.mark.parametrize("many", [4, 40])
 def test_a_device_that_would_not_be_ready_is_left_out(many: int) -> None:
-    table = alike(many)
+    table = identical(many)
     table["devices"]["d1"]["build_s"] = 1e6
     assert "d1" not in decided(table, "time")["devices"]
     assert len(decided(table, "time")["devices"]) == many - 1

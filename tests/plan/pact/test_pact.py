@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 import palmette as pt
-from palmette.plan.pact import exact_cost_to_go as exact
-from palmette.plan.pact import optimum
+from palmette.plan.pact import exact_cost_to_go, optimum
 from palmette.plan.pact.action_selection import ActionSelector
 from palmette.plan.pact.actions import actions_of
 from palmette.plan.pact.expanded_graph import build_graph
@@ -79,7 +78,7 @@ def test_an_optimum_that_was_not_searched_to_the_end_says_how_far_off_it_may_be(
 
 
 def test_an_optimum_whose_bounds_were_cut_short_is_not_called_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exact, "MAX_ROUNDS", 2)
+    monkeypatch.setattr(exact_cost_to_go, "MAX_ROUNDS", 2)
     for problem in HARD:
         found = decision("pact-optimum", problem)
         assert found["exact"] is False
@@ -228,7 +227,7 @@ def test_epochs_that_cost_nothing_end() -> None:
 
 @pytest.mark.parametrize("weigh_risk", [False, True], ids=["by weight", "with risk and opportunity"])
 def test_the_first_action_has_the_lowest_score_on_the_literal_graph(weigh_risk: bool) -> None:
-    told = 0
+    compared = 0
     for seed in range(120):
         plain = random_problem(seed, back=True, exact=False, models=2, epochs=3) | {"deadline_s": 5.0}
         plain |= {"loss_step": 0.05, "time_step_s": 0.25}
@@ -245,5 +244,5 @@ def test_the_first_action_has_the_lowest_score_on_the_literal_graph(weigh_risk: 
             assert not scores, seed
             continue
         assert scores[actions.pairs[actions.to_pair[chosen]]] == pytest.approx(min(scores.values())), seed
-        told += len(scores) > 1
-    assert told >= 40
+        compared += len(scores) > 1
+    assert compared >= 40

@@ -9,8 +9,7 @@ import pytest
 
 import palmette as pt
 from palmette.plan.core.strategy import Task
-from palmette.plan.pact import expanded_graph
-from palmette.plan.pact import problem_from_profile as from_profile
+from palmette.plan.pact import expanded_graph, problem_from_profile
 from palmette.plan.pact.phases import trainable_phases
 from palmette.plan.pact.problem_from_profile import PlannedTraining, build_problem
 from palmette.predict.forecast import Forecast, History, Setting
@@ -133,7 +132,7 @@ def test_no_epoch_is_trusted_beyond_the_bound() -> None:
 def test_steps_are_as_coarse_as_the_graph_needs_them_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
     training = PlannedTraining(task(), PowerLawPredictor(), 10)
     fine = build_problem(training, (2.3, 1.9))
-    for module in (from_profile, expanded_graph):
+    for module in (problem_from_profile, expanded_graph):
         monkeypatch.setattr(module, "MAX_CELLS", 2e5)
 
     coarse = build_problem(training, (2.3, 1.9))

@@ -67,7 +67,7 @@ class CheapestPaths:
 
     @cached_property
     def energy(self) -> GraphCostToGo:
-        """The least joules to the target, plus a tiny amount for every epoch, so that no path of cost 0 goes in circles."""
+        """The least joules to the target, plus a tiny amount per epoch, so that no path of cost 0 goes in circles."""
         joules = self.graph.actions.energy_j
         cost = joules + 1e-12 * (float(joules.max()) or 1.0)
         return GraphCostToGo(self.graph, cost, self._via, self._unconstrained.energy if self._unconstrained else None)
