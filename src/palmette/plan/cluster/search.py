@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from palmette.plan.cluster.single_quantity import OPTIMAL_CLUSTERS, mask
 from palmette.spec.goal import Goal, Quantity
 
 RANKED = 20
+Weights = dict[Quantity, float]
 
 
 class ClusterCandidate(NamedTuple):
@@ -37,34 +38,34 @@ class ClusterRanking(NamedTuple):
 def search_clusters(fleet: Fleet, goal: Goal, ranked: int = RANKED) -> ClusterRanking | float:
     """The ``ranked`` best clusters for a goal; if none meets the deadline, the least seconds of any."""
     deadline_s = np.inf if goal.deadline_s is None else goal.deadline_s
+    weights = cast(Weights, goal.weights)
     if len(fleet) <= subsets.MAX_DEVICES:
-        return _search_all(fleet, goal, deadline_s, ranked)
-    return _search_many(fleet, goal, deadline_s, ranked)
+        return _search_all(fleet, weights, deadline_s, ranked)
+    return _search_many(fleet, weights, deadline_s, ranked)
 
 
-def _search_all(fleet: Fleet, goal: Goal, deadline_s: float, ranked: int) -> ClusterRanking | float:
+def _search_all(fleet: Fleet, weights: Weights, deadline_s: float, ranked: int) -> ClusterRanking | float:
     members = subsets.all_clusters(len(fleet))
     costs = subsets.time_power(fleet, members)
     in_time = costs.time_s <= deadline_s
     if not in_time.any():
         return float(costs.time_s.min())
     members, costs = members[in_time], TimePower(costs.time_s[in_time], costs.power_w[in_time])
-    objective = _objective(goal, {name: float(quantity(name, costs).min()) for name in goal.weights}, deadline_s)
+    objective = _objective(weights, {name: float(quantity(name, costs).min()) for name in weights}, deadline_s)
     values = objective.value(costs)
     return ClusterRanking([candidate(members[k], costs.at(k), values[k]) for k in best_first(values)[:ranked]], None)
 
 
-def _search_many(fleet: Fleet, goal: Goal, deadline_s: float, ranked: int) -> ClusterRanking | float:
+def _search_many(fleet: Fleet, weights: Weights, deadline_s: float, ranked: int) -> ClusterRanking | float:
     least_s = float(fleet.time_power(optimal_cluster(fleet, "time")).time_s)
     if least_s > deadline_s:
         return least_s
-    units = {} if goal.single else {name: _best_value(fleet, name, deadline_s) for name in goal.weights}
-    objective = _objective(goal, units, deadline_s)
+    units = {name: _best_value(fleet, name, deadline_s) for name in weights} if len(weights) > 1 else {}
+    objective = _objective(weights, units, deadline_s)
     best, gap = _best(fleet, objective)
-    ranking = distinct_candidates(fleet, objective, [best, *_neighbours(fleet, objective, best)])
-    return ClusterRanking(
-        [ranking[k] for k in best_first(np.array([each.objective for each in ranking]))[:ranked]], gap
-    )
+    candidates = distinct_candidates(fleet, objective, [best, *_neighbours(fleet, objective, best)])
+    order = best_first(np.array([each.objective for each in candidates]))
+    return ClusterRanking([candidates[k] for k in order[:ranked]], gap)
 
 
 def _best(fleet: Fleet, objective: ClusterObjective) -> tuple[Mask, float | None]:
@@ -97,11 +98,11 @@ def _best_value(fleet: Fleet, name: Quantity, deadline_s: float) -> float:
     return float(objective.value(fleet.time_power(_best(fleet, objective)[0])))
 
 
-def _objective(goal: Goal, units: dict[Quantity, float], deadline_s: float) -> ClusterObjective:
+def _objective(weights: Weights, units: Weights, deadline_s: float) -> ClusterObjective:
     """The objective: one quantity as it is, or the weighted sum of quantities over their best values."""
-    if goal.single:
-        return ClusterObjective({goal.single: 1.0}, deadline_s)
-    return ClusterObjective({name: weight / (units[name] or 1.0) for name, weight in goal.weights.items()}, deadline_s)
+    if len(weights) == 1:
+        return ClusterObjective(dict.fromkeys(weights, 1.0), deadline_s)
+    return ClusterObjective({name: weight / (units[name] or 1.0) for name, weight in weights.items()}, deadline_s)
 
 
 def _neighbours(fleet: Fleet, objective: ClusterObjective, best: Mask) -> Iterable[Mask]:
