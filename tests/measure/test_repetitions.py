@@ -7,7 +7,7 @@ import pytest
 
 from palmette.measure import repetitions
 from palmette.measure.pass_timer import PassTimes
-from palmette.measure.repetitions import block, choose_sizes, converged, repeat_passes
+from palmette.measure.repetitions import choose_sizes, converged, repeat_passes, run_block
 
 
 class Machine:
@@ -55,14 +55,14 @@ def test_every_size_warms_up_before_it_counts() -> None:
 
 def test_the_first_of_a_block_is_left_out_because_caches_are_cold() -> None:
     machine = Machine(0.0, 1e-4, cold_s=1e-3)
-    passes = block(machine.run, 10, machine.clock)
+    passes = run_block(machine.run, 10, machine.clock)
     assert len(passes) == len(machine.ran) - 1 > 5
     assert all(each.sum() == pytest.approx(1e-3) for each in passes)
 
 
 def test_a_slow_pass_is_not_repeated_at_once() -> None:
     machine = Machine(1.0, 0.0)
-    assert len(block(machine.run, 2, machine.clock)) == len(machine.ran) == 1
+    assert len(run_block(machine.run, 2, machine.clock)) == len(machine.ran) == 1
 
 
 def test_steady_passes_end_soon() -> None:

@@ -165,30 +165,30 @@ def _serve_end(end: TransferEnd, line: Connection[Any, Any]) -> None:
 
     It does not exit by itself: what it sent last may still be on its way.
     """
-    transport = _joined(end)
+    transport = _connect(end)
     line.send(0.0)
     line.recv()
-    line.send(_best_s(end, transport))
+    line.send(_fastest_s(end, transport))
     threading.Event().wait()
 
 
-def best_round_trip_s(end: TransferEnd) -> float:
+def fastest_round_trip_s(end: TransferEnd) -> float:
     """Make a few round trips from one end; the sender of the first channel begins."""
-    transport = _joined(end)
-    best_s = _best_s(end, transport)
+    transport = _connect(end)
+    best_s = _fastest_s(end, transport)
     with suppress(RunError):
         transport.close()
     return best_s
 
 
-def _joined(end: TransferEnd) -> Transport:
+def _connect(end: TransferEnd) -> Transport:
     if end.entrance is not None:
         end.entrance()
     torch.set_num_threads(1)
     return end.place.join(end.node)
 
 
-def _best_s(end: TransferEnd, transport: Transport) -> float:
+def _fastest_s(end: TransferEnd, transport: Transport) -> float:
     there, back = end.channels
     message = torch.zeros(end.size, dtype=torch.uint8)
     times_s = []

@@ -49,7 +49,7 @@ def profile_network(
         if name not in here and name not in elsewhere and node.hardware is not None
     }
     require_times(cluster, {*here, *machines, *elsewhere})
-    smaller = pruned_networks(network, variants)
+    smaller = prune_networks(network, variants)
 
     def table(fraction: float, each: Network, prune_s: float | None = None) -> Table:
         known = {name: times[fraction] for name, times in elsewhere.items()}
@@ -74,7 +74,7 @@ class PrunedNetwork(NamedTuple):
     prune_s: float
 
 
-def pruned_networks(network: Network, fractions: Sequence[float]) -> dict[float, PrunedNetwork]:
+def prune_networks(network: Network, fractions: Sequence[float]) -> dict[float, PrunedNetwork]:
     """The network without fractions of its parameters, each once, in order.
 
     Raises:
@@ -124,7 +124,7 @@ def measure_times_here(
     """
     network = load_network(model, input_shape, seed=0)
     found = {0.0: _measure_here(network)}
-    for fraction, (smaller, prune_s) in pruned_networks(network, variants).items():
+    for fraction, (smaller, prune_s) in prune_networks(network, variants).items():
         found[fraction] = _with_pruning(_measure_here(smaller), prune_s)
     return found
 

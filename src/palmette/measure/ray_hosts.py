@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from palmette.measure.bandwidth import TransferEnd, best_round_trip_s
+from palmette.measure.bandwidth import TransferEnd, fastest_round_trip_s
 from palmette.measure.build_time import BuildTime, measure_build_time
 from palmette.measure.profiling import measure_times_here
 from palmette.spec.cluster import Cluster
@@ -57,6 +57,6 @@ def transfer_on_hosts(one: TransferEnd, two: TransferEnd) -> float:
     """
     from palmette.runtime.engines.ray.hosts import Hosts
 
-    found = Hosts([one.node, two.node]).together(best_round_trip_s, {one.node: [one], two.node: [two]})
+    found = Hosts([one.node, two.node]).together(fastest_round_trip_s, {one.node: [one], two.node: [two]})
     best_s: float = found[one.node]
     return best_s

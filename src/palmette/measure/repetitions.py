@@ -48,9 +48,9 @@ def repeat_passes(
             run(size)
     passes: dict[int, list[PassTimes]] = {size: [] for size in sizes}
     start_s, rounds = clock(), 0
-    while not enough(rounds, clock() - start_s, passes):
+    while not finished(rounds, clock() - start_s, passes):
         for size in sizes:
-            passes[size] += block(run, size, clock)
+            passes[size] += run_block(run, size, clock)
             on_progress(min(1.0, (clock() - start_s) / BUDGET_S))
         rounds += 1
     return passes
@@ -69,7 +69,7 @@ def choose_sizes(run: Run, max_samples: int, clock: Clock) -> tuple[tuple[int, .
     return BATCH_SIZES[top], tried
 
 
-def block(run: Run, size: int, clock: Clock) -> list[PassTimes]:
+def run_block(run: Run, size: int, clock: Clock) -> list[PassTimes]:
     """Passes of one size, back to back for a moment; a slow pass stands alone."""
     start_s = clock()
     passes = [run(size)]
@@ -78,7 +78,7 @@ def block(run: Run, size: int, clock: Clock) -> list[PassTimes]:
     return passes[1:] or passes
 
 
-def enough(rounds: int, spent_s: float, passes: dict[int, list[PassTimes]]) -> bool:
+def finished(rounds: int, spent_s: float, passes: dict[int, list[PassTimes]]) -> bool:
     """Whether the medians have converged, or the budget is used up."""
     return rounds >= LEAST_ROUNDS and (spent_s >= BUDGET_S or all(map(converged, passes.values())))
 

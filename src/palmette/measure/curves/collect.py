@@ -49,7 +49,7 @@ def collect(
     done, new = len(every & existing), 0
     on_progress(done, len(every))
     with path.open("a", encoding="utf-8") as file, _pool(jobs) as pool:
-        for curves in _trained(pool, jobs, recipe, missing):
+        for curves in _train_missing(pool, jobs, recipe, missing):
             file.writelines(curve.to_json() for curve in curves)
             file.flush()
             new += len(curves)
@@ -86,7 +86,7 @@ def _open_file(path: Path, origin: Origin) -> set[Key]:
         raise InputError(Fault("", "the file", f"cannot be written: {error.strerror}", str(path))) from None
 
 
-def _trained(
+def _train_missing(
     pool: ProcessPoolExecutor, jobs: int, recipe: CurveRecipe, missing: dict[Branch, frozenset[Key]]
 ) -> Iterator[list[Curve]]:
     """The curves of the missing branches as they are finished.

@@ -20,7 +20,7 @@ def local_search(fleet: Fleet, objective: ClusterObjective, members: Mask) -> tu
         around = objective.value(fleet.neighbours(members))
         better = np.flatnonzero(around < value)
         better = better[np.argsort(around[better], kind="stable")]
-        steps = [_flipped(members, better[: 1 << k]) for k in range(len(better).bit_length())]
+        steps = [_flip(members, better[: 1 << k]) for k in range(len(better).bit_length())]
         ends = [(objective_value(fleet, objective, other), k) for k, other in enumerate(steps) if other.any()]
         lower, k = min(ends, default=(value, 0))
         if not rounded(lower) < rounded(value):
@@ -33,7 +33,7 @@ def objective_value(fleet: Fleet, objective: ClusterObjective, members: Mask) ->
     return float(objective.value(fleet.time_power(members)))
 
 
-def _flipped(members: Mask, devices: Indices) -> Mask:
+def _flip(members: Mask, devices: Indices) -> Mask:
     other = members.copy()
     other[devices] = ~other[devices]
     return other

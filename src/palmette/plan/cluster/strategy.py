@@ -87,7 +87,7 @@ class ClusterChoice:
         found = search_clusters(devices, goal, RANKED if faults is None else MAX_TRIED)
         if isinstance(found, float):
             raise too_late("--deadline", goal.deadline_s or 0.0, found)
-        rows = [(cluster, described(cluster, table)) for cluster in found.ranking]
+        rows = [(cluster, describe(cluster, table)) for cluster in found.ranking]
         rows = rows if faults is None else skip_faulty(rows, faults)[:RANKED]
         variables = rows[0][1] | {"goal": str(goal), "lead": lead([cluster for cluster, _ in rows])}
         variables |= continuation(table, variables["parameter_server"])
@@ -95,7 +95,7 @@ class ClusterChoice:
         if found.gap is not None:
             variables["gap"] = found.gap
         if self.pareto:
-            variables["pareto"] = [described(cluster, table) for cluster in pareto_front(devices, goal.deadline_s)]
+            variables["pareto"] = [describe(cluster, table) for cluster in pareto_front(devices, goal.deadline_s)]
             variables["pareto_exact"] = len(devices) <= MAX_DEVICES
         return variables
 
@@ -103,7 +103,7 @@ class ClusterChoice:
 STRATEGIES = (ClusterChoice,)
 
 
-def described(cluster: ClusterCandidate, table: Measurements) -> dict[str, Any]:
+def describe(cluster: ClusterCandidate, table: Measurements) -> dict[str, Any]:
     """A cluster's fields in a decision. The parameter server is the member with the least time per step."""
     names = list(table.devices)
     members = [names[k] for k in cluster.devices]

@@ -50,7 +50,7 @@ class CheapestPaths:
         if self._price is None:
             self._price = self._best_price(epochs, pair, above, left)
         found = cheapest_path(self._search_graph, (epochs, self._pair_number(pair), above), left, self._budget)
-        return None if found is None else self._summed(found, epochs)
+        return None if found is None else self._sum_path(found, epochs)
 
     def lower_bound(self, epochs: int, pair: int, above: int, left: int) -> float:
         """A lower bound of the joules of a path from a vertex; infinite where there is none."""
@@ -102,7 +102,7 @@ class CheapestPaths:
             step = self._steps[row][action]
             vertex = (min(row + 1, last), self._to_pair[action], max(above + step, -self.graph.below))
         for vertex, action in reversed(visited):
-            path = self._extended(path, vertex[0], action)
+            path = self._prepend(path, vertex[0], action)
             self._cache[vertex] = path
         return path
 
@@ -122,7 +122,7 @@ class CheapestPaths:
             ),
         )
 
-    def _extended(self, path: GraphPath, row: int, action: int) -> GraphPath:
+    def _prepend(self, path: GraphPath, row: int, action: int) -> GraphPath:
         actions = self.graph.actions
         return GraphPath(
             path.energy_j + float(actions.energy_j[action]),
@@ -131,11 +131,11 @@ class CheapestPaths:
             path.robust + float(actions.robust[row, action]),
         )
 
-    def _summed(self, found: list[int], epochs: int) -> GraphPath:
+    def _sum_path(self, found: list[int], epochs: int) -> GraphPath:
         path = _AT_TARGET
         for number in reversed(range(len(found))):
             action = found[number] % len(self.graph.actions.from_pair)
-            path = self._extended(path, self.graph.actions.row(epochs + number), action)
+            path = self._prepend(path, self.graph.actions.row(epochs + number), action)
         return path
 
     @cached_property

@@ -70,7 +70,7 @@ class RivalSearch:
         """The actions of the cheapest schedule that meets the goal and changes exactly once; None if none does."""
         for change in self.actions.outgoing[0]:
             if self.actions.to_pair[change] != 0:
-                self._switched_by(change)
+                self._try_switch(change)
         return self._found
 
     def at_most_one_switch(self) -> list[int] | None:
@@ -79,16 +79,20 @@ class RivalSearch:
         if start.meets(self.problem):
             return []
         if stay is not None:
-            self._finish([], self._segment(start, stay))
+            self._keep_if_best([], self._segment(start, stay))
         return self.one_switch()
 
-    def _switched_by(self, change: int) -> None:
+    def _try_switch(self, change: int) -> None:
         """Try a change after 0, 1, 2, … epochs without one, where the target can still be reached after it."""
         start, stay = initial_state(self.problem), self._stay.get(0)
         stays = np.arange(1 if stay is None else self._max_epochs)
         rows = np.minimum(stays, len(self.actions.true) - 1)
-        changed = start.loss + self.actions.true[rows, change] + (0.0 if stay is None else self._summed(stay)[stays])
-        later = self._summed(self._stay[int(self.actions.to_pair[change])])
+        changed = (
+            start.loss
+            + self.actions.true[rows, change]
+            + (0.0 if stay is None else self._cumulative_changes(stay)[stays])
+        )
+        later = self._cumulative_changes(self._stay[int(self.actions.to_pair[change])])
         lowest = np.minimum.accumulate(later[::-1])[::-1]
         reached = changed + lowest[stays + 1] - later[stays + 1] <= self.problem.target_loss + TOLERANCE
         for epochs in map(int, np.flatnonzero(reached)):
@@ -97,7 +101,7 @@ class RivalSearch:
                 before = self._segment(start, stay).after(self.actions, epochs)
             if before.energy_j >= self._best_j or not before.in_time(self.problem):
                 break
-            self._finish([] if stay is None else [stay] * epochs, self._segment(before, change))
+            self._keep_if_best([] if stay is None else [stay] * epochs, self._segment(before, change))
 
     def static_learn(self, margin: float, max_lengths: int = MAX_LENGTHS) -> list[int] | None:
         """The actions of the cheapest schedule that meets the goal with about equal parts of all models; None if none.
@@ -105,7 +109,7 @@ class RivalSearch:
         Tries at most ``max_lengths``; ``exhausted`` says afterwards whether there were more.
         """
         self._left = max_lengths
-        self._equal_parts([], initial_state(self.problem), {}, margin)
+        self._search_equal_parts([], initial_state(self.problem), {}, margin)
         return self._found
 
     @property
@@ -113,7 +117,9 @@ class RivalSearch:
         """Whether the search for equal parts ended before it had tried all."""
         return self._left < 0
 
-    def _equal_parts(self, made: list[int], state: TrainingState, falls: dict[str, float], margin: float) -> None:
+    def _search_equal_parts(
+        self, made: list[int], state: TrainingState, falls: dict[str, float], margin: float
+    ) -> None:
         candidates: list[tuple[float, int, ScheduleSegment]] = []
         for first in self.actions.outgoing[state.pair]:
             model = self.actions.model(int(self.actions.to_pair[first]))
@@ -125,14 +131,14 @@ class RivalSearch:
             self._left -= len(segment.losses)
             fitting = self._equal_enough(segment, list(falls.values()), margin)
             if len(falls) + 1 == self._models:
-                self._finish(made, segment, fitting)
+                self._keep_if_best(made, segment, fitting)
             else:
                 candidates += [(far, epochs, segment) for far, epochs in self._lengths(segment, fitting)]
         for _, epochs, segment in sorted(candidates, key=itemgetter(0)):
             after = segment.after(self.actions, epochs)
             if after.energy_j < self._best_j and not self.exhausted:
                 fall = {self.actions.model(after.pair): state.loss - after.loss}
-                self._equal_parts(made + segment.actions(epochs), after, falls | fall, margin)
+                self._search_equal_parts(made + segment.actions(epochs), after, falls | fall, margin)
 
     def _lengths(self, segment: ScheduleSegment, fitting: Flags) -> Iterator[tuple[float, int]]:
         """The fitting lengths that meet the deadline, and how far each one's fall is from an equal part."""
@@ -161,7 +167,7 @@ class RivalSearch:
                 fitting &= np.abs(fall - mean) <= margin * mean + TOLERANCE
         return fitting
 
-    def _finish(self, made: list[int], segment: ScheduleSegment, fitting: Flags | None = None) -> None:
+    def _keep_if_best(self, made: list[int], segment: ScheduleSegment, fitting: Flags | None = None) -> None:
         """Keep the shortest fitting length that reaches the target, if it is in time and the cheapest so far."""
         reached = segment.losses <= self.problem.target_loss + TOLERANCE
         if fitting is not None:
@@ -176,11 +182,11 @@ class RivalSearch:
     def _segment(self, state: TrainingState, first: int) -> ScheduleSegment:
         """A segment of any length that may end by the deadline."""
         stay = self._stay[int(self.actions.to_pair[first])]
-        sums = self._summed(stay)[state.epochs + 1 : self._max_epochs + 1]
+        sums = self._cumulative_changes(stay)[state.epochs + 1 : self._max_epochs + 1]
         changed = state.loss + float(self.actions.true[self.actions.row(state.epochs), first])
         return ScheduleSegment(state, first, stay, changed + sums - sums[:1])
 
-    def _summed(self, stay: int) -> Floats:
+    def _cumulative_changes(self, stay: int) -> Floats:
         """The sum of a stay's changes of the loss over the first 0, 1, 2, … epochs of the training."""
         if stay not in self._sums:
             rows = np.minimum(np.arange(self._max_epochs), len(self.actions.true) - 1)
