@@ -11,8 +11,8 @@ from palmette.cost.check import check
 from palmette.cost.evaluate import Evaluator
 from palmette.plan.core.strategy import Task
 from palmette.plan.hiertrain.formula import Policy
-from palmette.plan.hiertrain.problem import ground
-from palmette.plan.hiertrain.tree import tree
+from palmette.plan.hiertrain.problem import build_problem
+from palmette.plan.hiertrain.tree import build_tree
 from palmette.spec.plan import Plan
 
 
@@ -91,11 +91,11 @@ def policies(nodes: list[str], layers: int, batch: int) -> Iterator[dict[str, An
 
 def may_run(task: Task, decision: dict[str, Any]) -> bool:
     """Whether the tree of a decision passes ``check``."""
-    numbers = ground(task)
+    problem = build_problem(task)
     workers = [decision[f"worker_{x}"] for x in "osl"]
-    nodes = [None if name is None else numbers.names.index(name) for name in workers]
+    nodes = [None if name is None else problem.names.index(name) for name in workers]
     policy = Policy(*nodes, *(decision[x] for x in ("m_s", "m_l", "b_o", "b_s", "b_l")))  # type: ignore[arg-type]
-    plan = Plan(model="random", batch=task.batch, phases=(tree(numbers, policy, task),))
+    plan = Plan(model="random", batch=task.batch, phases=(build_tree(problem, policy, task),))
     return not check(plan, Evaluator(task.profile, task.cluster))
 
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 import palmette as pt
 from palmette.plan.core.strategy import Task
-from palmette.plan.hiertrain import exact
-from palmette.plan.hiertrain.exact import optimum
-from palmette.plan.hiertrain.formula import Policy, allowed, total_s
-from palmette.plan.hiertrain.lp import rounded
-from palmette.plan.hiertrain.problem import ground
-from palmette.plan.hiertrain.tree import tree
+from palmette.plan.hiertrain import exact_search
+from palmette.plan.hiertrain.exact_search import find_optimum
+from palmette.plan.hiertrain.formula import Policy, is_feasible, total_s
+from palmette.plan.hiertrain.linear_program import round_samples
+from palmette.plan.hiertrain.problem import build_problem
+from palmette.plan.hiertrain.tree import build_tree
 from palmette.spec.cluster import Cluster, Limits, Power
 from palmette.spec.plan import Phase
 from tests.plan.hiertrain import by_hand
@@ -47,7 +47,7 @@ def test_memory_and_private_data_are_obeyed_at_the_least_cost(seed: int, what: d
     task = a_task(seed, **what)
     least = by_hand.least_s(task)
     if least is None:
-        with pytest.raises(pt.Infeasible, match="no policy of hiertrain may run"):
+        with pytest.raises(pt.Infeasible, match="no policy of hiertrain is feasible"):
             by_hand.decided(task)
     else:
         assert by_hand.decided(task)["iteration_s"] == pytest.approx(least, rel=1e-9)
@@ -81,13 +81,13 @@ def test_of_more_than_three_nodes_the_best_three_are_chosen() -> None:
 def test_pruning_changes_no_decision(seed: int, batch: int, what: dict[str, bool]) -> None:
     draw = random.Random(seed)
     known, cluster = random_world(draw, nodes=draw.choice([1, 2, 3, 3, 4]), layers=4, **what)
-    numbers = ground(Task(profile=known, cluster=cluster, batch=batch))
+    problem = build_problem(Task(profile=known, cluster=cluster, batch=batch))
 
-    every = optimum(numbers, prune=False)
-    assert optimum(numbers, prune=True) == every
+    every = find_optimum(problem, prune=False)
+    assert find_optimum(problem, prune=True) == every
     with pytest.MonkeyPatch.context() as patch:  # as for many nodes: by worker_o and worker_l, whoever is worker_s
-        patch.setattr(exact, "_ROWS_AT_ONCE", 1)
-        assert optimum(numbers, prune=True) == every
+        patch.setattr(exact_search, "_PLACEMENTS_AT_ONCE", 1)
+        assert find_optimum(problem, prune=True) == every
 
 
 @given(st.integers(0, 10**9), st.integers(10, 40))
@@ -108,9 +108,9 @@ def test_algorithm_1_is_never_better(seed: int) -> None:
 
 
 def test_the_papers_rounding_gives_one_more_to_the_largest_fractions() -> None:
-    assert rounded([1.2, 3.7, 4.1]) == (1, 4, 4)  # type: ignore[arg-type]
-    assert rounded([1.6, 3.7, 4.7]) == (1, 4, 5)  # type: ignore[arg-type]
-    assert rounded([0.0, 10.0, 0.0]) == (0, 10, 0)  # type: ignore[arg-type]
+    assert round_samples([1.2, 3.7, 4.1]) == (1, 4, 4)  # type: ignore[arg-type]
+    assert round_samples([1.6, 3.7, 4.7]) == (1, 4, 5)  # type: ignore[arg-type]
+    assert round_samples([0.0, 10.0, 0.0]) == (0, 10, 0)  # type: ignore[arg-type]
 
 
 def test_a_huge_batch_takes_no_longer_than_its_logarithm() -> None:
@@ -140,7 +140,7 @@ class TestNumbersOfAllSizes:
         try:
             decision = by_hand.decided(task, **options)
         except pt.Infeasible as told:
-            assert "no policy of hiertrain may run; " in str(told)  # noqa: PT017
+            assert "no policy of hiertrain is feasible; " in str(told)  # noqa: PT017
         else:
             assert decision["b_o"] + decision["b_s"] + decision["b_l"] == task.batch
             assert 0 <= decision["iteration_s"] < float("inf")
@@ -165,15 +165,15 @@ class TestTheTree:
 
     @pytest.mark.parametrize("m_s", range(6))
     def test_is_a_tree_for_every_policy(self, m_s: int) -> None:
-        numbers = ground(self.task)
+        problem = build_problem(self.task)
         for m_l in range(m_s, 6):
             for b_s in {0, 5, 12} if m_s else {0}:
                 for b_l in {0, 12 - b_s, (12 - b_s) // 2} if m_l else {0}:
                     policy = Policy(2, 0, 1, m_s, m_l, 12 - b_s - b_l, b_s, b_l)
-                    phase = tree(numbers, policy, self.task)
+                    phase = build_tree(problem, policy, self.task)
                     assert phase.batch == 12
                     assert self.task.evaluator.price(phase).iteration_s > 0
-                    assert allowed(numbers, policy)
+                    assert is_feasible(problem, policy)
 
     def test_leaves_out_branches_without_samples(self) -> None:
         assert self.drawn(self.tree(Policy(2, 0, 1, 1, 3, 12, 0, 0))) == {"O1": ((1, 5), "cloud", None, 12)}
@@ -193,7 +193,7 @@ class TestTheTree:
     task = Task(profile=profile(5), cluster=three_tiers(), batch=12)
 
     def tree(self, policy: Policy) -> Phase:
-        return tree(ground(self.task), policy, self.task)
+        return build_tree(build_problem(self.task), policy, self.task)
 
     def drawn(self, phase: Phase) -> dict[str, Any]:
         fed = {feed.into: feed.samples for feed in phase.sources}
@@ -205,8 +205,8 @@ class TestAgainstTheClock:
 
     def both(self, policy: Policy, task: Task | None = None) -> tuple[float, float]:
         task = task or self.task
-        numbers = ground(task)
-        return total_s(numbers, policy), task.evaluator.price(tree(numbers, policy, task)).iteration_s
+        problem = build_problem(task)
+        return total_s(problem, policy), task.evaluator.price(build_tree(problem, policy, task)).iteration_s
 
     @pytest.mark.parametrize("o", [0, 1, 2])
     def test_they_agree_on_one_worker(self, o: int) -> None:
@@ -217,9 +217,9 @@ class TestAgainstTheClock:
     def test_on_a_chain_the_formula_has_an_exchange_and_an_update_more(self, m_l: int) -> None:
         """In the chain L → O nothing is replicated; the formula still exchanges, and O updates all layers."""
         formula, clock = self.both(Policy(2, None, 0, 0, m_l, 0, 0, 12))
-        numbers = ground(self.task)
-        exchange = 2 * numbers.weight_bytes[m_l] * numbers.byte_s[0, 2]
-        assert numbers.update[0, m_l] > numbers.update[2, 5]  # L's update comes last, in both
+        problem = build_problem(self.task)
+        exchange = 2 * problem.weight_bytes[m_l] * problem.s_per_byte[0, 2]
+        assert problem.update[0, m_l] > problem.update[2, 5]  # L's update comes last, in both
         assert formula == pytest.approx(clock + exchange)
 
     def test_where_no_link_carries_two_transfers_the_clock_is_never_slower(self) -> None:
@@ -265,7 +265,7 @@ class TestWhatCannotBe:
     def test_too_little_memory_is_told_in_a_line(self) -> None:
         small = {name: node(each.tier, memory_bytes=10.0) for name, each in three_tiers().nodes.items()}
         small["phone"] = node("device", samples=10, memory_bytes=10.0)
-        with pytest.raises(pt.Infeasible, match=r"no policy of hiertrain may run; alone on cloud: .* KiB") as told:
+        with pytest.raises(pt.Infeasible, match=r"no policy of hiertrain is feasible; alone on cloud: .* KiB") as told:
             pt.plan("hiertrain", profile=profile(), cluster=three_tiers(**small))
         assert "\n" not in str(told.value)
 

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from palmette.plan.righttrain.allocate import Allocator, Candidate
-from palmette.plan.righttrain.bound import Bounds
+from palmette.plan.righttrain.cpu_allocation import Allocator, Candidate
+from palmette.plan.righttrain.mapping_bound import Bounds
 from palmette.plan.righttrain.epochs import Target
 from palmette.plan.righttrain.geometric_program import Path, Program, fastest, solved
 from palmette.plan.righttrain.optimum.branch_and_bound import Optimum
-from palmette.plan.righttrain.optimum.dual import Frame, squeezed
+from palmette.plan.righttrain.optimum.dual_ascent import Frame, squeezed
 from palmette.plan.righttrain.optimum.instances import Instances
-from palmette.plan.righttrain.optimum.joint import Alive
+from palmette.plan.righttrain.optimum.joint_mapping import Alive
 from palmette.plan.righttrain.problem import ground
-from palmette.plan.righttrain.restricted import Stage, label_setting, lorenz_raz
+from palmette.plan.righttrain.restricted_shortest_path import Stage, label_setting, lorenz_raz
 from palmette.plan.righttrain.symmetry import Symmetry, different_trees
 from palmette.plan.righttrain.trees import ranked_trees, trees
 from palmette.spec.cluster import Cluster

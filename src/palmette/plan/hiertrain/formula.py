@@ -1,14 +1,13 @@
-"""T_total of one policy: equations (1) to (15) of HierTrain, literally.
+"""T_total of one policy: equations (1) to (15) of HierTrain.
 
     S  1 ═══▶ m_s ╲
     L  1 ════════════▶ m_l ╲
     O  1 ════▶ m_s ══▶ m_l ══════▶ N
 
-What the paper does not have is added in the same spirit. A transfer that takes place adds its link's latency: of raw
-data, outputs and their gradients where there are samples, of weight gradients where there are weights. A call that
-takes place, that is, has samples, adds its fixed part. With neither, and all of every CPU to use, this is the paper's
-formula to the letter: the terms of m_s and m_l count even where b_s or b_l is 0, and layer N's output is sent where
-m = N.
+Two terms are added to the paper's. Each transfer adds the latency of its path: raw data, outputs and their gradients
+where there are samples, weight gradients where there are weights. Each call that has samples adds its fixed time. With
+both at 0 and whole CPUs, this is exactly the paper's formula: the terms of m_s and m_l count even where b_s or b_l is
+0, and layer N's output is sent where m = N.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from palmette.plan.hiertrain.problem import Floats, Ground
+from palmette.plan.hiertrain.problem import Floats, HierTrainProblem
 
 
 class Policy(NamedTuple):
-    """Which nodes are worker_o, worker_s and worker_l (None: left out), where S and L end, and who gets how much."""
+    """The nodes of worker_o, worker_s and worker_l (None: not used), the cuts m_s and m_l, and the batch split."""
 
     o: int
     s: int | None
@@ -33,10 +32,10 @@ class Policy(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Terms:
+class CostTerms:
     """The terms of one policy's T_total."""
 
-    ground: Ground
+    problem: HierTrainProblem
     policy: Policy
 
     def total_s(self) -> float:
@@ -46,7 +45,7 @@ class Terms:
         )
 
     def forward_1(self) -> float:
-        """T¹_forward, equation (5): layers 1 to m_s on all three."""
+        """T¹_forward, equation (5): layers 1 to m_s on all three workers."""
         p = self.policy
         return max(
             self._input(p.o, p.b_o) + self._call("forward", p.o, 0, p.m_s, p.b_o),
@@ -55,7 +54,7 @@ class Terms:
         )
 
     def backward_1(self) -> float:
-        """T¹_backward, equation (6); the gradient that comes back is as large as the output."""
+        """T¹_backward, equation (6); the gradient sent back is as large as the output."""
         p = self.policy
         return max(
             self._call("backward", p.o, 0, p.m_s, p.b_o),
@@ -81,76 +80,76 @@ class Terms:
 
     def part_3(self) -> float:
         """T³_forward + T³_backward, equations (9) and (10): layers m_l+1 to N on worker_o."""
-        p, last = self.policy, self.ground.depth
+        p, last = self.policy, self.problem.depth
         batch = p.b_o + p.b_s + p.b_l
         return self._call("forward", p.o, p.m_l, last, batch) + self._call("backward", p.o, p.m_l, last, batch)
 
     def update(self) -> float:
         """T_update, equation (11), with each worker's update by equation (3)."""
-        p, updates = self.policy, self.ground.update
+        p, updates = self.policy, self.problem.update
         computing = max(
-            updates[p.o, self.ground.depth],
+            updates[p.o, self.problem.depth],
             updates[p.s, p.m_s] if p.s is not None else 0.0,
             updates[p.l, p.m_l] if p.l is not None else 0.0,
         )
         return float(computing + max(self._weight_gradients(p.s, p.m_s), self._weight_gradients(p.l, p.m_l)))
 
     def _call(self, kind: str, node: int | None, before: int, last: int, samples: int) -> float:
-        """Equations (1) and (2) for a run of layers."""
+        """Equations (1) and (2) for a range of layers."""
         if node is None or not samples:
             return 0.0
-        sample_s: Floats = getattr(self.ground, kind)
-        fixed_s: Floats = getattr(self.ground, f"{kind}_call")
+        sample_s: Floats = getattr(self.problem, kind)
+        fixed_s: Floats = getattr(self.problem, f"{kind}_call")
         return float(
             fixed_s[node, last] - fixed_s[node, before] + samples * (sample_s[node, last] - sample_s[node, before])
         )
 
     def _input(self, node: int | None, samples: int) -> float:
-        """T_input: raw data on its way from the owner, by equation (4)."""
+        """T_input: sending raw data from the owner, by equation (4)."""
         if node is None or not samples:
             return 0.0
-        return float(self.ground.input_latency_s[node] + samples * self.ground.input_s[node])
+        return float(self.problem.input_latency_s[node] + samples * self.problem.input_s[node])
 
     def _output(self, node: int | None, layer: int, samples: int) -> float:
-        """T_output = T_grad: a layer's output on its way to worker_o, by equation (4)."""
+        """T_output = T_grad: sending a layer's output to worker_o, by equation (4)."""
         if node is None or not samples:
             return 0.0
-        return self._transfer(node, samples * float(self.ground.output_bytes[layer]))
+        return self._transfer(node, samples * float(self.problem.output_bytes[layer]))
 
     def _weight_gradients(self, node: int | None, last: int) -> float:
-        """T_weightgrad: the gradients of layers 1 to m to worker_o, and as much back."""
-        size_bytes = float(self.ground.weight_bytes[last])
+        """T_weightgrad: sending the gradients of layers 1 to m to worker_o, and the averages back."""
+        size_bytes = float(self.problem.weight_bytes[last])
         return 2 * self._transfer(node, size_bytes) if node is not None and size_bytes else 0.0
 
     def _transfer(self, node: int, size_bytes: float) -> float:
         o = self.policy.o
-        return float(self.ground.latency_s[node, o] + size_bytes * self.ground.byte_s[node, o])
+        return float(self.problem.latency_s[node, o] + size_bytes * self.problem.s_per_byte[node, o])
 
 
-def total_s(ground: Ground, policy: Policy) -> float:
+def total_s(problem: HierTrainProblem, policy: Policy) -> float:
     """T_total of a policy, equation (12)."""
-    return Terms(ground, policy).total_s()
+    return CostTerms(problem, policy).total_s()
 
 
-def allowed(ground: Ground, policy: Policy) -> bool:
-    """Whether a policy obeys equations (13) to (15), a private source, and the nodes' memory."""
+def is_feasible(problem: HierTrainProblem, policy: Policy) -> bool:
+    """Whether a policy satisfies equations (13) to (15), keeps private data in place, and fits in memory."""
     p = policy
-    whole = p.b_o + p.b_s + p.b_l == ground.batch and min(p.b_o, p.b_s, p.b_l) >= 0
-    if not (whole and p.b_s <= p.m_s * ground.batch and p.b_l <= p.m_l * ground.batch and p.m_s <= p.m_l):
+    whole = p.b_o + p.b_s + p.b_l == problem.batch and min(p.b_o, p.b_s, p.b_l) >= 0
+    if not (whole and p.b_s <= p.m_s * problem.batch and p.b_l <= p.m_l * problem.batch and p.m_s <= p.m_l):
         return False
-    taking = [node for node, samples in ((p.o, p.b_o), (p.s, p.b_s), (p.l, p.b_l)) if samples]
-    if ground.private and taking != [ground.home]:
+    active = [node for node, samples in ((p.o, p.b_o), (p.s, p.b_s), (p.l, p.b_l)) if samples]
+    if problem.private and active != [problem.owner]:
         return False
-    return all(size <= ground.memory_bytes[node] for node, size in _memory(ground, p))
+    return all(size <= problem.memory_bytes[node] for node, size in _memory(problem, p))
 
 
-def _memory(ground: Ground, p: Policy) -> list[tuple[int, float]]:
-    """What each worker's instances hold: weights of the layers that they have samples for, and activations."""
-    weights, kept, last = ground.weight_bytes, ground.kept_bytes, ground.depth
+def _memory(problem: HierTrainProblem, p: Policy) -> list[tuple[int, float]]:
+    """Bytes on each worker: weights of the layers that it has samples for, and activations."""
+    weights, activation, last = problem.weight_bytes, problem.activation_bytes, problem.depth
     first = 0 if p.b_o else p.m_s if p.b_s else p.m_l
-    activations = ground.batch * kept[last] - p.b_s * kept[p.m_s] - p.b_l * kept[p.m_l]
-    held = [(p.o, float(ground.copies * (weights[last] - weights[first]) + activations))]
+    activations = problem.batch * activation[last] - p.b_s * activation[p.m_s] - p.b_l * activation[p.m_l]
+    held = [(p.o, float(problem.weight_copies * (weights[last] - weights[first]) + activations))]
     for node, m, samples in ((p.s, p.m_s, p.b_s), (p.l, p.m_l, p.b_l)):
         if node is not None and samples:
-            held.append((node, float(ground.copies * weights[m] + samples * kept[m])))
+            held.append((node, float(problem.weight_copies * weights[m] + samples * activation[m])))
     return held

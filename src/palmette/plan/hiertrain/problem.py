@@ -1,7 +1,7 @@
-"""The numbers of a task as arrays: what each node needs for the first layers, what travels, what memory holds.
+"""The task as arrays: computing times of each node, transfer times, and memory.
 
-Arrays over layers are running sums from 0 (no layer) to N, so that a run of layers is a difference. Times are those
-at the node's CPU limit.
+Arrays over layers are cumulative sums from 0 (no layer) to N, so that a range of layers is a difference. Times are
+those at the node's CPU limit.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Ground:
-    """What the formula needs to know. Nodes are numbered in the order of the cluster; ``home`` owns the data."""
+class HierTrainProblem:
+    """Inputs of the formula. Nodes are numbered in the order of the cluster; ``owner`` owns the data."""
 
     names: list[str]
-    home: int | None
-    """The owner's number; None where it cannot compute and only sends."""
+    owner: int | None
+    """The data owner's node; None where it cannot compute and only sends."""
     private: bool
     batch: int
     depth: int
@@ -35,27 +35,27 @@ class Ground:
     forward_call: Floats
     backward_call: Floats
     update: Floats
-    """Seconds of layers 1 to m on a node, [node, m]: a sample, a call's fixed part, an update."""
+    """Seconds of layers 1 to m on a node, [node, m]: per sample, per call, and per update."""
     input_s: Floats
     input_latency_s: Floats
-    """A sample's way from the owner to each node, and the latency of that way; 0 to the owner itself."""
-    byte_s: Floats
+    """Seconds per sample from the owner to each node, and the latency of that path; 0 to the owner itself."""
+    s_per_byte: Floats
     latency_s: Floats
-    """Seconds a byte and latency between two nodes, [node, node]; 0 on one node."""
+    """Seconds per byte and latency between two nodes, [node, node]; 0 on one node."""
     output_bytes: Floats
     weight_bytes: Floats
-    kept_bytes: Floats
-    """Bytes of layer m's output, of the weights and of the activations of layers 1 to m."""
+    activation_bytes: Floats
+    """Bytes of layer m's output, and of the weights and activations of layers 1 to m; all but weights per sample."""
     memory_bytes: Floats
-    copies: int
-    """What memory holds of the weights: themselves, their gradients and the optimizer's state."""
+    weight_copies: int
+    """Copies of the weights in memory: weights, gradients and the optimizer's state."""
 
 
-def ground(task: Task) -> Ground:
-    """The numbers of a task. Where labels have to stay with the data, worker_o is its owner, and so the only worker.
+def build_problem(task: Task) -> HierTrainProblem:
+    """Convert a task to arrays. Where labels have to stay with the data, the owner is the only worker.
 
     Raises:
-        InputError: there is not exactly one source, or no node that can compute can be reached from it.
+        InputError: there is not exactly one source, or it reaches no node that can compute.
     """
     owner = one_owner(task, "hiertrain")
     owned = task.cluster.nodes[owner].source
@@ -73,20 +73,20 @@ def ground(task: Task) -> Ground:
     between = [[prices.route(a, b) for b in names] for a in names]
     inputs = [prices.route(owner, name) for name in names]
     source = nodes[owner].source
-    return Ground(
+    return HierTrainProblem(
         names=names,
-        home=names.index(owner) if owner in names else None,
+        owner=names.index(owner) if owner in names else None,
         private=source is not None and bool(source.private),
         batch=task.batch,
         depth=depth,
         **{field: sums(field) for field in ("forward", "backward", "forward_call", "backward_call", "update")},
         input_s=np.array([8 / route.bandwidth_bps for route in inputs]) * sizes.input_bytes,
         input_latency_s=np.array([route.latency_s for route in inputs]),
-        byte_s=np.array([[8 / route.bandwidth_bps for route in row] for row in between]),
+        s_per_byte=np.array([[8 / route.bandwidth_bps for route in row] for row in between]),
         latency_s=np.array([[route.latency_s for route in row] for row in between]),
         output_bytes=np.array(sizes.output_bytes),
         weight_bytes=np.array([sizes.weight_bytes([(1, m)]) for m in range(depth + 1)]),
-        kept_bytes=np.array([sizes.activation_bytes((1, m), 1) for m in range(depth + 1)]),
+        activation_bytes=np.array([sizes.activation_bytes((1, m), 1) for m in range(depth + 1)]),
         memory_bytes=np.array(room_bytes(task, names)),
-        copies=2 + STATE_COPIES[task.optimizer],
+        weight_copies=2 + STATE_COPIES[task.optimizer],
     )

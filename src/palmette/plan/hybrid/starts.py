@@ -108,13 +108,13 @@ def _mixed(one: State, other: State, part: float) -> State:
 
 def _shared_by_formula(world: World) -> list[tuple[Way, ...]]:
     """HierTrain's optimum if outputs were a quarter as large, as 8-bit integers are."""
-    from palmette.plan.hiertrain.exact import optimum
-    from palmette.plan.hiertrain.problem import ground
-    from palmette.plan.hiertrain.tree import tree
+    from palmette.plan.hiertrain.exact_search import find_optimum
+    from palmette.plan.hiertrain.problem import build_problem
+    from palmette.plan.hiertrain.tree import build_tree
 
-    numbers = ground(world.task)
-    found = optimum(replace(numbers, output_bytes=numbers.output_bytes / 4))
-    return [] if found.policy is None else [ways_of(tree(numbers, found.policy, world.task))]
+    numbers = build_problem(world.task)
+    found = find_optimum(replace(numbers, output_bytes=numbers.output_bytes / 4))
+    return [] if found.policy is None else [ways_of(build_tree(numbers, found.policy, world.task))]
 
 
 def _patterns(world: World) -> list[tuple[Way, ...]]:

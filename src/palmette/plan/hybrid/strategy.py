@@ -59,7 +59,7 @@ class Hybrid:
                 raise InputError(Fault(f"--{option}", value, "expected more than 0"))
         import scipy.optimize  # noqa: F401 -- imports are no part of plan_s
 
-        from palmette.plan.hiertrain import exact  # noqa: F401 -- imports are no part of plan_s
+        from palmette.plan.hiertrain import exact_search  # noqa: F401 -- imports are no part of plan_s
         from palmette.plan.hybrid import stages  # noqa: F401 -- imports are no part of plan_s
 
     def decide(self, task: Task) -> Decision:

@@ -7,7 +7,7 @@ from typing import Any
 from palmette.errors import Infeasible, too_late
 from palmette.plan.core.choice import best
 from palmette.plan.core.strategy import Decision
-from palmette.plan.righttrain.allocate import Allocator, Found
+from palmette.plan.righttrain.cpu_allocation import Allocator, Found
 from palmette.plan.righttrain.epochs import MOST_EPOCHS
 from palmette.plan.righttrain.problem import Ground
 from palmette.plan.righttrain.search import Outcome, Search

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from palmette.plan.righttrain.allocate import EFFORT, SMALL_EFFORT, Allocator, Candidate, Found
-from palmette.plan.righttrain.bound import Bound, Bounds, Prices, Table
+from palmette.plan.righttrain.cpu_allocation import EFFORT, SMALL_EFFORT, Allocator, Candidate, Found
 from palmette.plan.righttrain.layout import Mapping, parts_of
-from palmette.plan.righttrain.optimum.dual import Frame, cheapest
+from palmette.plan.righttrain.mapping_bound import Bound, Bounds, Prices, Table
+from palmette.plan.righttrain.min_time_search import Quickest
+from palmette.plan.righttrain.optimum.dual_ascent import Frame, cheapest
 from palmette.plan.righttrain.optimum.instances import Instances
 from palmette.plan.righttrain.problem import Ground
-from palmette.plan.righttrain.quickest import Quickest
-from palmette.plan.righttrain.restricted import label_setting, lorenz_raz
-from palmette.plan.righttrain.steiner import Search as PathSearch
-from palmette.plan.righttrain.steiner import Steiner
+from palmette.plan.righttrain.restricted_shortest_path import label_setting, lorenz_raz
+from palmette.plan.righttrain.steiner_tree import Search as PathSearch
+from palmette.plan.righttrain.steiner_tree import Steiner
 from palmette.plan.righttrain.symmetry import different_trees
 from palmette.plan.righttrain.trees import Ranked
 

@@ -18,7 +18,7 @@ from palmette.plan.core.strategy import Decision
 from palmette.plan.righttrain.epoch_planner import EpochPlanner
 
 if TYPE_CHECKING:
-    from palmette.plan.righttrain.allocate import Allocator, Candidate, Found
+    from palmette.plan.righttrain.cpu_allocation import Allocator, Candidate, Found
     from palmette.plan.righttrain.problem import Ground
 
 
@@ -31,7 +31,7 @@ class SplitLearning(EpochPlanner):
 
     def _decided(self, ground: Ground) -> Decision:
         """Try all splits."""
-        from palmette.plan.righttrain.allocate import Allocator
+        from palmette.plan.righttrain.cpu_allocation import Allocator
         from palmette.plan.righttrain.decision import decided
 
         allocator = Allocator(ground)
@@ -44,7 +44,7 @@ def _splits(ground: Ground) -> Iterator[Candidate]:
     Raises:
         InputError: a tier has no node, or the network has fewer than three layers.
     """
-    from palmette.plan.righttrain.allocate import Candidate
+    from palmette.plan.righttrain.cpu_allocation import Candidate
     from palmette.plan.righttrain.trees import Tree
 
     cluster, depth = ground.task.cluster, ground.depth

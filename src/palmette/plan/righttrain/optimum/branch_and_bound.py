@@ -24,12 +24,12 @@ import numpy as np
 
 from palmette.errors import Fault, InputError
 from palmette.plan.core.parallel import helpers, side_by_side
-from palmette.plan.righttrain.allocate import Candidate, Found
-from palmette.plan.righttrain.bound import Bound
+from palmette.plan.righttrain.cpu_allocation import Candidate, Found
 from palmette.plan.righttrain.geometric_program import GAP
 from palmette.plan.righttrain.layout import Mapping
-from palmette.plan.righttrain.optimum.dual import Frame, Squeezed, squeezed
-from palmette.plan.righttrain.optimum.joint import Alive, is_empty, most_states
+from palmette.plan.righttrain.mapping_bound import Bound
+from palmette.plan.righttrain.optimum.dual_ascent import Frame, Squeezed, squeezed
+from palmette.plan.righttrain.optimum.joint_mapping import Alive, is_empty, most_states
 from palmette.plan.righttrain.problem import Floats, Ground
 from palmette.plan.righttrain.search import Outcome, Search
 from palmette.plan.righttrain.symmetry import Symmetry

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from palmette.plan.righttrain.costs import Costs, update_part
 from palmette.plan.righttrain.geometric_program import LEAST_SHARE
-from palmette.plan.righttrain.optimum.price_split import Ends
+from palmette.plan.righttrain.layer_costs import Costs, update_part
+from palmette.plan.righttrain.optimum.path_weights import Ends
 from palmette.plan.righttrain.problem import Floats
 from palmette.plan.righttrain.trees import Group, Tree
 

@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from palmette.plan.righttrain.allocate import Allocator, Candidate, Found
-from palmette.plan.righttrain.bound import ONLY_TIME_W, Bounds
+from palmette.plan.righttrain.cpu_allocation import Allocator, Candidate, Found
 from palmette.plan.righttrain.layout import Mapping
+from palmette.plan.righttrain.mapping_bound import ONLY_TIME_W, Bounds
 from palmette.plan.righttrain.problem import Ground
 from palmette.plan.righttrain.trees import Ranked
 

@@ -22,8 +22,15 @@ import numpy as np
 
 from palmette.plan.righttrain.layout import Mapping
 from palmette.plan.righttrain.optimum.instances import Instances
-from palmette.plan.righttrain.optimum.joint import Alive, JointTable, Multipliers, everywhere, is_empty, most_states
-from palmette.plan.righttrain.optimum.price_split import moments, moved
+from palmette.plan.righttrain.optimum.joint_mapping import (
+    Alive,
+    JointTable,
+    Multipliers,
+    everywhere,
+    is_empty,
+    most_states,
+)
+from palmette.plan.righttrain.optimum.path_weights import moments, moved
 from palmette.plan.righttrain.problem import Floats
 
 _PATIENCE = 2

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from palmette.plan.righttrain.optimum.instances import Exchange, Instances
-from palmette.plan.righttrain.optimum.price_split import Lengths, Split
+from palmette.plan.righttrain.optimum.path_weights import Lengths, Split
 from palmette.plan.righttrain.problem import Floats
 from palmette.plan.righttrain.trees import Group
 

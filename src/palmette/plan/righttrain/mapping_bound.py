@@ -18,7 +18,7 @@ from itertools import combinations
 
 import numpy as np
 
-from palmette.plan.righttrain.costs import Costs, Layered
+from palmette.plan.righttrain.layer_costs import Costs, Layered
 from palmette.plan.righttrain.layout import Mapping
 from palmette.plan.righttrain.problem import Floats, Ground
 from palmette.plan.righttrain.trees import Ranked, Tree

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from palmette.plan.righttrain.bound import Table
 from palmette.plan.righttrain.layout import Mapping
-from palmette.plan.righttrain.restricted import Stage, Way
+from palmette.plan.righttrain.mapping_bound import Table
+from palmette.plan.righttrain.restricted_shortest_path import Stage, Way
 
 Search = Callable[[Sequence[Stage], float], Way | None]
 
