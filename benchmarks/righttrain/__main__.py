@@ -16,7 +16,7 @@ from benchmarks.evaluator.timing import yardstick_s
 from benchmarks.righttrain.cases import CURVE, fleet
 from palmette.spec.goal import Goal
 from palmette.spec.plan import Plan
-from tests.plan.righttrain.problems import least_s, planned, random_world, task
+from tests.plan.righttrain.problems import least_s, planned, random_problem, task
 
 SIZES = ((10, 5, 20), (20, 10, 20), (40, 20, 20), (100, 50, 20))
 LOOSE = (1.02, 1.3, 2.5, None)
@@ -27,7 +27,7 @@ def against_optimum(seeds: range) -> list[dict[str, Any]]:
     rows = []
     for seed in seeds:
         draw = random.Random(seed)
-        profile, cluster, curve = random_world(draw)
+        profile, cluster, curve = random_problem(draw)
         loose = LOOSE[seed % len(LOOSE)]
         wanted = task(profile, cluster, None if loose is None else loose * least_s(profile, cluster, curve))
         plans = {}

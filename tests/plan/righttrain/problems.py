@@ -1,4 +1,4 @@
-"""Random worlds for RightTrain: a few sources, nodes of three tiers, links with and without latency and energy."""
+"""Random problems for RightTrain: a few sources, nodes of three tiers, links with and without latency and energy."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import palmette as pt
 from palmette.plan.core.strategy import Task
-from palmette.plan.righttrain.problem import Ground, ground
-from palmette.plan.righttrain.search import Search
+from palmette.plan.righttrain.problem import RightTrainProblem, build_problem
+from palmette.plan.righttrain.search import RightTrainSearch
 from palmette.plan.righttrain.trees import ranked_trees
 from palmette.spec.cluster import Cluster, Limits, Link, Node, Power, Source
 from palmette.spec.goal import Goal
@@ -22,7 +22,7 @@ BATCH = 32
 CURVE = Learning(floor=0.05, scale=2.2, epoch_exponent=0.6, data_exponent=0.4, replica_exponent=0.05)
 
 
-def random_world(draw: random.Random, most: tuple[int, int, int] = (3, 5, 4)) -> tuple[Profile, Cluster, Learning]:
+def random_problem(draw: random.Random, most: tuple[int, int, int] = (3, 5, 4)) -> tuple[Profile, Cluster, Learning]:
     """At most so many sources, nodes and layers."""
     sources = draw.randint(1, most[0])
     many = draw.randint(max(2, sources), most[1])
@@ -94,15 +94,17 @@ def task(profile: Profile, cluster: Cluster, deadline_s: float | None = None, **
     return Task(profile=profile, cluster=cluster, batch=BATCH, goal=wanted)
 
 
-def numbers(profile: Profile, cluster: Cluster, curve: Learning, deadline_s: float | None = None) -> Ground:
-    """The ground of that task."""
-    return ground(task(profile, cluster, deadline_s), curve)
+def problem_of(
+    profile: Profile, cluster: Cluster, curve: Learning, deadline_s: float | None = None
+) -> RightTrainProblem:
+    """The problem of that task."""
+    return build_problem(task(profile, cluster, deadline_s), curve)
 
 
 def least_s(profile: Profile, cluster: Cluster, curve: Learning) -> float:
     """About the least time that the training can take."""
-    known = numbers(profile, cluster, curve)
-    quick = Search(known, None).quickest().search(ranked_trees(known))
+    known = problem_of(profile, cluster, curve)
+    quick = RightTrainSearch(known, None).min_time_search().search(ranked_trees(known))
     assert quick is not None
     return quick.total_s
 

@@ -14,7 +14,7 @@ from palmette.spec.cluster import Cluster, Limits, Power
 from palmette.spec.tree import Instance
 from tests.plan.problems import link, node, profile, three_tiers
 from tests.plan.righttrain.by_hand import totals
-from tests.plan.righttrain.problems import BATCH, CURVE, LOSS, least_s, planned, random_world, task
+from tests.plan.righttrain.problems import BATCH, CURVE, LOSS, least_s, planned, random_problem, task
 
 ALL = ("righttrain", "righttrain-optimum", "split-learning")
 
@@ -56,7 +56,7 @@ def test_no_plan_of_a_brute_force_beats_the_optimum_or_righttrain(loose: float) 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_decision_is_what_the_evaluator_says(seed: int) -> None:
     draw = random.Random(seed)
-    known, cluster, curve = random_world(draw)
+    known, cluster, curve = random_problem(draw)
     made_for = task(known, cluster, 2.0 * least_s(known, cluster, curve))
 
     plan = planned("righttrain", made_for, curve)
@@ -79,7 +79,7 @@ def test_the_decision_is_what_the_evaluator_says(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [0, 2, 3, 4])
 def test_equations_1_and_2_hold(seed: int) -> None:
-    known, cluster, curve = random_world(random.Random(100 + seed))
+    known, cluster, curve = random_problem(random.Random(100 + seed))
     plan = planned("righttrain", task(known, cluster, 1.2 * least_s(known, cluster, curve)), curve)
 
     (phase,) = plan.phases
@@ -102,7 +102,7 @@ def test_the_same_seed_gives_the_same_plan() -> None:
 
 @pytest.mark.parametrize("seed", [3, 7])
 def test_the_optimum_is_the_same_on_any_number_of_cores(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = random_world(random.Random(seed))
+    world = random_problem(random.Random(seed))
     wanted = task(*world[:2], 1.2 * least_s(*world))
     found = []
     for cores in (1, 2):

@@ -10,34 +10,35 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from palmette.plan.righttrain.cpu_allocation import Allocator, Candidate
-from palmette.plan.righttrain.mapping_bound import Bounds
-from palmette.plan.righttrain.epochs import Target
-from palmette.plan.righttrain.geometric_program import Path, Program, fastest, solved
-from palmette.plan.righttrain.optimum.branch_and_bound import Optimum
-from palmette.plan.righttrain.optimum.dual_ascent import Frame, squeezed
-from palmette.plan.righttrain.optimum.instances import Instances
-from palmette.plan.righttrain.optimum.joint_mapping import Alive
-from palmette.plan.righttrain.problem import ground
-from palmette.plan.righttrain.restricted_shortest_path import Stage, label_setting, lorenz_raz
-from palmette.plan.righttrain.symmetry import Symmetry, different_trees
-from palmette.plan.righttrain.trees import ranked_trees, trees
+from palmette.plan.righttrain.cpu_allocation import CpuAllocator, MappedTree
+from palmette.plan.righttrain.cpu_shares import fastest_shares, optimal_shares
+from palmette.plan.righttrain.epochs import LossTarget
+from palmette.plan.righttrain.geometric_program import CriticalPath, GeometricProgram
+from palmette.plan.righttrain.mapping_bounds import MappingBounds
+from palmette.plan.righttrain.optimum.branch_and_bound import BranchAndBound
+from palmette.plan.righttrain.optimum.dual_ascent import DualProblem, tighten
+from palmette.plan.righttrain.optimum.joint_mapping import StateSpace
+from palmette.plan.righttrain.optimum.possible_instances import PossibleInstances
+from palmette.plan.righttrain.problem import build_problem
+from palmette.plan.righttrain.restricted_shortest_path import PathStage, label_setting, lorenz_raz
+from palmette.plan.righttrain.symmetry import Symmetry, distinct_trees
+from palmette.plan.righttrain.trees import generate_trees, ranked_trees
 from palmette.spec.cluster import Cluster
 from palmette.spec.learning import Learning
 from tests.plan.problems import link, node, profile, three_tiers
 from tests.plan.righttrain.by_hand import fewest_iterations
-from tests.plan.righttrain.problems import CURVE, least_s, numbers, random_world, task
+from tests.plan.righttrain.problems import CURVE, least_s, problem_of, random_problem, task
 
 
-def random_stages(draw: np.random.Generator) -> list[Stage]:
+def random_stages(draw: np.random.Generator) -> list[PathStage]:
     widths = [1, *draw.integers(1, 5, size=draw.integers(2, 6)).tolist(), 1]
     return [
-        Stage(draw.uniform(0, 10, (a, b)) * draw.integers(0, 2, (a, b)), draw.uniform(0, 10, (a, b)))
+        PathStage(draw.uniform(0, 10, (a, b)) * draw.integers(0, 2, (a, b)), draw.uniform(0, 10, (a, b)))
         for a, b in itertools.pairwise(widths)
     ]
 
 
-def all_ways(stages: list[Stage]) -> list[tuple[float, float]]:
+def all_paths(stages: list[PathStage]) -> list[tuple[float, float]]:
     columns = [range(stage.weight.shape[1]) for stage in stages]
     found = []
     for rest in itertools.product(*columns):
@@ -49,10 +50,10 @@ def all_ways(stages: list[Stage]) -> list[tuple[float, float]]:
 @pytest.mark.parametrize("seed", range(40))
 def test_restricted_paths_against_all_paths(seed: int) -> None:
     stages = random_stages(np.random.default_rng(seed))
-    ways = all_ways(stages)
-    quickest = min(delay for _, delay in ways)
+    paths = all_paths(stages)
+    quickest = min(delay for _, delay in paths)
     for most in (quickest * (1 + 1e-9), quickest * 1.2, quickest * 2):
-        least = min(weight for weight, delay in ways if delay <= most)
+        least = min(weight for weight, delay in paths if delay <= most)
         exact = label_setting(stages, most)
         assert exact.weight == pytest.approx(least, abs=1e-9)
         assert exact.delay <= most
@@ -71,18 +72,19 @@ def test_the_program_is_solved_as_well_as_by_scipy(seed: int) -> None:
     idle_w, effort = draw.uniform(1, 50), draw.uniform(1, 20, many)
     exponent = draw.choice([1.0, 1.5, 2.0, 3.0], many)
     paths = [
-        Path(float(draw.uniform(0, 0.3)), draw.uniform(0.1, 1, many) * draw.integers(0, 2, many)) for _ in range(4)
+        CriticalPath(float(draw.uniform(0, 0.3)), draw.uniform(0.1, 1, many) * draw.integers(0, 2, many))
+        for _ in range(4)
     ]
     where = draw.integers(0, many - 1, many)
     nodes = [np.flatnonzero(where == node).tolist() for node in sorted(set(where.tolist()))]
     limits = draw.choice([1.0, 0.5], len(nodes))
-    program = Program(
+    program = GeometricProgram(
         idle_w, effort, exponent, nodes, limits, lambda slow: max(paths, key=lambda p: p.fixed_s + p.work_s @ slow)
     )
-    most_s = float(draw.choice([1.05, 1.5, 4.0])) * program.time_s(fastest(program))
-    program = Program(idle_w, effort, exponent, nodes, limits, program.longest, most_s)
+    most_s = float(draw.choice([1.05, 1.5, 4.0])) * program.time_s(fastest_shares(program))
+    program = GeometricProgram(idle_w, effort, exponent, nodes, limits, program.critical_path, most_s)
 
-    shares = solved(program)
+    shares = optimal_shares(program)
 
     assert program.time_s(shares) <= most_s * (1 + 1e-6)
     assert all(shares[own].sum() <= limit * (1 + 1e-9) for own, limit in zip(nodes, limits, strict=True))
@@ -116,7 +118,7 @@ def test_schedules_need_the_fewest_iterations(seed: int) -> None:
     )
     world = task(profile(2), three_tiers())
     everything, most, replicas = 300, draw.randint(32, 300), draw.randint(1, 3)
-    found = Target(curve, 0.3, everything, world.batch).schedule(replicas, most)
+    found = LossTarget(curve, 0.3, everything, world.batch).schedule(replicas, most)
     assert found.iterations == fewest_iterations(curve, world, replicas, most, everything)
     assert curve.loss(found.epochs, found.samples / everything, replicas) <= 0.3
     assert found.samples == 1 or curve.loss(found.epochs, (found.samples - 1) / everything, replicas) > 0.3
@@ -126,30 +128,32 @@ def test_trees_are_all_chains_of_ever_coarser_groupings() -> None:
     """For two sources and L layers: L + 1 with both, and one with each alone."""
     draw = random.Random(3)
     while True:
-        known, cluster, curve = random_world(draw)
+        known, cluster, curve = random_problem(draw)
         if len(cluster.sources()) == 2:
             break
-    ground = numbers(known, cluster, curve)
-    assert len(trees(ground)) == len(known.layers) + 1 + 2
+    problem = problem_of(known, cluster, curve)
+    assert len(generate_trees(problem)) == len(known.layers) + 1 + 2
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_bounds_are_below_whatever_a_mapping_costs(seed: int) -> None:
     draw = random.Random(seed)
-    known, cluster, curve = random_world(draw, (2, 4, 3))
-    ground = numbers(known, cluster, curve)
-    allocator, bounds = Allocator(ground), Bounds(ground)
-    known_trees = ranked_trees(ground)
+    known, cluster, curve = random_problem(draw, (2, 4, 3))
+    problem = problem_of(known, cluster, curve)
+    allocator, bounds = CpuAllocator(problem), MappingBounds(problem)
+    known_trees = ranked_trees(problem)
     for ranked in draw.sample(known_trees, min(2, len(known_trees))):
-        found = bounds.of(ranked)
+        found = bounds.lower_bounds(ranked)
         for _ in range(6):
-            mapping = tuple(tuple(draw.choice(ground.computing) for _ in groups) for groups in ranked.tree.groupings)
-            candidate = Candidate(ranked.tree, mapping, ranked.schedule)
-            plan = allocator.found(candidate)
+            mapping = tuple(
+                tuple(draw.choice(problem.compute_nodes) for _ in groups) for groups in ranked.tree.groupings
+            )
+            candidate = MappedTree(ranked.tree, mapping, ranked.schedule)
+            plan = allocator.best_plan(candidate)
             if plan is None:
                 continue
             used = {node for nodes in mapping for node in nodes}
-            own = {ground.feed_nodes[feed] for feed in ranked.tree.feeds}
+            own = {problem.feed_nodes[feed] for feed in ranked.tree.feeds}
             (bound,) = [b for b in found if used | own == set(b.nodes) | own]
             assert bound.joules <= plan.total_j * (1 + 1e-9)
             better = bounds.refined(ranked, bound)
@@ -161,52 +165,52 @@ def test_bounds_are_below_whatever_a_mapping_costs(seed: int) -> None:
 def test_raised_prices_bound_every_mapping_from_below(seed: int) -> None:
     """Whatever the prices: of a tree, of one mapping of it, of its time, and with little energy for a node."""
     draw = random.Random(seed)
-    known, cluster, curve = random_world(draw, (3, 4, 3))
-    ground = numbers(known, cluster, curve)
-    allocator, bounds = Allocator(ground), Bounds(ground)
-    for ranked in draw.sample(known_trees := ranked_trees(ground), min(3, len(known_trees))):
-        mapping = tuple(tuple(draw.choice(ground.computing) for _ in groups) for groups in ranked.tree.groupings)
-        candidate, many = Candidate(ranked.tree, mapping, ranked.schedule), ranked.schedule.iterations
-        least_j, least_s = allocator.bound_j(candidate) / many, allocator.least_s(candidate) / many
+    known, cluster, curve = random_problem(draw, (3, 4, 3))
+    problem = problem_of(known, cluster, curve)
+    allocator, bounds = CpuAllocator(problem), MappingBounds(problem)
+    for ranked in draw.sample(known_trees := ranked_trees(problem), min(3, len(known_trees))):
+        mapping = tuple(tuple(draw.choice(problem.compute_nodes) for _ in groups) for groups in ranked.tree.groupings)
+        candidate, many = MappedTree(ranked.tree, mapping, ranked.schedule), ranked.schedule.iterations
+        least_j, least_s = allocator.bound_j(candidate) / many, allocator.min_time_s(candidate) / many
         if least_j == float("inf"):
             continue
-        used = {node for nodes in mapping for node in nodes} | {ground.feed_nodes[f] for f in ranked.tree.feeds}
+        used = {node for nodes in mapping for node in nodes} | {problem.feed_nodes[f] for f in ranked.tree.feeds}
         nodes = tuple(sorted(used))
-        instances, none = Instances(ranked.tree, bounds.costs(nodes)), np.full(len(nodes), np.inf)
-        frame = Frame(instances, bounds.idle_w(ranked.tree, nodes), float("inf"), none)
-        for each, least in ((frame, least_j), (replace(frame, timed=True), least_s)):
+        instances, none = PossibleInstances(ranked.tree, bounds.costs(nodes)), np.full(len(nodes), np.inf)
+        dual = DualProblem(instances, bounds.idle_w(ranked.tree, nodes), float("inf"), none)
+        for each, least in ((dual, least_j), (replace(dual, time_only=True), least_s)):
             start = each.start()
-            assert squeezed(each, start, 2 * least, 6).bound <= least * (1 + 3e-6)
-            alone = squeezed(each, replace(start, alive=_only(start.alive, mapping, nodes)), 2 * least, 12)
+            assert tighten(each, start, 2 * least, 6).bound <= least * (1 + 3e-6)
+            alone = tighten(each, replace(start, remaining=_only(start.remaining, mapping, nodes)), 2 * least, 12)
             assert alone.bound <= least * (1 + 3e-6)
-            assert squeezed(each, start, least * (1 + 1e-5), 12) is not None
+            assert tighten(each, start, least * (1 + 1e-5), 12) is not None
 
 
-def _only(alive: Alive, mapping: tuple[tuple[int, ...], ...], nodes: tuple[int, ...]) -> Alive:
+def _only(remaining: StateSpace, mapping: tuple[tuple[int, ...], ...], nodes: tuple[int, ...]) -> StateSpace:
     """The states of one mapping."""
     return tuple(
         tuple(states[states % len(nodes) == nodes.index(node)] for states, node in zip(groups, here, strict=True))
-        for groups, here in zip(alive, mapping, strict=True)
+        for groups, here in zip(remaining, mapping, strict=True)
     )
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_the_optimum_is_the_best_of_all_mappings_of_all_trees(seed: int) -> None:
     draw = random.Random(seed)
-    known, cluster, curve = random_world(draw, (2, 3, 2))
+    known, cluster, curve = random_problem(draw, (2, 3, 2))
     loose = (1.001, 1.2, 2.0, None)[seed % 4]
-    ground = numbers(known, cluster, curve, None if loose is None else loose * least_s(known, cluster, curve))
-    allocator, best = Allocator(ground), float("inf")
-    for ranked in ranked_trees(ground):
+    problem = problem_of(known, cluster, curve, None if loose is None else loose * least_s(known, cluster, curve))
+    allocator, best = CpuAllocator(problem), float("inf")
+    for ranked in ranked_trees(problem):
         places = [len(groups) for groups in ranked.tree.groupings]
-        for chosen in itertools.product(ground.computing, repeat=sum(places)):
+        for chosen in itertools.product(problem.compute_nodes, repeat=sum(places)):
             nodes = iter(chosen)
             mapping = tuple(tuple(next(nodes) for _ in range(many)) for many in places)
-            for home in range(places[-1]):
-                plan = allocator.found(Candidate(ranked.tree, mapping, ranked.schedule, home))
+            for first_root in range(places[-1]):
+                plan = allocator.best_plan(MappedTree(ranked.tree, mapping, ranked.schedule, first_root))
                 best = best if plan is None else min(best, plan.total_j)
 
-    assert Optimum(ground).outcome().found.total_j == pytest.approx(best, rel=3e-6)
+    assert BranchAndBound(problem).solve().plan.total_j == pytest.approx(best, rel=3e-6)
 
 
 def test_trees_that_differ_in_the_names_of_equal_sources_are_one() -> None:
@@ -215,12 +219,12 @@ def test_trees_that_differ_in_the_names_of_equal_sources_are_one() -> None:
     cluster = Cluster(nodes=nodes, links=tuple(link(name, "server") for name in ("a", "b", "c")))
     equal, slow = (task(profile(2, a=4.0, b=4.0, c=c, server=0.5), cluster) for c in (4.0, 5.0))
 
-    assert len(different_trees(ground(replace(equal, batch=30), CURVE))) == 1 + 3 + 6
-    assert len(different_trees(ground(equal, CURVE))) == 1 + 3 + 9  # 32 samples: 11, 11 and 10
-    assert len(different_trees(ground(slow, CURVE))) == 2 + 6 + 9
-    assert len(ranked_trees(ground(slow, CURVE))) == 3 + 9 + 12
-    assert Symmetry(ground(equal, CURVE)).kinds == [0, 0, 0, 3]
-    assert Symmetry(ground(slow, CURVE)).kinds == [0, 0, 2, 3]
+    assert len(distinct_trees(build_problem(replace(equal, batch=30), CURVE))) == 1 + 3 + 6
+    assert len(distinct_trees(build_problem(equal, CURVE))) == 1 + 3 + 9  # 32 samples: 11, 11 and 10
+    assert len(distinct_trees(build_problem(slow, CURVE))) == 2 + 6 + 9
+    assert len(ranked_trees(build_problem(slow, CURVE))) == 3 + 9 + 12
+    assert Symmetry(build_problem(equal, CURVE)).node_classes == [0, 0, 0, 3]
+    assert Symmetry(build_problem(slow, CURVE)).node_classes == [0, 0, 2, 3]
 
 
 def test_a_learning_curve_says_what_its_formula_says() -> None:

@@ -11,7 +11,7 @@ from palmette.plan.core.strategy import Decision, Task
 from palmette.spec.learning import Learning
 
 if TYPE_CHECKING:
-    from palmette.plan.righttrain.problem import Ground
+    from palmette.plan.righttrain.problem import RightTrainProblem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,15 +34,15 @@ class EpochPlanner(ABC):
         Raises:
             Infeasible: the loss, the deadline or a limit cannot be met.
         """
-        from palmette.plan.righttrain.decision import refuse_loss
-        from palmette.plan.righttrain.problem import ground
+        from palmette.plan.righttrain.decision import check_loss
+        from palmette.plan.righttrain.problem import build_problem
 
-        self._refuse_labels_that_stay(task)
-        numbers = ground(task, self.learning, self.feeds_a_source)
-        refuse_loss(numbers)
-        return self._decided(numbers)
+        self._refuse_private_labels(task)
+        numbers = build_problem(task, self.learning, self.feeds_per_source)
+        check_loss(numbers)
+        return self._decide(numbers)
 
-    def _refuse_labels_that_stay(self, task: Task) -> None:
+    def _refuse_private_labels(self, task: Task) -> None:
         """Trees of ever coarser groupings do not lead back to the sources."""
         for name, node in task.cluster.nodes.items():
             if node.source is not None and node.source.keeps_labels:
@@ -50,10 +50,10 @@ class EpochPlanner(ABC):
                 raise Infeasible(f"{told} for the last layer; hybrid and jointdnn do")
 
     @property
-    def feeds_a_source(self) -> float:
+    def feeds_per_source(self) -> float:
         """Into so many parts, on average, a source may be split."""
         return 1.0
 
     @abstractmethod
-    def _decided(self, ground: Ground) -> Decision:
+    def _decide(self, problem: RightTrainProblem) -> Decision:
         """The plan for a task's numbers."""

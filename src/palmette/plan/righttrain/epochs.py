@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from palmette.spec.learning import Learning
 
-MOST_EPOCHS = 10**12
+MAX_EPOCHS = 10**12
 _TRIED = 4_000  # beyond so many epochs and iterations an epoch, one more changes their product by less than 0.03%
 
 
@@ -33,7 +33,7 @@ class Schedule:
 
 
 @dataclass(frozen=True)
-class Target:
+class LossTarget:
     """A loss to reach, of all ``samples`` that there are, in batches."""
 
     learning: Learning
@@ -41,65 +41,71 @@ class Target:
     samples: int
     batch: int
 
-    def schedule(self, replicas: int, most: int, least: int = 1) -> Schedule | None:
-        """The fewest iterations that reach the loss with at most ``most`` samples an epoch; None if none do."""
-        return _fewest(self, replicas, most, least)
+    def schedule(self, replicas: int, max_samples: int, min_samples: int = 1) -> Schedule | None:
+        """The fewest iterations that reach the loss with at most ``max_samples`` samples an epoch; None if none do."""
+        return _cached_schedule(self, replicas, max_samples, min_samples)
 
-    def fewest(self, replicas: int, most: int, least: int) -> Schedule | None:
+    def find_schedule(self, replicas: int, max_samples: int, min_samples: int) -> Schedule | None:
         """The same, worked out anew."""
-        found = [self._of_epochs(epochs, replicas, most, least) for epochs in self._epochs(replicas, most)]
+        found = [
+            self._schedule_of_epochs(epochs, replicas, max_samples, min_samples)
+            for epochs in self._epoch_choices(replicas, max_samples)
+        ]
         known = [schedule for schedule in found if schedule is not None]
         return min(known, key=lambda each: (each.iterations, each.epochs)) if known else None
 
-    def schedule_of(self, samples: int, replicas: int) -> Schedule | None:
+    def schedule_for(self, samples: int, replicas: int) -> Schedule | None:
         """The fewest epochs that reach the loss with so many samples each; None if none do."""
         epochs = self._least_epochs(replicas, samples)
         return None if epochs is None else Schedule(epochs, samples, math.ceil(samples / self.batch))
 
-    def least_loss(self, iterations: int, replicas: int, most: int) -> float:
+    def least_loss(self, iterations: int, replicas: int, max_samples: int) -> float:
         """The least loss that so many iterations can reach."""
-        fullest = math.ceil(most / self.batch)
+        max_per_epoch = math.ceil(max_samples / self.batch)
         best = math.inf
-        for many in _counting(1, min(fullest, iterations)):
-            for each in {many, max(1, min(fullest, iterations // many))}:
-                fraction = min(most, each * self.batch) / self.samples
+        for per_epoch in _sampled_range(1, min(max_per_epoch, iterations)):
+            for each in {per_epoch, max(1, min(max_per_epoch, iterations // per_epoch))}:
+                fraction = min(max_samples, each * self.batch) / self.samples
                 best = min(best, self.learning.loss(max(1, iterations // each), fraction, replicas))
         return best
 
-    def _epochs(self, replicas: int, most: int) -> Iterable[int]:
+    def _epoch_choices(self, replicas: int, max_samples: int) -> Iterable[int]:
         """Numbers of epochs that can matter: the least for each number of iterations an epoch."""
-        fullest = math.ceil(most / self.batch)
-        tried = {self._least_epochs(replicas, min(most, many * self.batch)) for many in _counting(1, fullest)}
-        fewest = self._least_epochs(replicas, most)
-        if fullest > 2 * _TRIED and fewest is not None:  # some numbers of iterations were left out
+        max_per_epoch = math.ceil(max_samples / self.batch)
+        tried = {
+            self._least_epochs(replicas, min(max_samples, per_epoch * self.batch))
+            for per_epoch in _sampled_range(1, max_per_epoch)
+        }
+        fewest = self._least_epochs(replicas, max_samples)
+        if max_per_epoch > 2 * _TRIED and fewest is not None:  # some numbers of iterations were left out
             tried |= set(range(fewest, fewest + _TRIED))
         return sorted(epochs for epochs in tried if epochs is not None)
 
     def _least_epochs(self, replicas: int, samples: int) -> int | None:
         found = self.learning.least_epochs(self.loss, samples / self.samples, replicas)
-        if not found <= MOST_EPOCHS:
+        if not found <= MAX_EPOCHS:
             return None
         epochs = max(1, math.ceil(found * (1 - 1e-12)))
         reached = self._reached(epochs, samples, replicas)
         return epochs if reached else epochs + 1
 
-    def _of_epochs(self, epochs: int, replicas: int, most: int, least: int) -> Schedule | None:
+    def _schedule_of_epochs(self, epochs: int, replicas: int, max_samples: int, min_samples: int) -> Schedule | None:
         fraction = self.learning.least_fraction(self.loss, epochs, replicas)
-        samples = max(least, math.ceil(min(fraction, 2.0) * self.samples * (1 - 1e-12)))
-        if samples <= most and not self._reached(epochs, samples, replicas):
+        samples = max(min_samples, math.ceil(min(fraction, 2.0) * self.samples * (1 - 1e-12)))
+        if samples <= max_samples and not self._reached(epochs, samples, replicas):
             samples += 1
-        return Schedule(epochs, samples, math.ceil(samples / self.batch)) if samples <= most else None
+        return Schedule(epochs, samples, math.ceil(samples / self.batch)) if samples <= max_samples else None
 
     def _reached(self, epochs: int, samples: int, replicas: int) -> bool:
         return self.learning.loss(epochs, samples / self.samples, replicas) <= self.loss
 
 
 @lru_cache(maxsize=256)
-def _fewest(target: Target, replicas: int, most: int, least: int) -> Schedule | None:
-    return target.fewest(replicas, most, least)
+def _cached_schedule(target: LossTarget, replicas: int, max_samples: int, min_samples: int) -> Schedule | None:
+    return target.find_schedule(replicas, max_samples, min_samples)
 
 
-def _counting(first: int, last: int) -> Iterable[int]:
+def _sampled_range(first: int, last: int) -> Iterable[int]:
     """Whole numbers from the first to the last; where there are too many, the outermost."""
     if last - first <= 2 * _TRIED:
         return range(first, last + 1)

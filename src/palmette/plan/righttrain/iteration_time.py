@@ -16,67 +16,69 @@ import numpy as np
 from palmette.cost.evaluate import Evaluator, Price
 from palmette.cost.operations import order_of_work, sized
 from palmette.cost.steps import MEETINGS
-from palmette.plan.righttrain.geometric_program import Cap, Path, Program
-from palmette.plan.righttrain.layout import Part
-from palmette.plan.righttrain.problem import Floats, Ground
+from palmette.plan.righttrain.geometric_program import CriticalPath, EnergyCap, GeometricProgram
+from palmette.plan.righttrain.layout import MappedInstance
+from palmette.plan.righttrain.problem import Floats, RightTrainProblem
 from palmette.spec.plan import Phase
 
 
 @dataclass(frozen=True)
-class Model:
+class IterationModel:
     """The operations of an iteration: what each waits for, its fixed seconds, and the work of its instance."""
 
-    after: list[list[int]]
+    predecessors: list[list[int]]
     fixed_s: list[float]
-    owner: list[int]
+    instance: list[int]
     """The instance that computes; −1 for a transfer."""
     work_s: list[float]
     sending_j: dict[int, float]
     """The energy of what each node sends."""
-    effort_s: Floats
+    instance_work_s: Floats
     """The work of each instance: its seconds with the whole CPU."""
 
-    def longest(self, slowness: Floats) -> Path:
+    def critical_path(self, slowness: Floats) -> CriticalPath:
         """The longest path for 1/ρ of each instance."""
         ends: list[float] = []
         before: list[int] = []
         slow = slowness.tolist()
-        for needs, fixed, owner, work in zip(self.after, self.fixed_s, self.owner, self.work_s, strict=True):
+        for needs, fixed, instance, work in zip(
+            self.predecessors, self.fixed_s, self.instance, self.work_s, strict=True
+        ):
             start, last = 0.0, -1
             for need in needs:
                 if ends[need] >= start:
                     start, last = ends[need], need
             before.append(last)
-            ends.append(start + (work * slow[owner] if owner >= 0 else fixed))
+            ends.append(start + (work * slow[instance] if instance >= 0 else fixed))
         at = max(range(len(ends)), key=ends.__getitem__)
         fixed_s, path_s = 0.0, np.zeros(len(slow))
         while at >= 0:
-            if self.owner[at] >= 0:
-                path_s[self.owner[at]] += self.work_s[at]
+            if self.instance[at] >= 0:
+                path_s[self.instance[at]] += self.work_s[at]
             else:
                 fixed_s += self.fixed_s[at]
             at = before[at]
-        return Path(fixed_s, path_s)
+        return CriticalPath(fixed_s, path_s)
 
-    def as_played(self, price: Price) -> Model:
+    def as_simulated(self, price: Price) -> IterationModel:
         """The same with transfers as long as the clock played them."""
         (_, _, played) = price.played[0]
         lasted = [end - start for start, end in zip(played.start_s, played.end_s, strict=True)]
         return replace(
-            self, fixed_s=[0.0 if owner >= 0 else each for owner, each in zip(self.owner, lasted, strict=True)]
+            self, fixed_s=[0.0 if instance >= 0 else each for instance, each in zip(self.instance, lasted, strict=True)]
         )
 
 
-def model_of(phase: Phase, evaluator: Evaluator, ground: Ground) -> Model:
+def build_model(phase: Phase, evaluator: Evaluator, problem: RightTrainProblem) -> IterationModel:
     """The operations of a phase, with each transfer alone on its way."""
     sizes = evaluator.sizes()
     made = sized(order_of_work(phase, sizes, evaluator.routes), phase, sizes)
-    index = {name: k for k, name in enumerate(ground.names)}
+    index = {name: k for k, name in enumerate(problem.names)}
     whole = phase.model_copy(
         update={"instances": tuple(i.model_copy(update={"cpu_share": 1.0}) for i in phase.instances)}
     )
     calls = evaluator.call_seconds(whole, made)
-    fixed, owner, work = [0.0] * len(made.steps), [-1] * len(made.steps), [0.0] * len(made.steps)
+    fixed, instance, work = [0.0] * len(made.steps), [-1] * len(made.steps), [0.0] * len(made.steps)
     sending: dict[int, float] = {}
     effort = np.zeros(len(phase.instances))
     for k, (step, size) in enumerate(zip(made.steps, made.size_bytes, strict=True)):
@@ -86,34 +88,38 @@ def model_of(phase: Phase, evaluator: Evaluator, ground: Ground) -> Model:
             at = index[step.node]
             sending[at] = sending.get(at, 0.0) + 8 * size * route.energy_j_per_bit
         elif step.kind not in MEETINGS:
-            owner[k], work[k] = step.instance, calls[k]
+            instance[k], work[k] = step.instance, calls[k]
             effort[step.instance] += calls[k]
-    return Model([step.after for step in made.steps], fixed, owner, work, sending, effort)
+    return IterationModel([step.after for step in made.steps], fixed, instance, work, sending, effort)
 
 
-def program_of(model: Model, ground: Ground, parts: Sequence[Part], iterations: int, most_s: float) -> Program:
+def build_program(
+    model: IterationModel, problem: RightTrainProblem, mapped: Sequence[MappedInstance], iterations: int, max_s: float
+) -> GeometricProgram:
     """The geometric program of a mapped tree: its shares are the variables.
 
     With an exponent below 1 nothing is cheaper than a full CPU, alone or side by side: its effort is a constant.
     """
-    nodes = np.array([part.node for part in parts])
-    exponent, limit = np.maximum(ground.exponent[nodes], 1.0), ground.limit[nodes]
-    effort_j = ground.busy_w[nodes] * model.effort_s * limit ** np.minimum(ground.exponent[nodes] - 1, 0.0)
-    hosts = dict.fromkeys([*(ground.feed_nodes[f] for p in parts if p.first == 0 for f in p.group), *nodes.tolist()])
-    computing = list(dict.fromkeys(nodes.tolist()))
+    nodes = np.array([each.node for each in mapped])
+    exponent, limit = np.maximum(problem.exponent[nodes], 1.0), problem.limit[nodes]
+    dynamic_j = problem.dynamic_w[nodes] * model.instance_work_s * limit ** np.minimum(problem.exponent[nodes] - 1, 0.0)
+    used = dict.fromkeys([*(problem.feed_nodes[f] for p in mapped if p.first == 0 for f in p.group), *nodes.tolist()])
+    compute_nodes = list(dict.fromkeys(nodes.tolist()))
     caps = []
-    for node in hosts:
-        most_j = ground.task.cluster.nodes[ground.names[node]].limits.energy_j
-        if most_j is not None:
-            left_j = most_j / iterations - model.sending_j.get(node, 0.0)
-            caps.append(Cap(float(ground.idle_w[node]), np.flatnonzero(nodes == node).tolist(), max(left_j, 1e-300)))
-    return Program(
-        idle_w=float(ground.idle_w[list(hosts)].sum()),
-        effort_j=effort_j,
+    for node in used:
+        max_j = problem.task.cluster.nodes[problem.names[node]].limits.energy_j
+        if max_j is not None:
+            left_j = max_j / iterations - model.sending_j.get(node, 0.0)
+            caps.append(
+                EnergyCap(float(problem.idle_w[node]), np.flatnonzero(nodes == node).tolist(), max(left_j, 1e-300))
+            )
+    return GeometricProgram(
+        idle_w=float(problem.idle_w[list(used)].sum()),
+        dynamic_j=dynamic_j,
         exponent=exponent,
-        nodes=[np.flatnonzero(nodes == node).tolist() for node in computing],
-        limits=ground.limit[computing],
-        longest=model.longest,
-        most_s=most_s,
+        nodes=[np.flatnonzero(nodes == node).tolist() for node in compute_nodes],
+        limits=problem.limit[compute_nodes],
+        critical_path=model.critical_path,
+        max_s=max_s,
         caps=caps,
     )

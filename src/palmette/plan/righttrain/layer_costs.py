@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from palmette.plan.righttrain.problem import Floats, Ground
+from palmette.plan.righttrain.problem import Floats, RightTrainProblem
 
-_MOST_KEPT = 4096
+_CACHE_SIZE = 4096
 
 
-class Layered(NamedTuple):
+class LayerCost(NamedTuple):
     """Of a layer on each node: joules with time at its price, seconds of the shares that this is for."""
 
     cost_j: Floats
@@ -24,78 +24,85 @@ class Layered(NamedTuple):
 
 
 @dataclass
-class Costs:
+class LayerCosts:
     """The costs of layers and ways among some nodes; each is worked out once."""
 
-    ground: Ground
+    problem: RightTrainProblem
     nodes: list[int]
-    watts_when_busy: bool = False
+    charge_idle_when_busy: bool = False
     """Whether a node that owns no source costs its idle power while it computes: where no set of nodes is settled."""
-    _layers: dict[tuple[int, int, float, int], Layered] = field(default_factory=dict)
+    _layers: dict[tuple[int, int, float, int], LayerCost] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        ground, nodes = self.ground, self.nodes
-        self._forward_s, self._forward_call_s = ground.forward_s[nodes], ground.forward_call_s[nodes]
-        self._backward_s, self._backward_call_s = ground.backward_s[nodes], ground.backward_call_s[nodes]
-        self._update_s = ground.update_s[nodes]
-        self.limit, self.exponent = ground.limit[nodes], np.maximum(ground.exponent[nodes], 1.0)
-        self.busy_w = ground.busy_w[nodes] * self.limit ** np.minimum(ground.exponent[nodes] - 1, 0.0)
+        problem, nodes = self.problem, self.nodes
+        self._forward_s, self._forward_call_s = problem.forward_s[nodes], problem.forward_call_s[nodes]
+        self._backward_s, self._backward_call_s = problem.backward_s[nodes], problem.backward_call_s[nodes]
+        self._update_s = problem.update_s[nodes]
+        self.limit, self.exponent = problem.limit[nodes], np.maximum(problem.exponent[nodes], 1.0)
+        self.dynamic_w = problem.dynamic_w[nodes] * self.limit ** np.minimum(problem.exponent[nodes] - 1, 0.0)
         square = np.ix_(nodes, nodes)
-        self._byte_s, self._latency_s, self._byte_j = (
-            ground.byte_s[square],
-            ground.latency_s[square],
-            ground.byte_j[square],
+        self._s_per_byte, self._latency_s, self._j_per_byte = (
+            problem.s_per_byte[square],
+            problem.latency_s[square],
+            problem.j_per_byte[square],
         )
-        own = {ground.feed_nodes[k] for k in range(len(ground.feed_nodes))}
-        extra = [0.0 if node in own or not self.watts_when_busy else ground.idle_w[node] for node in nodes]
-        self._extra_w = np.array(extra)
+        data_owners = {problem.feed_nodes[k] for k in range(len(problem.feed_nodes))}
+        idle = [
+            0.0 if node in data_owners or not self.charge_idle_when_busy else problem.idle_w[node] for node in nodes
+        ]
+        self._idle_when_busy_w = np.array(idle)
 
-    def layer(self, layer: int, samples: int, price_w: float, replicas: int) -> Layered:
-        """A layer with so many samples, at a price of time; one of so many replicas, see ``update_part``."""
+    def layer(self, layer: int, samples: int, price_w: float, replicas: int) -> LayerCost:
+        """A layer with so many samples, at a price of time; one of so many replicas, see ``min_update_fraction``."""
         key = (layer, samples, price_w, replicas)
         if key not in self._layers:
-            if len(self._layers) > _MOST_KEPT:
+            if len(self._layers) > _CACHE_SIZE:
                 self._layers.clear()
             self._layers[key] = self._layer(layer, samples, price_w, replicas)
         return self._layers[key]
 
-    def _layer(self, layer: int, samples: int, price_w: float, replicas: int) -> Layered:
+    def _layer(self, layer: int, samples: int, price_w: float, replicas: int) -> LayerCost:
         forward_s, backward_s, update_s = self.calls_s(layer, layer, samples)
         path_s = forward_s + backward_s
-        effort_j = self.busy_w * (path_s + update_part(replicas) * update_s)
-        watts = price_w + self._extra_w
+        dynamic_j = self.dynamic_w * (path_s + min_update_fraction(replicas) * update_s)
+        watts = price_w + self._idle_when_busy_w
         with np.errstate(divide="ignore", invalid="ignore"):
-            best = (watts * path_s / ((self.exponent - 1) * effort_j)) ** (1 / self.exponent)
+            best = (watts * path_s / ((self.exponent - 1) * dynamic_j)) ** (1 / self.exponent)
         full = (self.exponent <= 1) | ~np.isfinite(best)
         share = np.where(full, self.limit, np.clip(best, 1e-6, self.limit))
         time_s = path_s / share
         with np.errstate(invalid="ignore"):
-            cost_j = watts * time_s + effort_j * share ** (self.exponent - 1)
+            cost_j = watts * time_s + dynamic_j * share ** (self.exponent - 1)
         impossible = ~np.isfinite(path_s)
-        return Layered(np.where(impossible, np.inf, cost_j), np.where(impossible, np.inf, time_s))
+        return LayerCost(np.where(impossible, np.inf, cost_j), np.where(impossible, np.inf, time_s))
 
     def calls_s(self, first: int, last: int, samples: int) -> tuple[Floats, Floats, Floats]:
         """Seconds of an instance's forward call, backward call and update on each node, with the whole CPU."""
-        own = slice(first, last + 1)
-        forward_s = self._forward_call_s[:, own] + samples * self._forward_s[:, own]
-        backward_s = self._backward_call_s[:, own] + samples * self._backward_s[:, own]
-        return forward_s.sum(axis=1), backward_s.sum(axis=1), self._update_s[:, own].sum(axis=1)
+        layers = slice(first, last + 1)
+        forward_s = self._forward_call_s[:, layers] + samples * self._forward_s[:, layers]
+        backward_s = self._backward_call_s[:, layers] + samples * self._backward_s[:, layers]
+        return forward_s.sum(axis=1), backward_s.sum(axis=1), self._update_s[:, layers].sum(axis=1)
 
-    def way(self, layer: int, samples: int) -> tuple[Floats, Floats]:
+    def transfer(self, layer: int, samples: int) -> tuple[Floats, Floats]:
         """Seconds and joules of a layer's output and its gradient between any two of the nodes."""
-        size = samples * self.ground.output_bytes[layer + 1]
-        return 2 * (self._latency_s + size * self._byte_s), 2 * size * self._byte_j
+        size = samples * self.problem.output_bytes[layer + 1]
+        return 2 * (self._latency_s + size * self._s_per_byte), 2 * size * self._j_per_byte
 
-    def data(self, feed: int, samples: int) -> tuple[Floats, Floats]:
+    def input_transfer(self, feed: int, samples: int) -> tuple[Floats, Floats]:
         """Seconds and joules of a feed's data to each node; infinite where it may not go."""
-        ground, node = self.ground, self.ground.feed_nodes[feed]
-        size = samples * ground.output_bytes[0]
-        time_s = ground.latency_s[node, self.nodes] + size * ground.byte_s[node, self.nodes]
-        if ground.private[feed]:
+        problem, node = self.problem, self.problem.feed_nodes[feed]
+        size = samples * problem.output_bytes[0]
+        time_s = problem.latency_s[node, self.nodes] + size * problem.s_per_byte[node, self.nodes]
+        if problem.private[feed]:
             time_s = np.where(np.array(self.nodes) == node, time_s, np.inf)
-        return time_s, size * ground.byte_j[node, self.nodes]
+        return time_s, size * problem.j_per_byte[node, self.nodes]
 
 
-def update_part(replicas: int) -> float:
+def min_update_fraction(replicas: int) -> float:
     """The part of a layer's update that each of its replicas makes at least: a node that holds several updates once."""
     return 1 / replicas
+
+
+def time_cost_j(watts: float, time_s: Floats) -> Floats:
+    """Seconds at a price; infinite ones stay so where it is 0."""
+    return watts * time_s if watts else np.where(np.isfinite(time_s), 0.0, np.inf)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from palmette.plan.core.samples import in_proportion
 from palmette.plan.righttrain.epochs import Schedule
-from palmette.plan.righttrain.problem import Ground
-from palmette.plan.righttrain.trees import Group, Tree
+from palmette.plan.righttrain.problem import RightTrainProblem
+from palmette.plan.righttrain.trees import Group, InstanceTree
 from palmette.spec.plan import Phase
 from palmette.spec.tree import Feed, Instance
 
@@ -17,7 +17,7 @@ Mapping = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
-class Part:
+class MappedInstance:
     """An instance to be: its layers from 0, the feeds that reach it, its node, the part that it goes into."""
 
     first: int
@@ -27,42 +27,47 @@ class Part:
     into: int | None
 
 
-def parts_of(tree: Tree, mapping: Mapping, home: int = 0) -> list[Part]:
-    """The instances of a mapped tree, roots before what feeds them; the root ``home`` comes first."""
-    made: list[Part] = []
+def mapped_instances(tree: InstanceTree, mapping: Mapping, first_root: int = 0) -> list[MappedInstance]:
+    """The instances of a mapped tree, roots before what feeds them; the root ``first_root`` comes first."""
+    mapped: list[MappedInstance] = []
     above: dict[int, int] = {}
     depth = len(mapping)
     for layer in reversed(range(depth)):
         here: dict[int, int] = {}
         order = range(len(mapping[layer]))
-        for k in [home, *(k for k in order if k != home)] if layer == depth - 1 else order:
+        for k in [first_root, *(k for k in order if k != first_root)] if layer == depth - 1 else order:
             group, node = tree.groupings[layer][k], mapping[layer][k]
             into = above[tree.parents[layer][k]] if layer < depth - 1 else None
-            if into is not None and made[into].group == group and made[into].node == node:
-                made[into] = Part(layer, made[into].last, group, node, made[into].into)
+            if into is not None and mapped[into].group == group and mapped[into].node == node:
+                mapped[into] = MappedInstance(layer, mapped[into].last, group, node, mapped[into].into)
                 here[k] = into
             else:
-                here[k] = len(made)
-                made.append(Part(layer, layer, group, node, into))
+                here[k] = len(mapped)
+                mapped.append(MappedInstance(layer, layer, group, node, into))
         above = here
-    return made
+    return mapped
 
 
-def phase_of(ground: Ground, parts: Sequence[Part], shares: Sequence[float], schedule: Schedule | None = None) -> Phase:
+def build_phase(
+    problem: RightTrainProblem,
+    mapped: Sequence[MappedInstance],
+    shares: Sequence[float],
+    schedule: Schedule | None = None,
+) -> Phase:
     """The phase of instances with their CPU shares; with a schedule, how long it runs and on which data.
 
     Not validated: the search makes thousands, and parts always make a tree.
     """
-    feeds = tuple(sorted(feed for part in parts if part.first == 0 for feed in part.group))
-    into = {feed: f"i{k + 1}" for k, part in enumerate(parts) if part.first == 0 for feed in part.group}
-    samples = ground.batch_of(feeds)
-    taken = dict.fromkeys(feeds) if schedule is None else epoch_samples(ground, feeds, schedule.samples)
+    feeds = tuple(sorted(feed for part in mapped if part.first == 0 for feed in part.group))
+    into = {feed: f"i{k + 1}" for k, part in enumerate(mapped) if part.first == 0 for feed in part.group}
+    samples = problem.batch_of(feeds)
+    taken = dict.fromkeys(feeds) if schedule is None else epoch_samples(problem, feeds, schedule.samples)
     merged: dict[tuple[int, str], list[int]] = {}
     for feed in feeds:
-        merged.setdefault((ground.feed_nodes[feed], into[feed]), []).append(feed)
+        merged.setdefault((problem.feed_nodes[feed], into[feed]), []).append(feed)
     sources = tuple(
         Feed.model_construct(
-            node=ground.names[node],
+            node=problem.names[node],
             samples=sum(samples[feed] for feed in together),
             epoch_samples=None if schedule is None else sum(taken[feed] or 0 for feed in together),
             into=name,
@@ -73,18 +78,18 @@ def phase_of(ground: Ground, parts: Sequence[Part], shares: Sequence[float], sch
         Instance.model_construct(
             id=f"i{k + 1}",
             layers=(part.first + 1, part.last + 1),
-            node=ground.names[part.node],
+            node=problem.names[part.node],
             cpu_share=share,
             into=None if part.into is None else f"i{part.into + 1}",
             codec="none",
         )
-        for k, (part, share) in enumerate(zip(parts, shares, strict=True))
+        for k, (part, share) in enumerate(zip(mapped, shares, strict=True))
     )
     epochs = None if schedule is None else schedule.epochs
     return Phase.model_construct(sources=sources, instances=instances, epochs=epochs)
 
 
-def epoch_samples(ground: Ground, feeds: Group, total: int) -> dict[int, int | None]:
+def epoch_samples(problem: RightTrainProblem, feeds: Group, total: int) -> dict[int, int | None]:
     """Samples of an epoch from each feed in use: a common fraction of what each owns."""
-    parts = in_proportion(total, [ground.feed_samples[feed] for feed in feeds])
+    parts = in_proportion(total, [problem.feed_samples[feed] for feed in feeds])
     return dict(zip(feeds, parts, strict=True))

@@ -11,24 +11,24 @@ import numpy as np
 from palmette.errors import Fault, InputError
 from palmette.plan.core.samples import in_proportion
 from palmette.plan.core.strategy import Task
-from palmette.plan.righttrain.epochs import Schedule, Target
+from palmette.plan.righttrain.epochs import LossTarget, Schedule
 from palmette.spec.learning import Learning
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 _TIMES = ("forward_s", "backward_s", "forward_call_s", "backward_call_s", "update_s")
-MOST_OTHERS = 24
+MAX_OTHER_NODES = 24
 """Of more nodes without data, only so many are considered."""
 
 
 @dataclass(frozen=True)
-class Ground:
+class RightTrainProblem:
     """A task's numbers. Nodes are counted in the order of the cluster file, layers and feeds from 0.
 
     A *feed* is a source, or one of the parts that a source is split into where there are more feeds than sources.
     """
 
     task: Task
-    target: Target
+    target: LossTarget
     names: list[str]
     feed_nodes: list[int]
     feed_samples: list[int]
@@ -40,13 +40,13 @@ class Ground:
     """The fixed part of a forward call."""
     backward_call_s: Floats
     update_s: Floats
-    byte_s: Floats
+    s_per_byte: Floats
     """Seconds a byte between two nodes."""
     latency_s: Floats
     """Infinite where there is no path."""
-    byte_j: Floats
+    j_per_byte: Floats
     idle_w: Floats
-    busy_w: Floats
+    dynamic_w: Floats
     """What full load draws above idling."""
     exponent: Floats
     limit: Floats
@@ -68,7 +68,7 @@ class Ground:
         """All times of layers, by node and layer."""
         return [getattr(self, name) for name in _TIMES]
 
-    def most_s(self, schedule: Schedule) -> float:
+    def max_iteration_s(self, schedule: Schedule) -> float:
         """Seconds that an iteration may take."""
         single_s = self.task.goal.iteration_deadline_s
         each_s = self.deadline_s / schedule.iterations
@@ -81,21 +81,21 @@ class Ground:
         return [sizes.input_bytes, *sizes.output_bytes[1:]]
 
     @cached_property
-    def computing(self) -> list[int]:
+    def compute_nodes(self) -> list[int]:
         """The nodes that can compute some layer; of very many, the sources' and those that look best."""
         able = [k for k in range(len(self.names)) if np.isfinite(self.forward_s[k]).any()]
         others = [k for k in able if k not in set(self.feed_nodes)]
-        if len(others) <= MOST_OTHERS:
+        if len(others) <= MAX_OTHER_NODES:
             return able
         a_sample_s = (
             np.where(np.isfinite(self.forward_s), self.forward_s + self.backward_s, 0.0).sum(axis=1) / self.limit
         )
-        joules = a_sample_s * (self.idle_w + self.busy_w)
-        near = (self.latency_s + self.byte_s * self.output_bytes[0])[self.feed_nodes].mean(axis=0)
-        best: set[int] = set()
-        for rank in zip(*(sorted(others, key=by.__getitem__) for by in (a_sample_s, joules, near)), strict=True):
-            best.update(rank if len(best) < MOST_OTHERS - 2 else ())
-        return [k for k in able if k in best or k not in others]
+        joules = a_sample_s * (self.idle_w + self.dynamic_w)
+        input_s = (self.latency_s + self.s_per_byte * self.output_bytes[0])[self.feed_nodes].mean(axis=0)
+        chosen: set[int] = set()
+        for rank in zip(*(sorted(others, key=by.__getitem__) for by in (a_sample_s, joules, input_s)), strict=True):
+            chosen.update(rank if len(chosen) < MAX_OTHER_NODES - 2 else ())
+        return [k for k in able if k in chosen or k not in others]
 
     def batch_of(self, feeds: tuple[int, ...]) -> dict[int, int]:
         """Samples of a batch from each feed in use: a common fraction of what each owns."""
@@ -103,7 +103,7 @@ class Ground:
         return dict(zip(feeds, parts, strict=True))
 
 
-def ground(task: Task, learning: Learning, alpha: float = 1.0) -> Ground:
+def build_problem(task: Task, learning: Learning, alpha: float = 1.0) -> RightTrainProblem:
     """The numbers of a task.
 
     Raises:
@@ -120,28 +120,28 @@ def ground(task: Task, learning: Learning, alpha: float = 1.0) -> Ground:
     names = list(task.cluster.nodes)
     owned = [task.cluster.nodes[name].source for name in sources]
     samples = [source.samples for source in owned if source is not None]
-    nodes, parts = _feeds([names.index(name) for name in sources], samples, alpha)
-    byte_s, latency_s, byte_j = _ways(task, names)
+    nodes, parts = _split_sources([names.index(name) for name in sources], samples, alpha)
+    s_per_byte, latency_s, j_per_byte = _routes_as_arrays(task, names)
     powers = [node.power for node in task.cluster.nodes.values() if node.power is not None]
-    return Ground(
+    return RightTrainProblem(
         task=task,
-        target=Target(learning, task.goal.loss, sum(samples), task.batch),
+        target=LossTarget(learning, task.goal.loss, sum(samples), task.batch),
         names=names,
         feed_nodes=nodes,
         feed_samples=parts,
-        **_times(task, names),
-        byte_s=byte_s,
+        **_layer_times(task, names),
+        s_per_byte=s_per_byte,
         latency_s=latency_s,
-        byte_j=byte_j,
+        j_per_byte=j_per_byte,
         idle_w=np.array([power.idle_w for power in powers]),
-        busy_w=np.array([power.busy_w - power.idle_w for power in powers]),
+        dynamic_w=np.array([power.busy_w - power.idle_w for power in powers]),
         exponent=np.array([power.exponent for power in powers]),
         limit=np.array([node.limits.cpu_share for node in task.cluster.nodes.values()]),
         private=[_is_private(task, names[node]) for node in nodes],
     )
 
 
-def _feeds(nodes: list[int], samples: list[int], alpha: float) -> tuple[list[int], list[int]]:
+def _split_sources(nodes: list[int], samples: list[int], alpha: float) -> tuple[list[int], list[int]]:
     """The node and the samples of each feed: of α|D| feeds the largest sources have more than one."""
     split = [1] * len(nodes)
     for _ in range(int(alpha * len(nodes) + 1e-9) - len(nodes)):
@@ -149,11 +149,11 @@ def _feeds(nodes: list[int], samples: list[int], alpha: float) -> tuple[list[int
         if samples[largest] // (split[largest] + 1) < 1:
             break
         split[largest] += 1
-    feeds = [(node, part) for node, many, k in zip(nodes, samples, split, strict=True) for part in _even(many, k)]
+    feeds = [(node, part) for node, many, k in zip(nodes, samples, split, strict=True) for part in _even_parts(many, k)]
     return [node for node, _ in feeds], [part for _, part in feeds]
 
 
-def _even(total: int, parts: int) -> list[int]:
+def _even_parts(total: int, parts: int) -> list[int]:
     return [total // parts + (k < total % parts) for k in range(parts)]
 
 
@@ -162,7 +162,7 @@ def _is_private(task: Task, name: str) -> bool:
     return source is not None and bool(source.private)
 
 
-def _times(task: Task, names: list[str]) -> dict[str, Floats]:
+def _layer_times(task: Task, names: list[str]) -> dict[str, Floats]:
     depth, sizes = len(task.profile.layers), task.evaluator.sizes()
     arrays = {key: np.full((len(names), depth), np.inf) for key in _TIMES}
     for k, name in enumerate(names):
@@ -179,13 +179,13 @@ def _times(task: Task, names: list[str]) -> dict[str, Floats]:
     return arrays
 
 
-def _ways(task: Task, names: list[str]) -> tuple[Floats, Floats, Floats]:
+def _routes_as_arrays(task: Task, names: list[str]) -> tuple[Floats, Floats, Floats]:
     many, routes = len(names), task.evaluator.routes
-    byte_s, latency_s, byte_j = np.zeros((many, many)), np.full((many, many), np.inf), np.zeros((many, many))
+    s_per_byte, latency_s, j_per_byte = np.zeros((many, many)), np.full((many, many), np.inf), np.zeros((many, many))
     for a, name in enumerate(names):
         for b, other in enumerate(names):
             route = routes.between(name, other)
             if route is not None:
-                byte_s[a, b] = 8 / route.bandwidth_bps if route.hops else 0.0
-                latency_s[a, b], byte_j[a, b] = route.latency_s, 8 * route.energy_j_per_bit
-    return byte_s, latency_s, byte_j
+                s_per_byte[a, b] = 8 / route.bandwidth_bps if route.hops else 0.0
+                latency_s[a, b], j_per_byte[a, b] = route.latency_s, 8 * route.energy_j_per_bit
+    return s_per_byte, latency_s, j_per_byte

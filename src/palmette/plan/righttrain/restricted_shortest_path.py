@@ -17,14 +17,14 @@ import numpy as np
 from palmette.plan.righttrain.problem import Floats
 
 
-class Stage(NamedTuple):
+class PathStage(NamedTuple):
     """The edges from one column of vertices to the next: weight and delay, infinite where there is none."""
 
     weight: Floats
     delay: Floats
 
 
-class Way(NamedTuple):
+class RestrictedPath(NamedTuple):
     """A path: its weight, its delay, and the vertex of each column."""
 
     weight: float
@@ -32,7 +32,7 @@ class Way(NamedTuple):
     vertices: tuple[int, ...]
 
 
-def lightest(lengths: Sequence[Floats]) -> tuple[float, tuple[int, ...]]:
+def shortest_path(lengths: Sequence[Floats]) -> tuple[float, tuple[int, ...]]:
     """The shortest path by any lengths of the edges, from the first column's only vertex to any of the last."""
     best, back = np.zeros(1), []
     for length in lengths:
@@ -46,107 +46,109 @@ def lightest(lengths: Sequence[Floats]) -> tuple[float, tuple[int, ...]]:
     return float(best[at]), tuple(reversed(vertices))
 
 
-def measured(stages: Sequence[Stage], vertices: tuple[int, ...]) -> Way:
+def path_of(stages: Sequence[PathStage], vertices: tuple[int, ...]) -> RestrictedPath:
     """A path with its weight and delay."""
     steps = list(zip(stages, vertices, vertices[1:], strict=False))
-    return Way(
+    return RestrictedPath(
         float(sum(stage.weight[a, b] for stage, a, b in steps)),
         float(sum(stage.delay[a, b] for stage, a, b in steps)),
         vertices,
     )
 
 
-def label_setting(stages: Sequence[Stage], most: float) -> Way | None:
-    """The lightest path with a delay of at most ``most``, exactly; None where there is none.
+def label_setting(stages: Sequence[PathStage], max_delay: float) -> RestrictedPath | None:
+    """The lightest path with a delay of at most ``max_delay``, exactly; None where there is none.
 
     Of the paths to a vertex only those are kept that no other beats in weight and delay alike.
     """
-    labels: list[list[Way]] = [[Way(0.0, 0.0, (0,))]]
-    for stage, rest in zip(stages, _rest(stages), strict=True):
-        after: list[list[Way]] = []
+    labels: list[list[RestrictedPath]] = [[RestrictedPath(0.0, 0.0, (0,))]]
+    for stage, remaining in zip(stages, _min_remaining_delay(stages), strict=True):
+        after: list[list[RestrictedPath]] = []
         for b in range(stage.weight.shape[1]):
             reached = [
-                Way(way.weight + stage.weight[a, b], way.delay + stage.delay[a, b], (*way.vertices, b))
-                for a, ways in enumerate(labels)
-                for way in ways
-                if way.delay + stage.delay[a, b] + rest[b] <= most and stage.weight[a, b] < np.inf
+                RestrictedPath(path.weight + stage.weight[a, b], path.delay + stage.delay[a, b], (*path.vertices, b))
+                for a, paths in enumerate(labels)
+                for path in paths
+                if path.delay + stage.delay[a, b] + remaining[b] <= max_delay and stage.weight[a, b] < np.inf
             ]
-            after.append(_undominated(reached))
+            after.append(_pareto_front(reached))
         labels = after
-    found = [way for ways in labels for way in ways]
+    found = [path for paths in labels for path in paths]
     return min(found) if found else None
 
 
-def _rest(stages: Sequence[Stage]) -> list[Floats]:
+def _min_remaining_delay(stages: Sequence[PathStage]) -> list[Floats]:
     """The least delay from each vertex of each column, but the first, to the end."""
-    rest = [np.zeros(stages[-1].delay.shape[1])]
+    remaining = [np.zeros(stages[-1].delay.shape[1])]
     for stage in reversed(stages[1:]):
-        rest.append((stage.delay + rest[-1]).min(axis=1))
-    return rest[::-1]
+        remaining.append((stage.delay + remaining[-1]).min(axis=1))
+    return remaining[::-1]
 
 
-def _undominated(ways: list[Way]) -> list[Way]:
-    kept: list[Way] = []
-    for way in sorted(ways):
-        if not kept or way.delay < kept[-1].delay:
-            kept.append(way)
+def _pareto_front(paths: list[RestrictedPath]) -> list[RestrictedPath]:
+    kept: list[RestrictedPath] = []
+    for path in sorted(paths):
+        if not kept or path.delay < kept[-1].delay:
+            kept.append(path)
     return kept
 
 
-def lorenz_raz(stages: Sequence[Stage], most: float, epsilon: float) -> Way | None:
-    """A path with a delay of at most ``most`` that weighs at most 1 + ε times the least; None where there is none."""
-    free = measured(stages, lightest([stage.weight for stage in stages])[1])
-    if free.delay <= most and free.weight < np.inf:
+def lorenz_raz(stages: Sequence[PathStage], max_delay: float, epsilon: float) -> RestrictedPath | None:
+    """A path with a delay of at most ``max_delay`` that weighs at most 1 + ε times the least; None where there is none."""
+    free = path_of(stages, shortest_path([stage.weight for stage in stages])[1])
+    if free.delay <= max_delay and free.weight < np.inf:
         return free
-    lower = _bottleneck(stages, most)
+    lower = _bottleneck(stages, max_delay)
     if lower is None:
         return None
     if lower == 0:
-        return _quickest(stages, 0.0)
+        return _fastest_path(stages, 0.0)
     low, high = lower, lower * len(stages) / 2
     while high > 2 * low:  # the least weight is at least low and at most twice high
         middle = (low * high) ** 0.5
-        if _scaled(stages, most, middle, middle, 1.0) is None:
+        if _scaled_search(stages, max_delay, middle, middle, 1.0) is None:
             low = middle
         else:
             high = middle
-    return _scaled(stages, most, low, max(2 * high, low), epsilon)
+    return _scaled_search(stages, max_delay, low, max(2 * high, low), epsilon)
 
 
-def _bottleneck(stages: Sequence[Stage], most: float) -> float | None:
+def _bottleneck(stages: Sequence[PathStage], max_delay: float) -> float | None:
     """The least weight w such that edges of at most w suffice for a quick enough path: a lower bound of the least."""
     weights = np.unique(np.concatenate([stage.weight[np.isfinite(stage.weight)] for stage in stages]))
-    if not len(weights) or _quickest(stages, float(weights[-1])).delay > most:
+    if not len(weights) or _fastest_path(stages, float(weights[-1])).delay > max_delay:
         return None
     low, high = 0, len(weights) - 1
     while low < high:
         middle = (low + high) // 2
-        if _quickest(stages, float(weights[middle])).delay <= most:
+        if _fastest_path(stages, float(weights[middle])).delay <= max_delay:
             high = middle
         else:
             low = middle + 1
     return float(weights[low])
 
 
-def _quickest(stages: Sequence[Stage], heaviest: float) -> Way:
+def _fastest_path(stages: Sequence[PathStage], heaviest: float) -> RestrictedPath:
     """The quickest path over edges that weigh at most ``heaviest``."""
     delays = [np.where(stage.weight <= heaviest, stage.delay, np.inf) for stage in stages]
-    total, vertices = lightest(delays)
-    return measured(stages, vertices) if total < np.inf else Way(np.inf, np.inf, vertices)
+    total, vertices = shortest_path(delays)
+    return path_of(stages, vertices) if total < np.inf else RestrictedPath(np.inf, np.inf, vertices)
 
 
-def _scaled(stages: Sequence[Stage], most: float, lower: float, upper: float, epsilon: float) -> Way | None:
+def _scaled_search(
+    stages: Sequence[PathStage], max_delay: float, lower: float, upper: float, epsilon: float
+) -> RestrictedPath | None:
     """Weights rounded to multiples of lower·ε/(n+1): the least rounded weight of a quick enough path, None above."""
     unit = lower * epsilon / (len(stages) + 1)
     top = int(upper / unit) + len(stages) + 1
-    quickest = np.full((top + 1, 1), np.inf)
-    quickest[0] = 0.0
+    min_delay = np.full((top + 1, 1), np.inf)
+    min_delay[0] = 0.0
     backs: list[tuple[np.ndarray, np.ndarray]] = []
     for stage in stages:
         rounded = np.where(stage.weight <= upper, np.floor(stage.weight / unit) + 1, top + 1).astype(np.int64)
-        quickest, back = _advanced(quickest, rounded, stage.delay, top)
+        min_delay, back = _extend(min_delay, rounded, stage.delay, top)
         backs.append((back, rounded))
-    good = np.argwhere(quickest <= most)
+    good = np.argwhere(min_delay <= max_delay)
     if not len(good):
         return None
     weight, at = (int(each) for each in good[0])
@@ -156,17 +158,17 @@ def _scaled(stages: Sequence[Stage], most: float, lower: float, upper: float, ep
         weight -= int(rounded[before, at])
         at = before
         vertices.append(at)
-    return measured(stages, tuple(reversed(vertices)))
+    return path_of(stages, tuple(reversed(vertices)))
 
 
-def _advanced(quickest: Floats, rounded: np.ndarray, delay: Floats, top: int) -> tuple[Floats, np.ndarray]:
+def _extend(min_delay: Floats, rounded: np.ndarray, delay: Floats, top: int) -> tuple[Floats, np.ndarray]:
     """The least delay to each vertex of the next column for each rounded weight, and where it comes from."""
     many = rounded.shape[1]
     after, back = np.full((top + 1, many), np.inf), np.zeros((top + 1, many), dtype=np.int64)
     for a in range(rounded.shape[0]):
         for b in np.flatnonzero(rounded[a] <= top):
             shift = int(rounded[a, b])
-            tried = quickest[: top + 1 - shift, a] + delay[a, b]
+            tried = min_delay[: top + 1 - shift, a] + delay[a, b]
             better = tried < after[shift:, b]
             after[shift:, b][better] = tried[better]
             back[shift:, b][better] = a

@@ -18,8 +18,8 @@ from palmette.plan.core.strategy import Decision
 from palmette.plan.righttrain.epoch_planner import EpochPlanner
 
 if TYPE_CHECKING:
-    from palmette.plan.righttrain.cpu_allocation import Allocator, Candidate, Found
-    from palmette.plan.righttrain.problem import Ground
+    from palmette.plan.righttrain.cpu_allocation import CpuAllocator, EvaluatedPlan, MappedTree
+    from palmette.plan.righttrain.problem import RightTrainProblem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,26 +29,26 @@ class SplitLearning(EpochPlanner):
     name: ClassVar[str] = "split-learning"
     summary: ClassVar[str] = "three parts on device, edge and cloud, all data and full CPUs, the best of all splits"
 
-    def _decided(self, ground: Ground) -> Decision:
+    def _decide(self, problem: RightTrainProblem) -> Decision:
         """Try all splits."""
-        from palmette.plan.righttrain.cpu_allocation import Allocator
-        from palmette.plan.righttrain.decision import decided
+        from palmette.plan.righttrain.cpu_allocation import CpuAllocator
+        from palmette.plan.righttrain.decision import plan_decision
 
-        allocator = Allocator(ground)
-        return decided(allocator, _best(allocator, list(_splits(ground))))
+        allocator = CpuAllocator(problem)
+        return plan_decision(allocator, _best(allocator, list(_splits(problem))))
 
 
-def _splits(ground: Ground) -> Iterator[Candidate]:
+def _splits(problem: RightTrainProblem) -> Iterator[MappedTree]:
     """Every split in three on every edge and cloud server.
 
     Raises:
         InputError: a tier has no node, or the network has fewer than three layers.
     """
-    from palmette.plan.righttrain.cpu_allocation import Candidate
-    from palmette.plan.righttrain.trees import Tree
+    from palmette.plan.righttrain.cpu_allocation import MappedTree
+    from palmette.plan.righttrain.trees import InstanceTree
 
-    cluster, depth = ground.task.cluster, ground.depth
-    servers = {tier: [ground.names.index(name) for name in cluster.tier(tier)] for tier in ("edge", "cloud")}
+    cluster, depth = problem.task.cluster, problem.depth
+    servers = {tier: [problem.names.index(name) for name in cluster.tier(tier)] for tier in ("edge", "cloud")}
     missing = [
         Fault("nodes", f"no node of tier {tier}", "expected at least one") for tier in servers if not servers[tier]
     ]
@@ -56,40 +56,40 @@ def _splits(ground: Ground) -> Iterator[Candidate]:
         raise InputError(missing)
     if depth < 3:
         raise InputError(Fault("layers", depth, "expected at least 3, to split the network in three"))
-    feeds = tuple(range(len(ground.feed_nodes)))
-    if len(feeds) > ground.task.batch:
+    feeds = tuple(range(len(problem.feed_nodes)))
+    if len(feeds) > problem.task.batch:
         expected = f"expected at least {len(feeds)}, a sample from each source"
-        raise InputError(Fault("--batch", ground.task.batch, expected))
+        raise InputError(Fault("--batch", problem.task.batch, expected))
     apart, together = tuple((feed,) for feed in feeds), (feeds,)
-    schedule = ground.target.schedule_of(ground.target.samples, len(feeds))
+    schedule = problem.target.schedule_for(problem.target.samples, len(feeds))
     if schedule is None:
-        raise Infeasible(f"--loss: {ground.target.loss:g}: cannot be met by {len(feeds)} replicas of the first layer")
+        raise Infeasible(f"--loss: {problem.target.loss:g}: cannot be met by {len(feeds)} replicas of the first layer")
     for first in range(1, depth - 1):
-        tree = Tree(tuple(apart if layer < first else together for layer in range(depth)))
+        tree = InstanceTree(tuple(apart if layer < first else together for layer in range(depth)))
         for second in range(first + 1, depth):
             for edge in servers["edge"]:
                 for cloud in servers["cloud"]:
-                    own = tuple(ground.feed_nodes)
+                    own = tuple(problem.feed_nodes)
                     nodes = tuple(
                         own if layer < first else (edge if layer < second else cloud,) for layer in range(depth)
                     )
-                    yield Candidate(tree, nodes, schedule)
+                    yield MappedTree(tree, nodes, schedule)
 
 
-def _best(allocator: Allocator, candidates: list[Candidate]) -> Found:
+def _best(allocator: CpuAllocator, candidates: list[MappedTree]) -> EvaluatedPlan:
     """The least energy in time.
 
     Raises:
         Infeasible: no split may run, or none is in time; says the least time.
     """
-    from palmette.plan.righttrain.decision import late
+    from palmette.plan.righttrain.decision import explain_late
 
     tried = [found for candidate in candidates if (found := allocator.with_full_cpus(candidate)) is not None]
     if not tried:
         raise Infeasible("no split in three may run: nodes without a path or a profile, or too little memory")
-    in_time = [found for found in tried if not allocator.late(found)]
+    in_time = [found for found in tried if not allocator.misses_deadline(found)]
     if not in_time:
-        raise late(allocator.ground, min(tried, key=lambda found: found.total_s))
+        raise explain_late(allocator.problem, min(tried, key=lambda found: found.total_s))
     allowed = [found for found in in_time if not allocator.over_limits(found)]
     if not allowed:
         raise Infeasible(f"no split in three obeys all limits: {allocator.over_limits(in_time[0])[0]}")

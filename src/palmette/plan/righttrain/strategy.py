@@ -20,7 +20,7 @@ from palmette.plan.righttrain.optimum.strategy import RightTrainOptimum
 from palmette.plan.righttrain.split_learning import SplitLearning
 
 if TYPE_CHECKING:
-    from palmette.plan.righttrain.problem import Ground
+    from palmette.plan.righttrain.problem import RightTrainProblem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,17 +44,17 @@ class RightTrain(EpochPlanner):
         super().__post_init__()
 
     @property
-    def feeds_a_source(self) -> float:
+    def feeds_per_source(self) -> float:
         """α."""
         return self.alpha
 
-    def _decided(self, ground: Ground) -> Decision:
+    def _decide(self, problem: RightTrainProblem) -> Decision:
         """Search, and say how far from a lower bound the plan is."""
-        from palmette.plan.righttrain.decision import decision
-        from palmette.plan.righttrain.search import Search
+        from palmette.plan.righttrain.decision import bounded_decision
+        from palmette.plan.righttrain.search import RightTrainSearch
 
-        search = Search(ground, self.epsilon or None)
-        return decision(search, search.first() if self.first else search.best())
+        search = RightTrainSearch(problem, self.epsilon or None)
+        return bounded_decision(search, search.first_feasible() if self.first else search.best())
 
 
 STRATEGIES = (RightTrain, RightTrainOptimum, SplitLearning)

@@ -16,17 +16,17 @@ from itertools import combinations, combinations_with_replacement
 import numpy as np
 
 from palmette.plan.righttrain.epochs import Schedule
-from palmette.plan.righttrain.problem import Ground
+from palmette.plan.righttrain.problem import RightTrainProblem
 
 Group = tuple[int, ...]
 Grouping = tuple[Group, ...]
-MOST_TREES = 3000
+MAX_TREES = 3000
 """More chains than these are not listed one by one."""
-_MOST_LISTED_FEEDS = 5
+_MAX_LISTED_FEEDS = 5
 
 
 @dataclass(frozen=True)
-class Tree:
+class InstanceTree:
     """The grouping of each layer."""
 
     groupings: tuple[Grouping, ...]
@@ -60,64 +60,64 @@ class Tree:
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedTree:
     """A tree, how long it has to train, and its processing by equation (5), in seconds."""
 
-    tree: Tree
+    tree: InstanceTree
     schedule: Schedule
     processing_s: float
 
 
-def ranked_trees(ground: Ground) -> list[Ranked]:
+def ranked_trees(problem: RightTrainProblem) -> list[RankedTree]:
     """The trees that can reach the loss, those with the least processing first; ties to fewer instances."""
     found = []
-    for tree in trees(ground):
-        samples = sum(ground.feed_samples[feed] for feed in tree.feeds)
-        schedule = ground.target.schedule(tree.replicas, samples, len(tree.feeds))
+    for tree in generate_trees(problem):
+        samples = sum(problem.feed_samples[feed] for feed in tree.feeds)
+        schedule = problem.target.schedule(tree.replicas, samples, len(tree.feeds))
         if schedule is not None:
-            found.append(Ranked(tree, schedule, processing_s(ground, tree, samples)))
+            found.append(RankedTree(tree, schedule, processing_s(problem, tree, samples)))
     return sorted(found, key=lambda each: (each.processing_s, sum(map(len, each.tree.groupings))))
 
 
-def processing_s(ground: Ground, tree: Tree, samples: int) -> float:
+def processing_s(problem: RightTrainProblem, tree: InstanceTree, samples: int) -> float:
     """Equation (5): epochs with all data × the processing of what enters each instance, on the mean node.
 
     r(l) is the mean node's seconds for a byte that enters layer l, and the product of the q(m) turns a source's bytes
     into those that enter it; so each sample counts a layer's seconds once, in whichever instance.
     """
-    seconds = ground.forward_s[ground.computing] + ground.backward_s[ground.computing]
+    seconds = problem.forward_s[problem.compute_nodes] + problem.backward_s[problem.compute_nodes]
     a_sample_s = float(np.mean(np.where(np.isfinite(seconds), seconds, 0.0), axis=0).sum())
-    fraction = samples / ground.target.samples
-    epochs = ground.target.learning.least_epochs(ground.target.loss, fraction, tree.replicas)
+    fraction = samples / problem.target.samples
+    epochs = problem.target.learning.least_epochs(problem.target.loss, fraction, tree.replicas)
     return math.ceil(epochs * (1 - 1e-12)) * samples * a_sample_s
 
 
-def trees(ground: Ground) -> list[Tree]:
+def generate_trees(problem: RightTrainProblem) -> list[InstanceTree]:
     """All trees of few sources, or those that the generator makes of many."""
-    listed = _listed(ground)
-    return _along_merges(ground) if listed is None else listed
+    listed = _all_trees(problem)
+    return _trees_along_merges(problem) if listed is None else listed
 
 
-def all_listed(ground: Ground) -> bool:
+def all_trees_generated(problem: RightTrainProblem) -> bool:
     """Whether ``trees`` are all there are."""
-    return _listed(ground) is not None
+    return _all_trees(problem) is not None
 
 
-def _listed(ground: Ground) -> list[Tree] | None:
+def _all_trees(problem: RightTrainProblem) -> list[InstanceTree] | None:
     """All trees, None where they are too many."""
-    feeds = range(len(ground.feed_nodes))
-    if len(feeds) > _MOST_LISTED_FEEDS:
+    feeds = range(len(problem.feed_nodes))
+    if len(feeds) > _MAX_LISTED_FEEDS:
         return None
-    listed: list[Tree] = []
-    for used in _choices(feeds, ground.task.batch):
-        for chain in _chains(_partitions(used), ground.depth):
-            listed.append(Tree(chain))
-            if len(listed) > MOST_TREES:
+    listed: list[InstanceTree] = []
+    for used in _feed_subsets(feeds, problem.task.batch):
+        for chain in _chains(_partitions(used), problem.depth):
+            listed.append(InstanceTree(chain))
+            if len(listed) > MAX_TREES:
                 return None
     return listed
 
 
-def _choices(feeds: Sequence[int], batch: int) -> Iterator[Group]:
+def _feed_subsets(feeds: Sequence[int], batch: int) -> Iterator[Group]:
     """The sets of feeds that may be in use: each gives a sample at least, all of them first."""
     for many in range(min(len(feeds), batch), 0, -1):
         yield from combinations(feeds, many)
@@ -155,59 +155,59 @@ def _is_coarser(coarse: Grouping, fine: Grouping) -> bool:
     return all(any(set(group) <= set(other) for other in coarse) for group in fine)
 
 
-def _along_merges(ground: Ground) -> list[Tree]:
+def _trees_along_merges(problem: RightTrainProblem) -> list[InstanceTree]:
     """Trees of groupings along one sequence of merges, for a few choices of sources; a change or two along layers."""
-    cuts, found = _cuts(ground), []
-    for used in _nearest(ground):
-        merges = _merges(ground, used)
-        levels = [merges[len(used) - many] for many in _powers(len(used))]
+    cuts, found = _cut_choices(problem), []
+    for used in _feed_choices(problem):
+        merges = _merge_sequence(problem, used)
+        levels = [merges[len(used) - many] for many in _group_counts(len(used))]
         for fine, coarse in combinations_with_replacement(range(len(levels)), 2):
             pair = levels[len(levels) - 1 - fine], levels[len(levels) - 1 - coarse]
             for cut in cuts if fine != coarse else cuts[:1]:
-                groupings = tuple(pair[0] if layer < cut else pair[1] for layer in range(ground.depth))
-                found.append(Tree(groupings))
+                groupings = tuple(pair[0] if layer < cut else pair[1] for layer in range(problem.depth))
+                found.append(InstanceTree(groupings))
     return list(dict.fromkeys(found))
 
 
-def _powers(most: int) -> list[int]:
+def _group_counts(most: int) -> list[int]:
     """1, 2, 4, … and the most; of more than 8, every second power."""
     step = 1 if most <= 8 else 2
     return sorted({2**k for k in range(0, most.bit_length(), step) if 2**k <= most} | {most})
 
 
-def _cuts(ground: Ground) -> list[int]:
+def _cut_choices(problem: RightTrainProblem) -> list[int]:
     """Layers after which groups may merge: those with the smallest outputs, and an even spread."""
-    depth, outputs = ground.depth, ground.output_bytes
+    depth, outputs = problem.depth, problem.output_bytes
     smallest = sorted(range(1, depth), key=lambda k: outputs[k])[:2]
     return sorted({*smallest, *range(1, depth, max(1, depth // 3))}) or [depth]
 
 
-def _nearest(ground: Ground) -> list[Group]:
+def _feed_choices(problem: RightTrainProblem) -> list[Group]:
     """Choices of feeds: all, and ever fewer of those with the most samples for the power that they draw."""
-    worth = [
-        samples / (ground.idle_w[node] + 1e-9)
-        for node, samples in zip(ground.feed_nodes, ground.feed_samples, strict=True)
+    samples_per_watt = [
+        samples / (problem.idle_w[node] + 1e-9)
+        for node, samples in zip(problem.feed_nodes, problem.feed_samples, strict=True)
     ]
-    order = sorted(range(len(worth)), key=lambda k: -worth[k])
-    most = min(len(order), ground.task.batch)
-    return [tuple(sorted(order[:many])) for many in reversed(_powers(most))]
+    order = sorted(range(len(samples_per_watt)), key=lambda k: -samples_per_watt[k])
+    most = min(len(order), problem.task.batch)
+    return [tuple(sorted(order[:many])) for many in reversed(_group_counts(most))]
 
 
-def _merges(ground: Ground, feeds: Group) -> list[Grouping]:
+def _merge_sequence(problem: RightTrainProblem, feeds: Group) -> list[Grouping]:
     """Groupings from one group a feed to one of all, each with the two nearest groups of the one before merged."""
-    nodes = [ground.feed_nodes[feed] for feed in feeds]
-    apart = (ground.latency_s + ground.byte_s * ground.output_bytes[0])[np.ix_(nodes, nodes)]
-    np.fill_diagonal(apart, np.inf)
+    nodes = [problem.feed_nodes[feed] for feed in feeds]
+    distance = (problem.latency_s + problem.s_per_byte * problem.output_bytes[0])[np.ix_(nodes, nodes)]
+    np.fill_diagonal(distance, np.inf)
     groups: list[Group] = [(feed,) for feed in feeds]
     found: list[Grouping] = [tuple(groups)]
     while len(groups) > 1:
-        a, b = sorted(divmod(int(np.argmin(apart)), len(groups)))
+        a, b = sorted(divmod(int(np.argmin(distance)), len(groups)))
         groups[a] = tuple(sorted(groups[a] + groups.pop(b)))
-        apart[a] = np.maximum(apart[a], apart[b])
-        apart[:, a] = apart[a]
-        apart[a, a] = np.inf
-        apart = np.delete(np.delete(apart, b, 0), b, 1)
+        distance[a] = np.maximum(distance[a], distance[b])
+        distance[:, a] = distance[a]
+        distance[a, a] = np.inf
+        distance = np.delete(np.delete(distance, b, 0), b, 1)
         found.append(tuple(sorted(groups)))
         order = sorted(range(len(groups)), key=groups.__getitem__)
-        groups, apart = [groups[k] for k in order], apart[np.ix_(order, order)]
+        groups, distance = [groups[k] for k in order], distance[np.ix_(order, order)]
     return found

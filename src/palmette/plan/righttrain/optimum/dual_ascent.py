@@ -21,121 +21,125 @@ from typing import Any
 import numpy as np
 
 from palmette.plan.righttrain.layout import Mapping
-from palmette.plan.righttrain.optimum.instances import Instances
 from palmette.plan.righttrain.optimum.joint_mapping import (
-    Alive,
-    JointTable,
+    JointMappingTable,
     Multipliers,
-    everywhere,
+    StateSpace,
+    all_states,
     is_empty,
-    most_states,
+    max_joint_states,
 )
-from palmette.plan.righttrain.optimum.path_weights import moments, moved
+from palmette.plan.righttrain.optimum.path_weights import mirror_step, moments
+from palmette.plan.righttrain.optimum.possible_instances import PossibleInstances
 from palmette.plan.righttrain.problem import Floats
 
 _PATIENCE = 2
 
 
 @dataclass(frozen=True)
-class Frame:
-    """What is bounded: a tree among nodes that idle at ``idle_w`` in all, within ``most_s`` an iteration."""
+class DualProblem:
+    """What is bounded: a tree among nodes that idle at ``idle_w`` in all, within ``max_s`` an iteration."""
 
-    instances: Instances
+    instances: PossibleInstances
     idle_w: float
-    most_s: float
-    most_j: Floats
+    max_s: float
+    max_j: Floats
     """The joules an iteration that each node may use, infinite where it has no limit."""
-    timed: bool = False
+    time_only: bool = False
     """Whether time is bounded, instead of energy."""
 
-    def start(self) -> Squeezed:
+    def start(self) -> DualBound:
         """All states, a second at the price of idling, evenly over the ways."""
         many = len(self.instances.costs.nodes)
-        worth = Multipliers(
-            1.0 if self.timed else self.idle_w, self.instances.ends.even(), np.zeros(many), np.zeros(many)
+        multipliers = Multipliers(
+            1.0 if self.time_only else self.idle_w, self.instances.ends.uniform(), np.zeros(many), np.zeros(many)
         )
-        return Squeezed(everywhere(self.instances), worth, -math.inf)
+        return DualBound(all_states(self.instances), multipliers, -math.inf)
 
-    def late_w(self, worth: Multipliers) -> float:
+    def deadline_w(self, multipliers: Multipliers) -> float:
         """τ: the price of the deadline."""
-        if self.timed:
+        if self.time_only:
             return 0.0
-        return max(0.0, worth.time_w - self.idle_w - float(worth.energy @ self.node_w))
+        return max(0.0, multipliers.time_w - self.idle_w - float(multipliers.energy @ self.node_w))
 
     @cached_property
     def node_w(self) -> Floats:
         """The idle power of each node."""
-        return self.instances.costs.ground.idle_w[self.instances.costs.nodes]
+        return self.instances.costs.problem.idle_w[self.instances.costs.nodes]
 
-    def credit_j(self, worth: Multipliers) -> float:
+    def constant_j(self, multipliers: Multipliers) -> float:
         """What constraints that are just met are credited with."""
-        late_w, limited = self.late_w(worth), worth.energy > 0
-        over = float(worth.share_j @ self.instances.costs.limit) + float(worth.energy[limited] @ self.most_j[limited])
-        return over + (late_w * self.most_s if late_w > 0 else 0.0)
+        deadline_w, limited = self.deadline_w(multipliers), multipliers.energy > 0
+        over = float(multipliers.cpu_j @ self.instances.costs.limit) + float(
+            multipliers.energy[limited] @ self.max_j[limited]
+        )
+        return over + (deadline_w * self.max_s if deadline_w > 0 else 0.0)
 
 
 @dataclass(frozen=True)
-class Squeezed:
+class DualBound:
     """The states that are left, the prices with the highest bound, and that bound of an iteration."""
 
-    alive: Alive
-    worth: Multipliers
+    remaining: StateSpace
+    multipliers: Multipliers
     bound: float
-    above_j: tuple[tuple[Floats, ...], ...] = ()
+    reduced_cost_j: tuple[tuple[Floats, ...], ...] = ()
     """How far the least cost of a mapping through each state is above the cheapest, at the last prices."""
 
 
-def squeezed(frame: Frame, start: Squeezed, aim: float, rounds: int) -> Squeezed | None:
-    """Raise the bound, and drop states through which no mapping is below ``aim``; None once none is at all."""
-    best, at, alive = replace(start, bound=-math.inf), start.worth, start.alive
-    boldness, waited = 1.0, 0
+def tighten(dual: DualProblem, start: DualBound, target: float, rounds: int) -> DualBound | None:
+    """Raise the bound, and drop states through which no mapping is below ``target``; None once none is at all."""
+    best, multipliers, remaining = replace(start, bound=-math.inf), start.multipliers, start.remaining
+    step_scale, stalled = 1.0, 0
     for _ in range(rounds):
-        table = JointTable(frame.instances, at, alive, timed=frame.timed)
-        credit_j = frame.credit_j(at)
-        bound = table.total_j() - credit_j
-        if not bound < aim:
+        table = JointMappingTable(dual.instances, multipliers, remaining, time_only=dual.time_only)
+        constant_j = dual.constant_j(multipliers)
+        bound = table.total_j() - constant_j
+        if not bound < target:
             return None
-        through_j = tuple(table.through_j())[::-1]
-        kept = [[cost < aim + credit_j for cost in costs] for costs in through_j]
-        alive = _of(alive, kept)
-        if is_empty(alive):
+        through_j = tuple(table.min_cost_through_j())[::-1]
+        kept = [[cost < target + constant_j for cost in costs] for costs in through_j]
+        remaining = _select(remaining, kept)
+        if is_empty(remaining):
             return None
-        above_j = tuple(tuple(cost - credit_j - bound for cost in costs) for costs in _of(through_j, kept))
-        waited = 0 if bound > best.bound + 0.02 * (aim - best.bound) else waited + 1
+        reduced_cost_j = tuple(tuple(cost - constant_j - bound for cost in costs) for costs in _select(through_j, kept))
+        stalled = 0 if bound > best.bound + 0.02 * (target - best.bound) else stalled + 1
         best = (
-            Squeezed(alive, at, bound, above_j) if bound > best.bound else replace(best, alive=alive, above_j=above_j)
+            DualBound(remaining, multipliers, bound, reduced_cost_j)
+            if bound > best.bound
+            else replace(best, remaining=remaining, reduced_cost_j=reduced_cost_j)
         )
-        if waited > _PATIENCE:
-            boldness, waited = boldness / 2, 0
-        raised = _raised(frame, table, boldness * (min(aim, 2 * abs(best.bound)) - bound))
-        if raised is None:
+        if stalled > _PATIENCE:
+            step_scale, stalled = step_scale / 2, 0
+        stepped = _ascent_step(dual, table, step_scale * (min(target, 2 * abs(best.bound)) - bound))
+        if stepped is None:
             break
-        at = raised
+        multipliers = stepped
     return best
 
 
-def cheapest(frame: Frame, aim: float, rounds: int, most: int) -> Iterator[Mapping]:
-    """The cheapest mappings, as numbers of the cluster's nodes, at prices that are raised towards a bound of ``aim``.
+def cheapest_mappings(dual: DualProblem, target: float, rounds: int, max_states: int) -> Iterator[Mapping]:
+    """The cheapest mappings, as numbers of the cluster's nodes, at prices that are raised towards a bound of ``target``.
 
-    None where a layer has more states than ``most``.
+    None where a layer has more states than ``max_states``.
     """
-    start = frame.start()
-    if is_empty(start.alive) or most_states(start.alive) > most:
+    start = dual.start()
+    if is_empty(start.remaining) or max_joint_states(start.remaining) > max_states:
         return
-    worth, nodes = start.worth, frame.instances.costs.nodes
+    multipliers, nodes = start.multipliers, dual.instances.costs.nodes
     for _ in range(rounds):
-        table = JointTable(frame.instances, worth, start.alive)
-        bound = table.total_j() - frame.credit_j(worth)
+        table = JointMappingTable(dual.instances, multipliers, start.remaining)
+        bound = table.total_j() - dual.constant_j(multipliers)
         if not math.isfinite(bound):
             return
         yield tuple(tuple(nodes[state % len(nodes)] for state in states) for states in table.cheapest())
-        raised = _raised(frame, table, max(min(aim, 2 * abs(bound)) - bound, 0.05 * abs(bound)))
-        if raised is None:
+        stepped = _ascent_step(dual, table, max(min(target, 2 * abs(bound)) - bound, 0.05 * abs(bound)))
+        if stepped is None:
             return
-        worth = raised
+        multipliers = stepped
 
 
-def _of(values: Any, kept: list[list[Any]]) -> Any:
+def _select(values: Any, kept: list[list[Any]]) -> Any:
     """Those values by layer, group and state that are kept."""
     return tuple(
         tuple(each[own] for each, own in zip(groups, owns, strict=True))
@@ -143,33 +147,40 @@ def _of(values: Any, kept: list[list[Any]]) -> Any:
     )
 
 
-def _raised(frame: Frame, table: JointTable, ahead: float) -> Multipliers | None:
-    """Prices a step further, so long that the bound would rise by ``ahead`` if it were a plane."""
-    worth, used, ends, limit = table.worth, table.usage(), frame.instances.ends, frame.instances.costs.limit
-    mean_s, spread = moments(ends, worth.split, used.lengths)
-    share_unit = worth.time_w * max(mean_s, 1e-300) / limit
-    share_slope = _upwards(worth.share_j, used.share - limit)
-    energy_slope = _upwards(worth.energy, _over_j(frame, used.effort_j + frame.node_w * mean_s))
-    late_w, late_s = frame.late_w(worth), 0.0 if frame.timed or math.isinf(frame.most_s) else mean_s - frame.most_s
-    late_slope = late_s if late_w > 0 or late_s > 0 else 0.0
-    norm = worth.time_w**2 * (spread + late_slope**2)
+def _ascent_step(dual: DualProblem, table: JointMappingTable, rise: float) -> Multipliers | None:
+    """Prices a step further, so long that the bound would rise by ``rise`` if it were a plane."""
+    multipliers, used, ends, limit = table.multipliers, table.usage(), dual.instances.ends, dual.instances.costs.limit
+    mean_s, spread = moments(ends, multipliers.weights, used.lengths)
+    share_unit = multipliers.time_w * max(mean_s, 1e-300) / limit
+    share_slope = _projected(multipliers.cpu_j, used.share - limit)
+    energy_slope = _projected(multipliers.energy, _excess_j(dual, used.dynamic_j + dual.node_w * mean_s))
+    deadline_w, late_s = (
+        dual.deadline_w(multipliers),
+        0.0 if dual.time_only or math.isinf(dual.max_s) else mean_s - dual.max_s,
+    )
+    late_slope = late_s if deadline_w > 0 or late_s > 0 else 0.0
+    norm = multipliers.time_w**2 * (spread + late_slope**2)
     norm += float(((share_unit * share_slope) ** 2).sum()) + float((energy_slope**2).sum())
     if norm <= 0:
         return None
-    step = ahead / norm
-    share_j = np.maximum(0.0, worth.share_j + np.clip(step * share_unit**2 * share_slope, -share_unit, share_unit))
-    energy = np.maximum(0.0, worth.energy + np.clip(step * energy_slope, -1.0, 1.0))
-    late_w = max(0.0, late_w + max(-worth.time_w, min(worth.time_w, step * worth.time_w**2 * late_slope)))
-    time_w = worth.time_w if frame.timed else frame.idle_w + late_w + float(energy @ frame.node_w)
-    return Multipliers(time_w, moved(ends, worth.split, used.lengths, step * worth.time_w), share_j, energy)
+    step = rise / norm
+    cpu_j = np.maximum(0.0, multipliers.cpu_j + np.clip(step * share_unit**2 * share_slope, -share_unit, share_unit))
+    energy = np.maximum(0.0, multipliers.energy + np.clip(step * energy_slope, -1.0, 1.0))
+    deadline_w = max(
+        0.0, deadline_w + max(-multipliers.time_w, min(multipliers.time_w, step * multipliers.time_w**2 * late_slope))
+    )
+    time_w = multipliers.time_w if dual.time_only else dual.idle_w + deadline_w + float(energy @ dual.node_w)
+    return Multipliers(
+        time_w, mirror_step(ends, multipliers.weights, used.lengths, step * multipliers.time_w), cpu_j, energy
+    )
 
 
-def _over_j(frame: Frame, used_j: Floats) -> Floats:
+def _excess_j(dual: DualProblem, used_j: Floats) -> Floats:
     """The joules above each node's limit, 0 where it has none."""
-    limited = np.isfinite(frame.most_j) & (not frame.timed)
-    return np.where(limited, used_j - np.where(limited, frame.most_j, 0.0), 0.0)
+    limited = np.isfinite(dual.max_j) & (not dual.time_only)
+    return np.where(limited, used_j - np.where(limited, dual.max_j, 0.0), 0.0)
 
 
-def _upwards(price: Floats, slope: Floats) -> Floats:
+def _projected(price: Floats, slope: Floats) -> Floats:
     """A slope without what would make a price of 0 negative."""
     return np.where((price <= 0) & (slope < 0), 0.0, slope)

@@ -19,36 +19,36 @@ import numpy as np
 from palmette.plan.righttrain.problem import Floats
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
-_LEAST = 1e-9
+_MIN_WEIGHT = 1e-9
 """No way loses its part for good."""
-_FIRST_EXITS = 0.1
-_BOLDEST = 1.5
+_INITIAL_EXIT_WEIGHT = 0.1
+_MAX_EXPONENT = 1.5
 
 
 @dataclass(frozen=True)
-class Ends:
+class PathEnds:
     """Where ways may begin and end, by number: the root of each feed, and of each exit."""
 
     feed_roots: Ints
     exit_roots: Ints
     roots: int
-    waits: bool
+    averages_first_layer: bool
     """Whether replicas of the first layer wait for each other."""
 
-    def even(self) -> Split:
+    def uniform(self) -> PathWeights:
         """The same for each feed, a little for exits."""
         feeds = len(self.feed_roots)
         forward = np.full(feeds, 1 / feeds)
-        weights = np.bincount(self.feed_roots, forward, self.roots)
+        root_weights = np.bincount(self.feed_roots, forward, self.roots)
         many = np.bincount(self.exit_roots, minlength=self.roots)
-        exits = (_FIRST_EXITS * weights / np.maximum(many, 1))[self.exit_roots]
-        left = 1 - np.where(many > 0, _FIRST_EXITS, 0.0)
+        exits = (_INITIAL_EXIT_WEIGHT * root_weights / np.maximum(many, 1))[self.exit_roots]
+        left = 1 - np.where(many > 0, _INITIAL_EXIT_WEIGHT, 0.0)
         backward = forward * left[self.feed_roots]
-        return Split(forward, backward, exits, backward.copy())
+        return PathWeights(forward, backward, exits, backward.copy())
 
 
 @dataclass(frozen=True)
-class Split:
+class PathWeights:
     """Parts of a price: by feed on the ways forward, back and after; by exit on those that end there."""
 
     forward: Floats
@@ -59,67 +59,69 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Lengths:
-    """How long the ways are, in seconds: as in ``Split``."""
+class PathLengths:
+    """How long the ways are, in seconds: as in ``PathWeights``."""
 
     forward: Floats
     backward: Floats
     exits: Floats
     after: Floats
 
-    def widest(self) -> float:
+    def spread(self) -> float:
         """The largest difference of two ways."""
         ends = np.concatenate((self.backward + self.after.max(), self.exits))
         return float(np.ptp(self.forward) + np.ptp(ends) + np.ptp(self.after))
 
 
-def moments(ends: Ends, split: Split, lengths: Lengths) -> tuple[float, float]:
+def moments(ends: PathEnds, weights: PathWeights, lengths: PathLengths) -> tuple[float, float]:
     """Mean and variance of the length of a way, drawn by its part."""
-    weights = np.maximum(_by_root(ends, split.forward), 1e-300)
-    there, there_2 = (_by_root(ends, split.forward * lengths.forward**n) / weights for n in (1, 2))
-    share = split.after / max(float(split.after.sum()), 1e-300)
+    root_weights = np.maximum(_by_root(ends, weights.forward), 1e-300)
+    there, there_2 = (_by_root(ends, weights.forward * lengths.forward**n) / root_weights for n in (1, 2))
+    share = weights.after / max(float(weights.after.sum()), 1e-300)
     after = float(share @ lengths.after)
     spread = float(share @ (lengths.after - after) ** 2)
     back = lengths.backward + after
-    one = _by_root(ends, split.backward * back) + _by_exit(ends, split.exits * lengths.exits)
-    two = _by_root(ends, split.backward * (back**2 + spread)) + _by_exit(ends, split.exits * lengths.exits**2)
-    one, two = one / weights, two / weights
-    mean = float(weights @ (there + one))
-    square = float(weights @ (there_2 - there**2 + two - one**2 + (there + one) ** 2))
+    one = _by_root(ends, weights.backward * back) + _by_exit(ends, weights.exits * lengths.exits)
+    two = _by_root(ends, weights.backward * (back**2 + spread)) + _by_exit(ends, weights.exits * lengths.exits**2)
+    one, two = one / root_weights, two / root_weights
+    mean = float(root_weights @ (there + one))
+    square = float(root_weights @ (there_2 - there**2 + two - one**2 + (there + one) ** 2))
     return mean, max(0.0, square - mean**2)
 
 
-def moved(ends: Ends, split: Split, lengths: Lengths, step: float) -> Split:
+def mirror_step(ends: PathEnds, weights: PathWeights, lengths: PathLengths, step: float) -> PathWeights:
     """The parts after a mirror step: more on longer ways."""
-    step = min(step, _BOLDEST / max(lengths.widest(), 1e-300))
-    forward = split.forward * _grown(lengths.forward, step)
-    after = split.after / max(float(split.after.sum()), 1e-300) * np.exp(step * (lengths.after - lengths.after.max()))
+    step = min(step, _MAX_EXPONENT / max(lengths.spread(), 1e-300))
+    forward = weights.forward * _growth(lengths.forward, step)
+    after = (
+        weights.after / max(float(weights.after.sum()), 1e-300) * np.exp(step * (lengths.after - lengths.after.max()))
+    )
     top = max(float((lengths.backward + lengths.after.max()).max()), float(lengths.exits.max(initial=-np.inf)))
-    backward = split.backward * np.exp(step * (lengths.backward + lengths.after.max() - top)) * after.sum()
-    exits = split.exits * np.exp(step * (lengths.exits - top))
-    forward, backward, exits = (np.maximum(each, _LEAST) for each in (forward, backward, exits))
+    backward = weights.backward * np.exp(step * (lengths.backward + lengths.after.max() - top)) * after.sum()
+    exits = weights.exits * np.exp(step * (lengths.exits - top))
+    forward, backward, exits = (np.maximum(each, _MIN_WEIGHT) for each in (forward, backward, exits))
     there, back = _by_root(ends, forward), _by_root(ends, backward) + _by_exit(ends, exits)
-    weights = there * back / np.maximum(_by_root(ends, split.forward), 1e-300)
-    weights /= weights.sum()
-    backward = backward * (weights / back)[ends.feed_roots]
-    after = np.maximum(after, _LEAST)
-    return Split(
-        forward * (weights / there)[ends.feed_roots],
+    root_weights = there * back / np.maximum(_by_root(ends, weights.forward), 1e-300)
+    root_weights /= root_weights.sum()
+    backward = backward * (root_weights / back)[ends.feed_roots]
+    after = np.maximum(after, _MIN_WEIGHT)
+    return PathWeights(
+        forward * (root_weights / there)[ends.feed_roots],
         backward,
-        exits * (weights / back)[ends.exit_roots],
-        after * (backward.sum() / after.sum()) if ends.waits else backward,
+        exits * (root_weights / back)[ends.exit_roots],
+        after * (backward.sum() / after.sum()) if ends.averages_first_layer else backward,
     )
 
 
-def _grown(lengths: Floats, step: float) -> Floats:
+def _growth(lengths: Floats, step: float) -> Floats:
     return np.asarray(np.exp(step * (lengths - lengths.max())), dtype=np.float64)
 
 
-def _by_root(ends: Ends, values: Floats) -> Floats:
+def _by_root(ends: PathEnds, values: Floats) -> Floats:
     return _summed(ends.feed_roots, values, ends.roots)
 
 
-def _by_exit(ends: Ends, values: Floats) -> Floats:
+def _by_exit(ends: PathEnds, values: Floats) -> Floats:
     return _summed(ends.exit_roots, values, ends.roots)
 
 

@@ -12,7 +12,7 @@ from palmette.plan.core.strategy import Decision
 from palmette.plan.righttrain.epoch_planner import EpochPlanner
 
 if TYPE_CHECKING:
-    from palmette.plan.righttrain.problem import Ground
+    from palmette.plan.righttrain.problem import RightTrainProblem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,10 +22,10 @@ class RightTrainOptimum(EpochPlanner):
     name: ClassVar[str] = "righttrain-optimum"
     summary: ClassVar[str] = "the optimum of RightTrain's problem by branch and bound, for small cases"
 
-    def _decided(self, ground: Ground) -> Decision:
+    def _decide(self, problem: RightTrainProblem) -> Decision:
         """Search to the end."""
-        from palmette.plan.righttrain.decision import decision
-        from palmette.plan.righttrain.optimum.branch_and_bound import Optimum
+        from palmette.plan.righttrain.decision import bounded_decision
+        from palmette.plan.righttrain.optimum.branch_and_bound import BranchAndBound
 
-        optimum = Optimum(ground)
-        return decision(optimum.search, optimum.outcome())
+        optimum = BranchAndBound(problem)
+        return bounded_decision(optimum.search, optimum.solve())

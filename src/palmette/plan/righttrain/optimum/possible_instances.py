@@ -17,77 +17,77 @@ from typing import NamedTuple
 import numpy as np
 
 from palmette.plan.righttrain.geometric_program import LEAST_SHARE
-from palmette.plan.righttrain.layer_costs import Costs, update_part
-from palmette.plan.righttrain.optimum.path_weights import Ends
+from palmette.plan.righttrain.layer_costs import LayerCosts, min_update_fraction
+from palmette.plan.righttrain.optimum.path_weights import PathEnds
 from palmette.plan.righttrain.problem import Floats
-from palmette.plan.righttrain.trees import Group, Tree
+from palmette.plan.righttrain.trees import Group, InstanceTree
 
-_NEWTON = 6
+_NEWTON_STEPS = 6
 
 
-class Life(NamedTuple):
+class GroupSpan(NamedTuple):
     """A group, its first and its last layer, and the number of its first instance in the arrays."""
 
     group: Group
-    born: int
+    first_layer: int
     last: int
     offset: int
 
     def row(self, first: int, last: int) -> int:
         """The number of the instance of layers ``first`` to ``last``."""
-        many, k = self.last - self.born + 1, first - self.born
+        many, k = self.last - self.first_layer + 1, first - self.first_layer
         return self.offset + k * many - k * (k - 1) // 2 + last - first
 
 
 @dataclass(frozen=True)
-class Exchange:
+class GradientExchange:
     """Replicas of a layer send their gradients to where they meet, those of one node added up, and get the average."""
 
     joules: Floats
     """By the replica where they meet, and the node of each."""
-    there_s: Floats
+    send_s: Floats
     """One way, by the replica where they meet, the replica that sends, and the node of each."""
-    more_s: Floats
+    extra_send_s: Floats
     """The same where the first layer's are sent with them: without the latency, which that layer has counted."""
     low: bool
     """Whether they are the replicas of the first layer."""
 
     @classmethod
-    def of(cls, costs: Costs, layer: int, many: int, size_bytes: float, *, low: bool) -> Exchange:
+    def of(cls, costs: LayerCosts, layer: int, many: int, size_bytes: float, *, low: bool) -> GradientExchange:
         """That of a layer in so many replicas."""
-        nodes, ground = len(costs.nodes), costs.ground
+        nodes, problem = len(costs.nodes), costs.problem
         square = np.ix_(costs.nodes, costs.nodes)
-        pair_j = size_bytes * (ground.byte_j + ground.byte_j.T)[square]
-        pair_s = size_bytes * ground.byte_s[square]
+        pair_j = size_bytes * (problem.j_per_byte + problem.j_per_byte.T)[square]
+        pair_s = size_bytes * problem.s_per_byte[square]
         joules = np.zeros((many, *[nodes] * many))
-        there_s, more_s = np.zeros((2, many, *joules.shape))
-        for meet, k in permutations(range(many), 2):
-            shape = [nodes if axis in (k, meet) else 1 for axis in range(many)]
-            joules[meet] += pair_j.reshape(shape) * _first_on_its_node(k, meet, many, nodes)
-            more_s[meet, k] += pair_s.reshape(shape)
-            there_s[meet, k] += (pair_s + ground.latency_s[square]).reshape(shape)
-        return cls(joules, there_s, there_s if layer == 0 else more_s, low)
+        send_s, extra_send_s = np.zeros((2, many, *joules.shape))
+        for aggregator, k in permutations(range(many), 2):
+            shape = [nodes if axis in (k, aggregator) else 1 for axis in range(many)]
+            joules[aggregator] += pair_j.reshape(shape) * _first_on_its_node(k, aggregator, many, nodes)
+            extra_send_s[aggregator, k] += pair_s.reshape(shape)
+            send_s[aggregator, k] += (pair_s + problem.latency_s[square]).reshape(shape)
+        return cls(joules, send_s, send_s if layer == 0 else extra_send_s, low)
 
 
 @dataclass(frozen=True)
-class Instances:
+class PossibleInstances:
     """The instances of a tree: a row each, a column a node of ``costs``."""
 
-    tree: Tree
-    costs: Costs
+    tree: InstanceTree
+    costs: LayerCosts
 
     @cached_property
-    def lives(self) -> dict[Group, Life]:
+    def spans(self) -> dict[Group, GroupSpan]:
         """The life of each group."""
-        found: dict[Group, Life] = {}
+        found: dict[Group, GroupSpan] = {}
         offset = 0
-        for born, grouping in enumerate(self.tree.groupings):
+        for first_layer, grouping in enumerate(self.tree.groupings):
             for group in grouping:
                 if group in found:
                     continue
                 last = max(layer for layer, groups in enumerate(self.tree.groupings) if group in groups)
-                found[group] = Life(group, born, last, offset)
-                offset += (last - born + 1) * (last - born + 2) // 2
+                found[group] = GroupSpan(group, first_layer, last, offset)
+                offset += (last - first_layer + 1) * (last - first_layer + 2) // 2
         return found
 
     @cached_property
@@ -95,49 +95,49 @@ class Instances:
         """Group, first and last layer of each instance."""
         return [
             (group, first, last)
-            for group, life in self.lives.items()
-            for first in range(life.born, life.last + 1)
+            for group, life in self.spans.items()
+            for first in range(life.first_layer, life.last + 1)
             for last in range(first, life.last + 1)
         ]
 
     @cached_property
-    def holds(self) -> Floats:
+    def has_feed(self) -> Floats:
         """1 where a row's group holds a feed of the tree, else 0."""
         return np.array([[float(feed in group) for feed in self.tree.feeds] for group, _, _ in self.rows])
 
     @cached_property
     def samples_of(self) -> dict[int, int]:
         """Samples of an iteration from each feed."""
-        return self.costs.ground.batch_of(self.tree.feeds)
+        return self.costs.problem.batch_of(self.tree.feeds)
 
     @cached_property
     def samples(self) -> dict[Group, int]:
         """Samples of an iteration that reach a group."""
-        return {group: sum(self.samples_of[feed] for feed in group) for group in self.lives}
+        return {group: sum(self.samples_of[feed] for feed in group) for group in self.spans}
 
     @cached_property
-    def ways(self) -> dict[tuple[int, Group], tuple[Floats, Floats]]:
+    def transfers(self) -> dict[tuple[int, Group], tuple[Floats, Floats]]:
         """Seconds and joules of a group's output and its gradient between any two nodes, by layer and group."""
         return {
-            (layer, group): self.costs.way(layer, self.samples[group])
+            (layer, group): self.costs.transfer(layer, self.samples[group])
             for layer, groups in enumerate(self.tree.groupings)
             for group in groups
         }
 
     @cached_property
-    def data(self) -> dict[int, tuple[Floats, Floats]]:
+    def input_transfers(self) -> dict[int, tuple[Floats, Floats]]:
         """Seconds and joules of each feed's data to each node."""
-        return {feed: self.costs.data(feed, many) for feed, many in self.samples_of.items()}
+        return {feed: self.costs.input_transfer(feed, many) for feed, many in self.samples_of.items()}
 
     @cached_property
-    def exchanges(self) -> list[Exchange | None]:
+    def exchanges(self) -> list[GradientExchange | None]:
         """The exchange of each layer's gradients, None where there is none."""
-        sizes = self.costs.ground.task.evaluator.sizes()
+        sizes = self.costs.problem.task.evaluator.sizes()
         weights = [sizes.weight_bytes([(layer, layer)]) for layer in range(1, len(self.tree.groupings) + 1)]
-        found: list[Exchange | None] = []
+        found: list[GradientExchange | None] = []
         for layer, (groups, size) in enumerate(zip(self.tree.groupings, weights, strict=True)):
             low, many = groups == self.tree.groupings[0], len(groups)
-            found.append(Exchange.of(self.costs, layer, many, size, low=low) if many > 1 and size else None)
+            found.append(GradientExchange.of(self.costs, layer, many, size, low=low) if many > 1 and size else None)
         return found
 
     @cached_property
@@ -150,18 +150,18 @@ class Instances:
         ]
 
     @cached_property
-    def ends(self) -> Ends:
+    def ends(self) -> PathEnds:
         """Where ways may begin and end; feeds are counted in the order of the tree's."""
         root = {feed: k for k, group in enumerate(self.tree.groupings[-1]) for feed in group}
-        return Ends(
+        return PathEnds(
             feed_roots=np.array([root[feed] for feed in self.tree.feeds], dtype=np.int64),
             exit_roots=np.array([root[self.tree.groupings[layer][k][0]] for layer, k in self.exits], dtype=np.int64),
             roots=len(self.tree.groupings[-1]),
-            waits=self.exchanges[0] is not None,
+            averages_first_layer=self.exchanges[0] is not None,
         )
 
     @cached_property
-    def passes(self) -> Floats:
+    def on_return_path(self) -> Floats:
         """1 where the way of a feed, or one that ends at an exit, goes back through a group of a layer, else 0.
 
         By layer and group, in one list; and by feed and then exit.
@@ -182,7 +182,7 @@ class Instances:
         """Seconds of each instance with the whole CPU: forward, backward, and of the update what it makes at least."""
         parts = [self.costs.calls_s(first, last, self.samples[group]) for group, first, last in self.rows]
         forward, backward, _ = (np.array(each) for each in zip(*parts, strict=True))
-        return forward, backward, self._updates_s(update_part)
+        return forward, backward, self._updates_s(min_update_fraction)
 
     @cached_property
     def own_update_s(self) -> Floats:
@@ -199,7 +199,7 @@ class Instances:
         )
 
     @cached_property
-    def layer_back_s(self) -> Floats:
+    def layer_backward_s(self) -> Floats:
         """Seconds of the backward call of each layer of each instance, with the whole CPU: a layer an axis."""
         found = np.zeros((len(self.tree.groupings), len(self.rows), len(self.costs.nodes)))
         for row, (group, first, last) in enumerate(self.rows):
@@ -208,34 +208,34 @@ class Instances:
         return found
 
     @cached_property
-    def effort_j(self) -> Floats:
+    def dynamic_j(self) -> Floats:
         """Joules of each instance above idling, with the whole CPU."""
-        return self.costs.busy_w * sum(self.work_s)
+        return self.costs.dynamic_w * sum(self.work_s)
 
     @cached_property
-    def possible(self) -> np.ndarray:
+    def feasible(self) -> np.ndarray:
         """Whether a node can compute all layers of an instance."""
-        return np.isfinite(self.effort_j) & np.isfinite(self.work_s[0])
+        return np.isfinite(self.dynamic_j) & np.isfinite(self.work_s[0])
 
-    def priced(self, priced_j: Floats, effort_j: Floats, share_j: Floats) -> tuple[Floats, Floats]:
-        """The least cost of each instance and its share: ``priced_j`` is its work at the price of its time."""
+    def min_cost(self, time_j: Floats, dynamic_j: Floats, cpu_j: Floats) -> tuple[Floats, Floats]:
+        """The least cost of each instance and its share: ``time_j`` is its work at the price of its time."""
         limit, power = self.costs.limit, self.costs.exponent - 1
-        a, c = np.where(self.possible, priced_j, 0.0), np.where(self.possible, effort_j, 0.0)
-        share = np.clip(_balanced(a, power * c, power, share_j), LEAST_SHARE, limit)
-        cost = a / share + c * share**power + share_j * share
-        return np.where(self.possible, cost, np.inf), share
+        a, c = np.where(self.feasible, time_j, 0.0), np.where(self.feasible, dynamic_j, 0.0)
+        share = np.clip(_optimal_share(a, power * c, power, cpu_j), LEAST_SHARE, limit)
+        cost = a / share + c * share**power + cpu_j * share
+        return np.where(self.feasible, cost, np.inf), share
 
 
-def _first_on_its_node(k: int, meet: int, many: int, nodes: int) -> Floats:
+def _first_on_its_node(k: int, aggregator: int, many: int, nodes: int) -> Floats:
     """1 where no replica before this one sends from the same node, by the node of each replica; else 0."""
     found = np.ones([1] * many)
     for other in range(k):
-        if other != meet:
+        if other != aggregator:
             found = found * (1 - np.eye(nodes)).reshape([nodes if axis in (other, k) else 1 for axis in range(many)])
     return found
 
 
-def _balanced(a: Floats, c: Floats, power: Floats, k: Floats) -> Floats:
+def _optimal_share(a: Floats, c: Floats, power: Floats, k: Floats) -> Floats:
     """ρ such that a/ρ = c ρ^power + k ρ; infinite where c and k are 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         by_effort = np.where(c > 0, (a / c) ** (1 / (power + 1)), np.inf)
@@ -245,7 +245,7 @@ def _balanced(a: Floats, c: Floats, power: Floats, k: Floats) -> Floats:
     if not both.any():
         return share
     y = np.log(np.where(both, share, 1.0))
-    for _ in range(_NEWTON):
+    for _ in range(_NEWTON_STEPS):
         fall, rise, line = a * np.exp(-y), c * np.exp(power * y), k * np.exp(y)
         with np.errstate(divide="ignore", invalid="ignore"):
             step = (rise + line - fall) / (fall + power * rise + line)

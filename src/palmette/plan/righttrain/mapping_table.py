@@ -1,0 +1,104 @@
+"""The cheapest mapping of a tree at given prices of time, by dynamic programming from the leaves up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from palmette.plan.righttrain.layer_costs import LayerCost, LayerCosts, time_cost_j
+from palmette.plan.righttrain.layout import Mapping
+from palmette.plan.righttrain.problem import Floats
+from palmette.plan.righttrain.trees import InstanceTree
+
+
+@dataclass(frozen=True)
+class TimePrices:
+    """The price of a second: Λ, and the part of it on the path of each feed."""
+
+    watts: float
+    fractions: dict[int, float]
+
+
+class MappingTable:
+    """The cheapest way to map what feeds each group, for each node of the group: by layer and group."""
+
+    def __init__(self, tree: InstanceTree, costs: LayerCosts, prices: TimePrices) -> None:
+        self.tree, self.costs, self.prices = tree, costs, prices
+        self._samples = costs.problem.batch_of(tree.feeds)
+        self.subtree_j: list[list[Floats]] = []
+        for layer in range(len(tree.groupings)):
+            self.subtree_j.append([self._subtree_cost_j(layer, k) for k in range(len(tree.groupings[layer]))])
+
+    def samples(self, layer: int, k: int) -> int:
+        """Samples of an iteration that reach a group."""
+        return sum(self._samples[feed] for feed in self.tree.groupings[layer][k])
+
+    def samples_of(self, feed: int) -> int:
+        """Samples of an iteration from a feed."""
+        return self._samples[feed]
+
+    def price_w(self, layer: int, k: int) -> float:
+        """The price of a second on the paths through a group."""
+        return self.prices.watts * sum(self.prices.fractions[feed] for feed in self.tree.groupings[layer][k])
+
+    def transfer_j(self, layer: int, k: int) -> Floats:
+        """What a group's output and gradient cost between any two nodes."""
+        time_s, joules = self.costs.transfer(layer, self.samples(layer, k))
+        return time_cost_j(self.price_w(layer, k), time_s) + joules
+
+    def input_j(self, feed: int) -> Floats:
+        """What a feed's data costs to any node."""
+        time_s, joules = self.costs.input_transfer(feed, self._samples[feed])
+        return time_cost_j(self.prices.watts * self.prices.fractions[feed], time_s) + joules
+
+    def layer_j(self, layer: int, k: int) -> Floats:
+        """What a group's layer costs on each node."""
+        return self.layer_cost(layer, k).cost_j
+
+    def layer_cost(self, layer: int, k: int) -> LayerCost:
+        """A group's layer on each node."""
+        replicas = len(self.tree.groupings[layer])
+        return self.costs.layer(layer, self.samples(layer, k), self.price_w(layer, k), replicas)
+
+    def _subtree_cost_j(self, layer: int, k: int) -> Floats:
+        total = self.layer_j(layer, k).copy()
+        if layer == 0:
+            for feed in self.tree.groupings[0][k]:
+                total += self.input_j(feed)
+            return total
+        for child in self.tree.children[layer - 1][k]:
+            total += (self.subtree_j[layer - 1][child][:, None] + self.transfer_j(layer - 1, child)).min(axis=0)
+        return total
+
+    def total_j(self) -> float:
+        """The cost of the cheapest mapping."""
+        return float(sum(values.min() for values in self.subtree_j[-1]))
+
+    def mapping(self) -> Mapping:
+        """The cheapest mapping, as numbers of the cluster's nodes."""
+        chosen = [[0] * len(groups) for groups in self.tree.groupings]
+        chosen[-1] = [int(values.argmin()) for values in self.subtree_j[-1]]
+        for layer in reversed(range(len(chosen) - 1)):
+            for k, into in enumerate(self.tree.parents[layer]):
+                onto = chosen[layer + 1][into]
+                chosen[layer][k] = int((self.subtree_j[layer][k] + self.transfer_j(layer, k)[:, onto]).argmin())
+        return tuple(tuple(self.costs.nodes[node] for node in nodes) for nodes in chosen)
+
+    def feed_times_s(self, mapping: Mapping) -> dict[int, float]:
+        """How long each feed's path is in a mapping, with the shares of these prices."""
+        index = {node: k for k, node in enumerate(self.costs.nodes)}
+        times = {}
+        for feed in self.tree.feeds:
+            total, before = 0.0, None
+            for layer, groups in enumerate(self.tree.groupings):
+                k = next(k for k, group in enumerate(groups) if feed in group)
+                node = index[mapping[layer][k]]
+                if before is None:
+                    total += float(self.costs.input_transfer(feed, self._samples[feed])[0][node])
+                else:
+                    total += float(
+                        self.costs.transfer(layer - 1, self.samples(layer - 1, before[0]))[0][before[1], node]
+                    )
+                total += float(self.layer_cost(layer, k).time_s[node])
+                before = (k, node)
+            times[feed] = total
+        return times
