@@ -17,8 +17,8 @@ from palmette.plan.righttrain.geometric_program import CriticalPath, GeometricPr
 from palmette.plan.righttrain.mapping_bounds import MappingBounds
 from palmette.plan.righttrain.optimum.branch_and_bound import BranchAndBound
 from palmette.plan.righttrain.optimum.dual_ascent import DualProblem, tighten
-from palmette.plan.righttrain.optimum.joint_mapping import StateSpace
 from palmette.plan.righttrain.optimum.possible_instances import PossibleInstances
+from palmette.plan.righttrain.optimum.states import StateSpace
 from palmette.plan.righttrain.problem import build_problem
 from palmette.plan.righttrain.restricted_shortest_path import PathStage, label_setting, lorenz_raz
 from palmette.plan.righttrain.symmetry import Symmetry, distinct_trees
@@ -180,9 +180,9 @@ def test_raised_prices_bound_every_mapping_from_below(seed: int) -> None:
         dual = DualProblem(instances, bounds.idle_w(ranked.tree, nodes), float("inf"), none)
         for each, least in ((dual, least_j), (replace(dual, time_only=True), least_s)):
             start = each.start()
-            assert tighten(each, start, 2 * least, 6).bound <= least * (1 + 3e-6)
+            assert tighten(each, start, 2 * least, 6).value <= least * (1 + 3e-6)
             alone = tighten(each, replace(start, remaining=_only(start.remaining, mapping, nodes)), 2 * least, 12)
-            assert alone.bound <= least * (1 + 3e-6)
+            assert alone.value <= least * (1 + 3e-6)
             assert tighten(each, start, least * (1 + 1e-5), 12) is not None
 
 

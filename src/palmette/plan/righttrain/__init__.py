@@ -1,23 +1,25 @@
-"""The search behind ``righttrain``, its optimum and split learning; apart since it needs numpy.
+"""RightTrain, its optimum and split learning: the least energy for a deadline and a loss.
 
-epochs      how long to train: the fewest iterations that reach a loss
-ground      a task as numbers
-trees       instance trees, and their processing by equation (5)
-layout      from a tree and a mapping to instances
-costs       what a layer costs on each node at a price of time
-bound       a lower bound of what a tree costs, whatever its mapping
-symmetry    trees and sets of nodes that differ in the names of equal machines only
-instances   every instance that a tree can have, and what it costs at prices of time and of CPUs
-split       how the price of time is split over the ways through an iteration
-joint       the cheapest mapping of all groups of a layer at once, at such prices: a closer bound
-dual        the prices that make it closest
-restricted  restricted minimum-weight paths: exact, and Lorenz and Raz's approximation
-steiner     the mapping of Algorithm 1 on the expanded graph
-model       the time of an iteration in closed form
-program     the geometric program of the CPU shares, and its solver
-allocate    the best shares of a mapped tree, judged by the evaluator
-quickest    the least time
-search      RightTrain's search
-exact       the optimum by branch and bound
-verdict     the plan, or why there is none
+strategy                  the strategy ``righttrain`` and its options
+split_learning            the strategy ``split-learning``
+epoch_planner             what these strategies share: they plan epochs and data for a loss
+problem                   the task as arrays: layer times, routes, power, sources
+epochs                    how long to train: the fewest iterations that reach a loss
+trees                     instance trees, and their processing by equation (5)
+symmetry                  trees and sets of nodes that differ only in the names of equal machines
+layout                    from a tree and a mapping to instances and a phase
+layer_costs               what a layer costs on each node at a price of time
+mapping_table             the cheapest mapping of a tree at given prices
+mapping_bounds            a lower bound of a tree's energy, whatever its mapping
+restricted_shortest_path  restricted shortest paths: exact, and Lorenz and Raz's approximation
+steiner_tree              the mapping of Algorithm 1: a delay-aware Steiner tree on the expanded graph
+iteration_time            the time of an iteration in closed form
+geometric_program         the CPU shares as a geometric program
+interior_point            its solver: a primal-dual interior-point method
+cpu_shares                the optimal shares, generating the paths of an iteration as needed
+cpu_allocation            the best shares of a mapped tree, checked by the evaluator
+min_time_search           the search for the least time
+search                    RightTrain's search
+decision                  the decision, or why there is none
+optimum                   the optimum by branch and bound
 """

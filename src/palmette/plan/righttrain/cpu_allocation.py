@@ -1,7 +1,7 @@
-"""The best CPU shares of a mapped tree, judged by the evaluator.
+"""The best CPU shares of a mapped tree, checked by the evaluator.
 
-The geometric program gives shares that are optimal where no transfers share a link and no calls overlap on a node; the
-clock says whether they did. If so, the program is solved again with what the clock played, and the best is kept.
+The geometric program gives shares that are optimal where no transfers share a link and no calls overlap on a node. The
+evaluator simulates both; where they occur, the program is solved again with the simulated times, and the best is kept.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from palmette.plan.righttrain.trees import InstanceTree
 from palmette.spec.plan import Phase
 
 EFFORT_BUDGET = 30_000
-"""What a search spends on going downhill."""
+"""The effort that a search may spend on local search."""
 SMALL_EFFORT_BUDGET = 60_000
 """The same where few nodes compute."""
 _ROUNDS = 4
@@ -33,7 +33,7 @@ _CLOSE = 1e-6
 
 @dataclass(frozen=True)
 class MappedTree:
-    """A tree, its mapping and which of its roots comes first."""
+    """A candidate plan but for its shares: a tree, its mapping, its schedule and which root comes first."""
 
     tree: InstanceTree
     mapping: Mapping
@@ -43,7 +43,7 @@ class MappedTree:
 
 @dataclass(frozen=True)
 class EvaluatedPlan:
-    """What a candidate costs in the whole training, by the evaluator."""
+    """A mapped tree with CPU shares, and the evaluator's time and energy of the whole training."""
 
     candidate: MappedTree
     shares: Floats
@@ -53,7 +53,7 @@ class EvaluatedPlan:
 
 @dataclass(frozen=True)
 class Relaxation:
-    """A candidate as a program: every transfer alone on its way, no calls side by side."""
+    """A mapped tree as a geometric program, without contention for links and CPUs."""
 
     model: IterationModel
     program: GeometricProgram
@@ -62,26 +62,26 @@ class Relaxation:
 
 @dataclass
 class CpuAllocator:
-    """Finds shares, and remembers what it has found."""
+    """Finds the best shares of mapped trees, cached."""
 
     problem: RightTrainProblem
     effort_budget: int = EFFORT_BUDGET
     evaluations: int = 0
     effort: int = 0
-    """The effort so far: about the time it took, but the same on every machine."""
+    """The effort so far: roughly proportional to time, but the same on every machine."""
     _plans: dict[MappedTree, EvaluatedPlan | None] = field(default_factory=dict)
     _relaxations: dict[MappedTree, Relaxation | None] = field(default_factory=dict)
     _shares: dict[MappedTree, Floats | None] = field(default_factory=dict)
 
     def bound_j(self, candidate: MappedTree) -> float:
-        """A lower bound of the joules of the whole training; infinite where it may not run, or not in time."""
+        """A lower bound of the joules of the whole training; infinite where it is infeasible or too slow."""
         relaxed, shares = self.relaxation(candidate), self._best_shares(candidate)
         if relaxed is None or shares is None:
             return math.inf
         return candidate.schedule.iterations * (relaxed.program.value_j(shares) * (1 - GAP) + relaxed.sending_j)
 
     def quick_bound_j(self, candidate: MappedTree, prices_w: Sequence[float] = ()) -> float:
-        """A lower bound that takes little time; infinite where it may not run, or not in time."""
+        """A weaker bound that is quick to compute; infinite where it is infeasible or too slow."""
         relaxed = self.relaxation(candidate)
         if relaxed is None:
             return math.inf
@@ -89,20 +89,20 @@ class CpuAllocator:
         return candidate.schedule.iterations * at_least_j * (1 - GAP)
 
     def min_time_s(self, candidate: MappedTree) -> float:
-        """A lower bound of the seconds of the whole training; infinite where it may not run."""
+        """A lower bound of the seconds of the whole training; infinite where it is infeasible."""
         relaxed = self.relaxation(candidate)
         if relaxed is None:
             return math.inf
         return candidate.schedule.iterations * relaxed.program.time_s(fastest_shares(relaxed.program)) * (1 - GAP)
 
     def best_plan(self, candidate: MappedTree) -> EvaluatedPlan | None:
-        """The best shares of a candidate; None where it may not run, or not in time."""
+        """The plan with the best shares; None where it is infeasible or too slow."""
         if candidate not in self._plans:
             self._plans[candidate] = self._find_best_plan(candidate)
         return self._plans[candidate]
 
     def with_full_cpus(self, candidate: MappedTree) -> EvaluatedPlan | None:
-        """What a candidate costs with each node's CPU in even shares; None where it may not run."""
+        """The plan with each node's CPU in even shares; None where it is infeasible."""
         relaxed = self.relaxation(candidate)
         if relaxed is None:
             return None
@@ -110,7 +110,7 @@ class CpuAllocator:
         return self._evaluated(candidate, self._price(candidate, shares), shares)
 
     def min_time_plan(self, candidate: MappedTree) -> EvaluatedPlan | None:
-        """What a candidate costs with the quickest shares; None where it may not run."""
+        """The plan with the fastest shares; None where it is infeasible."""
         relaxed = self.relaxation(candidate)
         if relaxed is None:
             return None
@@ -118,27 +118,27 @@ class CpuAllocator:
         return self._evaluated(candidate, price, shares)
 
     def misses_deadline(self, found: EvaluatedPlan) -> bool:
-        """Whether it takes longer than the deadline."""
+        """Whether a plan takes longer than the deadline."""
         max_s = self.problem.max_iteration_s(found.candidate.schedule) * found.candidate.schedule.iterations
         return found.total_s > max_s * (1 + 1e-12)
 
     def effort_spent(self) -> bool:
-        """Whether the effort is spent."""
+        """Whether the effort budget is spent."""
         return self.effort > self.effort_budget
 
     def over_limits(self, found: EvaluatedPlan) -> list[Fault]:
-        """The nodes that would use more energy than their limit."""
+        """The nodes that would exceed their energy limit."""
         return over_energy(self.phase(found.candidate, found.shares.tolist()), self.problem.task)
 
     def phase(self, candidate: MappedTree, shares: Sequence[float]) -> Phase:
-        """The phase of a candidate with its schedule."""
+        """The phase of a mapped tree with its schedule."""
         return build_phase(self.problem, self._instances(candidate), shares, candidate.schedule)
 
     def _instances(self, candidate: MappedTree) -> list[MappedInstance]:
         return mapped_instances(candidate.tree, candidate.mapping, candidate.first_root)
 
     def relaxation(self, candidate: MappedTree) -> Relaxation | None:
-        """The program of a candidate; None where it may not run."""
+        """The geometric program of a mapped tree; None where it is infeasible."""
         if candidate not in self._relaxations:
             self._relaxations[candidate] = self._build_relaxation(candidate)
         return self._relaxations[candidate]
@@ -162,7 +162,7 @@ class CpuAllocator:
         return self._shares[candidate]
 
     def _min_time_shares(self, candidate: MappedTree, relaxed: Relaxation) -> list[tuple[Floats, Price]]:
-        """The quickest shares with each transfer alone, and with transfers as the clock plays them."""
+        """The fastest shares without contention, and with transfers as simulated."""
         shares = fastest_shares(relaxed.program)
         tried = [(shares, self._price(candidate, shares))]
         if tried[0][1].iteration_s > relaxed.program.time_s(shares) * (1 + _CLOSE):
@@ -194,8 +194,8 @@ class CpuAllocator:
         return min(allowed, key=lambda found: found.total_j) if allowed else None
 
     def _evaluated(self, candidate: MappedTree, price: Price, shares: Floats) -> EvaluatedPlan:
-        """Seconds and joules of the whole training."""
-        assert price.iteration_j is not None, "the ground refuses unknown powers"
+        """A plan with seconds and joules of the whole training."""
+        assert price.iteration_j is not None, "build_problem refuses unknown powers"
         many = candidate.schedule.iterations
         return EvaluatedPlan(candidate, shares, many * price.iteration_s, many * price.iteration_j)
 
@@ -206,26 +206,26 @@ class CpuAllocator:
         return price
 
     def _matches_simulation(self, relaxed: Relaxation, shares: Floats, price: Price) -> bool:
-        """Whether the clock says what the program believes."""
-        assert price.iteration_j is not None, "the ground refuses unknown powers"
+        """Whether the evaluator agrees with the program."""
+        assert price.iteration_j is not None, "build_problem refuses unknown powers"
         value_j = relaxed.program.value_j(shares) + relaxed.sending_j
         same_time = price.iteration_s <= relaxed.program.time_s(shares) * (1 + _CLOSE)
         return same_time and abs(price.iteration_j - value_j) <= _CLOSE * value_j
 
     def _solve_as_simulated(self, relaxed: Relaxation, shares: Floats, price: Price) -> Floats | None:
-        """The best shares if transfers and overlaps stay as the clock played them."""
+        """The best shares if contention stays as simulated."""
         model, program = relaxed.model, relaxed.program
         dynamic_j = program.dynamic_j.copy()
         for members in program.nodes:
             own = list(members)
-            believed = float((model.instance_work_s[own] * shares[own] ** (program.exponent[own] - 1)).sum())
+            predicted = float((model.instance_work_s[own] * shares[own] ** (program.exponent[own] - 1)).sum())
             name = price.played[0][0].instances[own[0]].node
-            if believed > 0:
-                dynamic_j[own] *= price.nodes[name].effort_s / believed
+            if predicted > 0:
+                dynamic_j[own] *= price.nodes[name].effort_s / predicted
         played = model.as_simulated(price)
         return optimal_shares(replace(program, dynamic_j=dynamic_j, critical_path=played.critical_path))
 
 
 def search_effort(operations: int) -> int:
-    """The effort of a program of so many operations: more than in proportion, since its matrices grow too."""
+    """The effort of a program of so many operations: superlinear, since its matrices grow too."""
     return operations * max(60, operations) // 60

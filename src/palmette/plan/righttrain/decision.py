@@ -1,4 +1,4 @@
-"""What came out of a search: the plan's phase and variables, or why there is none."""
+"""The decision of a search: the plan's phase and variables, or why there is none."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from palmette.spec.plan import Phase
 
 
 def check_loss(problem: RightTrainProblem) -> None:
-    """Refuse a loss that no training reaches.
+    """Check that training can reach the loss.
 
     Raises:
-        Infeasible: the loss is not above the floor of the curve, or beyond any number of epochs.
+        Infeasible: the loss is not above the floor of the curve, or out of reach of any number of epochs.
     """
     target = problem.target
     learning, loss = target.learning, target.loss
     if loss <= learning.floor:
-        told = f"the floor of the learning curve is {learning.floor:g}; expected a loss above it"
-        raise Infeasible(f"--loss: {loss:g}: cannot be met; {told}")
+        floor = f"the floor of the learning curve is {learning.floor:g}; expected a loss above it"
+        raise Infeasible(f"--loss: {loss:g}: cannot be met; {floor}")
     feeds = len(problem.feed_nodes) if learning.replica_exponent < 0 else 1
     if target.schedule_for(target.samples, feeds) is None:
         least = learning.loss(MAX_EPOCHS, 1.0, feeds)
-        told = f"the least that can be had in {MAX_EPOCHS:g} epochs with all data is {least:.6g}"
-        raise Infeasible(f"--loss: {loss:g}: cannot be met; {told}")
+        reached = f"the least that can be had in {MAX_EPOCHS:g} epochs with all data is {least:.6g}"
+        raise Infeasible(f"--loss: {loss:g}: cannot be met; {reached}")
 
 
 def bounded_decision(search: RightTrainSearch, result: SearchResult) -> Decision:
-    """The plan that was found.
+    """The decision of a search, with its lower bound and gap.
 
     Raises:
-        Infeasible: none was; says what could be had.
+        Infeasible: no plan was found; states what is possible.
     """
     if result.plan is None:
         raise _explain_infeasible(search)
@@ -50,12 +50,12 @@ def bounded_decision(search: RightTrainSearch, result: SearchResult) -> Decision
 
 
 def plan_decision(allocator: CpuAllocator, found: EvaluatedPlan) -> Decision:
-    """A plan with its variables; all values are the evaluator's."""
+    """The decision of a plan; all values are the evaluator's."""
     problem, epochs = allocator.problem, found.candidate.schedule.epochs
     phase = allocator.phase(found.candidate, found.shares.tolist())
     phase = Phase.model_validate(phase.model_dump())
     price = problem.task.evaluator.price(phase)
-    assert price.epoch_j is not None, "the ground refuses unknown powers"
+    assert price.epoch_j is not None, "build_problem refuses unknown powers"
     data: dict[str, int] = {}
     for source in phase.sources:
         data[source.node] = data.get(source.node, 0) + (source.epoch_samples or 0)
@@ -73,18 +73,18 @@ def plan_decision(allocator: CpuAllocator, found: EvaluatedPlan) -> Decision:
 
 
 def _explain_infeasible(search: RightTrainSearch) -> Infeasible:
-    """Why nothing was found: too slow, too much energy for a node, or nothing may run at all."""
+    """Why no plan was found: too slow, over a node's energy limit, or nothing is allowed at all."""
     fastest_plan = search.min_time_search().search(distinct_trees(search.problem))
     if fastest_plan is None:
         return _explain_forbidden(search.problem)
     if search.allocator.misses_deadline(fastest_plan):
         return explain_late(search.problem, fastest_plan)
     over = search.allocator.over_limits(fastest_plan)
-    return Infeasible(f"no plan obeys all limits in time; of the quickest: {over[0]}" if over else "no plan was found")
+    return Infeasible(f"no plan satisfies all limits in time; the fastest: {over[0]}" if over else "no plan was found")
 
 
 def explain_late(problem: RightTrainProblem, fastest_plan: EvaluatedPlan) -> Infeasible:
-    """That the quickest plan is too slow, with its time, and the loss that could be had in time."""
+    """That even the fastest plan is too slow: its time, and the loss that can be reached in time."""
     goal, schedule = problem.task.goal, fastest_plan.candidate.schedule
     if goal.deadline_s is None or fastest_plan.total_s <= goal.deadline_s:
         return too_late(
@@ -100,6 +100,6 @@ def explain_late(problem: RightTrainProblem, fastest_plan: EvaluatedPlan) -> Inf
 
 
 def _explain_forbidden(problem: RightTrainProblem) -> Infeasible:
-    """What stands against the simplest plans: everything on one node."""
+    """Why even the simplest plans, everything on one node, are not allowed."""
     best([on_one_node(node, problem.task) for node in problem.names], problem.task)
-    return Infeasible("no tree may run: private data, memory or missing paths forbid each")
+    return Infeasible("no tree is feasible: private data, memory or missing paths rule out each")

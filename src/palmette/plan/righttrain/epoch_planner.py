@@ -1,4 +1,4 @@
-"""What RightTrain and its rivals share: they plan how long to train, for a loss, at the least energy."""
+"""What RightTrain, its optimum and split learning share: they plan epochs for a loss, at the least energy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class EpochPlanner(ABC):
-    """A strategy that settles epochs and data by a learning curve. It minimises energy whatever the goal."""
+    """A strategy that plans epochs and data by a learning curve. It minimises energy whatever the goal."""
 
     name: ClassVar[str]
     default_goal: ClassVar[str] = "energy"
@@ -26,7 +26,7 @@ class EpochPlanner(ABC):
     learning: Learning = field(metadata={"help": "How the loss falls with epochs and data (JSON)."})
 
     def __post_init__(self) -> None:
-        from palmette.plan.righttrain.optimum import branch_and_bound  # noqa: F401 -- imports are no part of plan_s
+        from palmette.plan.righttrain.optimum import branch_and_bound  # noqa: F401 -- importing is not part of plan_s
 
     def decide(self, task: Task) -> Decision:
         """The plan with the least energy.
@@ -43,17 +43,17 @@ class EpochPlanner(ABC):
         return self._decide(numbers)
 
     def _refuse_private_labels(self, task: Task) -> None:
-        """Trees of ever coarser groupings do not lead back to the sources."""
+        """Refuse labels that stay at their source: these trees end at one node for the last layer."""
         for name, node in task.cluster.nodes.items():
             if node.source is not None and node.source.keeps_labels:
-                told = f"nodes.{name}.source.private: labels: {self.name} does not lead samples back to their source"
-                raise Infeasible(f"{told} for the last layer; hybrid and jointdnn do")
+                refused = f"nodes.{name}.source.private: labels: {self.name} does not return samples to their source"
+                raise Infeasible(f"{refused} for the last layer; hybrid and jointdnn do")
 
     @property
     def feeds_per_source(self) -> float:
-        """Into so many parts, on average, a source may be split."""
+        """The most feeds per source, on average."""
         return 1.0
 
     @abstractmethod
     def _decide(self, problem: RightTrainProblem) -> Decision:
-        """The plan for a task's numbers."""
+        """The decision for a problem."""

@@ -1,8 +1,8 @@
 """How long to train: the epochs and the samples that reach a loss in the fewest iterations.
 
 An iteration costs the same whatever the number of epochs, so that for a given number of replicas the fewest
-iterations, epochs × ⌈samples an epoch / batch⌉, are best for time and for energy alike. For each number of epochs the
-samples are the least that reach the loss; for each number of iterations an epoch, the epochs are.
+iterations, epochs × ⌈samples per epoch / batch⌉, are best for time and for energy alike. For each number of epochs the
+least samples that reach the loss are taken, and for each number of iterations per epoch the least epochs.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from functools import lru_cache
 from palmette.spec.learning import Learning
 
 MAX_EPOCHS = 10**12
-_TRIED = 4_000  # beyond so many epochs and iterations an epoch, one more changes their product by less than 0.03%
+_TRIED = 4_000  # beyond these, one more epoch or iteration per epoch changes their product by less than 0.03%
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Epochs, samples of an epoch over all sources in use, and iterations of an epoch."""
+    """Epochs, samples per epoch over all sources in use, and iterations per epoch."""
 
     epochs: int
     samples: int
@@ -34,7 +34,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class LossTarget:
-    """A loss to reach, of all ``samples`` that there are, in batches."""
+    """A loss to reach, by a learning curve, with ``samples`` in all and a batch size."""
 
     learning: Learning
     loss: float
@@ -42,11 +42,11 @@ class LossTarget:
     batch: int
 
     def schedule(self, replicas: int, max_samples: int, min_samples: int = 1) -> Schedule | None:
-        """The fewest iterations that reach the loss with at most ``max_samples`` samples an epoch; None if none do."""
+        """The fewest iterations that reach the loss with at most ``max_samples`` per epoch; None if none do."""
         return _cached_schedule(self, replicas, max_samples, min_samples)
 
     def find_schedule(self, replicas: int, max_samples: int, min_samples: int) -> Schedule | None:
-        """The same, worked out anew."""
+        """The same, not cached."""
         found = [
             self._schedule_of_epochs(epochs, replicas, max_samples, min_samples)
             for epochs in self._epoch_choices(replicas, max_samples)
@@ -55,7 +55,7 @@ class LossTarget:
         return min(known, key=lambda each: (each.iterations, each.epochs)) if known else None
 
     def schedule_for(self, samples: int, replicas: int) -> Schedule | None:
-        """The fewest epochs that reach the loss with so many samples each; None if none do."""
+        """The fewest epochs of so many samples that reach the loss; None if none do."""
         epochs = self._least_epochs(replicas, samples)
         return None if epochs is None else Schedule(epochs, samples, math.ceil(samples / self.batch))
 
@@ -70,14 +70,14 @@ class LossTarget:
         return best
 
     def _epoch_choices(self, replicas: int, max_samples: int) -> Iterable[int]:
-        """Numbers of epochs that can matter: the least for each number of iterations an epoch."""
+        """Numbers of epochs that can be optimal: the least for each number of iterations per epoch."""
         max_per_epoch = math.ceil(max_samples / self.batch)
         tried = {
             self._least_epochs(replicas, min(max_samples, per_epoch * self.batch))
             for per_epoch in _sampled_range(1, max_per_epoch)
         }
         fewest = self._least_epochs(replicas, max_samples)
-        if max_per_epoch > 2 * _TRIED and fewest is not None:  # some numbers of iterations were left out
+        if max_per_epoch > 2 * _TRIED and fewest is not None:  # some numbers of iterations were skipped
             tried |= set(range(fewest, fewest + _TRIED))
         return sorted(epochs for epochs in tried if epochs is not None)
 
@@ -106,7 +106,7 @@ def _cached_schedule(target: LossTarget, replicas: int, max_samples: int, min_sa
 
 
 def _sampled_range(first: int, last: int) -> Iterable[int]:
-    """Whole numbers from the first to the last; where there are too many, the outermost."""
+    """Integers from the first to the last; where there are too many, only those near both ends."""
     if last - first <= 2 * _TRIED:
         return range(first, last + 1)
     return [*range(first, first + _TRIED), *range(last - _TRIED, last + 1)]

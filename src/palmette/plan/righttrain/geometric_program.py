@@ -28,7 +28,7 @@ ROUNDING = 1e-12
 
 
 class CriticalPath(NamedTuple):
-    """A path through an iteration: seconds that no share changes, and the work of each instance on it, at a full CPU."""
+    """A path through an iteration: seconds that no share changes, and the work of each instance on it."""
 
     fixed_s: float
     work_s: Floats

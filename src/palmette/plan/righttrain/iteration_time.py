@@ -1,9 +1,8 @@
 """The time of an iteration as the longest path through its operations, in closed form.
 
-Shares on a node add up to at most its limit, so that no call ever waits for its turn, and the event clock's time is
-the longest path through calls of work / share and transfers. Where no two transfers share a link, their times are
-constants, and so path and clock agree exactly. Where they do, a path with each transfer alone is a lower bound, and the
-clock says how long they really take.
+Shares on a node add up to at most its limit, so that no call waits for a CPU, and the evaluator's time is the longest
+path through calls of work / share and transfers. Where no two transfers share a link, their times are constants, and
+both agree exactly. Where they do, the path without contention is a lower bound, and the evaluator simulates the rest.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from palmette.spec.plan import Phase
 
 @dataclass(frozen=True)
 class IterationModel:
-    """The operations of an iteration: what each waits for, its fixed seconds, and the work of its instance."""
+    """The operations of an iteration: predecessors, fixed seconds, and the instance and work of calls."""
 
     predecessors: list[list[int]]
     fixed_s: list[float]
@@ -61,7 +60,7 @@ class IterationModel:
         return CriticalPath(fixed_s, path_s)
 
     def as_simulated(self, price: Price) -> IterationModel:
-        """The same with transfers as long as the clock played them."""
+        """The same with transfers as long as the evaluator simulated them."""
         (_, _, played) = price.played[0]
         lasted = [end - start for start, end in zip(played.start_s, played.end_s, strict=True)]
         return replace(
@@ -70,7 +69,7 @@ class IterationModel:
 
 
 def build_model(phase: Phase, evaluator: Evaluator, problem: RightTrainProblem) -> IterationModel:
-    """The operations of a phase, with each transfer alone on its way."""
+    """The operations of a phase, without contention between transfers."""
     sizes = evaluator.sizes()
     made = sized(order_of_work(phase, sizes, evaluator.routes), phase, sizes)
     index = {name: k for k, name in enumerate(problem.names)}
@@ -96,9 +95,9 @@ def build_model(phase: Phase, evaluator: Evaluator, problem: RightTrainProblem) 
 def build_program(
     model: IterationModel, problem: RightTrainProblem, mapped: Sequence[MappedInstance], iterations: int, max_s: float
 ) -> GeometricProgram:
-    """The geometric program of a mapped tree: its shares are the variables.
+    """The geometric program of a mapped tree; its variables are the CPU shares.
 
-    With an exponent below 1 nothing is cheaper than a full CPU, alone or side by side: its effort is a constant.
+    With an exponent below 1 nothing is cheaper than a full CPU, so that its dynamic energy is constant.
     """
     nodes = np.array([each.node for each in mapped])
     exponent, limit = np.maximum(problem.exponent[nodes], 1.0), problem.limit[nodes]

@@ -1,7 +1,7 @@
-"""What a layer of a group costs on each node, and what its samples cost on the way, at a price of time.
+"""What a layer of a group costs on each node, and what its transfers cost, at a price of time.
 
-With a price of λ watts for a second on its paths, a layer with work w costs min over ρ of λ w/ρ + D w ρ^(γ−1): nothing
-couples one layer to the next but the nodes that they are on.
+With a price of λ watts for a second on its paths, a layer with work w costs min over ρ of λ w/ρ + D w ρ^(γ−1): layers
+are coupled only by the nodes that they are on.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CACHE_SIZE = 4096
 
 
 class LayerCost(NamedTuple):
-    """Of a layer on each node: joules with time at its price, seconds of the shares that this is for."""
+    """A layer on each node: joules including the price of time, and seconds, both at the optimal share."""
 
     cost_j: Floats
     time_s: Floats
@@ -25,12 +25,12 @@ class LayerCost(NamedTuple):
 
 @dataclass
 class LayerCosts:
-    """The costs of layers and ways among some nodes; each is worked out once."""
+    """Costs of layers and transfers among some nodes, cached."""
 
     problem: RightTrainProblem
     nodes: list[int]
     charge_idle_when_busy: bool = False
-    """Whether a node that owns no source costs its idle power while it computes: where no set of nodes is settled."""
+    """Whether nodes without a source pay idle power only while computing: where the set of nodes is not fixed."""
     _layers: dict[tuple[int, int, float, int], LayerCost] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -53,7 +53,7 @@ class LayerCosts:
         self._idle_when_busy_w = np.array(idle)
 
     def layer(self, layer: int, samples: int, price_w: float, replicas: int) -> LayerCost:
-        """A layer with so many samples, at a price of time; one of so many replicas, see ``min_update_fraction``."""
+        """One of so many replicas of a layer, with so many samples, at a price of time."""
         key = (layer, samples, price_w, replicas)
         if key not in self._layers:
             if len(self._layers) > _CACHE_SIZE:
@@ -84,12 +84,12 @@ class LayerCosts:
         return forward_s.sum(axis=1), backward_s.sum(axis=1), self._update_s[:, layers].sum(axis=1)
 
     def transfer(self, layer: int, samples: int) -> tuple[Floats, Floats]:
-        """Seconds and joules of a layer's output and its gradient between any two of the nodes."""
+        """Seconds and joules of sending a layer's output and its gradient between any two nodes."""
         size = samples * self.problem.output_bytes[layer + 1]
         return 2 * (self._latency_s + size * self._s_per_byte), 2 * size * self._j_per_byte
 
     def input_transfer(self, feed: int, samples: int) -> tuple[Floats, Floats]:
-        """Seconds and joules of a feed's data to each node; infinite where it may not go."""
+        """Seconds and joules of sending a feed's data to each node; infinite where private."""
         problem, node = self.problem, self.problem.feed_nodes[feed]
         size = samples * problem.output_bytes[0]
         time_s = problem.latency_s[node, self.nodes] + size * problem.s_per_byte[node, self.nodes]
@@ -99,10 +99,10 @@ class LayerCosts:
 
 
 def min_update_fraction(replicas: int) -> float:
-    """The part of a layer's update that each of its replicas makes at least: a node that holds several updates once."""
+    """The least part of a layer's update per replica: a node with several replicas updates once."""
     return 1 / replicas
 
 
 def time_cost_j(watts: float, time_s: Floats) -> Floats:
-    """Seconds at a price; infinite ones stay so where it is 0."""
+    """Seconds at a price; infinite ones stay infinite at a price of 0."""
     return watts * time_s if watts else np.where(np.isfinite(time_s), 0.0, np.inf)

@@ -18,7 +18,7 @@ Mapping = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class MappedInstance:
-    """An instance to be: its layers from 0, the feeds that reach it, its node, the part that it goes into."""
+    """An instance: its layers from 0, the feeds that reach it, its node, and the instance that takes its output."""
 
     first: int
     last: int
@@ -28,7 +28,7 @@ class MappedInstance:
 
 
 def mapped_instances(tree: InstanceTree, mapping: Mapping, first_root: int = 0) -> list[MappedInstance]:
-    """The instances of a mapped tree, roots before what feeds them; the root ``first_root`` comes first."""
+    """The instances of a mapped tree, parents before children; the root ``first_root`` comes first."""
     mapped: list[MappedInstance] = []
     above: dict[int, int] = {}
     depth = len(mapping)
@@ -54,9 +54,9 @@ def build_phase(
     shares: Sequence[float],
     schedule: Schedule | None = None,
 ) -> Phase:
-    """The phase of instances with their CPU shares; with a schedule, how long it runs and on which data.
+    """The phase of instances with their CPU shares; with a schedule, its epochs and data.
 
-    Not validated: the search makes thousands, and parts always make a tree.
+    Not validated: the search builds thousands, and mapped instances always form a tree.
     """
     feeds = tuple(sorted(feed for part in mapped if part.first == 0 for feed in part.group))
     into = {feed: f"i{k + 1}" for k, part in enumerate(mapped) if part.first == 0 for feed in part.group}
@@ -90,6 +90,6 @@ def build_phase(
 
 
 def epoch_samples(problem: RightTrainProblem, feeds: Group, total: int) -> dict[int, int | None]:
-    """Samples of an epoch from each feed in use: a common fraction of what each owns."""
+    """Samples of an epoch from each feed in use, in proportion to what each owns."""
     parts = in_proportion(total, [problem.feed_samples[feed] for feed in feeds])
     return dict(zip(feeds, parts, strict=True))

@@ -12,14 +12,14 @@ from palmette.plan.righttrain.trees import InstanceTree
 
 @dataclass(frozen=True)
 class TimePrices:
-    """The price of a second: Λ, and the part of it on the path of each feed."""
+    """The price of a second, Λ, and its fraction on the path of each feed."""
 
     watts: float
     fractions: dict[int, float]
 
 
 class MappingTable:
-    """The cheapest way to map what feeds each group, for each node of the group: by layer and group."""
+    """``subtree_j``: by layer and group, for each node of the group, the least cost of the subtree up to it."""
 
     def __init__(self, tree: InstanceTree, costs: LayerCosts, prices: TimePrices) -> None:
         self.tree, self.costs, self.prices = tree, costs, prices
@@ -41,12 +41,12 @@ class MappingTable:
         return self.prices.watts * sum(self.prices.fractions[feed] for feed in self.tree.groupings[layer][k])
 
     def transfer_j(self, layer: int, k: int) -> Floats:
-        """What a group's output and gradient cost between any two nodes."""
+        """What sending a group's output and gradient costs between any two nodes."""
         time_s, joules = self.costs.transfer(layer, self.samples(layer, k))
         return time_cost_j(self.price_w(layer, k), time_s) + joules
 
     def input_j(self, feed: int) -> Floats:
-        """What a feed's data costs to any node."""
+        """What sending a feed's data costs to each node."""
         time_s, joules = self.costs.input_transfer(feed, self._samples[feed])
         return time_cost_j(self.prices.watts * self.prices.fractions[feed], time_s) + joules
 
@@ -55,7 +55,7 @@ class MappingTable:
         return self.layer_cost(layer, k).cost_j
 
     def layer_cost(self, layer: int, k: int) -> LayerCost:
-        """A group's layer on each node."""
+        """Cost and time of a group's layer on each node."""
         replicas = len(self.tree.groupings[layer])
         return self.costs.layer(layer, self.samples(layer, k), self.price_w(layer, k), replicas)
 
@@ -74,7 +74,7 @@ class MappingTable:
         return float(sum(values.min() for values in self.subtree_j[-1]))
 
     def mapping(self) -> Mapping:
-        """The cheapest mapping, as numbers of the cluster's nodes."""
+        """The cheapest mapping; node numbers are the cluster's."""
         chosen = [[0] * len(groups) for groups in self.tree.groupings]
         chosen[-1] = [int(values.argmin()) for values in self.subtree_j[-1]]
         for layer in reversed(range(len(chosen) - 1)):
@@ -84,7 +84,7 @@ class MappingTable:
         return tuple(tuple(self.costs.nodes[node] for node in nodes) for nodes in chosen)
 
     def feed_times_s(self, mapping: Mapping) -> dict[int, float]:
-        """How long each feed's path is in a mapping, with the shares of these prices."""
+        """The length of each feed's path in a mapping, with the optimal shares at these prices."""
         index = {node: k for k, node in enumerate(self.costs.nodes)}
         times = {}
         for feed in self.tree.feeds:

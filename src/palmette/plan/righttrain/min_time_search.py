@@ -1,7 +1,7 @@
-"""The quickest plan: the least time that the whole training can take, for deadlines that are hard to meet.
+"""The fastest plan: the least time of the whole training, for deadlines that are hard to meet.
 
-Trees in the order of their least time, each mapped by the table of the bound with nothing but time at a price, the CPU
-shared for the least time, then downhill.
+Trees in the order of their least time, each mapped by a table with a price on time only, with the fastest CPU shares,
+then local search.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class MinTimeSearch:
     neighbours: Neighbours
 
     def search(self, trees: list[RankedTree], *, until_in_time: bool = False) -> EvaluatedPlan | None:
-        """The quickest plan found, or the first that is in time; None where no tree may run."""
+        """The fastest plan found, or the first that meets the deadline; None where no tree is feasible."""
         listed = sorted((self._min_time(ranked) for ranked in trees), key=lambda each: each[0])
         best: EvaluatedPlan | None = None
         starts: list[EvaluatedPlan] = []
@@ -55,7 +55,7 @@ class MinTimeSearch:
         return best
 
     def speed_up(self, candidates: Iterable[MappedTree]) -> EvaluatedPlan | None:
-        """Downhill from the quickest of some candidates until the deadline is met; None where it is not."""
+        """Local search from the fastest of some candidates until the deadline is met; None where it is not."""
         tried = [found for candidate in candidates if (found := self.allocator.min_time_plan(candidate)) is not None]
         if not tried:
             return None
@@ -72,7 +72,7 @@ class MinTimeSearch:
         return min((found for found in tried if found is not None), key=lambda found: found.total_s, default=None)
 
     def _min_time(self, ranked: RankedTree) -> tuple[float, RankedTree, Mapping]:
-        """The least seconds of a tree's whole training, and the mapping that would take them."""
+        """A lower bound of the seconds of a tree's whole training, the tree, and the bound's mapping."""
         tables = self.bounds.time_tables(ranked.tree, tuple(self.problem.compute_nodes))[
             : None if self.bounds.few_nodes else 1
         ]

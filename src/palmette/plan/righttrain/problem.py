@@ -1,4 +1,4 @@
-"""What does not change during a search, as numbers: layer times, ways between nodes, power, sources."""
+"""The task as arrays: layer times, routes between nodes, power, sources."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from palmette.spec.learning import Learning
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 _TIMES = ("forward_s", "backward_s", "forward_call_s", "backward_call_s", "update_s")
 MAX_OTHER_NODES = 24
-"""Of more nodes without data, only so many are considered."""
+"""The most nodes without data that are considered."""
 
 
 @dataclass(frozen=True)
 class RightTrainProblem:
-    """A task's numbers. Nodes are counted in the order of the cluster file, layers and feeds from 0.
+    """The inputs of a search. Nodes are numbered in the order of the cluster file, layers and feeds from 0.
 
     A *feed* is a source, or one of the parts that a source is split into where there are more feeds than sources.
     """
@@ -34,23 +34,23 @@ class RightTrainProblem:
     feed_samples: list[int]
     """The samples that each feed owns."""
     forward_s: Floats
-    """Seconds a sample, by node and layer; infinite where the profile has none or a layer does not fit."""
+    """Seconds per sample, by node and layer; infinite where the profile has none or a layer does not fit."""
     backward_s: Floats
     forward_call_s: Floats
     """The fixed part of a forward call."""
     backward_call_s: Floats
     update_s: Floats
     s_per_byte: Floats
-    """Seconds a byte between two nodes."""
+    """Seconds per byte between two nodes."""
     latency_s: Floats
     """Infinite where there is no path."""
     j_per_byte: Floats
     idle_w: Floats
     dynamic_w: Floats
-    """What full load draws above idling."""
+    """Power at full load above idle power."""
     exponent: Floats
     limit: Floats
-    """The CPU share that a node may use."""
+    """The largest CPU share of a node."""
     private: list[bool]
 
     @property
@@ -69,20 +69,20 @@ class RightTrainProblem:
         return [getattr(self, name) for name in _TIMES]
 
     def max_iteration_s(self, schedule: Schedule) -> float:
-        """Seconds that an iteration may take."""
+        """The most seconds that an iteration may take."""
         single_s = self.task.goal.iteration_deadline_s
         each_s = self.deadline_s / schedule.iterations
         return each_s if single_s is None else min(each_s, single_s)
 
     @cached_property
     def output_bytes(self) -> list[float]:
-        """One sample of what enters the network and of what leaves each layer."""
+        """Bytes per sample of the network's input and of each layer's output."""
         sizes = self.task.evaluator.sizes()
         return [sizes.input_bytes, *sizes.output_bytes[1:]]
 
     @cached_property
     def compute_nodes(self) -> list[int]:
-        """The nodes that can compute some layer; of very many, the sources' and those that look best."""
+        """The nodes that can compute some layer; of many, those of the sources and the most promising."""
         able = [k for k in range(len(self.names)) if np.isfinite(self.forward_s[k]).any()]
         others = [k for k in able if k not in set(self.feed_nodes)]
         if len(others) <= MAX_OTHER_NODES:
@@ -98,16 +98,16 @@ class RightTrainProblem:
         return [k for k in able if k in chosen or k not in others]
 
     def batch_of(self, feeds: tuple[int, ...]) -> dict[int, int]:
-        """Samples of a batch from each feed in use: a common fraction of what each owns."""
+        """Samples of a batch from each feed in use, in proportion to what each owns."""
         parts = in_proportion(self.task.batch, [self.feed_samples[feed] for feed in feeds])
         return dict(zip(feeds, parts, strict=True))
 
 
 def build_problem(task: Task, learning: Learning, alpha: float = 1.0) -> RightTrainProblem:
-    """The numbers of a task.
+    """Convert a task to arrays.
 
     Raises:
-        InputError: there is no loss to reach, no source, or a power that is not known.
+        InputError: there is no loss to reach, no source, or a node without power.
     """
     if task.goal.loss is None:
         raise InputError(Fault("--loss", "missing", "expected the loss to reach"))
@@ -142,7 +142,7 @@ def build_problem(task: Task, learning: Learning, alpha: float = 1.0) -> RightTr
 
 
 def _split_sources(nodes: list[int], samples: list[int], alpha: float) -> tuple[list[int], list[int]]:
-    """The node and the samples of each feed: of α|D| feeds the largest sources have more than one."""
+    """The node and samples of each feed: α|D| feeds, where the largest sources get more than one."""
     split = [1] * len(nodes)
     for _ in range(int(alpha * len(nodes) + 1e-9) - len(nodes)):
         largest = max(range(len(nodes)), key=lambda k: samples[k] / split[k])

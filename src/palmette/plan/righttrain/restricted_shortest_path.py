@@ -1,7 +1,7 @@
-"""Restricted minimum-weight paths: the lightest way through a layered graph that is not too slow.
+"""Restricted shortest paths: the lightest path through a layered graph within a delay.
 
-Two methods: ``label_setting`` is exact, ``lorenz_raz`` finds a path of at most (1 + ε) times the least weight in time
-polynomial in the size of the graph and 1/ε.
+``label_setting`` is exact; ``lorenz_raz`` finds a path of at most (1 + ε) times the least weight in time polynomial in
+the size of the graph and 1/ε.
 
     Dean H. Lorenz, Danny Raz: A simple efficient approximation scheme for the restricted shortest path problem.
     Operations Research Letters 28, 2001.
@@ -59,7 +59,7 @@ def path_of(stages: Sequence[PathStage], vertices: tuple[int, ...]) -> Restricte
 def label_setting(stages: Sequence[PathStage], max_delay: float) -> RestrictedPath | None:
     """The lightest path with a delay of at most ``max_delay``, exactly; None where there is none.
 
-    Of the paths to a vertex only those are kept that no other beats in weight and delay alike.
+    Of the paths to a vertex only those are kept that no other dominates in weight and delay.
     """
     labels: list[list[RestrictedPath]] = [[RestrictedPath(0.0, 0.0, (0,))]]
     for stage, remaining in zip(stages, _min_remaining_delay(stages), strict=True):
@@ -94,7 +94,7 @@ def _pareto_front(paths: list[RestrictedPath]) -> list[RestrictedPath]:
 
 
 def lorenz_raz(stages: Sequence[PathStage], max_delay: float, epsilon: float) -> RestrictedPath | None:
-    """A path with a delay of at most ``max_delay`` that weighs at most 1 + ε times the least; None where there is none."""
+    """A path within ``max_delay`` that weighs at most 1 + ε times the least; None where there is none."""
     free = path_of(stages, shortest_path([stage.weight for stage in stages])[1])
     if free.delay <= max_delay and free.weight < np.inf:
         return free
@@ -114,7 +114,7 @@ def lorenz_raz(stages: Sequence[PathStage], max_delay: float, epsilon: float) ->
 
 
 def _bottleneck(stages: Sequence[PathStage], max_delay: float) -> float | None:
-    """The least weight w such that edges of at most w suffice for a quick enough path: a lower bound of the least."""
+    """The least w such that edges of at most weight w contain a path within the delay: a lower bound."""
     weights = np.unique(np.concatenate([stage.weight[np.isfinite(stage.weight)] for stage in stages]))
     if not len(weights) or _fastest_path(stages, float(weights[-1])).delay > max_delay:
         return None
@@ -129,7 +129,7 @@ def _bottleneck(stages: Sequence[PathStage], max_delay: float) -> float | None:
 
 
 def _fastest_path(stages: Sequence[PathStage], heaviest: float) -> RestrictedPath:
-    """The quickest path over edges that weigh at most ``heaviest``."""
+    """The path with the least delay over edges that weigh at most ``heaviest``."""
     delays = [np.where(stage.weight <= heaviest, stage.delay, np.inf) for stage in stages]
     total, vertices = shortest_path(delays)
     return path_of(stages, vertices) if total < np.inf else RestrictedPath(np.inf, np.inf, vertices)
@@ -138,7 +138,7 @@ def _fastest_path(stages: Sequence[PathStage], heaviest: float) -> RestrictedPat
 def _scaled_search(
     stages: Sequence[PathStage], max_delay: float, lower: float, upper: float, epsilon: float
 ) -> RestrictedPath | None:
-    """Weights rounded to multiples of lower·ε/(n+1): the least rounded weight of a quick enough path, None above."""
+    """The lightest path within the delay, weights rounded to multiples of lower·ε/(n+1); None above ``upper``."""
     unit = lower * epsilon / (len(stages) + 1)
     top = int(upper / unit) + len(stages) + 1
     min_delay = np.full((top + 1, 1), np.inf)

@@ -1,4 +1,7 @@
-"""RightTrain's search: trees by their bounds, each mapped by Algorithm 1, with the best shares, then downhill."""
+"""RightTrain's search: trees by their lower bounds, each mapped by Algorithm 1, with the best CPU shares.
+
+Plans are improved by a local search that moves instances or single layers to other nodes.
+"""
 
 from __future__ import annotations
 
@@ -28,16 +31,16 @@ from palmette.plan.righttrain.symmetry import distinct_trees
 from palmette.plan.righttrain.trees import RankedTree
 
 _NODE_SETS = 4
-"""Of each tree so many sets of nodes are mapped, those with the lowest bounds."""
-
+"""The sets of nodes per tree that are mapped: those with the lowest bounds."""
 _LOCAL_SEARCH_RATIO = 1.25
+"""Plans up to so many times the best energy are improved by local search."""
 _MAX_COLUMN_NODES = 16
-"""Nodes in a column of the expanded graph, where the set of nodes is not settled."""
+"""Nodes in a column of the expanded graph, where the set of nodes is not fixed."""
 _MAX_STATES = 10_000
 _ROUNDS = 5
-"""Rounds of prices at which all groups of a tree are mapped together."""
+"""Rounds of dual ascent for joint mappings."""
 _MAX_MOVES = 1000
-"""More moves of single layers than these are left out."""
+"""Above these, moves of single layers are skipped."""
 
 
 @dataclass
@@ -50,12 +53,12 @@ class SearchResult:
 
 @dataclass
 class RightTrainSearch:
-    """One search; ``epsilon`` is that of restricted paths, None for exact ones."""
+    """One search; ``epsilon`` is the relative error of restricted shortest paths, None for exact ones."""
 
     problem: RightTrainProblem
     epsilon: float | None
     effort_budget: int | None = None
-    """What going downhill may take; by the number of nodes if not given."""
+    """For local search; by the number of nodes if not given."""
     allocator: CpuAllocator = field(init=False)
     bounds: MappingBounds = field(init=False)
 
@@ -65,7 +68,7 @@ class RightTrainSearch:
         self.allocator = CpuAllocator(self.problem, effort)
 
     def first_feasible(self) -> SearchResult:
-        """The paper's: trees by their processing, the first that is feasible."""
+        """As in the paper: trees by their processing, the first that is feasible."""
         for ranked in distinct_trees(self.problem):
             found = self._best(self._algorithm_1(ranked, None))
             if found is not None:
@@ -73,7 +76,7 @@ class RightTrainSearch:
         return SearchResult(None, math.inf)
 
     def best(self) -> SearchResult:
-        """Trees by their lower bounds, while one can still beat the best plan."""
+        """Trees by their lower bounds, while these can still beat the best plan."""
         trees = distinct_trees(self.problem)
         listed = [(bounds, ranked) for ranked in trees if (bounds := self.bounds.lower_bounds(ranked))]
         listed.sort(key=lambda pair: pair[0][0].joules)
@@ -106,7 +109,7 @@ class RightTrainSearch:
         return MinTimeSearch(self.problem, self.allocator, self.bounds, self.root_choices, self._neighbours)
 
     def _speed_up(self, candidates: list[MappedTree]) -> EvaluatedPlan | None:
-        """A plan in time near candidates that are all late; only where there are few nodes."""
+        """A plan near candidates that all miss the deadline; only where there are few nodes."""
         quick = self.min_time_search().speed_up(candidates) if self.bounds.few_nodes else None
         return None if quick is None else self.allocator.best_plan(quick.candidate)
 
@@ -123,7 +126,7 @@ class RightTrainSearch:
     def _candidates(
         self, ranked: RankedTree, bounds: list[MappingBound], best: EvaluatedPlan | None
     ) -> Iterator[MappedTree]:
-        """What Algorithm 1 and the bound itself make of the sets of nodes with the lowest bounds."""
+        """The mappings of Algorithm 1 and of the bounds, for the sets of nodes with the lowest bounds."""
         for rough in bounds[:_NODE_SETS]:
             bound = self.bounds.refined(ranked, rough) if best is None or rough.joules < best.total_j else None
             if bound is not None and (best is None or bound.joules < best.total_j):
@@ -134,7 +137,7 @@ class RightTrainSearch:
     def _joint_mappings(
         self, ranked: RankedTree, nodes: tuple[int, ...], best: EvaluatedPlan | None
     ) -> Iterator[MappedTree]:
-        """The cheapest mappings where all groups are looked at together, for small trees among few nodes."""
+        """The cheapest joint mappings of all groups, for small trees on few nodes."""
         if self.bounds.few_nodes:
             target_j = math.inf if best is None else best.total_j / ranked.schedule.iterations
             for mapping in dict.fromkeys(
@@ -143,7 +146,7 @@ class RightTrainSearch:
                 yield from self.root_choices(ranked, mapping)
 
     def dual_problem(self, ranked: RankedTree, nodes: tuple[int, ...]) -> DualProblem:
-        """What the joint bound of a tree among some nodes is about."""
+        """The dual problem of a tree on some nodes."""
         problem = self.problem
         limits = [problem.task.cluster.nodes[problem.names[node]].limits.energy_j for node in nodes]
         max_j = np.array([math.inf if each is None else each / ranked.schedule.iterations for each in limits])
@@ -159,7 +162,7 @@ class RightTrainSearch:
         """The delay-aware Steiner tree: with full CPUs and all nodes as in the paper, or at the prices of a bound."""
         tree, max_s = ranked.tree, self.problem.max_iteration_s(ranked.schedule)
         nodes = tuple(self.problem.compute_nodes) if bound is None else bound.nodes
-        if bound is not None and not self.bounds.few_nodes:  # of many nodes those that the bound would use
+        if bound is not None and not self.bounds.few_nodes:  # of many nodes only those in the bound's mapping
             nodes = tuple(sorted({node for layer in bound.mapping for node in layer}))[:_MAX_COLUMN_NODES]
         watts = self.bounds.idle_w(tree, nodes)
         prices = TimePrices(watts, dict.fromkeys(tree.feeds, 1 / len(tree.feeds))) if bound is None else bound.prices
@@ -170,15 +173,15 @@ class RightTrainSearch:
 
     def _path_search(self) -> PathSearch:
         epsilon = self.epsilon
-        return label_setting if epsilon is None else lambda stages, most: lorenz_raz(stages, most, epsilon)
+        return label_setting if epsilon is None else lambda stages, max_delay: lorenz_raz(stages, max_delay, epsilon)
 
     def root_choices(self, ranked: RankedTree, mapping: Mapping) -> Iterator[MappedTree]:
-        """A mapped tree with each of its roots first that is on another node."""
+        """A mapped tree with each choice of its first root, one per node."""
         for first_root in _distinct_roots(mapping):
             yield MappedTree(ranked.tree, mapping, ranked.schedule, first_root)
 
     def _local_search(self, found: EvaluatedPlan) -> EvaluatedPlan:
-        """Other nodes for an instance or for one layer of it, as long as that is better."""
+        """Move instances or single layers to other nodes as long as that is better."""
         improved = True
         while improved:
             improved = False
@@ -221,14 +224,14 @@ class RightTrainSearch:
 
 
 def _distinct_roots(mapping: Mapping) -> list[int]:
-    """The roots that may come first, one a node."""
+    """The roots that may come first, one per node."""
     return sorted({node: first_root for first_root, node in reversed(list(enumerate(mapping[-1])))}.values())
 
 
 def _simplest_trees(listed: list[tuple[list[MappingBound], RankedTree]]) -> list[tuple[list[MappingBound], RankedTree]]:
-    """For each choice of sources the tree with the fewest groups, of these the one with the lowest bound first.
+    """For each choice of sources the tree with the fewest groups; fewest sources, then lowest bound first.
 
-    Bounds are closer for simple trees; a good plan among them spares the look at many others.
+    Bounds are tighter for simple trees; a good plan among them prunes many others.
     """
     best: dict[tuple[int, ...], tuple[list[MappingBound], RankedTree]] = {}
     for pair in listed:

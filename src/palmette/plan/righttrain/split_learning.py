@@ -1,7 +1,7 @@
-"""Split learning, the best that there is: three parts on device, edge server and cloud.
+"""Split learning with the best of all splits: three parts on device, edge server and cloud.
 
 Each source's own device runs the first part, one edge server the second, one cloud server the third; all splits and
-servers are tried. All data and all of each CPU are in use.
+servers are tried. All data and whole CPUs are used.
 
     Praneeth Vepakomma, Otkrist Gupta, Tristan Swedish, Ramesh Raskar: Split learning for health: Distributed deep
     learning without sharing raw patient data, 2018.
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SplitLearning(EpochPlanner):
-    """The least energy of all splits in three."""
+    """The three-way split with the least energy."""
 
     name: ClassVar[str] = "split-learning"
-    summary: ClassVar[str] = "three parts on device, edge and cloud, all data and full CPUs, the best of all splits"
+    summary: ClassVar[str] = "three parts on device, edge and cloud, all data and full CPUs; the best of all splits"
 
     def _decide(self, problem: RightTrainProblem) -> Decision:
         """Try all splits."""
@@ -39,7 +39,7 @@ class SplitLearning(EpochPlanner):
 
 
 def _splits(problem: RightTrainProblem) -> Iterator[MappedTree]:
-    """Every split in three on every edge and cloud server.
+    """Every three-way split on every edge and cloud server.
 
     Raises:
         InputError: a tier has no node, or the network has fewer than three layers.
@@ -58,7 +58,7 @@ def _splits(problem: RightTrainProblem) -> Iterator[MappedTree]:
         raise InputError(Fault("layers", depth, "expected at least 3, to split the network in three"))
     feeds = tuple(range(len(problem.feed_nodes)))
     if len(feeds) > problem.task.batch:
-        expected = f"expected at least {len(feeds)}, a sample from each source"
+        expected = f"expected at least {len(feeds)}, one sample per source"
         raise InputError(Fault("--batch", problem.task.batch, expected))
     apart, together = tuple((feed,) for feed in feeds), (feeds,)
     schedule = problem.target.schedule_for(problem.target.samples, len(feeds))
@@ -77,20 +77,20 @@ def _splits(problem: RightTrainProblem) -> Iterator[MappedTree]:
 
 
 def _best(allocator: CpuAllocator, candidates: list[MappedTree]) -> EvaluatedPlan:
-    """The least energy in time.
+    """The split with the least energy that meets the deadline.
 
     Raises:
-        Infeasible: no split may run, or none is in time; says the least time.
+        Infeasible: no split is allowed, or none meets the deadline; states the least time.
     """
     from palmette.plan.righttrain.decision import explain_late
 
     tried = [found for candidate in candidates if (found := allocator.with_full_cpus(candidate)) is not None]
     if not tried:
-        raise Infeasible("no split in three may run: nodes without a path or a profile, or too little memory")
+        raise Infeasible("no three-way split is feasible: missing paths or profiles, or too little memory")
     in_time = [found for found in tried if not allocator.misses_deadline(found)]
     if not in_time:
         raise explain_late(allocator.problem, min(tried, key=lambda found: found.total_s))
     allowed = [found for found in in_time if not allocator.over_limits(found)]
     if not allowed:
-        raise Infeasible(f"no split in three obeys all limits: {allocator.over_limits(in_time[0])[0]}")
+        raise Infeasible(f"no three-way split satisfies all limits: {allocator.over_limits(in_time[0])[0]}")
     return min(allowed, key=lambda found: found.total_j)

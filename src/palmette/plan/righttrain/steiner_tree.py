@@ -1,10 +1,10 @@
 """The mapping of Algorithm 1: a delay-aware Steiner tree on the expanded graph.
 
 The expanded graph has a vertex for each source, for each pair of a layer instance and a node that it may run on, and Ω
-behind the last layer. An edge carries the samples on and computes the next layer: its weight is the energy that this
-takes, its delay the time there and back. The tree grows from Ω: of the sources that it does not reach yet, the one with
-the lightest restricted path joins it. Where a path meets an instance that is mapped already, it ends there, so each
-instance is mapped to exactly one node.
+after the last layer. An edge sends the samples and computes the next layer: its weight is the energy, its delay the
+time forward and backward. The tree grows from Ω: of the sources not connected yet, the one with the lightest restricted
+path is added. A path ends where it reaches an instance that is mapped already, so that each instance is mapped to
+exactly one node.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PathSearch = Callable[[Sequence[PathStage], float], RestrictedPath | None]
 
 @dataclass
 class SteinerTree:
-    """A delay-aware Steiner tree in the making, on the expanded graph of a table's costs."""
+    """Builds a delay-aware Steiner tree on the expanded graph of a table's costs."""
 
     table: MappingTable
     max_s: float
@@ -35,7 +35,7 @@ class SteinerTree:
     _cache: dict[tuple[int, int, int], RestrictedPath | None] = field(default_factory=dict)
 
     def mapping(self) -> Mapping | None:
-        """The nodes of all instances; None where some source has no path in time."""
+        """The nodes of all instances; None where some source has no path within the time."""
         unreached = list(self.table.tree.feeds)
         while unreached:
             found = {feed: path for feed in unreached if (path := self._best_path(feed)) is not None}
@@ -58,7 +58,7 @@ class SteinerTree:
         return next((layer for layer, k in enumerate(groups) if (layer, k) in self._mapped), len(groups))
 
     def _best_path(self, feed: int) -> RestrictedPath | None:
-        """The lightest path of a feed to the tree that is in time."""
+        """The lightest path of a feed to the tree within the time."""
         groups = self._groups(feed)
         end = self._join_layer(groups)
         target = self._mapped[end, groups[end]] if end < len(groups) else -1
@@ -69,7 +69,7 @@ class SteinerTree:
         return self._cache[key]
 
     def _stages(self, feed: int, groups: list[int], end: int, target: int) -> list[PathStage]:
-        """The expanded graph from a feed to where it meets the tree: a column of nodes a layer."""
+        """The expanded graph from a feed to where it joins the tree: one column of nodes per layer."""
         table, costs = self.table, self.table.costs
         stages = []
         for layer in range(end + (target >= 0)):

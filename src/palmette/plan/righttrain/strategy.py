@@ -1,8 +1,8 @@
 """RightTrain: the least energy that meets a deadline and a loss.
 
-Which distributed structure to train (an instance tree), on which nodes, with how much of the data and of their CPUs,
-and for how many epochs, decided together: trees in the order of what they can cost at least, each mapped by a
-delay-aware Steiner tree on the expanded graph, then the best shares of the CPUs as a geometric program.
+It decides jointly on the instance tree, the nodes, the shares of data and CPUs, and the epochs: trees in the order of
+their lower bounds, each mapped by a delay-aware Steiner tree on the expanded graph, then the CPU shares by a geometric
+program.
 
     Francesco Malandrino, Carla Fabiana Chiasserini, Giuseppe Di Giacomo: Energy-efficient Training of Distributed DNNs
     in the Mobile-edge-cloud Continuum.
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RightTrain(EpochPlanner):
-    """Any tree with CPU shares and a fraction of the data."""
+    """Any instance tree, with shares of CPUs and of the data."""
 
     name: ClassVar[str] = "righttrain"
-    summary: ClassVar[str] = "any tree with shares of CPUs and of the data, the least energy for a deadline and a loss"
+    summary: ClassVar[str] = "any instance tree, CPU shares and data; the least energy for a deadline and a loss"
 
-    first: bool = field(default=False, metadata={"help": "Stop at the first feasible tree, as the paper does."})
-    alpha: float = field(default=1.0, metadata={"help": "At most so many instances of a layer for each source."})
+    first: bool = field(default=False, metadata={"help": "Stop at the first feasible tree, as in the paper."})
+    alpha: float = field(default=1.0, metadata={"help": "The most instances of a layer per source."})
     epsilon: float = field(
-        default=0.1, metadata={"help": "How far restricted paths may be from the lightest; 0 for exact ones."}
+        default=0.1, metadata={"help": "Relative error of restricted shortest paths; 0 for exact paths."}
     )
 
     def __post_init__(self) -> None:
@@ -49,7 +49,7 @@ class RightTrain(EpochPlanner):
         return self.alpha
 
     def _decide(self, problem: RightTrainProblem) -> Decision:
-        """Search, and say how far from a lower bound the plan is."""
+        """Search, and state the gap to the lower bound."""
         from palmette.plan.righttrain.decision import bounded_decision
         from palmette.plan.righttrain.search import RightTrainSearch
 

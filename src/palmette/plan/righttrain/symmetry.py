@@ -1,7 +1,7 @@
-"""Trees and sets of nodes that are the same but for the names of equal machines: one of each is enough.
+"""Trees and sets of nodes that differ only in the names of equal machines: one of each is enough.
 
-Two nodes are equal where nothing changes if they change places: times, power, limits, memory, and every way to every
-other node; two sources are where their nodes are, and what they own.
+Two nodes are equal if swapping them changes nothing: times, power, limits, memory, and the routes to all other nodes.
+Two sources are equal if their nodes and their data are.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from palmette.plan.righttrain.trees import Group, InstanceTree, RankedTree, all_
 
 
 def distinct_trees(problem: RightTrainProblem) -> list[RankedTree]:
-    """The ranked trees; where all are listed, one of each that differ in the names of equal sources only."""
+    """The ranked trees; where all are generated, one of those that differ only in the names of equal sources."""
     trees = ranked_trees(problem)
     return list(Symmetry(problem).distinct(trees)) if all_trees_generated(problem) else trees
 
 
 class Symmetry:
-    """The equal nodes and feeds of a ground."""
+    """The equal nodes and feeds of a problem."""
 
     def __init__(self, problem: RightTrainProblem) -> None:
-        self._ground = problem
+        self._problem = problem
         self.node_classes = _representatives(range(len(problem.names)), self._same_node)
         feeds = range(len(problem.feed_nodes))
         apart = len(set(problem.feed_nodes)) == len(feeds)
         self._feed_classes = _classes_of(_representatives(feeds, self._same_feed) if apart else list(feeds))
 
     def _same_node(self, a: int, b: int) -> bool:
-        problem, order = self._ground, list(range(len(self._ground.names)))
+        problem, order = self._problem, list(range(len(self._problem.names)))
         order[a], order[b] = b, a
         single = (*problem.times(), problem.idle_w, problem.dynamic_w, problem.exponent, problem.limit)
         nodes = [problem.task.cluster.nodes[problem.names[k]] for k in (a, b)]
@@ -47,7 +47,7 @@ class Symmetry:
         )
 
     def _same_feed(self, a: int, b: int) -> bool:
-        problem = self._ground
+        problem = self._problem
         return (
             self.node_classes[problem.feed_nodes[a]] == self.node_classes[problem.feed_nodes[b]]
             and problem.feed_samples[a] == problem.feed_samples[b]
@@ -55,7 +55,7 @@ class Symmetry:
         )
 
     def distinct(self, trees: Iterable[RankedTree]) -> Iterator[RankedTree]:
-        """Of trees that are the same but for the names of equal sources, the first."""
+        """The first of each set of trees that differ only in the names of equal sources."""
         seen: set[InstanceTree] = set()
         for ranked in trees:
             if ranked.tree not in seen:
@@ -63,8 +63,8 @@ class Symmetry:
                 yield ranked
 
     def _images(self, tree: InstanceTree) -> Iterator[InstanceTree]:
-        """A tree with equal feeds exchanged, where each still gives as many samples of a batch."""
-        samples = self._ground.batch_of(tree.feeds)
+        """A tree under all permutations of equal feeds that keep their samples of a batch."""
+        samples = self._problem.batch_of(tree.feeds)
         for orders in product(*(permutations(each) for each in self._feed_classes)):
             new = {
                 a: b
@@ -74,13 +74,13 @@ class Symmetry:
             image = InstanceTree(
                 tuple(tuple(sorted(_renamed(group, new) for group in groups)) for groups in tree.groupings)
             )
-            given = self._ground.batch_of(image.feeds)
+            given = self._problem.batch_of(image.feeds)
             if all(given[new[feed]] == many for feed, many in samples.items()):
                 yield image
 
     def node_set_key(self, tree: InstanceTree, nodes: tuple[int, ...]) -> tuple[int, ...]:
-        """The same for sets of nodes in use that differ in the names of equal nodes only."""
-        own = {self._ground.feed_nodes[feed] for feed in tree.feeds}
+        """A key that sets of nodes share if they differ only in the names of equal nodes."""
+        own = {self._problem.feed_nodes[feed] for feed in tree.feeds}
         return tuple(sorted(self.node_classes[node] for node in nodes if node not in own))
 
 
@@ -89,7 +89,7 @@ def _renamed(group: Group, new: dict[int, int]) -> Group:
 
 
 def _representatives(things: Iterable[int], same: Callable[[int, int], bool]) -> list[int]:
-    """For each thing the first that is the same."""
+    """For each item the first that is equal to it."""
     node_classes: list[int] = []
     for thing in things:
         node_classes.append(next((k for k in dict.fromkeys(node_classes) if same(k, thing)), thing))

@@ -1,8 +1,8 @@
-"""Instance trees: for each layer a grouping of the feeds in use, ever coarser from the sources to the loss.
+"""Instance trees: a grouping of the feeds in use per layer, never finer from the sources to the loss.
 
-A group of a layer is computed by one instance. Trees are all chains of groupings where there are few sources, for any
-choice of sources; where there are many, groupings are taken along one sequence of merges of what lies nearest together,
-and change at most twice along the layers, so that their number grows polynomially.
+A group of a layer is computed by one instance. With few sources, all chains of groupings for any subset of sources are
+generated; with many, groupings are taken along one sequence of merges of nearest groups, and change at most once along
+the layers, so that their number grows polynomially.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from palmette.plan.righttrain.problem import RightTrainProblem
 Group = tuple[int, ...]
 Grouping = tuple[Group, ...]
 MAX_TREES = 3000
-"""More chains than these are not listed one by one."""
+"""More chains than these are not enumerated."""
 _MAX_LISTED_FEEDS = 5
 
 
@@ -43,7 +43,7 @@ class InstanceTree:
 
     @cached_property
     def parents(self) -> tuple[tuple[int, ...], ...]:
-        """For each layer but the last, the number of the next layer's group that each group goes into."""
+        """For each layer but the last, the index of each group's parent in the next layer."""
         found = []
         for below, above in zip(self.groupings, self.groupings[1:], strict=False):
             of_feed = {feed: k for k, group in enumerate(above) for feed in group}
@@ -52,7 +52,7 @@ class InstanceTree:
 
     @cached_property
     def children(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
-        """For each layer but the first, the numbers of the groups below that go into each group."""
+        """For each layer but the first, the indices of each group's children in the layer before."""
         return tuple(
             tuple(tuple(k for k, into in enumerate(parents) if into == group) for group in range(len(above)))
             for parents, above in zip(self.parents, self.groupings[1:], strict=True)
@@ -61,7 +61,7 @@ class InstanceTree:
 
 @dataclass(frozen=True)
 class RankedTree:
-    """A tree, how long it has to train, and its processing by equation (5), in seconds."""
+    """A tree, its schedule, and its processing by equation (5), in seconds."""
 
     tree: InstanceTree
     schedule: Schedule
@@ -69,7 +69,7 @@ class RankedTree:
 
 
 def ranked_trees(problem: RightTrainProblem) -> list[RankedTree]:
-    """The trees that can reach the loss, those with the least processing first; ties to fewer instances."""
+    """The trees that can reach the loss, least processing first; ties go to fewer instances."""
     found = []
     for tree in generate_trees(problem):
         samples = sum(problem.feed_samples[feed] for feed in tree.feeds)
@@ -93,18 +93,18 @@ def processing_s(problem: RightTrainProblem, tree: InstanceTree, samples: int) -
 
 
 def generate_trees(problem: RightTrainProblem) -> list[InstanceTree]:
-    """All trees of few sources, or those that the generator makes of many."""
+    """All trees, or, with many sources, those along a sequence of merges."""
     listed = _all_trees(problem)
     return _trees_along_merges(problem) if listed is None else listed
 
 
 def all_trees_generated(problem: RightTrainProblem) -> bool:
-    """Whether ``trees`` are all there are."""
+    """Whether ``generate_trees`` returns all trees."""
     return _all_trees(problem) is not None
 
 
 def _all_trees(problem: RightTrainProblem) -> list[InstanceTree] | None:
-    """All trees, None where they are too many."""
+    """All trees; None where they are too many."""
     feeds = range(len(problem.feed_nodes))
     if len(feeds) > _MAX_LISTED_FEEDS:
         return None
@@ -118,7 +118,7 @@ def _all_trees(problem: RightTrainProblem) -> list[InstanceTree] | None:
 
 
 def _feed_subsets(feeds: Sequence[int], batch: int) -> Iterator[Group]:
-    """The sets of feeds that may be in use: each gives a sample at least, all of them first."""
+    """The subsets of feeds that may be in use, at least one sample of a batch each, largest first."""
     for many in range(min(len(feeds), batch), 0, -1):
         yield from combinations(feeds, many)
 
@@ -137,7 +137,7 @@ def _partitions(items: Group) -> list[Grouping]:
 
 
 def _chains(partitions: Iterable[Grouping], depth: int) -> Iterator[tuple[Grouping, ...]]:
-    """All sequences of ever coarser partitions, one a layer."""
+    """All sequences of partitions, one per layer, none finer than the one before."""
     listed = list(partitions)
     coarser = {part: [other for other in listed if _is_coarser(other, part)] for part in listed}
 
@@ -156,7 +156,7 @@ def _is_coarser(coarse: Grouping, fine: Grouping) -> bool:
 
 
 def _trees_along_merges(problem: RightTrainProblem) -> list[InstanceTree]:
-    """Trees of groupings along one sequence of merges, for a few choices of sources; a change or two along layers."""
+    """Trees of one or two groupings along one sequence of merges, for a few choices of sources."""
     cuts, found = _cut_choices(problem), []
     for used in _feed_choices(problem):
         merges = _merge_sequence(problem, used)
@@ -170,20 +170,20 @@ def _trees_along_merges(problem: RightTrainProblem) -> list[InstanceTree]:
 
 
 def _group_counts(most: int) -> list[int]:
-    """1, 2, 4, … and the most; of more than 8, every second power."""
+    """1, 2, 4, … and the most; above 8, every second power of two."""
     step = 1 if most <= 8 else 2
     return sorted({2**k for k in range(0, most.bit_length(), step) if 2**k <= most} | {most})
 
 
 def _cut_choices(problem: RightTrainProblem) -> list[int]:
-    """Layers after which groups may merge: those with the smallest outputs, and an even spread."""
+    """Layers after which groups may merge: those with the smallest outputs, and some evenly spaced."""
     depth, outputs = problem.depth, problem.output_bytes
     smallest = sorted(range(1, depth), key=lambda k: outputs[k])[:2]
     return sorted({*smallest, *range(1, depth, max(1, depth // 3))}) or [depth]
 
 
 def _feed_choices(problem: RightTrainProblem) -> list[Group]:
-    """Choices of feeds: all, and ever fewer of those with the most samples for the power that they draw."""
+    """Choices of feeds: all, and fewer and fewer of those with the most samples per watt of idle power."""
     samples_per_watt = [
         samples / (problem.idle_w[node] + 1e-9)
         for node, samples in zip(problem.feed_nodes, problem.feed_samples, strict=True)
@@ -194,7 +194,7 @@ def _feed_choices(problem: RightTrainProblem) -> list[Group]:
 
 
 def _merge_sequence(problem: RightTrainProblem, feeds: Group) -> list[Grouping]:
-    """Groupings from one group a feed to one of all, each with the two nearest groups of the one before merged."""
+    """Agglomerative clustering with complete linkage: groupings from one group per feed to a single group."""
     nodes = [problem.feed_nodes[feed] for feed in feeds]
     distance = (problem.latency_s + problem.s_per_byte * problem.output_bytes[0])[np.ix_(nodes, nodes)]
     np.fill_diagonal(distance, np.inf)

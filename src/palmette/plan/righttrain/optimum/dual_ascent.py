@@ -1,13 +1,12 @@
-"""The best prices for the joint table: those that make its bound highest, by mirror steps with Polyak's length.
+"""Dual ascent: the multipliers with the highest Lagrangian bound, by mirror ascent with Polyak's step size.
 
 For a tree and a set of nodes in use, with idle power P, limits R_n of CPUs and E_n of energy:
 
-    E ≥ min over mappings of costs(Λ, κ, ν) − τ T_most − Σ κ_n R_n − Σ ν_n E_n        Λ = P + τ + Σ ν_n P_n
+    E ≥ min over mappings of costs(Λ, κ, ν) − τ T_max − Σ κ_n R_n − Σ ν_n E_n        Λ = P + τ + Σ ν_n P_n
 
-for any prices τ of the deadline, κ_n of CPUs and ν_n of energy limits that are not negative, and any split of Λ over
-the ways through an iteration. The cheapest mapping at some prices says which constraints it breaks; their prices are
-raised. States through which no mapping is below what is aimed at are dropped on the way. With nothing but time at a
-price the same bounds the time.
+for any non-negative multipliers τ of the deadline, κ_n of CPUs and ν_n of energy limits, and any split of Λ over the
+paths through an iteration. The constraints that the cheapest mapping violates give a subgradient. States through which
+no mapping is below the target are dropped on the way. With a price on time only, the same bounds the time.
 """
 
 from __future__ import annotations
@@ -21,16 +20,10 @@ from typing import Any
 import numpy as np
 
 from palmette.plan.righttrain.layout import Mapping
-from palmette.plan.righttrain.optimum.joint_mapping import (
-    JointMappingTable,
-    Multipliers,
-    StateSpace,
-    all_states,
-    is_empty,
-    max_joint_states,
-)
+from palmette.plan.righttrain.optimum.joint_mapping import JointMappingTable, Multipliers
 from palmette.plan.righttrain.optimum.path_weights import mirror_step, moments
 from palmette.plan.righttrain.optimum.possible_instances import PossibleInstances
+from palmette.plan.righttrain.optimum.states import StateSpace, all_states, is_empty, max_joint_states
 from palmette.plan.righttrain.problem import Floats
 
 _PATIENCE = 2
@@ -38,18 +31,18 @@ _PATIENCE = 2
 
 @dataclass(frozen=True)
 class DualProblem:
-    """What is bounded: a tree among nodes that idle at ``idle_w`` in all, within ``max_s`` an iteration."""
+    """What is bounded: a tree on nodes with ``idle_w`` of idle power in all, within ``max_s`` per iteration."""
 
     instances: PossibleInstances
     idle_w: float
     max_s: float
     max_j: Floats
-    """The joules an iteration that each node may use, infinite where it has no limit."""
+    """The joules per iteration that each node may use, infinite where it has no limit."""
     time_only: bool = False
-    """Whether time is bounded, instead of energy."""
+    """Whether the bound is of time, instead of energy."""
 
     def start(self) -> DualBound:
-        """All states, a second at the price of idling, evenly over the ways."""
+        """All states; time at the price of idle power, split evenly over the paths."""
         many = len(self.instances.costs.nodes)
         multipliers = Multipliers(
             1.0 if self.time_only else self.idle_w, self.instances.ends.uniform(), np.zeros(many), np.zeros(many)
@@ -57,7 +50,7 @@ class DualProblem:
         return DualBound(all_states(self.instances), multipliers, -math.inf)
 
     def deadline_w(self, multipliers: Multipliers) -> float:
-        """τ: the price of the deadline."""
+        """τ: the multiplier of the deadline."""
         if self.time_only:
             return 0.0
         return max(0.0, multipliers.time_w - self.idle_w - float(multipliers.energy @ self.node_w))
@@ -68,7 +61,7 @@ class DualProblem:
         return self.instances.costs.problem.idle_w[self.instances.costs.nodes]
 
     def constant_j(self, multipliers: Multipliers) -> float:
-        """What constraints that are just met are credited with."""
+        """The constant that the Lagrangian subtracts: multipliers × limits."""
         deadline_w, limited = self.deadline_w(multipliers), multipliers.energy > 0
         over = float(multipliers.cpu_j @ self.instances.costs.limit) + float(
             multipliers.energy[limited] @ self.max_j[limited]
@@ -78,18 +71,18 @@ class DualProblem:
 
 @dataclass(frozen=True)
 class DualBound:
-    """The states that are left, the prices with the highest bound, and that bound of an iteration."""
+    """The remaining states, the multipliers with the highest bound, and that bound of an iteration."""
 
     remaining: StateSpace
     multipliers: Multipliers
-    bound: float
+    value: float
     reduced_cost_j: tuple[tuple[Floats, ...], ...] = ()
-    """How far the least cost of a mapping through each state is above the cheapest, at the last prices."""
+    """How far the least cost of a mapping through each state is above the cheapest, at the last multipliers."""
 
 
 def tighten(dual: DualProblem, start: DualBound, target: float, rounds: int) -> DualBound | None:
-    """Raise the bound, and drop states through which no mapping is below ``target``; None once none is at all."""
-    best, multipliers, remaining = replace(start, bound=-math.inf), start.multipliers, start.remaining
+    """Raise the bound and drop states through which no mapping is below ``target``; None where none is left."""
+    best, multipliers, remaining = replace(start, value=-math.inf), start.multipliers, start.remaining
     step_scale, stalled = 1.0, 0
     for _ in range(rounds):
         table = JointMappingTable(dual.instances, multipliers, remaining, time_only=dual.time_only)
@@ -103,15 +96,15 @@ def tighten(dual: DualProblem, start: DualBound, target: float, rounds: int) -> 
         if is_empty(remaining):
             return None
         reduced_cost_j = tuple(tuple(cost - constant_j - bound for cost in costs) for costs in _select(through_j, kept))
-        stalled = 0 if bound > best.bound + 0.02 * (target - best.bound) else stalled + 1
+        stalled = 0 if bound > best.value + 0.02 * (target - best.value) else stalled + 1
         best = (
             DualBound(remaining, multipliers, bound, reduced_cost_j)
-            if bound > best.bound
+            if bound > best.value
             else replace(best, remaining=remaining, reduced_cost_j=reduced_cost_j)
         )
         if stalled > _PATIENCE:
             step_scale, stalled = step_scale / 2, 0
-        stepped = _ascent_step(dual, table, step_scale * (min(target, 2 * abs(best.bound)) - bound))
+        stepped = _ascent_step(dual, table, step_scale * (min(target, 2 * abs(best.value)) - bound))
         if stepped is None:
             break
         multipliers = stepped
@@ -119,9 +112,9 @@ def tighten(dual: DualProblem, start: DualBound, target: float, rounds: int) -> 
 
 
 def cheapest_mappings(dual: DualProblem, target: float, rounds: int, max_states: int) -> Iterator[Mapping]:
-    """The cheapest mappings, as numbers of the cluster's nodes, at prices that are raised towards a bound of ``target``.
+    """The cheapest mappings at the multipliers of a few ascent steps; node numbers are the cluster's.
 
-    None where a layer has more states than ``max_states``.
+    Yields nothing where a layer has more joint states than ``max_states``.
     """
     start = dual.start()
     if is_empty(start.remaining) or max_joint_states(start.remaining) > max_states:
@@ -140,7 +133,7 @@ def cheapest_mappings(dual: DualProblem, target: float, rounds: int, max_states:
 
 
 def _select(values: Any, kept: list[list[Any]]) -> Any:
-    """Those values by layer, group and state that are kept."""
+    """The values that are kept, by layer, group and state."""
     return tuple(
         tuple(each[own] for each, own in zip(groups, owns, strict=True))
         for groups, owns in zip(values, kept, strict=True)
@@ -148,16 +141,14 @@ def _select(values: Any, kept: list[list[Any]]) -> Any:
 
 
 def _ascent_step(dual: DualProblem, table: JointMappingTable, rise: float) -> Multipliers | None:
-    """Prices a step further, so long that the bound would rise by ``rise`` if it were a plane."""
-    multipliers, used, ends, limit = table.multipliers, table.usage(), dual.instances.ends, dual.instances.costs.limit
-    mean_s, spread = moments(ends, multipliers.weights, used.lengths)
+    """The next multipliers, with a step after which a linear bound would rise by ``rise``; None at the optimum."""
+    multipliers, usage, ends, limit = table.multipliers, table.usage(), dual.instances.ends, dual.instances.costs.limit
+    mean_s, spread = moments(ends, multipliers.weights, usage.lengths)
     share_unit = multipliers.time_w * max(mean_s, 1e-300) / limit
-    share_slope = _projected(multipliers.cpu_j, used.share - limit)
-    energy_slope = _projected(multipliers.energy, _excess_j(dual, used.dynamic_j + dual.node_w * mean_s))
-    deadline_w, late_s = (
-        dual.deadline_w(multipliers),
-        0.0 if dual.time_only or math.isinf(dual.max_s) else mean_s - dual.max_s,
-    )
+    share_slope = _projected(multipliers.cpu_j, usage.share - limit)
+    energy_slope = _projected(multipliers.energy, _excess_j(dual, usage.dynamic_j + dual.node_w * mean_s))
+    deadline_w = dual.deadline_w(multipliers)
+    late_s = 0.0 if dual.time_only or math.isinf(dual.max_s) else mean_s - dual.max_s
     late_slope = late_s if deadline_w > 0 or late_s > 0 else 0.0
     norm = multipliers.time_w**2 * (spread + late_slope**2)
     norm += float(((share_unit * share_slope) ** 2).sum()) + float((energy_slope**2).sum())
@@ -171,7 +162,7 @@ def _ascent_step(dual: DualProblem, table: JointMappingTable, rise: float) -> Mu
     )
     time_w = multipliers.time_w if dual.time_only else dual.idle_w + deadline_w + float(energy @ dual.node_w)
     return Multipliers(
-        time_w, mirror_step(ends, multipliers.weights, used.lengths, step * multipliers.time_w), cpu_j, energy
+        time_w, mirror_step(ends, multipliers.weights, usage.lengths, step * multipliers.time_w), cpu_j, energy
     )
 
 
@@ -181,6 +172,6 @@ def _excess_j(dual: DualProblem, used_j: Floats) -> Floats:
     return np.where(limited, used_j - np.where(limited, dual.max_j, 0.0), 0.0)
 
 
-def _projected(price: Floats, slope: Floats) -> Floats:
-    """A slope without what would make a price of 0 negative."""
-    return np.where((price <= 0) & (slope < 0), 0.0, slope)
+def _projected(multiplier: Floats, slope: Floats) -> Floats:
+    """A slope, 0 where it would make a multiplier negative."""
+    return np.where((multiplier <= 0) & (slope < 0), 0.0, slope)

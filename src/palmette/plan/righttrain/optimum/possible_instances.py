@@ -1,7 +1,7 @@
-"""Every instance that a tree can have, on every node, and what it costs at a price of time and of a CPU's share.
+"""Every instance that a tree can have, on every node, and its cost at prices of time and of CPUs.
 
-A group lives from the layer where it comes into being to the one where it merges with others; an instance is a run of
-layers of that life on one node. At prices of λ watts for a second forward, μ backward and κ joules for the whole CPU:
+A group spans the layers from where it is formed to where it merges with others; an instance is a range of these layers
+on one node. At prices of λ watts for a second forward, μ backward and κ joules for the whole CPU:
 
     cost = min over ρ of (λ w_forward + μ w_backward)/ρ + D w ρ^(γ−1) + κ ρ          convex in log ρ
 """
@@ -26,35 +26,37 @@ _NEWTON_STEPS = 6
 
 
 class GroupSpan(NamedTuple):
-    """A group, its first and its last layer, and the number of its first instance in the arrays."""
+    """A group, its first and last layer, and the row of its first instance in the arrays."""
 
     group: Group
     first_layer: int
-    last: int
+    last_layer: int
     offset: int
 
     def row(self, first: int, last: int) -> int:
-        """The number of the instance of layers ``first`` to ``last``."""
-        many, k = self.last - self.first_layer + 1, first - self.first_layer
+        """The row of the instance of layers ``first`` to ``last``."""
+        many, k = self.last_layer - self.first_layer + 1, first - self.first_layer
         return self.offset + k * many - k * (k - 1) // 2 + last - first
 
 
 @dataclass(frozen=True)
 class GradientExchange:
-    """Replicas of a layer send their gradients to where they meet, those of one node added up, and get the average."""
+    """Replicas of a layer send gradients, summed per node, to one of them, the aggregator, and get the average back."""
 
     joules: Floats
-    """By the replica where they meet, and the node of each."""
+    """By aggregator, and the node of each replica."""
     send_s: Floats
-    """One way, by the replica where they meet, the replica that sends, and the node of each."""
+    """One way, by aggregator, sender, and the node of each replica."""
     extra_send_s: Floats
-    """The same where the first layer's are sent with them: without the latency, which that layer has counted."""
-    low: bool
-    """Whether they are the replicas of the first layer."""
+    """The same where the first layer's gradients are sent with them: without the latency, which counts there."""
+    first_replicas: bool
+    """Whether the replicas are those of the first layer."""
 
     @classmethod
-    def of(cls, costs: LayerCosts, layer: int, many: int, size_bytes: float, *, low: bool) -> GradientExchange:
-        """That of a layer in so many replicas."""
+    def of(
+        cls, costs: LayerCosts, layer: int, many: int, size_bytes: float, *, first_replicas: bool
+    ) -> GradientExchange:
+        """The exchange of a layer in so many replicas."""
         nodes, problem = len(costs.nodes), costs.problem
         square = np.ix_(costs.nodes, costs.nodes)
         pair_j = size_bytes * (problem.j_per_byte + problem.j_per_byte.T)[square]
@@ -66,19 +68,19 @@ class GradientExchange:
             joules[aggregator] += pair_j.reshape(shape) * _first_on_its_node(k, aggregator, many, nodes)
             extra_send_s[aggregator, k] += pair_s.reshape(shape)
             send_s[aggregator, k] += (pair_s + problem.latency_s[square]).reshape(shape)
-        return cls(joules, send_s, send_s if layer == 0 else extra_send_s, low)
+        return cls(joules, send_s, send_s if layer == 0 else extra_send_s, first_replicas)
 
 
 @dataclass(frozen=True)
 class PossibleInstances:
-    """The instances of a tree: a row each, a column a node of ``costs``."""
+    """Arrays about the possible instances of a tree: one row per instance, one column per node of ``costs``."""
 
     tree: InstanceTree
     costs: LayerCosts
 
     @cached_property
     def spans(self) -> dict[Group, GroupSpan]:
-        """The life of each group."""
+        """The layers that each group spans."""
         found: dict[Group, GroupSpan] = {}
         offset = 0
         for first_layer, grouping in enumerate(self.tree.groupings):
@@ -95,9 +97,9 @@ class PossibleInstances:
         """Group, first and last layer of each instance."""
         return [
             (group, first, last)
-            for group, life in self.spans.items()
-            for first in range(life.first_layer, life.last + 1)
-            for last in range(first, life.last + 1)
+            for group, span in self.spans.items()
+            for first in range(span.first_layer, span.last_layer + 1)
+            for last in range(first, span.last_layer + 1)
         ]
 
     @cached_property
@@ -136,13 +138,17 @@ class PossibleInstances:
         weights = [sizes.weight_bytes([(layer, layer)]) for layer in range(1, len(self.tree.groupings) + 1)]
         found: list[GradientExchange | None] = []
         for layer, (groups, size) in enumerate(zip(self.tree.groupings, weights, strict=True)):
-            low, many = groups == self.tree.groupings[0], len(groups)
-            found.append(GradientExchange.of(self.costs, layer, many, size, low=low) if many > 1 and size else None)
+            first_replicas, many = groups == self.tree.groupings[0], len(groups)
+            found.append(
+                GradientExchange.of(self.costs, layer, many, size, first_replicas=first_replicas)
+                if many > 1 and size
+                else None
+            )
         return found
 
     @cached_property
     def exits(self) -> list[tuple[int, int]]:
-        """Layer and group's number of each exchange but the first layer's, where ways may end."""
+        """Layer and group of each exchange but the first layer's: paths may end there."""
         return [
             (layer, k)
             for layer, exchange in enumerate(self.exchanges)
@@ -151,7 +157,7 @@ class PossibleInstances:
 
     @cached_property
     def ends(self) -> PathEnds:
-        """Where ways may begin and end; feeds are counted in the order of the tree's."""
+        """Where paths may begin and end; feeds in the order of the tree."""
         root = {feed: k for k, group in enumerate(self.tree.groupings[-1]) for feed in group}
         return PathEnds(
             feed_roots=np.array([root[feed] for feed in self.tree.feeds], dtype=np.int64),
@@ -162,9 +168,9 @@ class PossibleInstances:
 
     @cached_property
     def on_return_path(self) -> Floats:
-        """1 where the way of a feed, or one that ends at an exit, goes back through a group of a layer, else 0.
+        """1 where the backward path to a feed or an exit goes through a group of a layer, else 0.
 
-        By layer and group, in one list; and by feed and then exit.
+        Rows: layers and their groups; columns: feeds, then exits.
         """
         places = [(layer, group) for layer, groups in enumerate(self.tree.groupings) for group in groups]
         ends: list[tuple[int, Group]] = [(0, (feed,)) for feed in self.tree.feeds]
@@ -173,20 +179,20 @@ class PossibleInstances:
         return np.array(found)
 
     @cached_property
-    def low(self) -> Floats:
-        """1 for instances that begin with the first layer, 0 for others; a column."""
+    def starts_at_input(self) -> Floats:
+        """1 for instances that start with the first layer, 0 for others; a column."""
         return np.array([[float(first == 0)] for _, first, _ in self.rows])
 
     @cached_property
     def work_s(self) -> tuple[Floats, Floats, Floats]:
-        """Seconds of each instance with the whole CPU: forward, backward, and of the update what it makes at least."""
+        """Seconds of each instance with the whole CPU: forward, backward, and the least part of the update."""
         parts = [self.costs.calls_s(first, last, self.samples[group]) for group, first, last in self.rows]
         forward, backward, _ = (np.array(each) for each in zip(*parts, strict=True))
         return forward, backward, self._updates_s(min_update_fraction)
 
     @cached_property
     def own_update_s(self) -> Floats:
-        """Seconds of each instance's update of layers that no other instance holds: what its way surely ends with."""
+        """Seconds of each instance's update of layers that no other instance holds: its path surely includes them."""
         return self._updates_s(lambda replicas: float(replicas == 1))
 
     def _updates_s(self, part: Callable[[int], float]) -> Floats:
@@ -200,7 +206,7 @@ class PossibleInstances:
 
     @cached_property
     def layer_backward_s(self) -> Floats:
-        """Seconds of the backward call of each layer of each instance, with the whole CPU: a layer an axis."""
+        """Seconds of the backward call of each layer of each instance, with the whole CPU, [layer, instance, node]."""
         found = np.zeros((len(self.tree.groupings), len(self.rows), len(self.costs.nodes)))
         for row, (group, first, last) in enumerate(self.rows):
             for layer in range(first, last + 1):
@@ -209,7 +215,7 @@ class PossibleInstances:
 
     @cached_property
     def dynamic_j(self) -> Floats:
-        """Joules of each instance above idling, with the whole CPU."""
+        """Dynamic energy of each instance with the whole CPU."""
         return self.costs.dynamic_w * sum(self.work_s)
 
     @cached_property
@@ -218,7 +224,7 @@ class PossibleInstances:
         return np.isfinite(self.dynamic_j) & np.isfinite(self.work_s[0])
 
     def min_cost(self, time_j: Floats, dynamic_j: Floats, cpu_j: Floats) -> tuple[Floats, Floats]:
-        """The least cost of each instance and its share: ``time_j`` is its work at the price of its time."""
+        """The least cost of each instance and its optimal share; ``time_j`` is its work at the price of time."""
         limit, power = self.costs.limit, self.costs.exponent - 1
         a, c = np.where(self.feasible, time_j, 0.0), np.where(self.feasible, dynamic_j, 0.0)
         share = np.clip(_optimal_share(a, power * c, power, cpu_j), LEAST_SHARE, limit)
@@ -238,10 +244,10 @@ def _first_on_its_node(k: int, aggregator: int, many: int, nodes: int) -> Floats
 def _optimal_share(a: Floats, c: Floats, power: Floats, k: Floats) -> Floats:
     """ρ such that a/ρ = c ρ^power + k ρ; infinite where c and k are 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        by_effort = np.where(c > 0, (a / c) ** (1 / (power + 1)), np.inf)
+        by_energy = np.where(c > 0, (a / c) ** (1 / (power + 1)), np.inf)
         by_share = np.where(k > 0, np.sqrt(a / k), np.inf)
-    share = np.minimum(by_effort, by_share)
-    both = np.isfinite(by_effort) & np.isfinite(by_share) & (share > 0)
+    share = np.minimum(by_energy, by_share)
+    both = np.isfinite(by_energy) & np.isfinite(by_share) & (share > 0)
     if not both.any():
         return share
     y = np.log(np.where(both, share, 1.0))

@@ -1,6 +1,6 @@
-"""The optimum of RightTrain's problem, as the rival that nothing can beat: for small cases.
+"""The optimum of RightTrain's problem, for small cases: the best that any strategy can reach.
 
-Trees, mappings, data and CPU as in ``righttrain``, searched by branch and bound with valid bounds.
+Trees, mappings, data and CPU shares as in ``righttrain``, searched by branch and bound.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class RightTrainOptimum(EpochPlanner):
     summary: ClassVar[str] = "the optimum of RightTrain's problem by branch and bound, for small cases"
 
     def _decide(self, problem: RightTrainProblem) -> Decision:
-        """Search to the end."""
+        """Search until the optimum is proven."""
         from palmette.plan.righttrain.decision import bounded_decision
         from palmette.plan.righttrain.optimum.branch_and_bound import BranchAndBound
 
