@@ -95,11 +95,19 @@ def main() -> None:
     options.add_argument("--first", type=int, default=0, help="The seed of the first scenario.")
     options.add_argument("--scenarios", type=int, default=200, help="How many; with 0 only growth is printed.")
     options.add_argument("--rows", action="store_true", help="Print the scenarios only, a row each.")
+    options.add_argument(
+        "--solvers", type=int, metavar="N", help="Compare solvers of CPU shares on N programs instead."
+    )
     options.add_argument("--summary", nargs="+", metavar="FILE", help="Sum up what --rows printed.")
     asked = options.parse_args()
     if asked.summary:
         rows = [row for name in asked.summary for row in json.loads(Path(name).read_text())]
         print(json.dumps(summary(rows), indent=1))
+        return
+    if asked.solvers:
+        from benchmarks.righttrain.solvers import compare
+
+        print(json.dumps(compare(asked.solvers), indent=1))
         return
     seeds = range(asked.first, asked.first + asked.scenarios)
     if asked.rows:

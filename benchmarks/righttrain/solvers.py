@@ -12,7 +12,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -45,21 +45,21 @@ def trust_constr(scaled: ScaledProgram, start: Floats) -> Floats:
     """SciPy's interior-point method, with exact gradients and Hessians."""
 
     def hessian(point: Floats, multipliers: Floats) -> Floats:
-        return np.diag(np.append(multipliers @ scaled._constraints(point).curvature, 0.0))
+        return np.diag(np.append(multipliers @ scaled.constraints(point).curvature, 0.0))
 
     limits = NonlinearConstraint(
-        lambda z: scaled._constraints(z).values,
+        lambda z: scaled.constraints(z).values,
         -np.inf,
         0.0,
-        jac=lambda z: scaled._constraints(z).jacobian,
+        jac=lambda z: scaled.constraints(z).jacobian,
         hess=hessian,
         keep_feasible=True,
     )
     found = minimize(
-        scaled._value,
+        scaled.value,
         start,
-        jac=lambda z: scaled._objective(z)[0],
-        hess=lambda z: np.diag(np.append(scaled._objective(z)[1], 0.0)),
+        jac=lambda z: scaled.derivatives(z)[0],
+        hess=lambda z: np.diag(np.append(scaled.derivatives(z)[1], 0.0)),
         method="trust-constr",
         constraints=[limits],
         options={"gtol": 1e-8, "xtol": 1e-12, "barrier_tol": 1e-9, "maxiter": 2000},
@@ -71,13 +71,13 @@ def slsqp(scaled: ScaledProgram, start: Floats) -> Floats:
     """SciPy's sequential quadratic programming, with exact gradients."""
     limits = {
         "type": "ineq",
-        "fun": lambda z: -scaled._constraints(z).values,
-        "jac": lambda z: -scaled._constraints(z).jacobian,
+        "fun": lambda z: -scaled.constraints(z).values,
+        "jac": lambda z: -scaled.constraints(z).jacobian,
     }
     found = minimize(
-        scaled._value,
+        scaled.value,
         start,
-        jac=lambda z: scaled._objective(z)[0],
+        jac=lambda z: scaled.derivatives(z)[0],
         method="SLSQP",
         constraints=[limits],
         options={"ftol": 1e-9, "maxiter": 500},
@@ -85,17 +85,17 @@ def slsqp(scaled: ScaledProgram, start: Floats) -> Floats:
     return np.asarray(found.x)
 
 
-def clarabel(scaled: ScaledProgram, start: Floats) -> Floats:
+def clarabel(scaled: ScaledProgram, _: Floats) -> Floats:
     """CVXPY with Clarabel, an interior-point method for exponential cones."""
     import cvxpy as cp
 
     began = time.process_time()
-    y, total = cp.Variable(scaled._size), cp.Variable()
-    dynamic = cp.exp(cp.multiply(scaled._power, y))
-    limits = [scaled._fixed + scaled._work @ cp.exp(y) <= total, scaled._member @ cp.exp(-y) <= 1]
-    limits += [y <= scaled._max_y, total <= scaled._max_time]
-    limits += [idle * total + own @ dynamic <= 1 for idle, own in scaled._caps]
-    problem = cp.Problem(cp.Minimize(scaled._idle * total + scaled._dynamic @ dynamic), limits)
+    y, total = cp.Variable(scaled.size), cp.Variable()
+    dynamic = cp.exp(cp.multiply(scaled.power, y))
+    limits = [scaled.fixed + scaled.work @ cp.exp(y) <= total, scaled.member @ cp.exp(-y) <= 1]
+    limits += [y <= scaled.max_y, total <= scaled.max_time]
+    limits += [idle * total + own @ dynamic <= 1 for idle, own in scaled.caps]
+    problem = cp.Problem(cp.Minimize(scaled.idle * total + scaled.dynamic @ dynamic), limits)
     data, chain, inverse = problem.get_problem_data("CLARABEL", solver_opts={})
     compiling_s[0] += time.process_time() - began
     problem.unpack_results(chain.solve_via_data(problem, data), chain, inverse)
@@ -111,11 +111,8 @@ def collect(count: int) -> list[GeometricProgram]:
         profile, cluster, curve = random_problem(draw)
         loose = LOOSE[seed % len(LOOSE)]
         limit_s = None if loose is None else loose * least_s(profile, cluster, curve)
-        with recorded() as seen:
-            try:
-                planned("righttrain", task(profile, cluster, limit_s), curve)
-            except pt.Infeasible:
-                pass
+        with recorded() as seen, suppress(pt.Infeasible):
+            planned("righttrain", task(profile, cluster, limit_s), curve)
         programs += draw.sample(seen, min(len(seen), _PER_SEARCH))
         seed += 1
     return programs[:count]

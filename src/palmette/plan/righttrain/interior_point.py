@@ -60,32 +60,32 @@ class ScaledProgram:
         *,
         time_only: bool,
     ) -> None:
-        self._size = len(program.dynamic_j)
-        self._fixed = np.array([path.fixed_s for path in paths]) / unit_s
-        self._work = np.array([path.work_s for path in paths]) / unit_s
-        self._member, self._limits = member / program.limits[:, None], np.ones(len(member))
-        self._power = 1 - program.exponent
+        self.size = len(program.dynamic_j)
+        self.fixed = np.array([path.fixed_s for path in paths]) / unit_s
+        self.work = np.array([path.work_s for path in paths]) / unit_s
+        self.member = member / program.limits[:, None]
+        self.power = 1 - program.exponent
         idle, dynamic = (1.0, 0.0 * program.dynamic_j) if time_only else (program.idle_w * unit_s, program.dynamic_j)
         unit_j = idle + float(dynamic.sum()) or 1.0
-        self._idle, self._dynamic = idle / unit_j, dynamic / unit_j
-        max_time = float((self._fixed + self._work.sum(axis=1) / LEAST_SHARE).max()) * 2 + 1
-        self._max_time = min(max_s / unit_s, max_time)
-        self._caps = [] if time_only else [self._scaled_cap(cap, program, unit_s) for cap in program.caps]
-        self._max_y = -np.log(LEAST_SHARE)
+        self.idle, self.dynamic = idle / unit_j, dynamic / unit_j
+        max_time = float((self.fixed + self.work.sum(axis=1) / LEAST_SHARE).max()) * 2 + 1
+        self.max_time = min(max_s / unit_s, max_time)
+        self.caps = [] if time_only else [self._scaled_cap(cap, program, unit_s) for cap in program.caps]
+        self.max_y = -np.log(LEAST_SHARE)
 
     def _scaled_cap(self, cap: EnergyCap, program: GeometricProgram, unit_s: float) -> tuple[float, Floats]:
         """A cap as (idle, dynamic), as fractions of the cap."""
-        dynamic = np.zeros(self._size)
+        dynamic = np.zeros(self.size)
         dynamic[cap.instances] = program.dynamic_j[cap.instances]
         return cap.idle_w * unit_s / cap.max_j, dynamic / cap.max_j
 
     def start(self, shares: Floats) -> Floats:
         """A strictly feasible point: the shares, and a little more than their time."""
         y = -np.log(shares)
-        time = float((self._fixed + self._work @ np.exp(y)).max())
+        time = float((self.fixed + self.work @ np.exp(y)).max())
         for margin in (0.5, 0.1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7):
-            point = np.append(y, min(time * (1 + margin), (time + self._max_time) / 2))
-            if (self._constraints(point).values < 0).all():
+            point = np.append(y, min(time * (1 + margin), (time + self.max_time) / 2))
+            if (self.constraints(point).values < 0).all():
                 break
         return point
 
@@ -95,7 +95,7 @@ class ScaledProgram:
         centring = 0.5
         for _ in range(_MAX_STEPS):
             gap = -float(at.constraints.values @ at.multipliers)
-            if gap < GAP * self._value(at.point) and float(np.abs(at.dual_residual).max()) < GAP:
+            if gap < GAP * self.value(at.point) and float(np.abs(at.dual_residual).max()) < GAP:
                 break
             centre = centring * gap / len(at.multipliers)
             accepted, size = self._line_search(at, *self._newton_step(at, centre), centre)
@@ -105,9 +105,9 @@ class ScaledProgram:
         return at.point
 
     def _evaluate(self, point: Floats, multipliers: Floats | None) -> _Iterate:
-        constraints = self._constraints(point)
+        constraints = self.constraints(point)
         multipliers = -1 / constraints.values if multipliers is None else multipliers
-        gradient, curvature = self._objective(point)
+        gradient, curvature = self.derivatives(point)
         return _Iterate(
             point, multipliers, constraints, gradient, curvature, gradient + constraints.jacobian.T @ multipliers
         )
@@ -117,7 +117,7 @@ class ScaledProgram:
         values, jacobian = at.constraints.values, at.constraints.jacobian
         weights = -at.multipliers / values
         matrix = (jacobian.T * weights) @ jacobian
-        matrix[np.diag_indices(self._size)] += at.curvature + at.multipliers @ at.constraints.curvature
+        matrix[np.diag_indices(self.size)] += at.curvature + at.multipliers @ at.constraints.curvature
         step = np.asarray(np.linalg.solve(matrix, jacobian.T @ (centre / values) - at.gradient), dtype=np.float64)
         return step, weights * (jacobian @ step) - at.multipliers - centre / values
 
@@ -137,25 +137,27 @@ class ScaledProgram:
             size *= 0.5
         return None, 0.0
 
-    def _value(self, point: Floats) -> float:
-        return float(self._idle * point[-1] + self._dynamic @ np.exp(self._power * point[:-1]))
+    def value(self, point: Floats) -> float:
+        """The objective."""
+        return float(self.idle * point[-1] + self.dynamic @ np.exp(self.power * point[:-1]))
 
-    def _objective(self, point: Floats) -> tuple[Floats, Floats]:
+    def derivatives(self, point: Floats) -> tuple[Floats, Floats]:
         """The gradient of the objective, and the diagonal of its Hessian."""
-        dynamic = self._dynamic * np.exp(self._power * point[:-1])
-        return np.append(self._power * dynamic, self._idle), self._power**2 * dynamic
+        dynamic = self.dynamic * np.exp(self.power * point[:-1])
+        return np.append(self.power * dynamic, self.idle), self.power**2 * dynamic
 
-    def _constraints(self, point: Floats) -> _Constraints:
-        y, time, size = point[:-1], float(point[-1]), self._size
-        work, share = self._work * np.exp(y), self._member * np.exp(-y)
-        used = np.array([dynamic * np.exp(self._power * y) for _, dynamic in self._caps]).reshape(-1, size)
-        idle = np.array([idle for idle, _ in self._caps])
+    def constraints(self, point: Floats) -> _Constraints:
+        """All constraints: paths, CPUs, least shares, the deadline, energy caps."""
+        y, time, size = point[:-1], float(point[-1]), self.size
+        work, share = self.work * np.exp(y), self.member * np.exp(-y)
+        used = np.array([dynamic * np.exp(self.power * y) for _, dynamic in self.caps]).reshape(-1, size)
+        idle = np.array([idle for idle, _ in self.caps])
         values = np.concatenate(
             (
-                self._fixed + work.sum(axis=1) - time,
-                share.sum(axis=1) - self._limits,
-                y - self._max_y,
-                [time - self._max_time],
+                self.fixed + work.sum(axis=1) - time,
+                share.sum(axis=1) - 1,
+                y - self.max_y,
+                [time - self.max_time],
                 idle * time + used.sum(axis=1) - 1,
             )
         )
@@ -166,6 +168,6 @@ class ScaledProgram:
         at = paths + nodes
         jacobian[np.arange(at, at + size), np.arange(size)] = 1.0
         jacobian[at + size, size] = 1.0
-        jacobian[at + size + 1 :, :size], jacobian[at + size + 1 :, size] = self._power * used, idle
-        curvature[:paths], curvature[paths:at], curvature[at + size + 1 :] = work, share, self._power**2 * used
+        jacobian[at + size + 1 :, :size], jacobian[at + size + 1 :, size] = self.power * used, idle
+        curvature[:paths], curvature[paths:at], curvature[at + size + 1 :] = work, share, self.power**2 * used
         return _Constraints(values, jacobian, curvature)

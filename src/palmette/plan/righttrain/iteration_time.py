@@ -71,16 +71,16 @@ class IterationModel:
 def build_model(phase: Phase, evaluator: Evaluator, problem: RightTrainProblem) -> IterationModel:
     """The operations of a phase, without contention between transfers."""
     sizes = evaluator.sizes()
-    made = sized(order_of_work(phase, sizes, evaluator.routes), phase, sizes)
+    operations = sized(order_of_work(phase, sizes, evaluator.routes), phase, sizes)
     index = {name: k for k, name in enumerate(problem.names)}
     whole = phase.model_copy(
         update={"instances": tuple(i.model_copy(update={"cpu_share": 1.0}) for i in phase.instances)}
     )
-    calls = evaluator.call_seconds(whole, made)
-    fixed, instance, work = [0.0] * len(made.steps), [-1] * len(made.steps), [0.0] * len(made.steps)
+    calls = evaluator.call_seconds(whole, operations)
+    fixed, instance, work = [0.0] * len(operations.steps), [-1] * len(operations.steps), [0.0] * len(operations.steps)
     sending: dict[int, float] = {}
-    effort = np.zeros(len(phase.instances))
-    for k, (step, size) in enumerate(zip(made.steps, made.size_bytes, strict=True)):
+    instance_work = np.zeros(len(phase.instances))
+    for k, (step, size) in enumerate(zip(operations.steps, operations.size_bytes, strict=True)):
         if step.to is not None:
             route = evaluator.route(step.node, step.to)
             fixed[k] = route.latency_s + 8 * size / route.bandwidth_bps
@@ -88,8 +88,8 @@ def build_model(phase: Phase, evaluator: Evaluator, problem: RightTrainProblem) 
             sending[at] = sending.get(at, 0.0) + 8 * size * route.energy_j_per_bit
         elif step.kind not in MEETINGS:
             instance[k], work[k] = step.instance, calls[k]
-            effort[step.instance] += calls[k]
-    return IterationModel([step.after for step in made.steps], fixed, instance, work, sending, effort)
+            instance_work[step.instance] += calls[k]
+    return IterationModel([step.after for step in operations.steps], fixed, instance, work, sending, instance_work)
 
 
 def build_program(
@@ -103,7 +103,7 @@ def build_program(
     exponent, limit = np.maximum(problem.exponent[nodes], 1.0), problem.limit[nodes]
     dynamic_j = problem.dynamic_w[nodes] * model.instance_work_s * limit ** np.minimum(problem.exponent[nodes] - 1, 0.0)
     used = dict.fromkeys([*(problem.feed_nodes[f] for p in mapped if p.first == 0 for f in p.group), *nodes.tolist()])
-    compute_nodes = list(dict.fromkeys(nodes.tolist()))
+    computing = list(dict.fromkeys(nodes.tolist()))
     caps = []
     for node in used:
         max_j = problem.task.cluster.nodes[problem.names[node]].limits.energy_j
@@ -116,8 +116,8 @@ def build_program(
         idle_w=float(problem.idle_w[list(used)].sum()),
         dynamic_j=dynamic_j,
         exponent=exponent,
-        nodes=[np.flatnonzero(nodes == node).tolist() for node in compute_nodes],
-        limits=problem.limit[compute_nodes],
+        nodes=[np.flatnonzero(nodes == node).tolist() for node in computing],
+        limits=problem.limit[computing],
         critical_path=model.critical_path,
         max_s=max_s,
         caps=caps,
