@@ -46,7 +46,7 @@ class LayerCosts:
             problem.latency_s[square],
             problem.j_per_byte[square],
         )
-        data_owners = {problem.feed_nodes[k] for k in range(len(problem.feed_nodes))}
+        data_owners = set(problem.feed_nodes)
         idle = [
             0.0 if node in data_owners or not self.charge_idle_when_busy else problem.idle_w[node] for node in nodes
         ]

@@ -87,13 +87,11 @@ class RightTrainProblem:
         others = [k for k in able if k not in set(self.feed_nodes)]
         if len(others) <= MAX_OTHER_NODES:
             return able
-        a_sample_s = (
-            np.where(np.isfinite(self.forward_s), self.forward_s + self.backward_s, 0.0).sum(axis=1) / self.limit
-        )
-        joules = a_sample_s * (self.idle_w + self.dynamic_w)
+        sample_s = np.where(np.isfinite(self.forward_s), self.forward_s + self.backward_s, 0.0).sum(axis=1) / self.limit
+        joules = sample_s * (self.idle_w + self.dynamic_w)
         input_s = (self.latency_s + self.s_per_byte * self.output_bytes[0])[self.feed_nodes].mean(axis=0)
         chosen: set[int] = set()
-        for rank in zip(*(sorted(others, key=by.__getitem__) for by in (a_sample_s, joules, input_s)), strict=True):
+        for rank in zip(*(sorted(others, key=by.__getitem__) for by in (sample_s, joules, input_s)), strict=True):
             chosen.update(rank if len(chosen) < MAX_OTHER_NODES - 2 else ())
         return [k for k in able if k in chosen or k not in others]
 

@@ -86,10 +86,10 @@ def processing_s(problem: RightTrainProblem, tree: InstanceTree, samples: int) -
     into those that enter it; so each sample counts a layer's seconds once, in whichever instance.
     """
     seconds = problem.forward_s[problem.compute_nodes] + problem.backward_s[problem.compute_nodes]
-    a_sample_s = float(np.mean(np.where(np.isfinite(seconds), seconds, 0.0), axis=0).sum())
+    sample_s = float(np.mean(np.where(np.isfinite(seconds), seconds, 0.0), axis=0).sum())
     fraction = samples / problem.target.samples
     epochs = problem.target.learning.least_epochs(problem.target.loss, fraction, tree.replicas)
-    return math.ceil(epochs * (1 - 1e-12)) * samples * a_sample_s
+    return math.ceil(epochs * (1 - 1e-12)) * samples * sample_s
 
 
 def generate_trees(problem: RightTrainProblem) -> list[InstanceTree]:
