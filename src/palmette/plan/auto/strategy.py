@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from palmette.cost.batch_norm import FLOOR
 from palmette.errors import Fault, InputError
 from palmette.plan.core.comparison import is_lossy, small_norm_parts
-from palmette.plan.core.strategy import Decision, Task
+from palmette.plan.core.strategy import Decision, Strategy, Task
 from palmette.plan.hybrid.strategy import refuse_floor
 from palmette.spec.learning import Learning
 from palmette.spec.measurements import Measurements
@@ -34,7 +34,7 @@ _COMPARING, _ASKING = 0.5, 0.4  # shares of --seconds: the search itself, and th
 
 
 @dataclass(frozen=True, kw_only=True)
-class Auto:
+class Auto(Strategy):
     """The best of all strategies."""
 
     name: ClassVar[str] = "auto"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from palmette.cost.check import forbidden, missing
 from palmette.errors import Fault, Infeasible, InputError, expected_name, too_late
 from palmette.plan.core.choice import over_energy
-from palmette.plan.core.strategy import Ask, Decision, Task
+from palmette.plan.core.strategy import Ask, Decision, Strategy, Task
 from palmette.spec.goal import Goal
 from palmette.spec.measurements import Measurements
 from palmette.spec.plan import Phase
@@ -32,7 +32,7 @@ Row = tuple["ClusterCandidate", dict[str, Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterChoice:
+class ClusterChoice(Strategy):
     """The best cluster of the measured devices for the goal; exact up to 16 devices, and for time, power and energy."""
 
     name: ClassVar[str] = "cluster"

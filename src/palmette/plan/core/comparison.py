@@ -84,7 +84,7 @@ def compare(task: Task, options: Mapping[str, Any] | None = None, names: Iterabl
 
     ``options`` are handed to every strategy that has an option of that name.
     """
-    chosen = list(names) if names is not None else [name for name, kind in strategies().items() if not composed(kind)]
+    chosen = list(names) if names is not None else [name for name, kind in strategies().items() if not kind.composed]
     jobs: list[Callable[[], Plan]] = [partial(planned, name, task, options or {}) for name in chosen]
     plans, skipped = [], {}
     for name, (plan, error) in zip(chosen, side_by_side(jobs), strict=True):
@@ -108,11 +108,6 @@ def small_norm_parts(plan: Plan, prices: Evaluator, floor: int = FLOOR) -> list[
         for phase in plan.phases
         for part in small_parts(phase, prices.sizes(phase.pruning), samples_by_instance(phase), floor)
     ]
-
-
-def composed(kind: Any) -> bool:
-    """Whether a strategy is made of the others, as auto is: comparing it with them says nothing."""
-    return getattr(kind, "composed", False)
 
 
 def ranked(plans: Sequence[Plan], goal: Goal) -> list[Plan]:

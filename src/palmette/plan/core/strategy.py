@@ -56,7 +56,8 @@ class Decision:
 class Strategy(Protocol):
     """Makes plans. A frozen dataclass: its fields are its options, ``metadata["help"]`` says what they do.
 
-    A field whose type is a document of ``spec`` is a file on the command line.
+    A field whose type is a document of ``spec`` is a file on the command line. Others ask for the traits of a strategy,
+    never for its name; those with a default need not be given by a class that inherits from this one.
     """
 
     name: ClassVar[str]
@@ -66,6 +67,14 @@ class Strategy(Protocol):
     """Whether it decides how long to train, and so can obey a deadline and a loss."""
     needs_profile: ClassVar[bool]
     """Whether it needs profile and cluster; one that has a table of its own may be given an ``Ask``."""
+    composed: ClassVar[bool] = False
+    """Whether it chooses among the plans of all others, so that comparing it with them says nothing."""
+    starts_from_others: ClassVar[bool] = False
+    """Whether it searches on from the plans of others, and so is never one that another starts from."""
+    plans_quickly: ClassVar[bool] = False
+    """Whether it plans within milliseconds, so that it can be asked again for many clusters."""
+    decides_online: ClassVar[bool] = False
+    """Whether it is asked again after every epoch of a run, with the loss and the time that were measured."""
 
     def decide(self, task: Task) -> Decision:
         """Decide who computes what.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from palmette.cost.check import forbidden
 from palmette.errors import Fault, Infeasible, InputError
 from palmette.plan.core.choice import best, over_energy
-from palmette.plan.core.strategy import Decision, Task
+from palmette.plan.core.strategy import Decision, Strategy, Task
 
 if TYPE_CHECKING:
     from palmette.plan.hiertrain.exact_search import Incumbent
@@ -28,7 +28,7 @@ METHODS = ("exact", "lp")
 
 
 @dataclass(frozen=True, kw_only=True)
-class HierTrain:
+class HierTrain(Strategy):
     """Minimises T_total over assignments, cuts and batch splits, whatever the goal."""
 
     name: ClassVar[str] = "hiertrain"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from palmette.cost.batch_norm import FLOOR, shared_norms
 from palmette.errors import Fault, Infeasible, InputError, too_late
 from palmette.plan.core.choice import best
-from palmette.plan.core.strategy import Decision, Task
+from palmette.plan.core.strategy import Decision, Strategy, Task
 from palmette.spec.plan import Phase
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hybrid:
+class Hybrid(Strategy):
     """Any tree that the event clock finds best for the goal."""
 
     name: ClassVar[str] = "hybrid"
@@ -35,6 +35,7 @@ class Hybrid:
     default_goal: ClassVar[str] = "time"
     plans_epochs: ClassVar[bool] = False
     needs_profile: ClassVar[bool] = True
+    starts_from_others: ClassVar[bool] = True
 
     lossy: bool = field(default=False, metadata={"help": "Allow outputs to travel as 8-bit integers."})
     seconds: float | None = field(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from palmette.errors import Fault, Infeasible, InputError
-from palmette.plan.core.strategy import Ask, Decision, Task
+from palmette.plan.core.strategy import Ask, Decision, Strategy, Task
 from palmette.spec.problem import Problem
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _FEW_LENGTHS = 5 * 10**6
 
 
 @dataclass(frozen=True, kw_only=True)
-class _PactStrategy(ABC):
+class _PactStrategy(Strategy, ABC):
     name: ClassVar[str]
     default_goal: ClassVar[str] = "energy"
     plans_epochs: ClassVar[bool] = True
@@ -112,6 +112,7 @@ class Pact(_PactStrategy):
 
     name: ClassVar[str] = "pact"
     summary: ClassVar[str] = "smaller models and other nodes as training proceeds, planned again every epoch"
+    decides_online: ClassVar[bool] = True
 
     risk: bool = field(default=True, metadata={"help": "Weigh risk and opportunity when choosing the next action."})
     independent: bool = field(

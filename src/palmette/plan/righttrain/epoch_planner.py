@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from palmette.errors import Infeasible
-from palmette.plan.core.strategy import Decision, Task
+from palmette.plan.core.strategy import Decision, Strategy, Task
 from palmette.spec.learning import Learning
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EpochPlanner(ABC):
+class EpochPlanner(Strategy, ABC):
     """A strategy that plans epochs and data by a learning curve. It minimises energy whatever the goal."""
 
     name: ClassVar[str]

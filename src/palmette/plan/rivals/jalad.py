@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from palmette.plan.core.owner import one_owner, tier_nodes
-from palmette.plan.core.strategy import Decision, Task
+from palmette.plan.core.strategy import Decision, Strategy, Task
 from palmette.plan.rivals.chain import decided, iteration_s
 
 
 @dataclass(frozen=True)
-class Jalad:
+class Jalad(Strategy):
     """One cut between an edge server and the cloud, int8 on it."""
 
     name: ClassVar[str] = "jalad"

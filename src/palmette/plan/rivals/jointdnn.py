@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from palmette.plan.core.owner import one_owner, tier_nodes, usable_nodes
-from palmette.plan.core.strategy import Decision, Task
+from palmette.plan.core.strategy import Decision, Strategy, Task
 from palmette.plan.rivals.chain import decided
 from palmette.plan.rivals.chain_search import chains
 
 
 @dataclass(frozen=True)
-class JointDNN:
+class JointDNN(Strategy):
     """One chain over the owner of the data and the cloud."""
 
     name: ClassVar[str] = "jointdnn"
@@ -48,6 +48,7 @@ class JointDNNPlus(JointDNN):
 
     name: ClassVar[str] = "jointdnn+"
     summary: ClassVar[str] = "one chain over devices, edge servers and the cloud, by a shortest path"
+    plans_quickly: ClassVar[bool] = True
 
     def _nodes(self, task: Task, owner: str) -> list[str]:
         return usable_nodes(task, owner)

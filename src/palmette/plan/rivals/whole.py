@@ -12,18 +12,19 @@ from palmette.cost.evaluate import Evaluator
 from palmette.errors import Fault, InputError
 from palmette.plan.core.choice import best
 from palmette.plan.core.samples import by_source
-from palmette.plan.core.strategy import Decision, Task
+from palmette.plan.core.strategy import Decision, Strategy, Task
 from palmette.spec.cluster import Tier
 from palmette.spec.plan import Phase
 from palmette.spec.tree import Feed, Instance
 
 
 @dataclass(frozen=True)
-class _Whole:
+class _Whole(Strategy):
     tier: ClassVar[Tier]
     default_goal: ClassVar[str] = "time"
     plans_epochs: ClassVar[bool] = False
     needs_profile: ClassVar[bool] = True
+    plans_quickly: ClassVar[bool] = True
 
     def decide(self, task: Task) -> Decision:
         """Put the whole network on the best node of the tier."""
