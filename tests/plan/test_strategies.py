@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import pytest
 
 import palmette as pt
+from palmette.plan.core import registry
 from palmette.plan.core.make_plan import configured, make_plan
 from palmette.plan.core.registry import find, strategies
 from palmette.plan.core.strategy import Decision, Task
@@ -48,8 +48,7 @@ class CutInTwo:
 @pytest.fixture
 def cut_in_two(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {**strategies(), CutInTwo.name: CutInTwo}
-    folder = sys.modules["palmette.plan"]  # palmette.plan itself is the function
-    monkeypatch.setattr(folder, "strategies", lambda: known)
+    monkeypatch.setattr(registry, "strategies", lambda: known)
 
 
 def test_every_strategy_says_what_it_is() -> None:

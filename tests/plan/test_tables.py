@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -12,6 +11,7 @@ import pytest
 
 import palmette as pt
 from palmette.cli import run
+from palmette.plan.core import registry
 from palmette.plan.core.make_plan import configured, make_plan
 from palmette.plan.core.strategy import Ask, Decision
 from palmette.spec.document import Count, OpenDocument
@@ -42,7 +42,7 @@ class Told:
 @pytest.fixture
 def _told(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {"told": Told}
-    monkeypatch.setattr(sys.modules["palmette.plan"], "strategies", lambda: known)
+    monkeypatch.setattr(registry, "strategies", lambda: known)
 
 
 def written(folder: Path, data: dict[str, Any]) -> str:
