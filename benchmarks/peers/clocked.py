@@ -58,7 +58,7 @@ def ddp_s(evaluator: Evaluator, nodes: Sequence[str], split: Sequence[int], *, s
     for k, node in enumerate(nodes):
         add(Step(Kind.UPDATE, k, node, ready[k]))
     made = Iteration(steps, list(split), size_bytes)
-    return evaluator.played(replicas(nodes, split, depth), made).total_s
+    return evaluator.play(replicas(nodes, split, depth), made).total_s
 
 
 def all_pipelines(nodes: Sequence[str], depth: int, batch: int) -> Iterator[Pipeline]:
@@ -102,7 +102,7 @@ class _Played:
         for stage, order in enumerate(orders):
             self._add(Step(Kind.UPDATE, stage, self._way.nodes[stage], self._all_sent(stage, order)))
         made = Iteration(self._steps, [self._many] * len(self._instances()), self._size_bytes)
-        return self._evaluator.played(self._phase(), made).total_s
+        return self._evaluator.play(self._phase(), made).total_s
 
     def _can(self, stage: int, what: str, microbatch: int) -> bool:
         giver = _giver(stage, what, len(self._runs))
@@ -204,4 +204,4 @@ def streamed_s(evaluator: Evaluator, device: str, node: str, batch: int, microba
         sources=tuple(Feed(node=device, samples=many, into=str(m)) for m in range(microbatches)),
         instances=tuple(Instance(id=str(m), layers=(1, depth), node=node, into=None) for m in range(microbatches)),
     )
-    return evaluator.played(phase, Iteration(steps, [many] * microbatches, size_bytes)).total_s
+    return evaluator.play(phase, Iteration(steps, [many] * microbatches, size_bytes)).total_s

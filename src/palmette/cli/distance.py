@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, assert_never
 
 from palmette.cli.show import console
+from palmette.spec.goal import QUANTITIES
 from palmette.spec.reading import energy, joule_seconds, time
 
 _FAR = 10.0  # times the bound: a percentage says no more
@@ -27,6 +28,8 @@ def distance(goal: str, value: float, least: float) -> str:
 
 
 def _written(goal: str, value: float) -> str:
+    if goal not in QUANTITIES:  # a weighted sum has no unit
+        return f"{value:.3g}"
     match goal:
         case "time":
             return time(value)
@@ -36,5 +39,4 @@ def _written(goal: str, value: float) -> str:
             return f"{value:.3g} W"
         case "edp":
             return joule_seconds(value)
-        case _:
-            return f"{value:.3g}"
+    assert_never(goal)

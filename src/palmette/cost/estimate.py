@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from palmette.cost.check import check
 from palmette.cost.clock import Played
 from palmette.cost.evaluate import Evaluator, Price
 from palmette.cost.handover import change_price
-from palmette.cost.memory import Optimizer, known_optimizer
+from palmette.cost.memory import Optimizer
 from palmette.cost.steps import Iteration, Kind, Step
 from palmette.cost.warnings import warnings_of
 from palmette.errors import InputError
@@ -23,14 +23,6 @@ from palmette.spec.trace import Op, Operation
 
 DECLARED = "modelled: declared power of the nodes and energy a bit of the links"
 
-_CALLS: dict[Kind, Op] = {
-    Kind.FORWARD: "forward",
-    Kind.BACKWARD: "backward",
-    Kind.COMBINE: "average",
-    Kind.AVERAGE: "average",
-    Kind.UPDATE: "update",
-}
-
 _recent: deque[Evaluator] = deque(maxlen=4)
 
 
@@ -40,7 +32,6 @@ def evaluator(profile: Profile, cluster: Cluster, optimizer: Optimizer = "sgd") 
     Raises:
         InputError: there is no such optimizer.
     """
-    known_optimizer(optimizer)
     for known in _recent:
         if known.profile is profile and known.cluster is cluster and known.optimizer == optimizer:
             return known
@@ -165,8 +156,24 @@ def _takers(phase: Phase) -> dict[str, str]:
 
 def _sides(step: Step, own: str, into: dict[str, str]) -> list[tuple[str, str, Op]]:
     """The trace's view of an operation: a transfer is a send at one end and a receive at the other."""
-    if step.to is None:
-        return [(step.node, own, _CALLS[step.kind])]
-    sender = into[own] if step.kind is Kind.GRADIENT else own
-    receiver = into[own] if step.kind is Kind.OUTPUT else own
+    match step.kind:
+        case Kind.FORWARD:
+            return [(step.node, own, "forward")]
+        case Kind.BACKWARD:
+            return [(step.node, own, "backward")]
+        case Kind.AVERAGE | Kind.COMBINE:
+            return [(step.node, own, "average")]
+        case Kind.UPDATE:
+            return [(step.node, own, "update")]
+        case Kind.OUTPUT:
+            return _ends(step, own, into[own])
+        case Kind.GRADIENT:
+            return _ends(step, into[own], own)
+        case Kind.DATA | Kind.STATISTICS | Kind.TOTALS | Kind.PUSH | Kind.PULL:
+            return _ends(step, own, own)
+    assert_never(step.kind)
+
+
+def _ends(step: Step, sender: str, receiver: str) -> list[tuple[str, str, Op]]:
+    assert step.to is not None, "a transfer has a receiver"
     return [(step.node, sender, "send"), (step.to, receiver, "receive")]

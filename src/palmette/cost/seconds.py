@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 
-from palmette.cost.steps import Kind, Span
+from palmette.cost.steps import Span
 from palmette.spec.profile import Table
 
 
@@ -36,11 +36,13 @@ class Seconds:
         """Seconds of a weight update of layers ``first`` to ``last`` with the whole CPU."""
         return self.update[last] - self.update[first - 1]
 
-    def span_s(self, kind: Kind, span: Span, samples: int) -> float:
-        """Seconds of a segment of a forward or backward call; a layer that it cuts counts in proportion."""
-        ahead = kind is Kind.FORWARD
-        fixed, sample = (self.forward_call, self.forward) if ahead else (self.backward_call, self.backward)
-        return _within(fixed, span) + samples * _within(sample, span)
+    def forward_span_s(self, span: Span, samples: int) -> float:
+        """Seconds of a part of a forward call; a layer that it cuts counts in proportion."""
+        return _within(self.forward_call, span) + samples * _within(self.forward, span)
+
+    def backward_span_s(self, span: Span, samples: int) -> float:
+        """Seconds of a part of a backward call; a layer that it cuts counts in proportion."""
+        return _within(self.backward_call, span) + samples * _within(self.backward, span)
 
 
 def _within(sums: Sequence[float], span: Span) -> float:

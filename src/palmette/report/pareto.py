@@ -11,9 +11,10 @@ from palmette.plan.core.strategy import Task
 from palmette.report.entry import ReportEntry
 from palmette.report.plan_view import JsonObject
 from palmette.spec.goal import Goal
+from palmette.spec.goal import Quantity
 from palmette.spec.plan import Plan
 
-GOALS = ("time", "energy")
+GOALS: tuple[Quantity, ...] = ("time", "energy")
 
 
 @dataclass(frozen=True)

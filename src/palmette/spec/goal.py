@@ -6,13 +6,13 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal, assert_never, get_args
 
 from palmette.errors import Fault, InputError, expected_name
 from palmette.spec.document import MOST
 
 Quantity = Literal["time", "energy", "power", "edp"]
-QUANTITIES: tuple[str, ...] = get_args(Quantity)
+QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
 _TERM = re.compile(r"(?:([0-9.eE+-]+)\s*\*\s*)?([A-Za-z]+)")
 
 
@@ -20,14 +20,16 @@ _TERM = re.compile(r"(?:([0-9.eE+-]+)\s*\*\s*)?([A-Za-z]+)")
 class Goal:
     """What to minimise: one quantity, or a weighted sum of several, each over its own best value."""
 
-    weights: Mapping[str, float] = field(default_factory=lambda: {"time": 1.0})
+    weights: Mapping[Quantity, float] = field(default_factory=lambda: {"time": 1.0})
     deadline_s: float | None = None
     iteration_deadline_s: float | None = None
     loss: float | None = None
-    units: Mapping[str, float] | None = None
+    units: Mapping[Quantity, float] | None = None
     """What quantities of a weighted sum are divided by, where it is known already; else each one's best value."""
 
     def __post_init__(self) -> None:
+        for name in self.weights:
+            known_quantity(name)
         limits = {
             "--deadline": self.deadline_s,
             "--iteration-deadline": self.iteration_deadline_s,
@@ -42,7 +44,7 @@ class Goal:
             raise InputError(wrong)
 
     @property
-    def single(self) -> str | None:
+    def single(self) -> Quantity | None:
         """The one quantity to minimise; None for a weighted sum."""
         return next(iter(self.weights)) if len(self.weights) == 1 else None
 
@@ -50,13 +52,24 @@ class Goal:
         return self.single or "+".join(f"{weight:g}*{name}" for name, weight in self.weights.items())
 
 
-def parse_weights(text: str) -> dict[str, float]:
+def known_quantity(name: str) -> Quantity:
+    """The quantity of this name.
+
+    Raises:
+        InputError: there is none; names the nearest.
+    """
+    if name not in QUANTITIES:
+        raise InputError(Fault("--goal", name, expected_name(name, "goal", QUANTITIES)))
+    return name
+
+
+def parse_weights(text: str) -> dict[Quantity, float]:
     """The weights in ``time``, ``edp`` or ``0.3*time+0.7*energy``.
 
     Raises:
         InputError: it is none of these.
     """
-    weights: dict[str, float] = {}
+    weights: dict[Quantity, float] = {}
     for part in re.split(r"(?<!\d[eE])\+", text):
         weight, name = _term(part.strip(), text)
         if name in weights:
@@ -65,23 +78,32 @@ def parse_weights(text: str) -> dict[str, float]:
     return weights
 
 
-def _term(part: str, text: str) -> tuple[float, str]:
+def _term(part: str, text: str) -> tuple[float, Quantity]:
     match = _TERM.fullmatch(part)
     if match is None:
         expected = f"expected {'|'.join(QUANTITIES)} or a weighted sum such as 0.3*time+0.7*energy"
         raise InputError(Fault("--goal", text, expected))
-    if match[2] not in QUANTITIES:
-        raise InputError(Fault("--goal", match[2], expected_name(match[2], "goal", QUANTITIES)))
+    name = known_quantity(match[2])
     try:
         weight = float(match[1] or 1)
     except ValueError:
         weight = math.nan
     if not (0 < weight < math.inf):
         raise InputError(Fault("--goal", match[1], "expected a weight above 0"))
-    return weight, match[2]
+    return weight, name
 
 
-def value(quantity: str, time_s: float, energy_j: float) -> float:
+def is_monotone(quantity: Quantity) -> bool:
+    """Whether a quantity never falls where time or energy grows."""
+    match quantity:
+        case "time" | "energy" | "edp":
+            return True
+        case "power":
+            return False
+    assert_never(quantity)
+
+
+def value(quantity: Quantity, time_s: float, energy_j: float) -> float:
     """A quantity of a plan, from its time and energy: seconds, joules, watts or joule-seconds."""
     match quantity:
         case "time":
@@ -90,5 +112,6 @@ def value(quantity: str, time_s: float, energy_j: float) -> float:
             return energy_j
         case "power":
             return energy_j / time_s if time_s else 0.0
-        case _:
+        case "edp":
             return energy_j * time_s
+    assert_never(quantity)

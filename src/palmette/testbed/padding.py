@@ -37,7 +37,7 @@ class Padding:
     def __init__(self, parts: Sequence[Part], evaluator: Evaluator, fixed_dilation: float | None) -> None:
         self._fixed, self._programs = fixed_dilation, dict[str, list[int]]()
         self._targets = [evaluator.call_seconds(part.phase, part.made) for part in parts]
-        self._spans_s = [evaluator.played(part.phase, part.made).total_s for part in parts]
+        self._spans_s = [evaluator.play(part.phase, part.made).total_s for part in parts]
         self._least = max(map(overhead_dilation, (part.made for part in parts), self._spans_s))
 
     def settle(self, rehearsed: Rehearsals) -> tuple[float, dict[str, dict[int, Pace]]]:
@@ -83,7 +83,7 @@ def needed_dilation(phase: Phase, emulated: Evaluator, here: Evaluator) -> float
         dilation(
             emulated.call_seconds(part.phase, part.made),
             here.call_seconds(part.phase, part.made),
-            emulated.played(part.phase, part.made).total_s,
+            emulated.play(part.phase, part.made).total_s,
         )
         for part in parts_of(phase, emulated)
     )

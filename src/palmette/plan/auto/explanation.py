@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import assert_never
 
 from palmette.plan.auto.links import MOST_LINKS, Turn
 from palmette.plan.auto.nodes import Without
 from palmette.plan.auto.objective import Worth, estimate_of
 from palmette.plan.auto.symmetry import named
+from palmette.spec.goal import Quantity
 from palmette.spec.plan import Plan
 from palmette.spec.reading import bandwidth, energy, time
 
@@ -53,10 +55,19 @@ def _ahead(chosen: Plan, others: Sequence[Plan], goal: Worth) -> str:
         return same
     ratio = goal.of(behind[0]) / own
     more = f"{ratio - 1:.0%} more" if ratio < 2 else f"{ratio:.3g} times as much"
-    what = {"time": "time", "energy": "energy", "power": "power", "edp": "energy × time"}.get(
-        goal.task.goal.single or "", "in this sum"
-    )
-    return f"{same} {behind[0].strategy} needs {more} {what}.".strip()
+    return f"{same} {behind[0].strategy} needs {more} {_quantity(goal.task.goal.single)}.".strip()
+
+
+def _quantity(single: Quantity | None) -> str:
+    """What there is more of."""
+    match single:
+        case "time" | "energy" | "power":
+            return single
+        case "edp":
+            return "energy × time"
+        case None:
+            return "in this sum"
+    assert_never(single)
 
 
 def _node(each: Without, chosen: Plan) -> str:

@@ -12,7 +12,7 @@ from palmette.cost.estimate import summary
 from palmette.plan.core.comparison import cost
 from palmette.plan.core.strategy import Task
 from palmette.spec.estimate import Estimate
-from palmette.spec.goal import value
+from palmette.spec.goal import Quantity, value
 from palmette.spec.plan import Plan
 
 
@@ -21,7 +21,7 @@ class Worth:
     """The goal as one number: less is better. Quantities of a weighted sum are divided by their units."""
 
     task: Task
-    units: Mapping[str, float]
+    units: Mapping[Quantity, float]
     options: Mapping[str, Any]
 
     def of(self, plan: Plan) -> float:
@@ -46,7 +46,7 @@ def worth(task: Task, plans: Sequence[Plan], options: Mapping[str, Any]) -> Wort
     """
     costs = [cost(plan, task.goal) for plan in plans]
     single, whole = task.goal.single is not None, task.goal.deadline_s is not None or task.goal.loss is not None
-    searched: dict[str, float] = next(
+    searched: dict[Quantity, float] = next(
         (plan.decision.get("units", {}) for plan in plans if plan.strategy == "hybrid"), {}
     )
     units = {

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol
 
 from palmette.cost.estimate import evaluator
 from palmette.cost.evaluate import Evaluator
-from palmette.cost.memory import Optimizer
+from palmette.cost.memory import Optimizer, known_optimizer
 from palmette.spec.cluster import Cluster
 from palmette.spec.goal import Goal
 from palmette.spec.plan import Phase
@@ -24,6 +24,9 @@ class Ask:
     goal: Goal = field(default_factory=Goal)
     optimizer: Optimizer = "sgd"
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        known_optimizer(self.optimizer)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,11 +17,13 @@ compute. All instances run at their node's CPU limit, as hybrid's do.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palmette.plan.hybrid.problem import World
+from palmette.spec.goal import Quantity
 
 Floats = NDArray[np.float64]
 
@@ -34,10 +36,18 @@ class Bounds:
     energy_j: float
     power_w: float
 
-    def of(self, quantity: str) -> float:
+    def of(self, quantity: Quantity) -> float:
         """The bound of a quantity of a goal."""
-        bounds = {"time": self.time_s, "energy": self.energy_j, "power": self.power_w}
-        return bounds.get(quantity, self.energy_j * self.time_s)
+        match quantity:
+            case "time":
+                return self.time_s
+            case "energy":
+                return self.energy_j
+            case "power":
+                return self.power_w
+            case "edp":
+                return self.energy_j * self.time_s
+        assert_never(quantity)
 
 
 def lower_bounds(world: World) -> Bounds:

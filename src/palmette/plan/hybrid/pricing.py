@@ -11,7 +11,7 @@ from palmette.cost.memory import peak_bytes
 from palmette.errors import Fault, InputError
 from palmette.plan.hybrid.paths import State, Tree, tree_of
 from palmette.plan.hybrid.problem import World
-from palmette.spec.goal import value
+from palmette.spec.goal import Quantity, value
 from palmette.spec.plan import Phase
 
 Cost = tuple[float, float]  # seconds and joules of an iteration
@@ -25,8 +25,8 @@ LONGEST_S = 120.0
 class Objective:
     """What to minimise: quantities with weights, each over its unit, under a deadline if there is one."""
 
-    weights: Mapping[str, float]
-    units: Mapping[str, float] = field(default_factory=dict)
+    weights: Mapping[Quantity, float]
+    units: Mapping[Quantity, float] = field(default_factory=dict)
     deadline_s: float | None = None
 
     def score(self, cost: Cost | None) -> Score:

@@ -15,6 +15,7 @@ from palmette.cost.routes import Route
 from palmette.plan.hybrid.paths import State, Way
 from palmette.plan.hybrid.pricing import Cost, Objective, Score
 from palmette.plan.hybrid.problem import World
+from palmette.spec.goal import is_monotone
 
 _REMEMBERED = 4096
 
@@ -67,7 +68,7 @@ class Quick:
 
     def cannot_beat(self, state: State, objective: Objective, score: Score) -> bool:
         """Whether a state is no better than a score, whatever the clock would say."""
-        return "power" not in objective.weights and objective.score(self.least(state)) >= score
+        return all(map(is_monotone, objective.weights)) and objective.score(self.least(state)) >= score
 
     def _time_s(self, load: _Load) -> float:
         capacities = self._prices.routes.capacities

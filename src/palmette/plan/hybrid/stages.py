@@ -21,14 +21,19 @@ from palmette.plan.hybrid.pricing import LONGEST_S, Budget, Cost, Judge, Objecti
 from palmette.plan.hybrid.problem import World
 from palmette.plan.hybrid.quick_bound import Quick
 from palmette.plan.hybrid.starts import rivals, starts
-from palmette.spec.goal import value
+from palmette.spec.goal import Quantity, value
 from palmette.spec.plan import Phase
 
 EFFORT, EFFORT_A_NODE, EFFORT_A_SOURCE, MOST_EFFORT = 30_000, 8_000, 10_000, 450_000
 """What a search may spend, in operations played on the event clock: more for each node and each source, up to what a
 person waits for."""
 _LOOKED_AT = 48  # starts of a stage
-TIME, ENERGY, PRODUCT, POWER = (Objective({quantity: 1.0}) for quantity in ("time", "energy", "edp", "power"))
+TIME, ENERGY, PRODUCT, POWER = (
+    Objective({"time": 1.0}),
+    Objective({"energy": 1.0}),
+    Objective({"edp": 1.0}),
+    Objective({"power": 1.0}),
+)
 _SHARES = {"time": 0.35, "energy": 0.3, "between": 0.3, "power": 0.05}
 _RUNGS = (0.33, 0.67)  # deadlines between the fastest plan and the most frugal one, in equal ratios
 
@@ -109,7 +114,7 @@ class Search:
             found.append(Found("search", self.judge.phase(state), self._cost(state)))
         return min(found, key=lambda each: objective.score(each.cost), default=None)
 
-    def least(self, quantity: str) -> float:
+    def least(self, quantity: Quantity) -> float:
         """The least value of a quantity among all plans that were priced."""
         found = self.best(Objective({quantity: 1.0}))
         return math.inf if found is None else value(quantity, *found.cost)

@@ -18,6 +18,7 @@ from palmette.cost.batch_norm import FLOOR, shared_norms
 from palmette.errors import Fault, Infeasible, InputError, too_late
 from palmette.plan.core.choice import best
 from palmette.plan.core.strategy import Decision, Strategy, Task
+from palmette.spec.goal import Quantity
 from palmette.spec.plan import Phase
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class Hybrid(Strategy):
 STRATEGIES = (Hybrid,)
 
 
-def _least(quantity: str, searches: Sequence[Search]) -> float:
+def _least(quantity: Quantity, searches: Sequence[Search]) -> float:
     return min(search.least(quantity) for search in searches)
 
 

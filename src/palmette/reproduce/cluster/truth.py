@@ -33,7 +33,7 @@ class Pace(NamedTuple):
 def paces(phase: Phase, prices: Evaluator) -> dict[str, Pace]:
     """How fast each device of an ``async`` phase trains, and what it draws, while all of them train."""
     workers = [(tree, worker_step(tree, prices.sizes())) for tree in trees(phase)]
-    alone_s = [prices.played(tree, made).total_s for tree, made in workers]
+    alone_s = [prices.play(tree, made).total_s for tree, made in workers]
     until_s = min(SLOWEST * max(alone_s), FASTEST * min(alone_s))
     crowd = _Crowd(prices)
     for (tree, made), step_s in zip(workers, alone_s, strict=True):

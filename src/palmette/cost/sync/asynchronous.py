@@ -1,0 +1,31 @@
+"""``async``: an iteration is one worker's step; its mean time is 1 / Σ of the workers' rates."""
+
+from __future__ import annotations
+
+import math
+
+from palmette.cost.operations import trees, worker_step
+from palmette.cost.prices import NodePrice, Price, added
+from palmette.cost.simulate import PhaseSimulator, timed_steps
+from palmette.spec.plan import Phase
+
+
+def price(simulator: PhaseSimulator, phase: Phase) -> Price:
+    """The price of a phase whose trees pull weights from a parameter server and push gradients to it."""
+    sizes = simulator.sizes(phase.pruning)
+    workers = []
+    for tree in trees(phase):
+        made = worker_step(tree, sizes)
+        workers.append((tree, made, simulator.play(tree, made)))
+    rates = [1 / played.total_s if played.total_s else math.inf for _, _, played in workers]
+    time_s = 1 / sum(rates)
+    parts: list[tuple[dict[str, NodePrice], float]] = []
+    for (tree, made, played), rate in zip(workers, rates, strict=True):
+        often = rate * time_s if time_s else 1 / len(workers)
+        parts.append((simulator.node_prices(tree, tree.nodes(), timed_steps(made, played)), often))
+    nodes = added(phase.nodes(), parts)
+    energy_j = simulator.energy_j(nodes, time_s)
+    samples_per_step = sum(t.batch * r for (t, _, _), r in zip(workers, rates, strict=True)) / sum(rates)
+    many = math.ceil(sum(simulator.epoch_samples(phase).values()) / samples_per_step) if time_s else 0
+    epoch_j = None if energy_j is None else many * energy_j
+    return Price(time_s, energy_j, many * time_s, epoch_j, nodes, [(nodes, many)], workers)
