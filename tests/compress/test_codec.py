@@ -7,7 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palmette.compress.codec import LEVELS, Codec, decode, encode, encoded_bytes
+from palmette.compress.codec import decode, encode, encoded_bytes
+from palmette.compress.coders.int8 import LEVELS
+from palmette.spec.codec import Codec
 
 SHAPES = [(7,), (1, 1), (5, 3), (4, 3, 6), (3, 5, 4, 2), (2, 1, 8, 8)]
 TYPES = [torch.float32, torch.float64]

@@ -85,7 +85,12 @@ def random_profile(draw: random.Random, names: list[str], layers: int) -> Fields
         "model": "random",
         "input_bytes": draw.choice([1.0, 7.0, 20.5]),
         "layers": [
-            {"name": f"l{k}", "parameter_bytes": draw.choice(sizes), "output_bytes": draw.choice(sizes)}
+            {
+                "name": f"l{k}",
+                "parameter_bytes": draw.choice(sizes),
+                "output_bytes": draw.choice(sizes),
+                "output_channels": (None, 1, 4)[k % 3],
+            }
             for k in range(layers)
         ],
         "nodes": {

@@ -142,7 +142,22 @@ class Simulator:
 
     def message(self, instance: Instance) -> Fraction:
         size = self.samples(instance) * exact(self.profile.layers[instance.layers[1] - 1].output_bytes)
-        return Fraction(math.ceil(size / 4)) if instance.codec == "int8" else size
+        scales = 4 * (self.profile.layers[instance.layers[1] - 1].output_channels or 1)
+        return Fraction(math.ceil(size / 4) + scales) if instance.codec == "int8" else size
+
+    def labels(self, instance: Instance) -> Fraction:
+        """Of an 8-bit output: 8 bytes for each sample whose loss is computed on another node than it comes from."""
+        if instance.codec != "int8":
+            return Fraction(0)
+        root = instance
+        while root.into is not None:
+            root = self.by_id[root.into]
+        return Fraction(8 * sum(many for node, many in self.sources_of(instance) if node != root.node))
+
+    def sources_of(self, instance: Instance) -> list[tuple[str, int]]:
+        own = [(source.node, source.samples) for source in self.phase.sources if source.into == instance.id]
+        before = [self.sources_of(other) for other in self.phase.instances if other.into == instance.id]
+        return own + [each for found in before for each in found]
 
     def add_forward(self, instance: Instance, number: int) -> None:
         needs: set[Key] = set()
@@ -155,9 +170,8 @@ class Simulator:
             if other.into == instance.id and other.node == instance.node:
                 needs.add(("forward", other.id))
             elif other.into == instance.id:
-                self.add_transfer(
-                    ("output", other.id), {("forward", other.id)}, other.node, instance.node, self.message(other)
-                )
+                size = self.message(other) + self.labels(other)
+                self.add_transfer(("output", other.id), {("forward", other.id)}, other.node, instance.node, size)
                 needs.add(("output", other.id))
         self.add_pass(instance, "forward", needs, (0, instance.layers[0], number))
 

@@ -48,11 +48,25 @@ def test_a_split_sends_the_output_of_its_last_layer_and_gets_a_gradient_as_large
     assert transfers(found) == [("output", "a", "b", 600), ("gradient", "b", "a", 600)]
 
 
-def test_int8_sends_a_quarter_of_output_and_gradient_rounded_up() -> None:
+def test_int8_sends_a_quarter_rounded_up_with_scales_and_an_output_with_labels() -> None:
     odd = profile([(1.0, 2.5), (1.0, 1.0)])
+    odd = odd.model_copy(update={"layers": (odd.layers[0].model_copy(update={"output_channels": 5}), odd.layers[1])})
     made = phase(source("a", 3, "I"), instance("I", 1, 1, "a", "J", codec="int8"), instance("J", 2, 2, "b"))
     found = iteration(made, Sizes(odd, odd.input_bytes), Routes(LINE))
-    assert transfers(found) == [("output", "a", "b", 2), ("gradient", "b", "a", 2)]  # ceil(7.5 / 4)
+    # ceil(7.5 / 4), a float for each of 5 channels, and 8 bytes for the label of each of 3 samples
+    assert transfers(found) == [("output", "a", "b", 2 + 20 + 24), ("gradient", "b", "a", 2 + 20)]
+
+
+def test_a_profile_without_output_channels_has_one_scale_and_labels_that_stay_cost_nothing() -> None:
+    odd = profile([(1.0, 2.5), (1.0, 1.0), (1.0, 1.0)])
+    made = phase(
+        source("a", 3, "I"),
+        instance("I", 1, 1, "a", "J", codec="int8"),
+        instance("J", 2, 2, "b", "K"),
+        instance("K", 3, 3, "a"),
+    )
+    found = iteration(made, Sizes(odd, odd.input_bytes), Routes(LINE))
+    assert transfers(found)[0] == ("output", "a", "b", 2 + 4)
 
 
 def test_a_chain_may_return_to_a_node_that_it_left() -> None:

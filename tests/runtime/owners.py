@@ -29,9 +29,11 @@ class Recording(MemoryTransport):
     def __init__(self) -> None:
         super().__init__()
         self.sent: list[tuple[str, Tensor]] = []
+        self.sizes: dict[Channel, int] = {}
 
     def send(self, channel: Channel, message: Tensor) -> None:
         self.sent.append((channel.sender, message.clone()))
+        self.sizes[channel] = message.numel()
         super().send(channel, message)
 
 

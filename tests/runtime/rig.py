@@ -124,6 +124,7 @@ class Rig:
     def evaluator(self, cluster: Cluster) -> Evaluator:
         """Sizes as they are, times of nothing."""
         size = torch.empty((), dtype=self.dtype).element_size()
+        taken = float(torch.Size(self.shape).numel() * size)
         many = len(self.layers)
         zero = {"forward_s": [0.0] * many, "backward_s": [0.0] * many, "update_s": [0.0] * many}
         listed = [
@@ -132,10 +133,11 @@ class Rig:
                 "parameter_bytes": float(sum(w.numel() for w in layer.parameters()) * size),
                 "output_bytes": float(torch.Size(shape).numel() * size),
                 "batch_norm_channels": self.norms.get(k, own_norms(layer)),
+                "output_channels": shape[0],
             }
             for k, (layer, shape) in enumerate(zip(self.layers, self.shapes[1:], strict=True), 1)
         ]
-        fields = {"model": "toy", "input_bytes": 8.0, "layers": listed, "nodes": dict.fromkeys(cluster.nodes, zero)}
+        fields = {"model": "toy", "input_bytes": taken, "layers": listed, "nodes": dict.fromkeys(cluster.nodes, zero)}
         return Evaluator(validated(Profile, fields), cluster)
 
     def programs(self, phase: Phase, cluster: Cluster) -> dict[str, Program]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import random
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from palmette.cost.labels import travelling
+from palmette.cost.labels import labels_by_instance, travelling
+from palmette.cost.operations import iteration
+from palmette.cost.steps import Kind, Step
 from palmette.runtime.transports.memory import MemoryPlace
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase
@@ -73,6 +76,37 @@ def test_of_private_sources_no_sample_leaves_and_only_labels_that_have_to(seed: 
 def test_of_private_sources_no_sample_leaves_many_times(block: int) -> None:
     for seed in range(100 + 50 * block, 150 + 50 * block):
         assert_private(*random_owners(seed, private=True))
+
+
+@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("codec", ["int8", "none", "any"])
+def test_the_estimate_counts_the_bytes_that_are_sent(codec: str, seed: int) -> None:
+    rig, tree, known = random_owners(seed)
+    rig.options = replace(rig.options, dtype="float32")
+    draw = random.Random(seed)
+    coded = [each.model_copy(update={"codec": _drawn(codec, draw)}) for each in tree.instances]
+    tree = tree.model_copy(update={"instances": tuple(coded)})
+    rig.trained(tree, known, iterations=1)
+    evaluator = rig.evaluator(known)
+    made = iteration(tree, evaluator.sizes(), evaluator.routes)
+    transfers = [(step, size) for step, size in zip(made.steps, made.size_bytes, strict=True) if step.to is not None]
+    assert {channel.number for channel in rig.wire.sizes} == set(range(len(transfers)))
+    for channel, sent in rig.wire.sizes.items():
+        step, size = transfers[channel.number]
+        assert size + uncounted_label_bytes(tree, step) == sent, step
+
+
+def _drawn(codec: str, draw: random.Random) -> str:
+    return draw.choice(["int8", "none"]) if codec == "any" else codec
+
+
+def uncounted_label_bytes(tree: Phase, step: Step) -> int:
+    """Labels beside raw data and outputs that travel as they are: their price is the profile's bytes alone."""
+    if step.kind is Kind.DATA:
+        assert step.source is not None
+        return 8 * tree.sources[step.source].samples if travelling(tree)[step.source] else 0
+    coded = tree.instances[step.instance].codec == "int8"
+    return 8 * labels_by_instance(tree)[step.instance] if step.kind is Kind.OUTPUT and not coded else 0
 
 
 def u_shaped(**more: str) -> tuple[Owners, Phase, Cluster]:

@@ -89,6 +89,7 @@ def _table(network: Network, second: float) -> dict[str, Any]:
             "parameter_bytes": sum(w.numel() * w.element_size() for w in layer.module.parameters()),
             "output_bytes": torch.Size(layer.output_shape).numel() * size,
             "batch_norm_channels": norms,
+            "output_channels": layer.output_shape[0],
         }
         for layer, norms in zip(network.layers, batch_norm_channels(network), strict=True)
     ]

@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from palmette.spec.codec import PLAIN
 from palmette.spec.estimate import Estimate
 from palmette.spec.plan import Phase, Plan
 from palmette.spec.reading import energy, size, time
@@ -51,7 +52,7 @@ def _tree(phase: Phase, label: str) -> Tree:
             if instance.into == into:
                 first, last = instance.layers
                 share = "" if instance.cpu_share == 1 else f", {instance.cpu_share:.0%} CPU"
-                codec = "" if instance.codec == "none" else f", {instance.codec}"
+                codec = "" if instance.codec == PLAIN else f", {instance.codec}"
                 layers = f"layers {first}–{last}" if first < last else f"layer {first}"
                 node = (instance.node, "bold")
                 twig = branch.add(Text.assemble(f"{instance.id}: {layers} on ", node, f"{share}{codec}"))

@@ -22,6 +22,18 @@ def roots(phase: Phase) -> list[Instance]:
     return found
 
 
+def labels_by_instance(phase: Phase) -> list[int]:
+    """The labels that leave each instance beside its output: of the samples that reach it, those that travel."""
+    instances = {instance.id: k for k, instance in enumerate(phase.instances)}
+    labels = [0] * len(phase.instances)
+    for source, leaves in zip(phase.sources, travelling(phase), strict=True):
+        at: str | None = source.into if leaves else None
+        while at is not None:
+            labels[instances[at]] += source.samples
+            at = phase.instances[instances[at]].into
+    return labels
+
+
 def travelling(phase: Phase) -> list[bool]:
     """For each source, whether its labels leave its node: the loss is computed on another."""
     return [source.node != root.node for source, root in zip(phase.sources, roots(phase), strict=True)]

@@ -7,13 +7,16 @@ reality have the same operations; ``steps`` says what they are.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import assert_never
 
 from palmette.cost.batch_norm import shared_norms
+from palmette.cost.labels import labels_by_instance
 from palmette.cost.passes import Backward, Forward
 from palmette.cost.replicas import add_averages
 from palmette.cost.routes import Routes
 from palmette.cost.sizes import Sizes
 from palmette.cost.steps import Iteration, Kind, Step, Steps, add
+from palmette.spec.codec import CODEC_KINDS, LABEL_BYTES
 from palmette.spec.plan import Phase
 from palmette.spec.tree import Feed, Instance
 
@@ -41,20 +44,36 @@ def order_of_work(phase: Phase, sizes: Sizes, routes: Routes) -> Steps:
 def sized(steps: Steps, phase: Phase, sizes: Sizes) -> Iteration:
     """Operations with the samples of a phase, and so the bytes of their transfers."""
     samples = samples_by_instance(phase)
+    label_bytes = _label_bytes(phase)
     size_bytes = [0.0] * len(steps)
     for number, step in enumerate(steps):
-        if step.to is None:
-            continue
-        if step.layers:
-            size_bytes[number] = sizes.weight_bytes(step.layers)
-        elif step.point is not None:
-            size_bytes[number] = step.point.size_bytes
-        elif step.source is not None:
-            size_bytes[number] = phase.sources[step.source].samples * sizes.input_bytes
-        else:
-            instance = phase.instances[step.instance]
-            size_bytes[number] = sizes.message_bytes(instance.layers[1], samples[step.instance], instance.codec)
+        match step.kind:
+            case Kind.FORWARD | Kind.BACKWARD | Kind.COMBINE | Kind.AVERAGE | Kind.UPDATE:
+                continue  # carries nothing
+            case Kind.DATA:
+                assert step.source is not None
+                size_bytes[number] = phase.sources[step.source].samples * sizes.input_bytes
+            case Kind.OUTPUT | Kind.GRADIENT:
+                instance = phase.instances[step.instance]
+                size = sizes.message_bytes(instance.layers[1], samples[step.instance], instance.codec)
+                size_bytes[number] = size + label_bytes[step.instance] if step.kind is Kind.OUTPUT else size
+            case Kind.STATISTICS | Kind.TOTALS:
+                assert step.point is not None
+                size_bytes[number] = step.point.size_bytes
+            case Kind.PUSH | Kind.PULL:
+                size_bytes[number] = sizes.weight_bytes(step.layers)
+            case _:
+                assert_never(step.kind)
     return Iteration(steps, samples, size_bytes)
+
+
+def _label_bytes(phase: Phase) -> list[int]:
+    """Bytes of labels beside the output of each instance, where its codec counts them."""
+    counts = [CODEC_KINDS[instance.codec].counts_labels for instance in phase.instances]
+    if not any(counts):
+        return [0] * len(counts)
+    labels = labels_by_instance(phase)
+    return [LABEL_BYTES * many if counted else 0 for many, counted in zip(labels, counts, strict=True)]
 
 
 def exchange(phase: Phase, sizes: Sizes) -> Iteration:

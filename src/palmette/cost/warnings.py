@@ -10,6 +10,7 @@ from palmette.cost.labels import roots
 from palmette.cost.operations import samples_by_instance
 from palmette.errors import listed
 from palmette.spec.cluster import Cluster
+from palmette.spec.codec import CODEC_KINDS
 from palmette.spec.plan import Phase, Plan
 
 
@@ -48,7 +49,7 @@ def _norms(phase: Phase, prices: Evaluator) -> Iterator[str]:
 
 def _lossy(phase: Phase) -> Iterator[str]:
     """Outputs that arrive as other numbers than were sent."""
-    lossy = [instance.id for instance in phase.instances if instance.codec != "none" and instance.into is not None]
+    lossy = [i.id for i in phase.instances if i.into is not None and CODEC_KINDS[i.codec].lossy]
     if lossy:
         named = ", ".join(lossy)
         yield f"outputs of {named} travel as 8-bit integers; what that costs in loss is unknown until it is measured"

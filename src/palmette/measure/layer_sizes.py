@@ -37,6 +37,7 @@ class LayerUsage:
     kept_bytes: int
     output_bytes: int
     batch_norm_channels: tuple[int, ...]
+    output_channels: int
 
 
 def layer_sizes(network: Network, progress: Progress) -> tuple[Layer, ...]:
@@ -55,6 +56,7 @@ def layer_sizes(network: Network, progress: Progress) -> tuple[Layer, ...]:
             flops=max(0, many.flops - few.flops),
             activation_bytes=max(0, many.kept_bytes - few.kept_bytes),
             batch_norm_channels=many.batch_norm_channels,
+            output_channels=many.output_channels,
         )
         for layer, few, many in zip(network.layers, fewer, more, strict=True)
     )
@@ -95,7 +97,8 @@ def _layer_usage(module: nn.Module, value: Tensor) -> tuple[LayerUsage, Tensor]:
     with memory, FlopCounterMode(display=False) as counter, BatchNormRecorder() as norms:
         output: Tensor = module(value)
     output_bytes = output.numel() * output.element_size()
-    return LayerUsage(counter.get_total_flops(), memory.total_bytes, output_bytes, tuple(norms.channels)), output
+    channels = output.shape[1] if output.dim() > 1 else 1
+    return LayerUsage(counter.get_total_flops(), memory.total_bytes, output_bytes, tuple(norms.channels), channels), output
 
 
 class AllocationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -15,7 +15,9 @@ Seconds = tuple[Number, ...]
 class Layer(OpenDocument):
     """One layer's sizes: its weights, one sample of its output, what a sample keeps for backward.
 
-    ``batch_norm_channels`` are those of each batch norm in it, in the order in which they run.
+    ``batch_norm_channels`` are those of each batch norm in it, in the order in which they run. ``output_channels`` is
+    the first dimension of one sample's output, for which a codec sends a scale each; a profile that lacks it is taken
+    to mean 1.
     """
 
     name: Name
@@ -24,6 +26,7 @@ class Layer(OpenDocument):
     flops: Number = 0.0
     activation_bytes: Number | None = None
     batch_norm_channels: tuple[Count, ...] = ()
+    output_channels: Count | None = None
 
     @property
     def kept_bytes(self) -> float:

@@ -10,11 +10,12 @@ a root ends with the last layer. Several roots make a forest of replicas.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
 from palmette.spec.cluster import Share
+from palmette.spec.codec import PLAIN, Codec
 from palmette.spec.document import Count, Name, OpenDocument, Wrong
 
 LayerNumber = Annotated[int, Field(strict=True, ge=1, le=10**6)]
@@ -37,7 +38,7 @@ class Instance(OpenDocument):
     node: Name
     cpu_share: Share = 1.0
     into: Name | None = None
-    codec: Literal["none", "int8"] = "none"
+    codec: Codec = PLAIN
 
 
 def wrong_tree(sources: Sequence[Feed], instances: Sequence[Instance]) -> list[Wrong]:

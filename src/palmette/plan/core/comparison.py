@@ -19,6 +19,7 @@ from palmette.plan.core.make_plan import configured, make_plan
 from palmette.plan.core.parallel import side_by_side
 from palmette.plan.core.registry import find, strategies
 from palmette.plan.core.strategy import Strategy, Task
+from palmette.spec.codec import CODEC_KINDS
 from palmette.spec.goal import Goal
 from palmette.spec.learning import Learning
 from palmette.spec.plan import Inputs, Plan
@@ -98,7 +99,8 @@ def compare(task: Task, options: Mapping[str, Any] | None = None, names: Iterabl
 
 def is_lossy(plan: Plan) -> bool:
     """Whether outputs of a plan arrive as other numbers than were sent."""
-    return any(each.codec != "none" and each.into is not None for phase in plan.phases for each in phase.instances)
+    instances = [instance for phase in plan.phases for instance in phase.instances]
+    return any(instance.into is not None and CODEC_KINDS[instance.codec].lossy for instance in instances)
 
 
 def small_norm_parts(plan: Plan, prices: Evaluator, floor: int = FLOOR) -> list[SmallPart]:

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmette.plan.hybrid.problem import World
+from palmette.spec.codec import CODEC_KINDS
 from palmette.spec.goal import Quantity
 
 Floats = NDArray[np.float64]
@@ -98,7 +99,7 @@ class _Program:
 
     def _sizes_bits(self) -> Floats:
         sizes = self._world.task.evaluator.sizes()
-        outputs = np.array(sizes.output_bytes[: self._depth]) / (4 if self._world.lossy else 1)
+        outputs = np.array(sizes.output_bytes[: self._depth]) * CODEC_KINDS[self._world.codec].ratio
         outputs[0] = sizes.input_bytes
         return outputs * 8
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from palmette.spec.codec import PLAIN, Codec
 from palmette.spec.plan import Phase
 from palmette.spec.tree import Feed, Instance
 
@@ -31,7 +32,7 @@ class Way(NamedTuple):
 
 
 class State(NamedTuple):
-    """A plan: ways, and between which nodes (from, to) outputs travel as they are, not as 8-bit integers.
+    """A plan: ways, and between which nodes (from, to) outputs travel as they are, whatever the codec.
 
     ``meet`` is where gradients of replicas meet; None leaves that to the rule of ``cost.replicas``.
     """
@@ -109,16 +110,16 @@ class Tree(NamedTuple):
         return Phase.model_construct(sources=tuple(sources), instances=self.instances, meet=meet)
 
 
-def tree_of(state: State, shares: Mapping[str, float], lossy: bool) -> Tree:
+def tree_of(state: State, shares: Mapping[str, float], codec: Codec) -> Tree:
     """The instance tree that the ways of a state make."""
-    return _Growth(state, shares, lossy).tree()
+    return _Growth(state, shares, codec).tree()
 
 
 class _Growth:
     """Grows the trees of a state from their roots to the sources."""
 
-    def __init__(self, state: State, shares: Mapping[str, float], lossy: bool) -> None:
-        self._ways, self._plain, self._shares, self._lossy = state.ways, state.plain, shares, lossy
+    def __init__(self, state: State, shares: Mapping[str, float], codec: Codec) -> None:
+        self._ways, self._plain, self._shares, self._codec = state.ways, state.plain, shares, codec
         self._instances: list[Instance] = []
         self._feeds: list[tuple[str, str, tuple[int, ...]]] = []
 
@@ -138,7 +139,7 @@ class _Growth:
         starts = [ways[k].runs[run - 1][1] if run else 0 for k, run in members]
         before = max(starts)
         name = f"i{len(self._instances) + 1}"
-        plain = not self._lossy or node == into_node or into_node is None or (node, into_node) in self._plain
+        plain = node == into_node or into_node is None or (node, into_node) in self._plain
         self._instances.append(
             Instance.model_construct(
                 id=name,
@@ -146,7 +147,7 @@ class _Growth:
                 node=node,
                 cpu_share=self._shares[node],
                 into=into,
-                codec="none" if plain else "int8",
+                codec=PLAIN if plain else self._codec,
             )
         )
         if before == 0:

@@ -74,7 +74,7 @@ class Judge:
         shape = (state.plain, *[(way.source, way.runs, way.lane) for way in state.ways])
         tree = self._trees.get(shape)
         if tree is None:
-            tree = self._trees[shape] = tree_of(state, self.world.shares, self.world.lossy)
+            tree = self._trees[shape] = tree_of(state, self.world.shares, self.world.codec)
         return self.world.normalised(tree.phase(state.ways, state.meet))
 
     def price(self, phase: Phase) -> Cost | None:

@@ -12,6 +12,7 @@ from palmette.plan.core.samples import by_source
 from palmette.plan.core.strategy import Task
 from palmette.plan.hybrid.paths import Run, Way, simplified
 from palmette.spec.cluster import Source
+from palmette.spec.codec import CODEC_KINDS, PLAIN, SMALLEST, Codec
 from palmette.spec.plan import Phase
 
 _CUTS = 9
@@ -23,8 +24,8 @@ class World:
     """The ground that a search moves on."""
 
     task: Task
-    lossy: bool
-    """Whether outputs may travel as 8-bit integers."""
+    codec: Codec
+    """How outputs travel wherever a state does not say that they travel as they are."""
     nodes: list[str]
     """Nodes that may compute, those first that would train a batch alone soonest."""
     samples: dict[str, int]
@@ -42,6 +43,11 @@ class World:
     """Nodes where gradients may meet: any of a few, else those without data, which are where ways cross."""
     floor: int
     """The fewest samples that batch norm may see by themselves, unless they are the whole batch."""
+
+    @property
+    def lossy(self) -> bool:
+        """Whether other outputs may arrive than were sent."""
+        return CODEC_KINDS[self.codec].lossy
 
     @property
     def depth(self) -> int:
@@ -103,7 +109,7 @@ def world(task: Task, lossy: bool = False, floor: int = FLOOR) -> World:
         raise InputError(Fault("nodes", f"none for the data of {first}", reached))
     return World(
         task=task,
-        lossy=lossy,
+        codec=SMALLEST if lossy else PLAIN,
         nodes=_soonest(task, first, known),
         samples=samples,
         private=frozenset(name for name in samples if _source(task, name).private),

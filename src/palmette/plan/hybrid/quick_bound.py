@@ -15,6 +15,7 @@ from palmette.cost.routes import Route
 from palmette.plan.hybrid.paths import State, Way
 from palmette.plan.hybrid.pricing import Cost, Objective, Score
 from palmette.plan.hybrid.problem import World
+from palmette.spec.codec import CODEC_KINDS
 from palmette.spec.goal import is_monotone
 
 _REMEMBERED = 4096
@@ -45,8 +46,8 @@ class Quick:
             for name, share in world.shares.items()
             for times in [prices.seconds(name)]
         }
-        smaller = 4 if world.lossy else 1
-        self._bits = [8 * sizes.input_bytes, *(8 * each / smaller for each in sizes.output_bytes[1:])]
+        ratio = CODEC_KINDS[world.codec].ratio  # without scales and labels: it is a lower bound
+        self._bits = [8 * sizes.input_bytes, *(8 * each * ratio for each in sizes.output_bytes[1:])]
         self._plain_bits = [8 * sizes.input_bytes, *(8 * each for each in sizes.output_bytes[1:])]
         self._weight_bits = [8 * sizes.weight_bytes([(k, k)]) for k in range(1, world.depth + 1)]
         self._power_w = {name: world.power_w(name) for name in world.task.cluster.nodes}

@@ -15,6 +15,7 @@ from palmette.plan.hybrid.paths import Run, State, Way, joined, simplified, ways
 from palmette.plan.hybrid.pricing import Objective
 from palmette.plan.hybrid.problem import World
 from palmette.plan.hybrid.quick_bound import Quick
+from palmette.spec.codec import CODEC_KINDS
 from palmette.spec.goal import Goal
 from palmette.spec.plan import Phase
 
@@ -107,13 +108,13 @@ def _mixed(one: State, other: State, part: float) -> State:
 
 
 def _shared_by_formula(world: World) -> list[tuple[Way, ...]]:
-    """HierTrain's optimum if outputs were a quarter as large, as 8-bit integers are."""
+    """HierTrain's optimum if outputs were as small as the codec makes them."""
     from palmette.plan.hiertrain.exact_search import find_optimum
     from palmette.plan.hiertrain.problem import build_problem
     from palmette.plan.hiertrain.tree import build_tree
 
     numbers = build_problem(world.task)
-    found = find_optimum(replace(numbers, output_bytes=numbers.output_bytes / 4))
+    found = find_optimum(replace(numbers, output_bytes=numbers.output_bytes * CODEC_KINDS[world.codec].ratio))
     return [] if found.policy is None else [ways_of(build_tree(numbers, found.policy, world.task))]
 
 

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
 from palmette.cost.check import forbidden
 from palmette.errors import Fault, Infeasible
 from palmette.plan.core.choice import best, over_energy
 from palmette.plan.core.strategy import Decision, Task
+from palmette.spec.codec import PLAIN, Codec
 from palmette.spec.plan import Phase
 from palmette.spec.tree import Feed, Instance
 
-Codec = Literal["none", "int8"]
 
-
-def iteration_s(nodes: Sequence[str], task: Task, owner: str, codec: Codec = "none") -> float:
+def iteration_s(nodes: Sequence[str], task: Task, owner: str, codec: Codec = PLAIN) -> float:
     """Seconds of an iteration with layer k on ``nodes[k-1]``, transfers and computing one after the other."""
     prices = task.evaluator
     sizes = prices.sizes()
@@ -45,7 +43,7 @@ def runs(nodes: Sequence[str]) -> Iterable[tuple[str, int, int]]:
         yield node, first, layer
 
 
-def chain(nodes: Sequence[str], task: Task, owner: str, codec: Codec = "none") -> Phase:
+def chain(nodes: Sequence[str], task: Task, owner: str, codec: Codec = PLAIN) -> Phase:
     """The phase with layer k on ``nodes[k-1]``."""
     parts = list(runs(nodes))
     last = len(parts)
@@ -56,7 +54,7 @@ def chain(nodes: Sequence[str], task: Task, owner: str, codec: Codec = "none") -
             node=node,
             cpu_share=task.cluster.nodes[node].limits.cpu_share,
             into=f"part{k + 1}" if k < last else None,
-            codec=codec if k < last else "none",
+            codec=codec if k < last else PLAIN,
         )
         for k, (node, first, end) in enumerate(parts, 1)
     )
@@ -68,7 +66,7 @@ def faults_of(phase: Phase, task: Task) -> list[Fault]:
     return list(forbidden(phase, task.evaluator)) or over_energy(phase, task)
 
 
-def decided(ranked: Iterable[Sequence[str]], task: Task, owner: str, codec: Codec = "none") -> Decision:
+def decided(ranked: Iterable[Sequence[str]], task: Task, owner: str, codec: Codec = PLAIN) -> Decision:
     """The first of the assignments, best first, that may run.
 
     Raises:

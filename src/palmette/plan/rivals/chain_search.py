@@ -15,6 +15,7 @@ from heapq import heappop, heappush
 from palmette.cost.memory import STATE_COPIES
 from palmette.plan.core.memory_budget import room_bytes
 from palmette.plan.core.strategy import Task
+from palmette.spec.codec import PLAIN
 
 Path = tuple[int, ...]
 
@@ -68,7 +69,7 @@ def _numbers(task: Task, owner: str, names: list[str]) -> _Numbers:
         enter=[sending(owner, name, batch * sizes.input_bytes) for name in names],
         computing=[computing(i) for i in layers],
         move=[
-            [[2 * sending(a, b, sizes.message_bytes(i, batch, "none")) for b in names] for a in names] for i in layers
+            [[2 * sending(a, b, sizes.message_bytes(i, batch, PLAIN)) for b in names] for a in names] for i in layers
         ],
         update=[[s.update_s(i, i) / share for s, share in each] for i in layers],
         memory=[copies * sizes.weight_bytes([(i, i)]) + sizes.activation_bytes((i, i), batch) for i in layers],

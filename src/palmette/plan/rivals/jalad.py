@@ -15,6 +15,9 @@ from typing import ClassVar
 from palmette.plan.core.owner import one_owner, tier_nodes
 from palmette.plan.core.strategy import Decision, Strategy, Task
 from palmette.plan.rivals.chain import decided, iteration_s
+from palmette.spec.codec import Codec
+
+CODEC: Codec = "int8"
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,8 @@ class Jalad(Strategy):
         depth = len(task.profile.layers)
         cuts = [(e, c, m) for e in edges for c in clouds for m in range(depth + 1)]
         assignments = dict.fromkeys((e,) * m + (c,) * (depth - m) for e, c, m in cuts)
-        ranked = sorted(assignments, key=lambda nodes: iteration_s(nodes, task, owner, "int8"))
-        return decided(ranked, task, owner, "int8")
+        ranked = sorted(assignments, key=lambda nodes: iteration_s(nodes, task, owner, CODEC))
+        return decided(ranked, task, owner, CODEC)
 
 
 STRATEGIES = (Jalad,)
