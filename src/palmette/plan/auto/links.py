@@ -16,11 +16,10 @@ from palmette.errors import PalmetteError
 from palmette.plan.auto.objective import Worth, with_bandwidth
 from palmette.plan.auto.symmetry import links_alike
 from palmette.plan.core.comparison import planned
+from palmette.plan.core.registry import strategies
 from palmette.plan.core.strategy import Task
 from palmette.spec.plan import Plan
 
-RIVALS = ("all-device", "all-edge", "all-cloud", "jointdnn+")
-"""Strategies that plan in a moment, so that they can be asked again for every bandwidth."""
 MOST_LINKS = 8
 _DOUBLINGS = 5
 _CLOSE = 1.002
@@ -59,13 +58,18 @@ def links_to_ask(plan: Plan, task: Task) -> list[tuple[int, ...]]:
 def winner(plan: Plan, task: Task, goal: Worth) -> str | None:
     """The best rival that beats the plan for this task; None where none does."""
     scores = {}
-    for name in RIVALS:
+    for name in _quick_strategies():
         try:
             scores[name] = goal.of(planned(name, task, goal.options))
         except PalmetteError:
             continue
     best = min(scores, key=lambda name: scores[name], default=None)
     return best if best is not None and scores[best] < goal.on(plan, task) * _AHEAD else None
+
+
+def _quick_strategies() -> list[str]:
+    """Strategies that can be asked again for every bandwidth; equals in the order of the registry."""
+    return [name for name, kind in strategies().items() if kind.plans_quickly]
 
 
 def _turn(plan: Plan, links: Sequence[int], goal: Worth, direction: Literal["above", "below"]) -> Turn | None:

@@ -10,6 +10,7 @@ from typing import Any
 from palmette.cost.check import check
 from palmette.cost.estimate import summary
 from palmette.plan.core.comparison import cost
+from palmette.plan.core.registry import find
 from palmette.plan.core.strategy import Task
 from palmette.spec.estimate import Estimate
 from palmette.spec.goal import Quantity, value
@@ -42,18 +43,21 @@ class Worth:
 def worth(task: Task, plans: Sequence[Plan], options: Mapping[str, Any]) -> Worth:
     """The goal of a task as one number, for plans that were compared.
 
-    A weighted sum is over hybrid's units, which no deadline changes; else over the best of the plans.
+    A weighted sum is over the units of a search, which no deadline changes; else over the best of the plans.
     """
     costs = [cost(plan, task.goal) for plan in plans]
     single, whole = task.goal.single is not None, task.goal.deadline_s is not None or task.goal.loss is not None
-    searched: dict[Quantity, float] = next(
-        (plan.decision.get("units", {}) for plan in plans if plan.strategy == "hybrid"), {}
-    )
+    searched: dict[Quantity, float] = next((plan.decision.get("units", {}) for plan in found_by_search(plans)), {})
     units = {
         quantity: 1.0 if single else min(value(quantity, *each) for each in costs) or 1.0
         for quantity in task.goal.weights
     }
     return Worth(task, units if single or whole else {**units, **searched}, options)
+
+
+def found_by_search(plans: Sequence[Plan]) -> list[Plan]:
+    """The plans of strategies that search on from the others' plans."""
+    return [plan for plan in plans if find(plan.strategy).starts_from_others]
 
 
 def with_bandwidth(task: Task, link: int, bps: float) -> Task:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from palmette.cost.batch_norm import FLOOR
 from palmette.errors import Fault, InputError
 from palmette.plan.core.comparison import is_lossy, small_norm_parts
+from palmette.plan.core.registry import strategies
 from palmette.plan.core.strategy import Decision, Strategy, Task
 from palmette.plan.hybrid.strategy import refuse_floor
 from palmette.spec.learning import Learning
@@ -107,8 +108,9 @@ class Auto(Strategy):
         asked = nodes_to_ask(goal.task)
         rounds = math.ceil(len(asked) / helpers()) or 1
         options = self._options(_ASKING / rounds)
-        strategies = list(dict.fromkeys(["hybrid", first.strategy]))
-        jobs: list[Callable[[], Without]] = [partial(without, group, strategies, goal, options) for group in asked]
+        searching = [name for name, kind in strategies().items() if kind.starts_from_others]
+        names = list(dict.fromkeys([*searching, first.strategy]))
+        jobs: list[Callable[[], Without]] = [partial(without, group, names, goal, options) for group in asked]
         needed = needed_for_their_data(goal.task)
         found = [done.result for done in side_by_side(jobs)]
         return [each for each in [needed, *found] if each is not None]
@@ -154,8 +156,10 @@ def _variables(
 
 
 def _distance(value: float, others: Sequence[Plan], goal: Worth) -> dict[str, Any]:
-    """How far the plan may be from the best possible: hybrid has a bound of an iteration, on the whole cluster."""
-    bounds = [plan.decision["lower_bound"] for plan in others if plan.strategy == "hybrid"]
+    """How far the plan may be from the best possible: a search has a bound of an iteration, on the whole cluster."""
+    from palmette.plan.auto.objective import found_by_search
+
+    bounds = [plan.decision["lower_bound"] for plan in found_by_search(others)]
     if not bounds or goal.task.goal.deadline_s is not None or goal.task.goal.loss is not None:
         return {}
     least = min(bounds[0], value)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from multiprocessing import connection, current_process, get_context
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from palmette.errors import Fault, Infeasible, InputError, PalmetteError, RunError, one_line
+from palmette.errors import PalmetteError, RunError, one_line
 
 T = TypeVar("T")
 _FORK = get_context("fork")
@@ -63,19 +63,15 @@ def _started(number: int, job: Callable[[], Any]) -> tuple[connection.Connection
 
 
 def _work(job: Callable[[], Any], end: connection.Connection) -> None:
-    """Do a job and send what became of it; errors travel as what they are made from."""
+    """Do a job and send its result, or the error that kept it from one."""
     try:
         end.send((job(), None))
-    except InputError as error:
-        faults = [(fault.field, str(fault.value), fault.expected, fault.file) for fault in error.faults]
-        end.send((None, ("input", faults)))
-    except Infeasible as error:
-        end.send((None, ("infeasible", (str(error), error.least_s))))
+    except PalmetteError as error:
+        end.send((None, error))
     except KeyboardInterrupt:
         os._exit(130)  # whoever started it was interrupted too, and says so
     except Exception as error:  # noqa: BLE001 -- a strategy with a bug must not keep the others from planning
-        text = str(error) if isinstance(error, PalmetteError) else f"{type(error).__name__}: {error}"
-        end.send((None, ("failed", one_line(text))))
+        end.send((None, RunError(f"it failed: {one_line(f'{type(error).__name__}: {error}')}")))
 
 
 def _received(end: Any, process: Any) -> Finished[Any]:
@@ -83,13 +79,7 @@ def _received(end: Any, process: Any) -> Finished[Any]:
         result, error = end.recv()
     except EOFError:
         process.join()
-        result, error = None, ("failed", f"its process died with exit code {process.exitcode}")
+        result, error = None, RunError(f"it failed: its process died with exit code {process.exitcode}")
     process.join()
     end.close()
-    return Finished(result, None if error is None else _error(*error))
-
-
-def _error(kind: str, content: Any) -> PalmetteError:
-    if kind == "input":
-        return InputError(Fault(*parts) for parts in content)
-    return Infeasible(*content) if kind == "infeasible" else RunError(f"it failed: {content}")
+    return Finished(result, error)

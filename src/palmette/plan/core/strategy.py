@@ -74,6 +74,8 @@ class Strategy(Protocol):
     """Whether it chooses among the plans of all others, so that comparing it with them says nothing."""
     starts_from_others: ClassVar[bool] = False
     """Whether it searches on from the plans of others, and so is never one that another starts from."""
+    uses_one_node: ClassVar[bool] = False
+    """Whether it puts the whole network on one node, so that whoever tries every node need not ask it."""
     plans_quickly: ClassVar[bool] = False
     """Whether it plans within milliseconds, so that it can be asked again for many clusters."""
     decides_online: ClassVar[bool] = False

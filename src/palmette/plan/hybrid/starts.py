@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
 
 from palmette.errors import PalmetteError
+from palmette.plan.core.make_plan import configured
+from palmette.plan.core.registry import strategies
 from palmette.plan.core.strategy import Strategy, Task
 from palmette.plan.hybrid.descent import MOST_WAYS
 from palmette.plan.hybrid.edits import meeting_at, spread_over_lanes
@@ -25,20 +26,24 @@ LANES = (2, 4, 8, 16)
 
 
 def rivals(world: World) -> dict[str, Phase]:
-    """The plan of every rival that has one, whatever the goal: with a deadline, as if there were none."""
-    from palmette.plan.hiertrain.strategy import HierTrain
-    from palmette.plan.rivals.jalad import Jalad
-    from palmette.plan.rivals.jointdnn import JointDNN, JointDNNPlus
-
-    kinds: list[Any] = [JointDNN, JointDNNPlus, HierTrain]
-    kinds += [Jalad] if world.lossy else []
+    """The plan of every strategy that has one such as this search makes, whatever the goal or the deadline."""
     task = replace(world.task, goal=Goal())
     found = _on_single_nodes(task, world.nodes)
-    for kind in kinds:
-        phase = _phase(kind(), task)
-        if phase is not None:
-            found[kind.name] = phase
+    for name, kind in strategies().items():
+        if _decides_on_one_phase(kind) and not kind.uses_one_node:
+            phase = _phase(name, task)
+            if phase is not None and (world.lossy or not _is_lossy(phase)):
+                found[name] = phase
     return found
+
+
+def _decides_on_one_phase(kind: type[Strategy]) -> bool:
+    """Whether a strategy decides, by itself and from the profile, how one iteration is done."""
+    return kind.needs_profile and not (kind.plans_epochs or kind.composed or kind.starts_from_others)
+
+
+def _is_lossy(phase: Phase) -> bool:
+    return any(each.into is not None and CODEC_KINDS[each.codec].lossy for each in phase.instances)
 
 
 def _on_single_nodes(task: Task, nodes: Iterable[str]) -> dict[str, Phase]:
@@ -56,12 +61,13 @@ def _on_single_nodes(task: Task, nodes: Iterable[str]) -> dict[str, Phase]:
     return found
 
 
-def _phase(strategy: Strategy, task: Task) -> Phase | None:
+def _phase(name: str, task: Task) -> Phase | None:
+    """The phase of a strategy's plan, if it has one whose trees share a model, as all trees of this search do."""
     try:
-        (phase,) = strategy.decide(task).phases
+        (phase,) = configured(name, {}).decide(task).phases
     except PalmetteError:
         return None
-    return phase
+    return phase if phase.agreement.one_model else None
 
 
 def starts(world: World, known: dict[str, Phase], quick: Quick, objectives: Iterable[Objective]) -> list[State]:

@@ -24,6 +24,7 @@ class _Whole(Strategy):
     default_goal: ClassVar[str] = "time"
     plans_epochs: ClassVar[bool] = False
     needs_profile: ClassVar[bool] = True
+    uses_one_node: ClassVar[bool] = True
     plans_quickly: ClassVar[bool] = True
 
     def decide(self, task: Task) -> Decision:
