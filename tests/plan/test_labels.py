@@ -10,8 +10,8 @@ import palmette as pt
 from palmette.plan.core.registry import strategies
 from palmette.plan.core.strategy import Task
 from palmette.plan.hybrid.bound import lower_bounds
-from palmette.plan.hybrid.problem import world
 from palmette.plan.pact.phases import trainable_phases
+from palmette.plan.hybrid.problem import make_problem
 from palmette.spec.cluster import Cluster, Source
 from palmette.spec.learning import Learning
 from palmette.spec.measurements import MeasuredDevice, Measurements
@@ -120,8 +120,10 @@ def test_auto_keeps_them(cluster: Cluster) -> None:
 def test_the_bound_counts_the_last_layer_at_home() -> None:
     """With labels at home it is no less than with samples at home alone."""
     known = profile(4)
-    free = world(Task(profile=known, cluster=three_tiers(phone=node("device", samples=100, private=True)), batch=12))
-    kept = world(Task(profile=known, cluster=one_source(), batch=12))
+    free = make_problem(
+        Task(profile=known, cluster=three_tiers(phone=node("device", samples=100, private=True)), batch=12)
+    )
+    kept = make_problem(Task(profile=known, cluster=one_source(), batch=12))
     assert lower_bounds(free).time_s < lower_bounds(kept).time_s
 
 

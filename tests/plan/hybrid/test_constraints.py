@@ -10,8 +10,8 @@ import pytest
 
 import palmette as pt
 from palmette.plan.core.strategy import Task
-from palmette.plan.hybrid.problem import world
-from palmette.plan.hybrid.stages import Search
+from palmette.plan.hybrid.problem import make_problem
+from palmette.plan.hybrid.stages import HybridSearch
 from palmette.spec.cluster import Cluster
 from palmette.spec.goal import value
 from palmette.spec.plan import Plan
@@ -133,13 +133,13 @@ class TestAFleetOf24:
 
     def test_the_effort_grows_with_the_fleet(self) -> None:
         known, cluster = fleets.fleet()
-        search = Search(
-            world(Task(profile=known, cluster=cluster, batch=fleets.BATCH)),
+        search = HybridSearch(
+            make_problem(Task(profile=known, cluster=cluster, batch=fleets.BATCH)),
             needs_energy=False,
             seconds=None,
             effort=1.0,
         )
         search.run()
-        assert search.judge.priced > 500  # it was 124
+        assert search.pricer.priced > 500  # it was 124
         assert search.least("time") < 0.22  # it was 0.347 s
         assert search.least("energy") < 17.5  # it was 20.6 J

@@ -11,10 +11,10 @@ import palmette as pt
 from palmette.plan.core.strategy import Task
 from palmette.plan.hybrid.bound import lower_bounds
 from palmette.plan.hybrid.edits import PARTS, edited, edits, selections
-from palmette.plan.hybrid.paths import State, Way, simplified, ways_of
-from palmette.plan.hybrid.pricing import Judge, Objective
-from palmette.plan.hybrid.problem import World, world
-from palmette.plan.hybrid.quick_bound import Quick
+from palmette.plan.hybrid.paths import SamplePath, SearchState, paths_of, simplified
+from palmette.plan.hybrid.pricing import Objective, Pricer
+from palmette.plan.hybrid.problem import HybridProblem, make_problem
+from palmette.plan.hybrid.quick_bound import QuickBound
 from palmette.plan.hybrid.starts import starts
 from palmette.spec.cluster import Cluster, Limits
 from palmette.spec.goal import value
@@ -154,23 +154,25 @@ class TestWhatItStates:
 
     @pytest.mark.parametrize("seed", range(25))
     def test_no_plan_is_below_the_bound(self, seed: int) -> None:
-        ground = world(random_task(seed), lossy=seed % 2 == 1)
-        bounds = lower_bounds(ground)
-        judge = Judge(ground, needs_energy=True)
-        for state in random_states(ground, random.Random(seed), 25):
-            cost = judge.cost(state)
+        problem = make_problem(random_task(seed), lossy=seed % 2 == 1)
+        bounds = lower_bounds(problem)
+        pricer = Pricer(problem, needs_energy=True)
+        for state in random_states(problem, random.Random(seed), 25):
+            cost = pricer.cost(state)
             if cost is not None:
                 for quantity in ("time", "energy", "edp", "power"):
                     assert bounds.of(quantity) <= value(quantity, *cost) * (1 + 1e-9), quantity
 
     @pytest.mark.parametrize("seed", range(12))
     def test_no_plan_is_below_its_quick_estimate(self, seed: int) -> None:
-        ground = world(random_task(seed), lossy=seed % 2 == 1)
-        quick, judge = Quick(ground), Judge(ground, needs_energy=True)
-        for state in random_states(ground, random.Random(seed), 25):
-            cost = judge.cost(state)
+        problem = make_problem(random_task(seed), lossy=seed % 2 == 1)
+        quick_bound, pricer = QuickBound(problem), Pricer(problem, needs_energy=True)
+        for state in random_states(problem, random.Random(seed), 25):
+            cost = pricer.cost(state)
             if cost is not None:
-                assert all(least <= real * (1 + 1e-9) for least, real in zip(quick.least(state), cost, strict=True))
+                assert all(
+                    least <= real * (1 + 1e-9) for least, real in zip(quick_bound.least(state), cost, strict=True)
+                )
 
     def test_the_bound_is_met_where_there_is_nothing_to_decide(self) -> None:
         alone = Cluster(nodes={"phone": node("device", samples=10)})
@@ -289,17 +291,17 @@ class TestWhatCannotBe:
 class TestWays:
     def test_they_make_the_tree_of_the_drawing(self) -> None:
         task = Task(profile=profile(4), cluster=three_tiers(), batch=12)
-        state = State(
+        state = SearchState(
             (
-                Way("phone", 4, (("cloud", 4),)),
-                Way("phone", 2, (("phone", 1), ("cloud", 4))),
-                Way("phone", 6, (("server", 3), ("cloud", 4))),
+                SamplePath("phone", 4, (("cloud", 4),)),
+                SamplePath("phone", 2, (("phone", 1), ("cloud", 4))),
+                SamplePath("phone", 6, (("server", 3), ("cloud", 4))),
             )
         )
-        phase = Judge(world(task), needs_energy=False).phase(state)
+        phase = Pricer(make_problem(task), needs_energy=False).phase(state)
         drawn = {(i.layers, i.node) for i in phase.instances}
         assert drawn == {((4, 4), "cloud"), ((2, 3), "cloud"), ((1, 1), "cloud"), ((1, 1), "phone"), ((1, 3), "server")}
-        assert ways_of(phase) == state.ways
+        assert paths_of(phase) == state.paths
 
     def test_runs_lose_what_is_empty_or_not_cut(self) -> None:
         assert simplified([("a", 0), ("b", 2), ("b", 3), ("a", 3), ("c", 4)]) == (("b", 3), ("c", 4))
@@ -307,27 +309,27 @@ class TestWays:
     @pytest.mark.parametrize("seed", range(15))
     def test_whatever_the_search_makes_is_a_tree_with_the_same_samples(self, seed: int) -> None:
         task = random_task(seed)
-        ground = world(task, lossy=True)
-        judge = Judge(ground, needs_energy=False)
-        for state in random_states(ground, random.Random(seed), 30):
-            phase = Phase.model_validate(judge.phase(state).model_dump())
+        problem = make_problem(task, lossy=True)
+        pricer = Pricer(problem, needs_energy=False)
+        for state in random_states(problem, random.Random(seed), 30):
+            phase = Phase.model_validate(pricer.phase(state).model_dump())
             assert phase.depth == len(task.profile.layers)
             given: dict[str, int] = {}
             for feed in phase.sources:
                 given[feed.node] = given.get(feed.node, 0) + feed.samples
-            assert given == ground.samples
+            assert given == problem.samples
 
 
-def random_states(ground: World, draw: random.Random, many: int) -> list[State]:
+def random_states(problem: HybridProblem, draw: random.Random, many: int) -> list[SearchState]:
     """States that random edits lead to."""
-    states: list[Any] = starts(ground, {}, Quick(ground), [Objective({"time": 1.0}), Objective({"energy": 1.0})])
+    states: list[Any] = starts(problem, {}, QuickBound(problem), [Objective({"time": 1.0}), Objective({"energy": 1.0})])
     found = []
     for _ in range(many):
         state = draw.choice(states)
         for _ in range(draw.randint(1, 4)):
-            chosen = draw.choice(selections(state, ground))
-            edit = draw.choice(list(edits(state.ways[chosen[0]], ground)))
-            state = edited(state, chosen, edit, draw.choice(PARTS), ground) or state
+            chosen = draw.choice(selections(state, problem))
+            edit = draw.choice(list(edits(state.paths[chosen[0]], problem)))
+            state = edited(state, chosen, edit, draw.choice(PARTS), problem) or state
         found.append(state)
     return found
 

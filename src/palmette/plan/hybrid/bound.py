@@ -1,6 +1,6 @@
 """A lower bound of what any plan of ``hybrid`` costs on the event clock, by a linear program.
 
-Forget order and waiting; keep what must be done. With y_ji the samples whose layer i is computed on node j:
+Order and waiting are relaxed, the work stays. With y_ji the samples whose layer i is computed on node j:
 
     Σ_j y_ji = B                                     every layer sees every sample
     Σ_i y_ji · seconds_ji ≤ T                        a node computes no more than it can in T
@@ -8,7 +8,7 @@ Forget order and waiting; keep what must be done. With y_ji the samples whose la
     Σ_i (d_ji + e_ji) · bits_i ≤ T · links_j         outputs leave by its links, and gradients of what came
 
 ``seconds`` hold a sample's forward and backward, and of a call's fixed part and an update at least the fraction y/B,
-since who has any sample of a layer makes the whole call. Layer 0 is raw data at its owner, which has no gradient.
+since a node with any sample of a layer makes the whole call. Layer 0 is raw data at its owner, which has no gradient.
 T minimal is the bound of the time. The bound of the energy minimises what nodes draw: idle power of owners for all
 of T, of others for as long as they compute or, once they take part, for the bound of the time; and the rest as they
 compute. All instances run at their node's CPU limit, as hybrid's do.
@@ -22,7 +22,7 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from palmette.plan.hybrid.problem import World
+from palmette.plan.hybrid.problem import HybridProblem
 from palmette.spec.codec import CODEC_KINDS
 from palmette.spec.goal import Quantity
 
@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Bounds:
+class HybridBounds:
     """Lower bounds of an iteration's seconds, joules and watts; the last two 0 where a power is not known."""
 
     time_s: float
@@ -51,22 +51,22 @@ class Bounds:
         assert_never(quantity)
 
 
-def lower_bounds(world: World) -> Bounds:
-    """The bounds of a world's plans."""
-    program = _Program(world)
+def lower_bounds(problem: HybridProblem) -> HybridBounds:
+    """The bounds of a problem's plans."""
+    program = _LinearProgram(problem)
     time_s = program.least(program.time_costs())
-    idle_w = [world.power_w(source)[0] for source in world.samples]
-    return Bounds(time_s, program.least(program.energy_costs(time_s), time_s), sum(idle_w))
+    idle_w = [problem.power_w(source)[0] for source in problem.samples]
+    return HybridBounds(time_s, program.least(program.energy_costs(time_s), time_s), sum(idle_w))
 
 
-class _Program:
+class _LinearProgram:
     """The linear program. Variables: T, then y, d, e as [node, layer] blocks, then each node's idle joules."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._nodes = list(dict.fromkeys([*world.shares, *world.samples]))
-        self._many, self._depth = len(self._nodes), world.depth
-        self._batch = sum(world.samples.values())
+    def __init__(self, problem: HybridProblem) -> None:
+        self._problem = problem
+        self._nodes = list(dict.fromkeys([*problem.cpu_shares, *problem.samples]))
+        self._many, self._depth = len(self._nodes), problem.depth
+        self._batch = sum(problem.samples.values())
         self._busy = self._seconds()
         self._rows: list[tuple[dict[int, float], float]] = []
         self._capacities()
@@ -86,27 +86,27 @@ class _Program:
 
     def _seconds(self) -> Floats:
         """Seconds that a sample of a layer costs a node at least, [node, layer]."""
-        prices, depth = self._world.task.evaluator, self._depth
+        prices, depth = self._problem.task.evaluator, self._depth
         table = np.zeros((self._many, depth))
         for j, name in enumerate(self._nodes):
-            if name not in self._world.shares:
+            if name not in self._problem.cpu_shares:
                 continue
             seconds = prices.seconds(name)
             once = np.diff(seconds.forward_call) + np.diff(seconds.backward_call) + np.diff(seconds.update)
             sample = np.diff(seconds.forward) + np.diff(seconds.backward)
-            table[j] = (sample + once / self._batch) / self._world.shares[name]
+            table[j] = (sample + once / self._batch) / self._problem.cpu_shares[name]
         return table
 
     def _sizes_bits(self) -> Floats:
-        sizes = self._world.task.evaluator.sizes()
-        outputs = np.array(sizes.output_bytes[: self._depth]) * CODEC_KINDS[self._world.codec].ratio
+        sizes = self._problem.task.evaluator.sizes()
+        outputs = np.array(sizes.output_bytes[: self._depth]) * CODEC_KINDS[self._problem.codec].ratio
         outputs[0] = sizes.input_bytes
         return outputs * 8
 
     def _capacities(self) -> None:
         bits = self._sizes_bits()
         links = dict.fromkeys(self._nodes, 0.0)
-        for link in self._world.task.cluster.links:
+        for link in self._problem.task.cluster.links:
             for end in link.between:
                 if end in links:
                     links[end] += link.bandwidth_bps
@@ -122,7 +122,7 @@ class _Program:
 
     def _flows(self) -> None:
         for j, name in enumerate(self._nodes):
-            owned = float(self._world.samples.get(name, 0))
+            owned = float(self._problem.samples.get(name, 0))
             self._rows.append(({self._y(j, 1): -1.0, self._d(j, 0): -1.0}, -owned))
             self._rows.append(({self._y(j, 1): 1.0, self._e(j, 0): -1.0}, owned))
             for i in range(1, self._depth):
@@ -142,11 +142,11 @@ class _Program:
         bits, batch = self._sizes_bits(), self._batch
         cheapest = self._cheapest_j_per_bit()
         for j, name in enumerate(self._nodes):
-            idle_w, busy_w = self._world.power_w(name)
+            idle_w, busy_w = self._problem.power_w(name)
             costs[self._y(j, 1) : self._y(j, 1) + self._depth] += busy_w * self._busy[j]
             costs[self._d(j, 0) : self._d(j, 0) + self._depth] += cheapest[name] * bits
             costs[self._e(j, 1) : self._e(j, 1) + self._depth - 1] += cheapest[name] * bits[1:]
-            if name in self._world.samples:
+            if name in self._problem.samples:
                 costs[0] += idle_w
                 continue
             costs[self._idle(j)] = 1.0
@@ -158,7 +158,7 @@ class _Program:
 
     def _cheapest_j_per_bit(self) -> dict[str, float]:
         cheapest = dict.fromkeys(self._nodes, float("inf"))
-        for link in self._world.task.cluster.links:
+        for link in self._problem.task.cluster.links:
             for end in link.between:
                 if end in cheapest:
                     cheapest[end] = min(cheapest[end], link.energy_j_per_bit)
@@ -190,11 +190,11 @@ class _Program:
         limits: list[tuple[float, float | None]] = [(0.0, None)] * many
         limits[0] = (time_s, None)
         for j, name in enumerate(self._nodes):
-            if name not in self._world.shares:
+            if name not in self._problem.cpu_shares:
                 for i in range(self._depth):
                     limits[self._y(j, i + 1)] = (0.0, 0.0)
-            elif name in self._world.private:
-                limits[self._y(j, 1)] = (float(self._world.samples[name]), None)
-                if name in self._world.keeps_labels:
-                    limits[self._y(j, self._depth)] = (float(self._world.samples[name]), None)
+            elif name in self._problem.private:
+                limits[self._y(j, 1)] = (float(self._problem.samples[name]), None)
+                if name in self._problem.keeps_labels:
+                    limits[self._y(j, self._depth)] = (float(self._problem.samples[name]), None)
         return limits

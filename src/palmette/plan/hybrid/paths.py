@@ -1,13 +1,13 @@
-"""A plan as the ways that samples take, and the instance tree that they make.
+"""A plan as the paths that samples take, and the instance tree that they make.
 
-A way is a source, a number of its samples, and the node of each layer. Ways that agree on the node of every layer from
-some layer on run through the same instances from there on; that makes them a tree:
+A path is a source, a number of its samples, and the node of each layer. Paths that agree on the node of every layer
+from some layer on run through the same instances from there on; that makes them a tree:
 
     phone  4×  cloud cloud cloud cloud        O1[1..1]@cloud ─┐
     phone  2×  phone cloud cloud cloud   ═▶   S [1..1]@phone ─┴▶ O2[2..3]@cloud ─┐
     phone  6×  edge  edge  edge  cloud        L [1..3]@edge ─────────────────────┴▶ O3[4..4]@cloud
 
-Ways with different ``lane`` never meet: they are calls of their own, which lets one transfer while another computes.
+Paths of different microbatches never meet: each has its own calls, so that one can transfer while another computes.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from palmette.spec.tree import Feed, Instance
 Run = tuple[str, int]  # a node and the last layer that it computes
 
 
-class Way(NamedTuple):
+class SamplePath(NamedTuple):
     """Samples of a source and the runs of layers that they pass, in order."""
 
     source: str
     samples: int
     runs: tuple[Run, ...]
-    lane: int = 0
+    microbatch: int = 0
 
 
-class State(NamedTuple):
-    """A plan: ways, and between which nodes (from, to) outputs travel as they are, whatever the codec.
+class SearchState(NamedTuple):
+    """A plan: paths, and between which nodes (from, to) outputs travel as they are, whatever the codec.
 
     ``meet`` is where gradients of replicas meet; None leaves that to the rule of ``cost.replicas``.
     """
 
-    ways: tuple[Way, ...]
+    paths: tuple[SamplePath, ...]
     plain: frozenset[tuple[str, str]] = frozenset()
     meet: str | None = None
 
     def shares_layers(self) -> bool:
         """Whether two nodes hold the same layer, so that gradients have to meet."""
         held: dict[int, str] = {}
-        for way in self.ways:
+        for path in self.paths:
             before = 0
-            for node, last in way.runs:
+            for node, last in path.runs:
                 if any(held.setdefault(layer, node) != node for layer in range(before, last)):
                     return True
                 before = last
@@ -65,20 +65,20 @@ def simplified(runs: Sequence[Run]) -> tuple[Run, ...]:
     return tuple(kept)
 
 
-def joined(ways: Sequence[Way]) -> tuple[Way, ...]:
-    """Ways without those that have no samples; alike ones become one."""
+def joined(paths: Sequence[SamplePath]) -> tuple[SamplePath, ...]:
+    """Paths without those that have no samples; equal ones become one."""
     samples: dict[tuple[str, tuple[Run, ...], int], int] = {}
-    for way in ways:
-        if way.samples:
-            key = (way.source, way.runs, way.lane)
-            samples[key] = samples.get(key, 0) + way.samples
-    return tuple(Way(source, many, runs, lane) for (source, runs, lane), many in samples.items())
+    for path in paths:
+        if path.samples:
+            key = (path.source, path.runs, path.microbatch)
+            samples[key] = samples.get(key, 0) + path.samples
+    return tuple(SamplePath(source, many, runs, microbatch) for (source, runs, microbatch), many in samples.items())
 
 
-def ways_of(phase: Phase) -> tuple[Way, ...]:
-    """The ways that the samples of a phase take."""
+def paths_of(phase: Phase) -> tuple[SamplePath, ...]:
+    """The paths that the samples of a phase take."""
     index = {instance.id: instance for instance in phase.instances}
-    ways = []
+    paths = []
     for feed in phase.sources:
         at, runs = index[feed.into], []
         while True:
@@ -86,57 +86,57 @@ def ways_of(phase: Phase) -> tuple[Way, ...]:
             if at.into is None:
                 break
             at = index[at.into]
-        ways.append(Way(feed.node, feed.samples, simplified(runs)))
-    return joined(ways)
+        paths.append(SamplePath(feed.node, feed.samples, simplified(runs)))
+    return joined(paths)
 
 
-class Tree(NamedTuple):
-    """The instance tree that ways make, whatever their samples: its instances, and who feeds them with which ways."""
+class InstanceTree(NamedTuple):
+    """The instance tree that paths make, whatever their samples: its instances, and who feeds them with which paths."""
 
     instances: tuple[Instance, ...]
     feeds: tuple[tuple[str, str, tuple[int, ...]], ...]
 
-    def phase(self, ways: Sequence[Way], meet: str | None) -> Phase:
-        """The phase with the samples of ways. Not validated: the search makes thousands, and ways make a tree.
+    def phase(self, paths: Sequence[SamplePath], meet: str | None) -> Phase:
+        """The phase with the samples of paths. Not validated: the search makes thousands, and paths always make a tree.
 
-        All phases of a tree have the very same instances, which spares the evaluator to work out their order again.
+        All phases of a tree have the very same instances, so that the evaluator need not work out their order again.
         """
         sources = [
             Feed.model_construct(
-                node=source, samples=sum([ways[k].samples for k in members]), epoch_samples=None, into=into
+                node=source, samples=sum([paths[k].samples for k in members]), epoch_samples=None, into=into
             )
             for source, into, members in self.feeds
         ]
         return Phase.model_construct(sources=tuple(sources), instances=self.instances, meet=meet)
 
 
-def tree_of(state: State, shares: Mapping[str, float], codec: Codec) -> Tree:
-    """The instance tree that the ways of a state make."""
-    return _Growth(state, shares, codec).tree()
+def instance_tree(state: SearchState, shares: Mapping[str, float], codec: Codec) -> InstanceTree:
+    """The instance tree that the paths of a state make."""
+    return _TreeBuilder(state, shares, codec).tree()
 
 
-class _Growth:
-    """Grows the trees of a state from their roots to the sources."""
+class _TreeBuilder:
+    """Builds the trees of a state from their roots to the sources."""
 
-    def __init__(self, state: State, shares: Mapping[str, float], codec: Codec) -> None:
-        self._ways, self._plain, self._shares, self._codec = state.ways, state.plain, shares, codec
+    def __init__(self, state: SearchState, shares: Mapping[str, float], codec: Codec) -> None:
+        self._ways, self._plain, self._shares, self._codec = state.paths, state.plain, shares, codec
         self._instances: list[Instance] = []
         self._feeds: list[tuple[str, str, tuple[int, ...]]] = []
 
-    def tree(self) -> Tree:
+    def tree(self) -> InstanceTree:
         """The instances, and what feeds them."""
         roots: dict[tuple[int, str], list[tuple[int, int]]] = {}
-        for k, way in enumerate(self._ways):
-            roots.setdefault((way.lane, way.runs[-1][0]), []).append((k, len(way.runs) - 1))
+        for k, path in enumerate(self._ways):
+            roots.setdefault((path.microbatch, path.runs[-1][0]), []).append((k, len(path.runs) - 1))
         for members in roots.values():
-            self._grow(members, self._ways[0].runs[-1][1], None, None)
-        return Tree(tuple(self._instances), tuple(self._feeds))
+            self._add_instance(members, self._ways[0].runs[-1][1], None, None)
+        return InstanceTree(tuple(self._instances), tuple(self._feeds))
 
-    def _grow(self, members: list[tuple[int, int]], last: int, into: str | None, into_node: str | None) -> None:
-        """Add the instance that ends with ``last``, and what feeds it; members are (way, its run at that layer)."""
-        ways = self._ways
-        node = ways[members[0][0]].runs[members[0][1]][0]
-        starts = [ways[k].runs[run - 1][1] if run else 0 for k, run in members]
+    def _add_instance(self, members: list[tuple[int, int]], last: int, into: str | None, into_node: str | None) -> None:
+        """Add the instance that ends with ``last``, and what feeds it; members are (path, its run at that layer)."""
+        paths = self._ways
+        node = paths[members[0][0]].runs[members[0][1]][0]
+        starts = [paths[k].runs[run - 1][1] if run else 0 for k, run in members]
         before = max(starts)
         name = f"i{len(self._instances) + 1}"
         plain = node == into_node or into_node is None or (node, into_node) in self._plain
@@ -156,12 +156,12 @@ class _Growth:
         feeding: dict[str, list[tuple[int, int]]] = {}
         for (k, run), start in zip(members, starts, strict=True):
             here = run - 1 if start == before else run
-            feeding.setdefault(ways[k].runs[here][0], []).append((k, here))
+            feeding.setdefault(paths[k].runs[here][0], []).append((k, here))
         for group in feeding.values():
-            self._grow(group, before, name, node)
+            self._add_instance(group, before, name, node)
 
     def _feed(self, members: list[tuple[int, int]], into: str) -> None:
         fed: dict[str, list[int]] = {}
         for k, _ in members:
             fed.setdefault(self._ways[k].source, []).append(k)
-        self._feeds += [(source, into, tuple(ways)) for source, ways in fed.items()]
+        self._feeds += [(source, into, tuple(paths)) for source, paths in fed.items()]

@@ -1,4 +1,4 @@
-"""Prices of plans, remembered and counted, and what a goal makes of them."""
+"""Prices of plans, remembered and counted, and the objective that a goal makes of them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from palmette.cost.memory import peak_bytes
 from palmette.errors import Fault, InputError
-from palmette.plan.hybrid.paths import State, Tree, tree_of
-from palmette.plan.hybrid.problem import World
+from palmette.plan.hybrid.paths import InstanceTree, SearchState, instance_tree
+from palmette.plan.hybrid.problem import HybridProblem
 from palmette.spec.goal import Quantity, value
 from palmette.spec.plan import Phase
 
@@ -18,7 +18,7 @@ Cost = tuple[float, float]  # seconds and joules of an iteration
 Score = tuple[float, float]  # seconds beyond the deadline, then what the goal minimises
 WORST: Score = (math.inf, math.inf)
 LONGEST_S = 120.0
-"""A search by effort ends by then whatever is left, should the machine be slow; the seed alone decides no more."""
+"""A search by effort ends by then on a slow machine; its plan is then no longer decided by the seed alone."""
 
 
 @dataclass(frozen=True)
@@ -41,41 +41,41 @@ class Objective:
         return sum(weight * value(name, *cost) / self.units.get(name, 1.0) for name, weight in self.weights.items())
 
 
-class Judge:
+class Pricer:
     """Prices states. ``spent`` is the effort so far, in operations played: the same on every machine."""
 
-    def __init__(self, world: World, needs_energy: bool) -> None:
-        self.world = world
+    def __init__(self, problem: HybridProblem, needs_energy: bool) -> None:
+        self.problem = problem
         self.spent = 0
         self.priced = 0
-        self._known: dict[State, Cost | None] = {}
-        self._trees: dict[object, Tree] = {}
+        self._known: dict[SearchState, Cost | None] = {}
+        self._trees: dict[object, InstanceTree] = {}
         self._needs_energy = needs_energy
-        nodes = world.task.cluster.nodes
+        nodes = problem.task.cluster.nodes
         self._memory = {name: node.memory_bytes for name, node in nodes.items() if node.memory_bytes is not None}
         self._energy = {name: node.limits.energy_j for name, node in nodes.items() if node.limits.energy_j is not None}
 
-    def cost(self, state: State) -> Cost | None:
+    def cost(self, state: SearchState) -> Cost | None:
         """Time and energy of a state's iteration; None where it may not run."""
         if state not in self._known:
-            if all(map(self.world.keeps_private, state.ways)):
+            if all(map(self.problem.keeps_private, state.paths)):
                 self._known[state] = self.price(self.phase(state))
             else:
                 self._known[state] = None
         return self._known[state]
 
-    def best(self, objective: Objective) -> tuple[State, Cost] | None:
+    def best(self, objective: Objective) -> tuple[SearchState, Cost] | None:
         """The best of all states that were priced, whatever for; the first of equals. None where none may run."""
         priced = [(state, cost) for state, cost in self._known.items() if cost is not None]
         return min(priced, key=lambda known: objective.score(known[1]), default=None)
 
-    def phase(self, state: State) -> Phase:
+    def phase(self, state: SearchState) -> Phase:
         """The phase of a state."""
-        shape = (state.plain, *[(way.source, way.runs, way.lane) for way in state.ways])
+        shape = (state.plain, *[(path.source, path.runs, path.microbatch) for path in state.paths])
         tree = self._trees.get(shape)
         if tree is None:
-            tree = self._trees[shape] = tree_of(state, self.world.shares, self.world.codec)
-        return self.world.normalised(tree.phase(state.ways, state.meet))
+            tree = self._trees[shape] = instance_tree(state, self.problem.cpu_shares, self.problem.codec)
+        return self.problem.with_batch_norm(tree.phase(state.paths, state.meet))
 
     def price(self, phase: Phase) -> Cost | None:
         """Time and energy of a phase's iteration; None where memory or a limit forbids it.
@@ -83,7 +83,7 @@ class Judge:
         Raises:
             InputError: the goal needs a power that is not known.
         """
-        prices = self.world.task.evaluator
+        prices = self.problem.task.evaluator
         price = prices.price(phase)
         (_, made, _) = price.played[0]
         self.spent += len(made.steps)
@@ -98,7 +98,7 @@ class Judge:
                 return None
         if price.iteration_j is None and self._needs_energy:
             unknown = next(name for name in price.nodes if prices.cluster.nodes[name].power is None)
-            raise InputError(Fault(f"nodes.{unknown}.power", "missing", f"the goal {self.world.task.goal} needs it"))
+            raise InputError(Fault(f"nodes.{unknown}.power", "missing", f"the goal {self.problem.task.goal} needs it"))
         return price.iteration_s, math.inf if price.iteration_j is None else price.iteration_j
 
 
@@ -106,7 +106,7 @@ class Judge:
 class Budget:
     """When to stop: at ``end_s`` if that is given, else after so much effort, and at ``latest_s`` anyway."""
 
-    judge: Judge
+    pricer: Pricer
     effort: int
     end_s: float | None = None
     latest_s: float = math.inf
@@ -115,12 +115,12 @@ class Budget:
         """A share of what is left."""
         if self.end_s is not None:
             now = time.perf_counter()
-            return Budget(self.judge, self.effort, now + share * max(0.0, self.end_s - now), self.latest_s)
-        spent = self.judge.spent
-        return Budget(self.judge, spent + int(share * max(0, self.effort - spent)), None, self.latest_s)
+            return Budget(self.pricer, self.effort, now + share * max(0.0, self.end_s - now), self.latest_s)
+        spent = self.pricer.spent
+        return Budget(self.pricer, spent + int(share * max(0, self.effort - spent)), None, self.latest_s)
 
     def left(self) -> bool:
         """Whether the search may go on."""
         if self.end_s is not None:
             return time.perf_counter() < self.end_s
-        return self.judge.spent < self.effort and time.perf_counter() < self.latest_s
+        return self.pricer.spent < self.effort and time.perf_counter() < self.latest_s

@@ -1,4 +1,4 @@
-"""What does not change during a search: nodes that can be used, samples of each source, cuts worth trying."""
+"""What does not change during a search: usable nodes, samples of each source, cuts to try."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from palmette.cost.operations import samples_by_instance
 from palmette.errors import Fault, InputError
 from palmette.plan.core.samples import by_source
 from palmette.plan.core.strategy import Task
-from palmette.plan.hybrid.paths import Run, Way, simplified
+from palmette.plan.hybrid.paths import Run, SamplePath, simplified
 from palmette.spec.cluster import Source
 from palmette.spec.codec import CODEC_KINDS, PLAIN, SMALLEST, Codec
 from palmette.spec.plan import Phase
 
 _CUTS = 9
-_HELPERS = 6
+_NEAREST = 6
 
 
 @dataclass(frozen=True)
-class World:
-    """The ground that a search moves on."""
+class HybridProblem:
+    """What a search is about."""
 
     task: Task
     codec: Codec
     """How outputs travel wherever a state does not say that they travel as they are."""
     nodes: list[str]
-    """Nodes that may compute, those first that would train a batch alone soonest."""
+    """Nodes that may compute, those first that would train a batch alone in the least time."""
     samples: dict[str, int]
     """Samples of a batch from each source, in proportion to what it owns."""
     private: frozenset[str]
-    """Sources whose samples stay: their first layer runs there."""
+    """Sources whose samples may not leave: their first layer runs there."""
     keeps_labels: frozenset[str]
-    """Sources whose labels stay, too: their last layer runs there as well."""
-    shares: dict[str, float]
+    """Sources whose labels may not leave either: their last layer runs there as well."""
+    cpu_shares: dict[str, float]
     cuts: list[int]
-    """Layers after which a first cut is worth trying: small outputs, spread over the depth."""
-    helpers: dict[str, list[str]]
-    """For each source the nodes that would train its samples soonest, raw data's way included."""
-    meeting: list[str]
-    """Nodes where gradients may meet: any of a few, else those without data, which are where ways cross."""
+    """Layers after which a first cut is tried: small outputs, spread over the depth."""
+    nearest_nodes: dict[str, list[str]]
+    """For each source the nodes that would train its samples in the least time, the transfer of raw data included."""
+    meeting_nodes: list[str]
+    """Nodes where gradients may meet: all of a small cluster, else those without data and with the most links."""
     floor: int
     """The fewest samples that batch norm may see by themselves, unless they are the whole batch."""
 
@@ -54,12 +54,12 @@ class World:
         """The number of layers."""
         return len(self.task.profile.layers)
 
-    def keeps_private(self, way: Way) -> bool:
+    def keeps_private(self, path: SamplePath) -> bool:
         """Whether raw data and labels that may not leave their node stay there."""
-        stays = way.source not in self.private or way.runs[0][0] == way.source
-        return stays and (way.source not in self.keeps_labels or way.runs[-1][0] == way.source)
+        stays = path.source not in self.private or path.runs[0][0] == path.source
+        return stays and (path.source not in self.keeps_labels or path.runs[-1][0] == path.source)
 
-    def kept_at_home(self, source: str, runs: tuple[Run, ...]) -> tuple[Run, ...]:
+    def with_private_layers_at_source(self, source: str, runs: tuple[Run, ...]) -> tuple[Run, ...]:
         """Runs with the first layer at the source where its data stays, and the last where its labels stay."""
         if source in self.private and runs[0][0] != source:
             runs = simplified([(source, 1), *runs])
@@ -68,7 +68,7 @@ class World:
             runs = simplified([*before, (source, self.depth)])
         return runs
 
-    def normalised(self, phase: Phase) -> Phase:
+    def with_batch_norm(self, phase: Phase) -> Phase:
         """The phase with statistics of batch norm over the whole batch, where a part of it is too small."""
         sizes = self.task.evaluator.sizes()
         if not sizes.batch_norm_layers or not small_parts(phase, sizes, samples_by_instance(phase), self.floor):
@@ -87,11 +87,11 @@ class World:
     def knows_powers(self) -> bool:
         """Whether the power of every node that may take part is known."""
         nodes = self.task.cluster.nodes
-        return all(nodes[name].power is not None for name in {*self.shares, *self.samples})
+        return all(nodes[name].power is not None for name in {*self.cpu_shares, *self.samples})
 
 
-def world(task: Task, lossy: bool = False, floor: int = FLOOR) -> World:
-    """The ground of a task; ``floor`` is that of batch norm.
+def make_problem(task: Task, lossy: bool = False, floor: int = FLOOR) -> HybridProblem:
+    """The problem of a task; ``floor`` is that of batch norm.
 
     Raises:
         InputError: no source, fewer samples than sources, no path between sources, or nothing to compute on.
@@ -107,32 +107,32 @@ def world(task: Task, lossy: bool = False, floor: int = FLOOR) -> World:
     if not known:
         reached = "expected times in the profile for a node that a path leads to"
         raise InputError(Fault("nodes", f"none for the data of {first}", reached))
-    return World(
+    return HybridProblem(
         task=task,
         codec=SMALLEST if lossy else PLAIN,
-        nodes=_soonest(task, first, known),
+        nodes=_by_time(task, first, known),
         samples=samples,
         private=frozenset(name for name in samples if _source(task, name).private),
         keeps_labels=frozenset(name for name in samples if _source(task, name).keeps_labels),
-        shares={name: task.cluster.nodes[name].limits.cpu_share for name in known},
+        cpu_shares={name: task.cluster.nodes[name].limits.cpu_share for name in known},
         cuts=_cuts(task),
-        helpers={source: _soonest(task, source, known)[:_HELPERS] for source in samples},
-        meeting=_meeting(task, first, samples),
+        nearest_nodes={source: _by_time(task, source, known)[:_NEAREST] for source in samples},
+        meeting_nodes=_meeting_nodes(task, first, samples),
         floor=floor,
     )
 
 
-def _soonest(task: Task, source: str, nodes: list[str]) -> list[str]:
-    """Nodes in the order in which they would be done with a sample of a source."""
+def _by_time(task: Task, source: str, nodes: list[str]) -> list[str]:
+    """Nodes by the time that they would need for a sample of a source."""
     alone = {name: _alone_s(task, source, name) for name in nodes}
     return sorted(nodes, key=alone.__getitem__)
 
 
-def _meeting(task: Task, first: str, samples: Iterable[str]) -> list[str]:
+def _meeting_nodes(task: Task, first: str, samples: Iterable[str]) -> list[str]:
     between = task.evaluator.routes.between
     reached = [name for name in task.cluster.nodes if between(first, name) is not None]
     central = [name for name in reached if name not in samples]
-    return reached if len(reached) <= _HELPERS else sorted(central, key=lambda name: -_links(task, name))[:_HELPERS]
+    return reached if len(reached) <= _NEAREST else sorted(central, key=lambda name: -_links(task, name))[:_NEAREST]
 
 
 def _links(task: Task, name: str) -> int:
@@ -146,7 +146,7 @@ def _source(task: Task, name: str) -> Source:
 
 
 def _alone_s(task: Task, source: str, node: str) -> float:
-    """Seconds a sample: raw data from a source to a node, and the whole network there."""
+    """Seconds per sample: raw data from a source to a node, and the whole network there."""
     prices, depth = task.evaluator, len(task.profile.layers)
     seconds, share = prices.seconds(node), task.cluster.nodes[node].limits.cpu_share
     computing = (seconds.forward[depth] + seconds.backward[depth]) / share

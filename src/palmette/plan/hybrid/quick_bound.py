@@ -1,10 +1,10 @@
-"""A quick estimate of a plan before the event clock plays it: the least that it can take, in seconds and joules.
+"""A quick bound of a plan before the event clock plays it: the least that it can take, in seconds and joules.
 
-What each node computes, what each link carries (outputs, gradients, and the gradients of replicated layers on their way
-to where they meet and back), each as if nothing else had to be waited for. It costs a tenth of the clock's price; the
-search does not play what cannot be better.
+It adds up what each node computes and what each link carries (outputs, gradients, and the gradients of replicated
+layers to where they meet and back), each as if nothing had to wait. It takes a tenth of the clock's time; the search
+does not play what cannot be better.
 
-Replicated gradients count once a node: a node may add up those of its instances before it sends them.
+Replicated gradients count once per node: a node may add up those of its instances before it sends them.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from palmette.cost.routes import Route
-from palmette.plan.hybrid.paths import State, Way
+from palmette.plan.hybrid.paths import SamplePath, SearchState
 from palmette.plan.hybrid.pricing import Cost, Objective, Score
-from palmette.plan.hybrid.problem import World
+from palmette.plan.hybrid.problem import HybridProblem
 from palmette.spec.codec import CODEC_KINDS
 from palmette.spec.goal import is_monotone
 
 _REMEMBERED = 4096
 
 
-def effort(state: State) -> int:
-    """What a quick estimate costs, in operations of the event clock that take as long."""
-    return 8 + len(state.ways) // 8
+def effort(state: SearchState) -> int:
+    """What a quick bound costs, in operations of the event clock that take as long."""
+    return 8 + len(state.paths) // 8
 
 
-class _Load(NamedTuple):
+class _ResourceUse(NamedTuple):
     """What the nodes of a state compute, what its links carry, and its joules beside those of idling and computing."""
 
     computing_s: dict[str, float]
@@ -35,70 +35,70 @@ class _Load(NamedTuple):
     sending_j: float
 
 
-class Quick:
-    """Sums of layer times and sizes, and routes as they are met."""
+class QuickBound:
+    """Bounds states; holds sums of layer times and sizes, and the routes used so far."""
 
-    def __init__(self, world: World) -> None:
-        prices, sizes = world.task.evaluator, world.task.evaluator.sizes()
-        self._prices, self._depth = prices, world.depth
+    def __init__(self, problem: HybridProblem) -> None:
+        prices, sizes = problem.task.evaluator, problem.task.evaluator.sizes()
+        self._prices, self._depth = prices, problem.depth
         self._busy = {
             name: [(a + b) / share for a, b in zip(times.forward, times.backward, strict=True)]
-            for name, share in world.shares.items()
+            for name, share in problem.cpu_shares.items()
             for times in [prices.seconds(name)]
         }
-        ratio = CODEC_KINDS[world.codec].ratio  # without scales and labels: it is a lower bound
+        ratio = CODEC_KINDS[problem.codec].ratio  # without scales and labels: it is a lower bound
         self._bits = [8 * sizes.input_bytes, *(8 * each * ratio for each in sizes.output_bytes[1:])]
         self._plain_bits = [8 * sizes.input_bytes, *(8 * each for each in sizes.output_bytes[1:])]
-        self._weight_bits = [8 * sizes.weight_bytes([(k, k)]) for k in range(1, world.depth + 1)]
-        self._power_w = {name: world.power_w(name) for name in world.task.cluster.nodes}
+        self._weight_bits = [8 * sizes.weight_bytes([(k, k)]) for k in range(1, problem.depth + 1)]
+        self._power_w = {name: problem.power_w(name) for name in problem.task.cluster.nodes}
         self._routes: dict[tuple[str, str], Route] = {}
-        self._known: dict[State, _Load] = {}
+        self._known: dict[SearchState, _ResourceUse] = {}
 
-    def least(self, state: State) -> Cost:
+    def least(self, state: SearchState) -> Cost:
         """Seconds and joules that an iteration takes at least, or nearly so."""
         load = self._load(state)
         time_s = self._time_s(load)
         return time_s, self._energy_j(load, state, time_s)
 
-    def likely(self, state: State) -> Cost:
-        """Between the least and what the slowest way takes alone: where lanes may bring it."""
+    def likely(self, state: SearchState) -> Cost:
+        """Halfway between the least and what the slowest path takes alone: what microbatches may achieve."""
         load = self._load(state)
         least_s = self._time_s(load)
-        time_s = (least_s + max(least_s, *map(self._alone_s, state.ways))) / 2
+        time_s = (least_s + max(least_s, *map(self._alone_s, state.paths))) / 2
         return time_s, self._energy_j(load, state, time_s)
 
-    def cannot_beat(self, state: State, objective: Objective, score: Score) -> bool:
+    def cannot_beat(self, state: SearchState, objective: Objective, score: Score) -> bool:
         """Whether a state is no better than a score, whatever the clock would say."""
         return all(map(is_monotone, objective.weights)) and objective.score(self.least(state)) >= score
 
-    def _time_s(self, load: _Load) -> float:
+    def _time_s(self, load: _ResourceUse) -> float:
         capacities = self._prices.routes.capacities
         linked_s = max([bits / capacities[resource] for resource, bits in load.carried_bits.items()], default=0.0)
         return max(linked_s, load.exchange_s, *load.computing_s.values())
 
-    def _energy_j(self, load: _Load, state: State, time_s: float) -> float:
-        hosts = dict.fromkeys([*load.computing_s, *(way.source for way in state.ways)])
+    def _energy_j(self, load: _ResourceUse, state: SearchState, time_s: float) -> float:
+        hosts = dict.fromkeys([*load.computing_s, *(path.source for path in state.paths)])
         if state.meet is not None and load.exchange_s:
             hosts[state.meet] = None
         idle_w = sum([self._power_w[name][0] for name in hosts])
         return time_s * idle_w + load.sending_j + sum([s * self._power_w[n][1] for n, s in load.computing_s.items()])
 
-    def _load(self, state: State) -> _Load:
-        """What a state asks of nodes and links; the search asks twice, for what is likely and for the least."""
+    def _load(self, state: SearchState) -> _ResourceUse:
+        """What a state asks of nodes and links, kept since the search needs it twice."""
         known = self._known.get(state)
         if known is None:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            known = self._known[state] = self._added_up(state)
+            known = self._known[state] = self._sum_up(state)
         return known
 
-    def _added_up(self, state: State) -> _Load:
+    def _sum_up(self, state: SearchState) -> _ResourceUse:
         computing_s: dict[str, float] = {}
         carried: dict[tuple[str, str], float] = {}  # bits from node to node
         held: dict[tuple[str, int, int], None] = {}
-        for way in state.ways:
-            at, before, samples = way.source, 0, way.samples
-            for node, last in way.runs:
+        for path in state.paths:
+            at, before, samples = path.source, 0, path.samples
+            for node, last in path.runs:
                 if node != at:
                     bits = samples * (self._plain_bits if (at, node) in state.plain else self._bits)[before]
                     carried[at, node] = carried.get((at, node), 0.0) + bits
@@ -115,7 +115,9 @@ class Quick:
             exchange_s = max(exchange_s, 2 * self._route(node, place).transfer_s(bits / 8))
         return self._over_links(computing_s, carried, exchange_s)
 
-    def _over_links(self, computing_s: dict[str, float], carried: dict[tuple[str, str], float], wait_s: float) -> _Load:
+    def _over_links(
+        self, computing_s: dict[str, float], carried: dict[tuple[str, str], float], wait_s: float
+    ) -> _ResourceUse:
         links: dict[int, float] = {}
         sending_j = 0.0
         for (a, b), bits in carried.items():
@@ -123,15 +125,15 @@ class Quick:
             sending_j += bits * route.energy_j_per_bit
             for resource in route.resources:
                 links[resource] = links.get(resource, 0.0) + bits
-        return _Load(computing_s, links, wait_s, sending_j)
+        return _ResourceUse(computing_s, links, wait_s, sending_j)
 
-    def _messages(self, state: State, held: dict[tuple[str, int, int], None]) -> dict[tuple[str, str], float]:
+    def _messages(self, state: SearchState, held: dict[tuple[str, int, int], None]) -> dict[tuple[str, str], float]:
         """Bits of the gradients of replicated layers that each node sends to where they meet, and gets back."""
         holders: list[dict[str, None]] = [{} for _ in range(self._depth)]
         for node, before, last in held:
             for layer in range(before, last):
                 holders[layer][node] = None
-        hops, home = self._prices.routes.hops, state.ways[0].runs[-1][0]
+        hops, home = self._prices.routes.hops, state.paths[0].runs[-1][0]
         messages: dict[tuple[str, str], float] = {}
         places: dict[tuple[str, ...], str] = {}
         for bits, nodes in zip(self._weight_bits, map(tuple, holders), strict=True):
@@ -149,14 +151,14 @@ class Quick:
             route = self._routes[a, b] = self._prices.route(a, b)
         return route
 
-    def _alone_s(self, way: Way) -> float:
-        """Seconds of a way that has everything to itself, one thing after the other."""
-        total, at, before = 0.0, way.source, 0
-        for node, last in way.runs:
+    def _alone_s(self, path: SamplePath) -> float:
+        """Seconds of a path alone, one operation after the other."""
+        total, at, before = 0.0, path.source, 0
+        for node, last in path.runs:
             sums = self._busy[node]
-            total += way.samples * (sums[last] - sums[before])
+            total += path.samples * (sums[last] - sums[before])
             if node != at:
                 turns = 2 if before else 1
-                total += turns * way.samples * self._bits[before] / self._route(at, node).bandwidth_bps
+                total += turns * path.samples * self._bits[before] / self._route(at, node).bandwidth_bps
             at, before = node, last
         return total

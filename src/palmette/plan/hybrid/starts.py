@@ -1,4 +1,4 @@
-"""Where the search begins: the plans of all rivals, HierTrain's formula with 8-bit outputs, and plain patterns."""
+"""Where the search begins: the plans of other strategies, HierTrain's formula with coded outputs, simple patterns."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from palmette.errors import PalmetteError
 from palmette.plan.core.make_plan import configured
 from palmette.plan.core.registry import strategies
 from palmette.plan.core.strategy import Strategy, Task
-from palmette.plan.hybrid.descent import MOST_WAYS
-from palmette.plan.hybrid.edits import meeting_at, spread_over_lanes
-from palmette.plan.hybrid.paths import Run, State, Way, joined, simplified, ways_of
+from palmette.plan.hybrid.descent import MOST_PATHS
+from palmette.plan.hybrid.edits import split_into_microbatches, with_meeting_node
+from palmette.plan.hybrid.paths import Run, SamplePath, SearchState, joined, paths_of, simplified
 from palmette.plan.hybrid.pricing import Objective
-from palmette.plan.hybrid.problem import World
-from palmette.plan.hybrid.quick_bound import Quick
+from palmette.plan.hybrid.problem import HybridProblem
+from palmette.plan.hybrid.quick_bound import QuickBound
 from palmette.spec.codec import CODEC_KINDS
 from palmette.spec.goal import Goal
 from palmette.spec.plan import Phase
 
 _ROOTS = 6
 _PATTERNS, _MIXED = 24, 12
-LANES = (2, 4, 8, 16)
+MICROBATCHES = (2, 4, 8, 16)
 
 
-def rivals(world: World) -> dict[str, Phase]:
-    """The plan of every strategy that has one such as this search makes, whatever the goal or the deadline."""
-    task = replace(world.task, goal=Goal())
-    found = _on_single_nodes(task, world.nodes)
+def rival_phases(problem: HybridProblem) -> dict[str, Phase]:
+    """The phase of every strategy that plans one such as this search makes, whatever the goal or the deadline."""
+    task = replace(problem.task, goal=Goal())
+    found = _on_single_nodes(task, problem.nodes)
     for name, kind in strategies().items():
         if _decides_on_one_phase(kind) and not kind.uses_one_node:
             phase = _phase(name, task)
-            if phase is not None and (world.lossy or not _is_lossy(phase)):
+            if phase is not None and (problem.lossy or not _is_lossy(phase)):
                 found[name] = phase
     return found
 
@@ -70,23 +70,25 @@ def _phase(name: str, task: Task) -> Phase | None:
     return phase if phase.agreement.one_model else None
 
 
-def starts(world: World, known: dict[str, Phase], quick: Quick, objectives: Iterable[Objective]) -> list[State]:
-    """States to begin with: the rivals', and those that look best for any of the objectives."""
-    ways = [ways_of(phase) for phase in known.values()]
-    if len(world.samples) == 1 and world.lossy:
-        ways += _shared_by_formula(world)
-    states = [State(each) for each in ways]
-    patterns = [state for each in _patterns(world) for state in _meeting(State(each), world)]
+def starts(
+    problem: HybridProblem, known: dict[str, Phase], quick_bound: QuickBound, objectives: Iterable[Objective]
+) -> list[SearchState]:
+    """States to begin with: those of other strategies, and the most promising for any of the objectives."""
+    paths = [paths_of(phase) for phase in known.values()]
+    if len(problem.samples) == 1 and problem.lossy:
+        paths += _shared_by_formula(problem)
+    states = [SearchState(each) for each in paths]
+    patterns = [state for each in _patterns(problem) for state in _with_meeting_nodes(SearchState(each), problem)]
     for objective in objectives:
-        states += _promising(patterns, quick, objective)
-    return [state for state in dict.fromkeys(states) if all(map(world.keeps_private, state.ways))]
+        states += _promising(patterns, quick_bound, objective)
+    return [state for state in dict.fromkeys(states) if all(map(problem.keeps_private, state.paths))]
 
 
-def _promising(patterns: list[State], quick: Quick, objective: Objective) -> list[State]:
-    """Patterns, mixtures of two patterns, and both in lanes: those that look best at first."""
+def _promising(patterns: list[SearchState], quick_bound: QuickBound, objective: Objective) -> list[SearchState]:
+    """Patterns, mixtures of two patterns, and both in microbatches: the most promising."""
 
-    def best(states: Iterable[State], many: int) -> list[State]:
-        return sorted(dict.fromkeys(states), key=lambda state: objective.score(quick.likely(state)))[:many]
+    def best(states: Iterable[SearchState], many: int) -> list[SearchState]:
+        return sorted(dict.fromkeys(states), key=lambda state: objective.score(quick_bound.likely(state)))[:many]
 
     chosen = best(patterns, _PATTERNS)
     mixed = [
@@ -95,52 +97,60 @@ def _promising(patterns: list[State], quick: Quick, objective: Objective) -> lis
         for part in (0.25, 0.5, 0.75)
     ]
     mixed = best(mixed, _MIXED)
-    spread = [(state, lanes) for state in chosen[:_MIXED] for lanes in LANES] + [(state, 3) for state in mixed]
-    laned = [spread_over_lanes(state, lanes) for state, lanes in spread if lanes * len(state.ways) <= MOST_WAYS]
-    return [*chosen, *mixed, *(state for state in laned if state is not None)]
+    spread = [(state, microbatches) for state in chosen[:_MIXED] for microbatches in MICROBATCHES] + [
+        (state, 3) for state in mixed
+    ]
+    batched = [
+        split_into_microbatches(state, microbatches)
+        for state, microbatches in spread
+        if microbatches * len(state.paths) <= MOST_PATHS
+    ]
+    return [*chosen, *mixed, *(state for state in batched if state is not None)]
 
 
-def _meeting(state: State, world: World) -> list[State]:
+def _with_meeting_nodes(state: SearchState, problem: HybridProblem) -> list[SearchState]:
     """A state with gradients meeting where the rule says, and at each node that they may meet at."""
-    return [state, *(met for node in world.meeting if (met := meeting_at(state, node)) is not None)]
+    return [state, *(met for node in problem.meeting_nodes if (met := with_meeting_node(state, node)) is not None)]
 
 
-def _mixed(one: State, other: State, part: float) -> State:
+def _mixed(one: SearchState, other: SearchState, part: float) -> SearchState:
     """A part of every source's samples as in one state, the rest as in the other."""
-    ways = [way._replace(samples=round(part * way.samples)) for way in one.ways]
-    taken = {way.source: way.samples for way in ways}
-    rest = (way._replace(samples=way.samples - taken[way.source]) for way in other.ways)
-    return one._replace(ways=joined([*ways, *rest]))
+    paths = [path._replace(samples=round(part * path.samples)) for path in one.paths]
+    taken = {path.source: path.samples for path in paths}
+    rest = (path._replace(samples=path.samples - taken[path.source]) for path in other.paths)
+    return one._replace(paths=joined([*paths, *rest]))
 
 
-def _shared_by_formula(world: World) -> list[tuple[Way, ...]]:
+def _shared_by_formula(problem: HybridProblem) -> list[tuple[SamplePath, ...]]:
     """HierTrain's optimum if outputs were as small as the codec makes them."""
     from palmette.plan.hiertrain.exact_search import find_optimum
     from palmette.plan.hiertrain.problem import build_problem
     from palmette.plan.hiertrain.tree import build_tree
 
-    numbers = build_problem(world.task)
-    found = find_optimum(replace(numbers, output_bytes=numbers.output_bytes * CODEC_KINDS[world.codec].ratio))
-    return [] if found.policy is None else [ways_of(build_tree(numbers, found.policy, world.task))]
+    numbers = build_problem(problem.task)
+    found = find_optimum(replace(numbers, output_bytes=numbers.output_bytes * CODEC_KINDS[problem.codec].ratio))
+    return [] if found.policy is None else [paths_of(build_tree(numbers, found.policy, problem.task))]
 
 
-def _patterns(world: World) -> list[tuple[Way, ...]]:
-    """All sources alike: the first layers at home, then on a helper nearby, the rest on one node."""
-    return list(dict.fromkeys(_pattern(world, root, *cuts) for root, cuts in _plain_patterns(world)))
+def _patterns(problem: HybridProblem) -> list[tuple[SamplePath, ...]]:
+    """All sources the same way: the first layers at the source, then on a node nearby, the rest on one node."""
+    return list(dict.fromkeys(_pattern(problem, root, *cuts) for root, cuts in _pattern_cuts(problem)))
 
 
-def _plain_patterns(world: World) -> Iterator[tuple[str, tuple[int, int]]]:
-    cuts = [0, *world.cuts]
-    for root in world.nodes[:_ROOTS]:
-        for home, helper in itertools.combinations_with_replacement(cuts, 2):
-            yield root, (home, helper)
+def _pattern_cuts(problem: HybridProblem) -> Iterator[tuple[str, tuple[int, int]]]:
+    cuts = [0, *problem.cuts]
+    for root in problem.nodes[:_ROOTS]:
+        for first, second in itertools.combinations_with_replacement(cuts, 2):
+            yield root, (first, second)
 
 
-def _pattern(world: World, root: str, home: int, helper: int) -> tuple[Way, ...]:
-    ways = []
-    for source, samples in world.samples.items():
-        helping = next((node for node in world.helpers[source] if node != source and node not in world.samples), root)
-        runs: list[Run] = [(source, home), (helping, helper), (root, world.depth)]
-        usable = simplified([(node, last) for node, last in runs if node in world.shares])
-        ways.append(Way(source, samples, world.kept_at_home(source, usable)))
-    return joined(ways)
+def _pattern(problem: HybridProblem, root: str, first: int, second: int) -> tuple[SamplePath, ...]:
+    paths = []
+    for source, samples in problem.samples.items():
+        nearby = next(
+            (node for node in problem.nearest_nodes[source] if node != source and node not in problem.samples), root
+        )
+        runs: list[Run] = [(source, first), (nearby, second), (root, problem.depth)]
+        usable = simplified([(node, last) for node, last in runs if node in problem.cpu_shares])
+        paths.append(SamplePath(source, samples, problem.with_private_layers_at_source(source, usable)))
+    return joined(paths)

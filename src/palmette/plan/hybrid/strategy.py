@@ -1,11 +1,11 @@
 """Hybrid: the best instance tree by the event clock, on any number of nodes and sources.
 
-HierTrain stops at three workers, lets every phase wait for the slowest and overlooks links that carry two transfers at
-once. Here the event clock judges, and any tree will do: which nodes take part, where each branch joins, how many
-samples each gets, how outputs travel. The search starts from the plans of all rivals, so it is never worse than any of
-them, and goes downhill from there (``hybrid_search``); a linear program says how far the plan may be from the best.
+HierTrain stops at three workers, lets every phase wait for the slowest and ignores that transfers share links. Here the
+event clock prices any tree: which nodes take part, where each branch joins, how many samples each gets, how outputs
+travel. The search starts from the plans of the other strategies, so it is never worse than any of them, and improves
+them (``descent``); a linear program says how far the plan may be from the best.
 
-It searches for all goals at once and lets the goal pick, so that a constraint never improves the answer.
+It searches for all goals at once and lets the requested one pick, so that a constraint never improves the answer.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from palmette.spec.plan import Phase
 
 if TYPE_CHECKING:
     from palmette.plan.hybrid.pricing import Objective
-    from palmette.plan.hybrid.problem import World
-    from palmette.plan.hybrid.stages import Found, Search
+    from palmette.plan.hybrid.problem import HybridProblem
+    from palmette.plan.hybrid.stages import FoundPlan, HybridSearch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,39 +66,39 @@ class Hybrid(Strategy):
 
     def decide(self, task: Task) -> Decision:
         """Search, and say how far from a lower bound the plan is."""
-        from palmette.plan.hybrid.problem import world
-        from palmette.plan.hybrid.stages import Search
+        from palmette.plan.hybrid.problem import make_problem
+        from palmette.plan.hybrid.stages import HybridSearch
 
         floor = self.batch_norm_floor
-        grounds = [world(task, lossy, floor) for lossy in ((False, True) if self.lossy else (False,))]
-        seconds = None if self.seconds is None else self.seconds / len(grounds)
+        problems = [make_problem(task, lossy, floor) for lossy in ((False, True) if self.lossy else (False,))]
+        seconds = None if self.seconds is None else self.seconds / len(problems)
         searches = [
-            Search(ground, needs_energy=task.goal.single != "time", seconds=seconds, effort=self.effort)
-            for ground in grounds
-        ]  # what is allowed beside the rest must not hide it: where codecs are allowed, the rest is searched as well
+            HybridSearch(problem, needs_energy=task.goal.single != "time", seconds=seconds, effort=self.effort)
+            for problem in problems
+        ]  # allowing a codec must never make the answer worse: the search without it is made as well
         for search in searches:
             search.run()
         objective = _objective(task, searches)
         found = [best for search in searches if (best := search.best(objective)) is not None]
         if not found:
-            raise _refusal(grounds[0])
+            raise _refusal(problems[0])
         chosen = min(found, key=lambda each: objective.score(each.cost))
         if objective.deadline_s is not None and chosen.cost[0] > objective.deadline_s:
             raise too_late("--iteration-deadline", objective.deadline_s, _least("time", searches))
         phase = Phase.model_validate(chosen.phase.model_dump())
-        prices = sum(search.judge.priced for search in searches)
-        variables = _variables(chosen, objective, grounds[-1]) | _batch_norm(phase, task) | {"prices": prices}
+        prices = sum(search.pricer.priced for search in searches)
+        variables = _variables(chosen, objective, problems[-1]) | _batch_norm(phase, task) | {"prices": prices}
         return Decision((phase,), variables)
 
 
 STRATEGIES = (Hybrid,)
 
 
-def _least(quantity: Quantity, searches: Sequence[Search]) -> float:
+def _least(quantity: Quantity, searches: Sequence[HybridSearch]) -> float:
     return min(search.least(quantity) for search in searches)
 
 
-def _objective(task: Task, searches: Sequence[Search]) -> Objective:
+def _objective(task: Task, searches: Sequence[HybridSearch]) -> Objective:
     """What to minimise; a weighted sum is over the best of each quantity that was found, in time or not."""
     from palmette.plan.hybrid.pricing import Objective
 
@@ -109,16 +109,16 @@ def _objective(task: Task, searches: Sequence[Search]) -> Objective:
     return Objective(goal.weights, units, goal.iteration_deadline_s)
 
 
-def _variables(found: Found, objective: Objective, world: World) -> dict[str, Any]:
+def _variables(found: FoundPlan, objective: Objective, problem: HybridProblem) -> dict[str, Any]:
     from palmette.plan.hybrid.bound import lower_bounds
 
-    bounds = lower_bounds(world)
+    bounds = lower_bounds(problem)
     value = objective.value(found.cost)
     least = sum(
         w * bounds.of(quantity) / objective.units.get(quantity, 1.0) for quantity, w in objective.weights.items()
     )
     variables: dict[str, Any] = {
-        "goal": str(world.task.goal),
+        "goal": str(problem.task.goal),
         "value": value,
         "lower_bound": min(least, value),
         "gap": max(0.0, (value - least) / value) if value else 0.0,
@@ -147,9 +147,9 @@ def _batch_norm(phase: Phase, task: Task) -> dict[str, Any]:
     return {"batch_norm": {"chosen": phase.batch_norm, "iteration_s": seconds}}
 
 
-def _refusal(world: World) -> Infeasible:
-    """Nothing may run: what stands against the simplest plans."""
+def _refusal(problem: HybridProblem) -> Infeasible:
+    """Why nothing may run: what is wrong with the simplest plans."""
     from palmette.plan.rivals.whole import on_one_node
 
-    best([on_one_node(node, world.task) for node in world.nodes], world.task)
+    best([on_one_node(node, problem.task) for node in problem.nodes], problem.task)
     return Infeasible("no tree that hybrid tried may run")
