@@ -90,9 +90,7 @@ def figures(phase: Phase, profile: Profile, cluster: Cluster) -> dict[str, Any]:
     prices = Evaluator(profile, cluster)
     now = iteration(phase, prices.sizes(phase.pruning), prices.routes)
     ways = {"added_up": now, "each_alone": each_alone(phase, prices)}
-    found = {
-        name: {"iteration_s": prices.play(phase, made).total_s, **exchanged(made)} for name, made in ways.items()
-    }
+    found = {name: {"iteration_s": prices.play(phase, made).total_s, **exchanged(made)} for name, made in ways.items()}
     factor = found["each_alone"]["iteration_s"] / found["added_up"]["iteration_s"]
     return {"instances": len(phase.instances), **found, "times_as_fast": round(factor, 3)}
 

@@ -17,7 +17,7 @@ from trainers import reference_losses
 from turns import Contender, PalmetteTurns, PeerTurns, ddp_turns
 
 from palmette.cost.evaluate import Evaluator
-from palmette.plan.core.samples import in_proportion
+from palmette.plan.core.samples import apportion
 from palmette.spec.plan import Phase, Plan
 from palmette.spec.tree import Feed, Instance
 
@@ -186,7 +186,7 @@ def splits(evaluator: Evaluator, nodes: Sequence[str], batch: int) -> dict[str, 
     for node in nodes:
         seconds = evaluator.seconds(node)
         speeds.append(round(1e6 / (seconds.forward_s(1, depth, batch) + seconds.backward_s(1, depth, batch))))
-    return {"even": tuple(in_proportion(batch, [1] * len(nodes))), "by-speed": tuple(in_proportion(batch, speeds))}
+    return {"even": tuple(apportion(batch, [1] * len(nodes))), "by-speed": tuple(apportion(batch, speeds))}
 
 
 def singles(evaluator: Evaluator, nodes: Sequence[str], batch: int) -> dict[str, float]:

@@ -56,13 +56,13 @@ class Strategies(TyperGroup):
 
 
 def _app(kind: Any) -> typer.Typer:
-    from palmette.plan.core.make_plan import document_kind
+    from palmette.plan.core.make_plan import document_type
 
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     files = ["--profile profile.json", "--cluster cluster.yaml"] if kind.needs_profile else []
     hints = get_type_hints(kind)
     needed = [option.name for option in fields(kind) if option.default is MISSING]
-    tables = [option.name for option in fields(kind) if document_kind(hints[option.name])]
+    tables = [option.name for option in fields(kind) if document_type(hints[option.name])]
     files += [f"--{name} {name}.json" for name in needed or (tables if not kind.needs_profile else [])]
     if "learning" in needed:  # a curve tells how long it takes to a loss
         files.append("--loss 0.3")
@@ -91,13 +91,13 @@ def _command(kind: Any) -> Callable[..., None]:
 
 
 def _own_options(kind: Any) -> dict[str, tuple[Any, Any]]:
-    from palmette.plan.core.make_plan import document_kind
+    from palmette.plan.core.make_plan import document_type
 
     hints = get_type_hints(kind)
     own = {}
     for option in fields(kind):
         default = inspect.Parameter.empty if option.default is MISSING else option.default
-        hint = Path if document_kind(hints[option.name]) else hints[option.name]
+        hint = Path if document_type(hints[option.name]) else hints[option.name]
         words = option.name.replace("_", "-")
         flag = f"--{words}/--no-{words}" if default is True else f"--{words}"
         told = typer.Option(flag, help=option.metadata.get("help", ""))
@@ -112,12 +112,12 @@ def loaded(kind: Any, own: dict[str, Any]) -> dict[str, Any]:
     Raises:
         InputError: a file cannot be read; holds every fault.
     """
-    from palmette.plan.core.make_plan import document_kind
+    from palmette.plan.core.make_plan import document_type
     from palmette.spec.files import load
 
     hints = get_type_hints(kind)
     return {
-        name: load(held, value) if isinstance(value, Path) and (held := document_kind(hints[name])) else value
+        name: load(held, value) if isinstance(value, Path) and (held := document_type(hints[name])) else value
         for name, value in own.items()
     }
 
@@ -129,14 +129,14 @@ def tables(**files: Path | None) -> dict[str, Any]:
         InputError: a file cannot be read, or no strategy takes it.
     """
     from palmette.errors import Fault
-    from palmette.plan.core.make_plan import document_kind
+    from palmette.plan.core.make_plan import document_type
     from palmette.plan.core.registry import strategies
 
     found: dict[str, Any] = {}
     for name, file in files.items():
         if file is None:
             continue
-        kind = next((kind for kind in strategies().values() if document_kind(get_type_hints(kind).get(name))), None)
+        kind = next((kind for kind in strategies().values() if document_type(get_type_hints(kind).get(name))), None)
         if kind is None:
             raise InputError(Fault(f"--{name}", str(file), "no strategy takes it"))
         found |= loaded(kind, {name: file})

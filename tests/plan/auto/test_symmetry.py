@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 import palmette as pt
-from palmette.plan.auto.explanation import paragraph
-from palmette.plan.auto.nodes import Without, in_use, needed_for_their_data, nodes_to_ask
-from palmette.plan.auto.objective import worth
-from palmette.plan.auto.symmetry import alike, links_alike
+from palmette.plan.auto.explanation import explain
+from palmette.plan.auto.nodes import PlanWithout, needed_for_their_data, nodes_to_try, of_computing_nodes
+from palmette.plan.auto.objective import plan_objective
+from palmette.plan.auto.symmetry import equal_links, equal_nodes
 from palmette.plan.core.strategy import Task
 from palmette.spec.plan import Plan
 from tests.plan import fleets
@@ -29,9 +29,9 @@ def everyone(asked: Task) -> Plan:
 
 
 def test_phones_behind_the_same_server_are_equal_and_others_are_not() -> None:
-    groups = alike(task(private=True), task(private=True).cluster.nodes)
+    groups = equal_nodes(task(private=True), task(private=True).cluster.nodes)
     assert sorted(map(len, groups)) == [1, 1, 1, 1, 6, 7, 7]
-    assert sorted(map(len, links_alike(task(private=True), range(25)))) == [1, 1, 1, 1, 1, 6, 7, 7]
+    assert sorted(map(len, equal_links(task(private=True), range(25)))) == [1, 1, 1, 1, 1, 6, 7, 7]
 
 
 def test_names_and_own_data_make_no_difference() -> None:
@@ -40,13 +40,13 @@ def test_names_and_own_data_make_no_difference() -> None:
     source = nodes["phone0"].source
     assert source is not None
     nodes["phone0"] = nodes["phone0"].model_copy(update={"source": source.model_copy(update={"data": "digits"})})
-    named = replace(asked, cluster=asked.cluster.model_copy(update={"nodes": nodes}))
-    assert len(alike(named, nodes)) == len(alike(asked, nodes))
+    renamed = replace(asked, cluster=asked.cluster.model_copy(update={"nodes": nodes}))
+    assert len(equal_nodes(renamed, nodes)) == len(equal_nodes(asked, nodes))
 
 
 def test_equal_phones_are_asked_about_once_and_private_ones_never() -> None:
-    assert [len(group) for group in nodes_to_ask(task(private=True))] == [1, 1, 1, 1]
-    assert sorted(len(group) for group in nodes_to_ask(task(private=False)))[-2:] == [7, 7]
+    assert [len(group) for group in nodes_to_try(task(private=True))] == [1, 1, 1, 1]
+    assert sorted(len(group) for group in nodes_to_try(task(private=False)))[-2:] == [7, 7]
 
 
 def test_twenty_private_phones_are_one_sentence() -> None:
@@ -54,8 +54,8 @@ def test_twenty_private_phones_are_one_sentence() -> None:
     needed = needed_for_their_data(asked)
     assert needed is not None
     plan = everyone(asked)
-    told = in_use([needed], plan)
-    why = paragraph(plan, [plan], worth(asked, [plan], {}), [], told)
+    told = of_computing_nodes([needed], plan)
+    why = explain(plan, [plan], plan_objective(asked, [plan], {}), [], told)
     assert "20 nodes (phone0, phone1, …) cannot be spared: their data is private." in why
     assert why.count("cannot be spared") == 1
     assert len(told[0].as_json(plan)["alike"]) == 19
@@ -65,14 +65,14 @@ def test_what_one_of_several_equal_nodes_saves_is_one_sentence() -> None:
     asked = task(private=True)
     plan = everyone(asked)
     slower = plan.model_copy(update={"estimate": plan.estimate.model_copy(update={"iteration_s": 9.0})})
-    told = in_use([Without(("phone0", "phone3", "phone6"), slower, None)], plan)
-    why = paragraph(plan, [plan], worth(asked, [plan], {}), [], told)
-    assert "Any one of 3 nodes alike (phone0, phone3, …) saves 9" in why
+    told = of_computing_nodes([PlanWithout(("phone0", "phone3", "phone6"), slower, None)], plan)
+    why = explain(plan, [plan], plan_objective(asked, [plan], {}), [], told)
+    assert "Any one of 3 equal nodes (phone0, phone3, …) saves 9" in why
 
 
 def test_of_nodes_that_do_not_compute_nothing_is_told() -> None:
     plan = pt.plan("all-cloud", profile=profile(), cluster=three_tiers(), batch=8)
-    assert in_use([Without(("phone",), None, "why")], plan) == []
+    assert of_computing_nodes([PlanWithout(("phone",), None, "why")], plan) == []
 
 
 @pytest.mark.slow

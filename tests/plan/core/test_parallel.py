@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import pytest
 
 from palmette.errors import Fault, Infeasible, InputError, RunError, too_late
-from palmette.plan.core.parallel import side_by_side
+from palmette.plan.core.parallel import run_parallel
 
 
 def refuse(error: Exception) -> NoReturn:
@@ -20,15 +20,15 @@ def refuse(error: Exception) -> NoReturn:
 
 def test_results_come_in_the_order_of_the_jobs() -> None:
     jobs = [partial(lambda k: (time.sleep(0.05 * (3 - k)), k)[1], k) for k in range(4)]
-    assert [done.result for done in side_by_side(jobs)] == [0, 1, 2, 3]
+    assert [done.result for done in run_parallel(jobs)] == [0, 1, 2, 3]
 
 
 def test_nothing_to_do_is_done_at_once() -> None:
-    assert side_by_side([]) == []
+    assert run_parallel([]) == []
 
 
 def test_each_job_has_a_process_of_its_own() -> None:
-    pids = [done.result for done in side_by_side([os.getpid] * 3)]
+    pids = [done.result for done in run_parallel([os.getpid] * 3)]
     assert len({os.getpid(), *pids}) == 4
 
 
@@ -47,14 +47,14 @@ def test_each_job_has_a_process_of_its_own() -> None:
 )
 def test_an_error_keeps_its_kind_and_the_others_go_on(error: Exception, kind: type, text: str) -> None:
     jobs: list[Any] = [partial(refuse, error), lambda: "fine"]
-    failed, fine = side_by_side(jobs)
+    failed, fine = run_parallel(jobs)
     assert type(failed.error) is kind
     assert str(failed.error).startswith(text)
     assert fine.result == "fine"
 
 
 def test_the_closest_value_comes_along() -> None:
-    (failed,) = side_by_side([partial(refuse, too_late("--deadline", 1.0, 2.5))])
+    (failed,) = run_parallel([partial(refuse, too_late("--deadline", 1.0, 2.5))])
     assert isinstance(failed.error, Infeasible)
     assert (str(failed.error), failed.error.least_s) == (
         "--deadline: 1 s: cannot be met; the least that can be had is 2.5 s",
@@ -63,12 +63,12 @@ def test_the_closest_value_comes_along() -> None:
 
 
 def test_a_job_that_dies_is_told() -> None:
-    died, fine = side_by_side([lambda: os.kill(os.getpid(), signal.SIGKILL), lambda: 1])
+    died, fine = run_parallel([lambda: os.kill(os.getpid(), signal.SIGKILL), lambda: 1])
     assert str(died.error) == "it failed: its process died with exit code -9"
     assert fine.result == 1
 
 
 def test_a_result_may_be_large() -> None:
-    (done,) = side_by_side([lambda: b"x" * 5_000_000])
+    (done,) = run_parallel([lambda: b"x" * 5_000_000])
     assert done.result is not None
     assert len(done.result) == 5_000_000

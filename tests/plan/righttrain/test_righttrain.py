@@ -106,7 +106,7 @@ def test_the_optimum_is_the_same_on_any_number_of_cores(seed: int, monkeypatch: 
     wanted = task(*world[:2], 1.2 * least_s(*world))
     found = []
     for cores in (1, 2):
-        monkeypatch.setattr(branch_and_bound, "helpers", lambda cores=cores: cores)
+        monkeypatch.setattr(branch_and_bound, "parallel_jobs", lambda cores=cores: cores)
         plan = planned("righttrain-optimum", wanted, world[2])
         found.append((plan.phases, plan.decision))
     assert found[0] == found[1]

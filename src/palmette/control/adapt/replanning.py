@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 
 from palmette.cost.routes import Routes
 from palmette.errors import Infeasible, InputError, NodeLost, RunError
-from palmette.plan.core.make_plan import make_again
+from palmette.plan.core.make_plan import replan
 from palmette.plan.core.registry import strategies
 from palmette.spec.cluster import Cluster, Link
 from palmette.spec.plan import Plan
@@ -40,7 +40,7 @@ def planned_for(plan: Plan, cluster: Cluster, reason: str) -> Plan:
         RunError: there is none.
     """
     try:
-        return make_again(plan, cluster)
+        return replan(plan, cluster)
     except (InputError, Infeasible) as error:
         raise RunError(f"{reason} (and no other plan can be made: {str(error).splitlines()[0]})") from None
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from palmette.plan.auto.links import MOST_LINKS, Turn
-from palmette.plan.auto.nodes import Without
-from palmette.plan.auto.objective import Worth, estimate_of
-from palmette.plan.auto.symmetry import named
+from palmette.plan.auto.links import MOST_LINKS, LinkThreshold
+from palmette.plan.auto.nodes import PlanWithout
+from palmette.plan.auto.objective import PlanObjective, estimate_of
+from palmette.plan.auto.symmetry import describe_equal
 from palmette.spec.goal import Quantity
 from palmette.spec.plan import Plan
 from palmette.spec.reading import bandwidth, energy, time
@@ -16,22 +16,26 @@ from palmette.spec.reading import bandwidth, energy, time
 _SAME = 0.0005
 
 
-def paragraph(
-    chosen: Plan, others: Sequence[Plan], goal: Worth, turned: Sequence[Turn], spared: Sequence[Without]
+def explain(
+    chosen: Plan,
+    others: Sequence[Plan],
+    objective: PlanObjective,
+    thresholds: Sequence[LinkThreshold],
+    without: Sequence[PlanWithout],
 ) -> str:
     """The paragraph; ``others`` are the plans that were compared, best first."""
-    said = [_wins(chosen, goal), _ahead(chosen, others, goal)]
-    said += [_node(each, chosen) for each in spared]
-    said += [_turn(each) for each in turned]
-    if not turned and goal.task.cluster.links:
-        links = "any link" if len(goal.task.cluster.links) <= MOST_LINKS else "any link that was asked about"
+    said = [_wins(chosen, objective), _ahead(chosen, others, objective)]
+    said += [_node(each, chosen) for each in without]
+    said += [_threshold(each) for each in thresholds]
+    if not thresholds and objective.task.cluster.links:
+        links = "any link" if len(objective.task.cluster.links) <= MOST_LINKS else "any link that was tried"
         said.append(
             f"Doubling or halving the bandwidth of {links} up to five times keeps it ahead of simpler strategies."
         )
     return " ".join(sentence for sentence in said if sentence)
 
 
-def _wins(chosen: Plan, goal: Worth) -> str:
+def _wins(chosen: Plan, objective: PlanObjective) -> str:
     estimate = estimate_of(chosen)
     hosts = list(dict.fromkeys(instance.node for phase in chosen.phases for instance in phase.instances))
     where = f"computing on {_list(hosts)}"
@@ -41,21 +45,21 @@ def _wins(chosen: Plan, goal: Worth) -> str:
         spent = "" if estimate.total_j is None else f" and {energy(estimate.total_j)}"
         whole = f"; the whole training takes {time(estimate.total_s)}{spent}"
     took = f"an iteration takes {time(estimate.iteration_s)}{joules}"
-    return f"{chosen.strategy} is best for {goal.task.goal}, {where}: {took}{whole}."
+    return f"{chosen.strategy} is best for {objective.task.goal}, {where}: {took}{whole}."
 
 
-def _ahead(chosen: Plan, others: Sequence[Plan], goal: Worth) -> str:
+def _ahead(chosen: Plan, others: Sequence[Plan], objective: PlanObjective) -> str:
     """How far the next one is behind, among plans that are not as good."""
-    own = goal.of(chosen)
+    own = objective.of(chosen)
     rivals = [plan for plan in others if plan.strategy != chosen.strategy]
-    equals = [plan.strategy for plan in rivals if goal.of(plan) <= own * (1 + _SAME)]
-    behind = [plan for plan in rivals if goal.of(plan) > own * (1 + _SAME)]
+    equals = [plan.strategy for plan in rivals if objective.of(plan) <= own * (1 + _SAME)]
+    behind = [plan for plan in rivals if objective.of(plan) > own * (1 + _SAME)]
     same = f"{_list(equals)} {'comes' if len(equals) == 1 else 'come'} to the same." if equals else ""
     if not behind or not own:
         return same
-    ratio = goal.of(behind[0]) / own
+    ratio = objective.of(behind[0]) / own
     more = f"{ratio - 1:.0%} more" if ratio < 2 else f"{ratio:.3g} times as much"
-    return f"{same} {behind[0].strategy} needs {more} {_quantity(goal.task.goal.single)}.".strip()
+    return f"{same} {behind[0].strategy} needs {more} {_quantity(objective.task.goal.single)}.".strip()
 
 
 def _quantity(single: Quantity | None) -> str:
@@ -70,9 +74,9 @@ def _quantity(single: Quantity | None) -> str:
     assert_never(single)
 
 
-def _node(each: Without, chosen: Plan) -> str:
+def _node(each: PlanWithout, chosen: Plan) -> str:
     if each.plan is None:
-        return f"{_all_of(each.nodes)} cannot be spared: {each.reason}."
+        return f"{_all_of(each.nodes)} cannot be without: {each.reason}."
     here, there = estimate_of(chosen), estimate_of(each.plan)
     faster = (there.iteration_s - here.iteration_s) / there.iteration_s if there.iteration_s else 0.0
     parts = []
@@ -83,16 +87,16 @@ def _node(each: Without, chosen: Plan) -> str:
         if abs(joules) > _SAME * max(here.iteration_j, there.iteration_j):
             parts.append(("saves" if joules > 0 else "costs", energy(abs(joules))))
     if not parts:
-        return f"{_sentence(named(each.nodes))} makes no difference."
-    told = f"{parts[0][0]} {parts[0][1]}"
+        return f"{_sentence(describe_equal(each.nodes))} makes no difference."
+    saved = f"{parts[0][0]} {parts[0][1]}"
     for verb, amount in parts[1:]:
-        told += f" and {amount}" if verb == parts[0][0] else f" and {verb} {amount}"
-    return f"{_sentence(named(each.nodes))} {told} an iteration."
+        saved += f" and {amount}" if verb == parts[0][0] else f" and {verb} {amount}"
+    return f"{_sentence(describe_equal(each.nodes))} {saved} per iteration."
 
 
-def _turn(each: Turn) -> str:
+def _threshold(each: LinkThreshold) -> str:
     ends = f"between {each.between[0]} and {each.between[1]}"
-    ends += f" (or on another of {each.alike} links alike)" if each.alike > 1 else ""
+    ends += f" (or on another of {each.alike} equal links)" if each.alike > 1 else ""
     word = "From" if each.direction == "above" else "At"
     limit = f"{bandwidth(each.bandwidth_bps)} {'on' if each.direction == 'above' else 'and less'}"
     return f"{word} {limit} {ends}, {each.strategy} becomes better than this plan."
@@ -103,9 +107,9 @@ def _all_of(names: Sequence[str]) -> str:
     return _list(names) if len(names) <= 3 else f"{len(names)} nodes ({names[0]}, {names[1]}, …)"
 
 
-def _sentence(words: str) -> str:
-    """Words as a sentence begins, unless they are a node's name."""
-    return words.replace("any one", "Any one", 1) if words.startswith("any one of ") else words
+def _sentence(text: str) -> str:
+    """A text as a sentence begins, unless it is a node's name."""
+    return text.replace("any one", "Any one", 1) if text.startswith("any one of ") else text
 
 
 def _percent(part: float) -> str:

@@ -1,8 +1,8 @@
 """At which bandwidth of a link another strategy becomes better than the chosen plan.
 
 The bandwidth is doubled and halved until a rival, planned anew for it, beats the chosen plan, priced anew for it; then
-bisection closes in on where that begins. The threshold is rounded so that what is said of it holds: at the number that
-is told, the rival is ahead.
+bisection closes in on where that begins. The threshold is rounded so that the statement stays true: at the
+stated bandwidth, the rival is ahead.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from palmette.errors import PalmetteError
-from palmette.plan.auto.objective import Worth, with_bandwidth
-from palmette.plan.auto.symmetry import links_alike
+from palmette.plan.auto.objective import PlanObjective, with_bandwidth
+from palmette.plan.auto.symmetry import equal_links
 from palmette.plan.core.comparison import planned
 from palmette.plan.core.registry import strategies
 from palmette.plan.core.strategy import Task
@@ -27,7 +27,7 @@ _AHEAD = 1 - 1e-6
 
 
 @dataclass(frozen=True)
-class Turn:
+class LinkThreshold:
     """From this bandwidth on, up or down, a rival is better than the chosen plan."""
 
     between: tuple[str, str]
@@ -42,29 +42,29 @@ class Turn:
         return asdict(self) | {"between": list(self.between)}
 
 
-def turns(plan: Plan, links: Sequence[int], goal: Worth) -> list[Turn]:
+def link_thresholds(plan: Plan, links: Sequence[int], objective: PlanObjective) -> list[LinkThreshold]:
     """Where the answer changes with the bandwidth of the first of several equal links, above and below what it is."""
-    found = [_turn(plan, links, goal, direction) for direction in ("above", "below")]
-    return [turn for turn in found if turn is not None]
+    found = [_threshold(plan, links, objective, direction) for direction in ("above", "below")]
+    return [threshold for threshold in found if threshold is not None]
 
 
-def links_to_ask(plan: Plan, task: Task) -> list[tuple[int, ...]]:
-    """Equal links whose bandwidth is looked at: in the order of the file, those at nodes of the plan first."""
+def links_to_try(plan: Plan, task: Task) -> list[tuple[int, ...]]:
+    """Equal links whose bandwidth is varied: in the order of the file, those at nodes of the plan first."""
     nodes = {name for phase in plan.phases for name in phase.nodes()}
     links = task.cluster.links
-    return links_alike(task, sorted(range(len(links)), key=lambda k: nodes.isdisjoint(links[k].between)))[:MOST_LINKS]
+    return equal_links(task, sorted(range(len(links)), key=lambda k: nodes.isdisjoint(links[k].between)))[:MOST_LINKS]
 
 
-def winner(plan: Plan, task: Task, goal: Worth) -> str | None:
+def winner(plan: Plan, task: Task, objective: PlanObjective) -> str | None:
     """The best rival that beats the plan for this task; None where none does."""
     scores = {}
     for name in _quick_strategies():
         try:
-            scores[name] = goal.of(planned(name, task, goal.options))
+            scores[name] = objective.of(planned(name, task, objective.options))
         except PalmetteError:
             continue
     best = min(scores, key=lambda name: scores[name], default=None)
-    return best if best is not None and scores[best] < goal.on(plan, task) * _AHEAD else None
+    return best if best is not None and scores[best] < objective.on(plan, task) * _AHEAD else None
 
 
 def _quick_strategies() -> list[str]:
@@ -72,27 +72,29 @@ def _quick_strategies() -> list[str]:
     return [name for name, kind in strategies().items() if kind.plans_quickly]
 
 
-def _turn(plan: Plan, links: Sequence[int], goal: Worth, direction: Literal["above", "below"]) -> Turn | None:
+def _threshold(
+    plan: Plan, links: Sequence[int], objective: PlanObjective, direction: Literal["above", "below"]
+) -> LinkThreshold | None:
     factor, link = 2.0 if direction == "above" else 0.5, links[0]
-    here = goal.task.cluster.links[link]
+    here = objective.task.cluster.links[link]
     near_bps = far_bps = here.bandwidth_bps
     for _ in range(_DOUBLINGS):
         near_bps, far_bps = far_bps, far_bps * factor
         if far_bps < 1 or far_bps > 1e18:
             return None
-        if winner(plan, with_bandwidth(goal.task, link, far_bps), goal):
+        if winner(plan, with_bandwidth(objective.task, link, far_bps), objective):
             break
     else:
         return None
     while max(near_bps / far_bps, far_bps / near_bps) > _CLOSE:
         middle_bps = math.sqrt(near_bps * far_bps)
-        if winner(plan, with_bandwidth(goal.task, link, middle_bps), goal):
+        if winner(plan, with_bandwidth(objective.task, link, middle_bps), objective):
             far_bps = middle_bps
         else:
             near_bps = middle_bps
-    told_bps = _rounded(far_bps, up=direction == "above")
-    strategy = winner(plan, with_bandwidth(goal.task, link, told_bps), goal)
-    return None if strategy is None else Turn(here.between, direction, told_bps, strategy, len(links))
+    stated_bps = _rounded(far_bps, up=direction == "above")
+    strategy = winner(plan, with_bandwidth(objective.task, link, stated_bps), objective)
+    return None if strategy is None else LinkThreshold(here.between, direction, stated_bps, strategy, len(links))
 
 
 def _rounded(value: float, *, up: bool) -> float:

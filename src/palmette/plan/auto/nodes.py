@@ -1,7 +1,7 @@
-"""What a node is good for: the best plan in which it computes nothing, beside the chosen one.
+"""What a node contributes: the best plan in which it computes nothing, beside the chosen one.
 
-Equal nodes are asked about once. Which nodes are asked about depends on the cluster alone, never on the goal: a plan
-without a node may turn out to be the best, and a constraint must not find what its absence does not.
+One of several equal nodes is tried. Which ones depends on the cluster alone, never on the goal: a plan without a node
+may turn out to be the best, and a constraint must not find what its absence does not.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from palmette.errors import Infeasible, PalmetteError
-from palmette.plan.auto.objective import Worth, estimate_of
-from palmette.plan.auto.symmetry import alike
+from palmette.plan.auto.objective import PlanObjective, estimate_of
+from palmette.plan.auto.symmetry import equal_nodes
 from palmette.plan.core.comparison import planned
 from palmette.plan.core.strategy import Task
 from palmette.spec.plan import Plan
 from palmette.spec.profile import Profile
 
-MOST_ASKED = 6
+MOST_TRIED = 6
 _SMALL, _LESS = 8, 0.15  # clusters of more nodes are searched with a part of the effort for each node that is left out
 
 
 @dataclass(frozen=True)
-class Without:
-    """The best plan without one of several equal nodes; None where it cannot be done without, and why."""
+class PlanWithout:
+    """The best plan without one of several equal nodes; None where it is needed, and why."""
 
     nodes: tuple[str, ...]
     plan: Plan | None
@@ -45,34 +45,36 @@ class Without:
         return who | {"needed": False, "saves_s": saved_s, "saves_j": joules}
 
 
-def nodes_to_ask(task: Task) -> list[tuple[str, ...]]:
-    """Equal nodes that could be left out, those first that compute fastest; as many groups as are looked at."""
+def nodes_to_try(task: Task) -> list[tuple[str, ...]]:
+    """Equal nodes that could be left out, those first that compute fastest; as many groups as are tried."""
     known = [name for name in task.cluster.nodes if name in task.profile.nodes and not _is_private(task, name)]
     if len(task.profile.nodes) < 2:
         return []
     fastest = sorted(known, key=lambda name: sum(task.profile.nodes[name].forward_s))
-    return alike(task, fastest)[:MOST_ASKED]
+    return equal_nodes(task, fastest)[:MOST_TRIED]
 
 
-def needed_for_their_data(task: Task) -> Without | None:
-    """The nodes whose private data nobody else may have, all in one; they need not be asked about."""
+def needed_for_their_data(task: Task) -> PlanWithout | None:
+    """The nodes whose private data may not leave them, all in one; they need not be tried."""
     owners = tuple(name for name in task.cluster.nodes if _is_private(task, name))
     why = "its data is private" if len(owners) == 1 else "their data is private"
-    return Without(owners, None, why) if owners else None
+    return PlanWithout(owners, None, why) if owners else None
 
 
-def in_use(spared: Sequence[Without], chosen: Plan) -> list[Without]:
-    """What is to be told of a plan: of the nodes that compute in it, if several do."""
+def of_computing_nodes(without: Sequence[PlanWithout], chosen: Plan) -> list[PlanWithout]:
+    """What to state about a plan: of the nodes that compute in it, if several do."""
     hosts = {instance.node for phase in chosen.phases for instance in phase.instances}
-    told = [replace(each, nodes=tuple(name for name in each.nodes if name in hosts)) for each in spared]
-    return [each for each in told if each.nodes] if len(hosts) > 1 else []
+    shown = [replace(each, nodes=tuple(name for name in each.nodes if name in hosts)) for each in without]
+    return [each for each in shown if each.nodes] if len(hosts) > 1 else []
 
 
-def without(nodes: tuple[str, ...], strategies: Sequence[str], goal: Worth, options: Mapping[str, Any]) -> Without:
+def plan_without(
+    nodes: tuple[str, ...], strategies: Sequence[str], objective: PlanObjective, options: Mapping[str, Any]
+) -> PlanWithout:
     """The best plan of these strategies in which the first of several equal nodes computes nothing."""
-    task = replace(goal.task, profile=_idle(goal.task.profile, nodes[0]))
+    task = replace(objective.task, profile=_without_times(objective.task.profile, nodes[0]))
     if not task.goal.single:
-        task = replace(task, goal=replace(task.goal, units=goal.units))
+        task = replace(task, goal=replace(task.goal, units=objective.units))
     less = {} if len(task.cluster.nodes) <= _SMALL else {"effort": _LESS}
     found: list[Plan] = []
     reason = ""
@@ -81,8 +83,8 @@ def without(nodes: tuple[str, ...], strategies: Sequence[str], goal: Worth, opti
             found.append(planned(name, task, {**options, **less}))
         except PalmetteError as error:
             reason = reason if reason and not isinstance(error, Infeasible) else str(error).splitlines()[0]
-    best = min(found, key=goal.of, default=None)
-    return Without(nodes, best, None if best is not None else reason)
+    best = min(found, key=objective.of, default=None)
+    return PlanWithout(nodes, best, None if best is not None else reason)
 
 
 def _is_private(task: Task, name: str) -> bool:
@@ -90,7 +92,7 @@ def _is_private(task: Task, name: str) -> bool:
     return source is not None and bool(source.private)
 
 
-def _idle(profile: Profile, node: str) -> Profile:
+def _without_times(profile: Profile, node: str) -> Profile:
     """The profile without a node's times, so that no instance can be placed there."""
 
     def kept(nodes: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a plan is worth for the goal, on the task's cluster or on one that differs in a link."""
+"""The goal as one number for a plan, on the task's cluster or on one that differs in a link."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from palmette.spec.plan import Plan
 
 
 @dataclass(frozen=True)
-class Worth:
+class PlanObjective:
     """The goal as one number: less is better. Quantities of a weighted sum are divided by their units."""
 
     task: Task
@@ -26,7 +26,7 @@ class Worth:
     options: Mapping[str, Any]
 
     def of(self, plan: Plan) -> float:
-        """What a priced plan is worth."""
+        """The value of a priced plan."""
         time_s, energy_j = cost(plan, self.task.goal)
         return sum(
             weight * value(quantity, time_s, energy_j) / self.units[quantity]
@@ -34,13 +34,13 @@ class Worth:
         )
 
     def on(self, plan: Plan, task: Task) -> float:
-        """What a plan is worth for another task; infinite where it may not run there."""
+        """The value of a plan for another task; infinite where it may not run there."""
         if check(plan, task.evaluator):
             return math.inf
         return self.of(plan.model_copy(update={"estimate": summary(plan, task.evaluator)}))
 
 
-def worth(task: Task, plans: Sequence[Plan], options: Mapping[str, Any]) -> Worth:
+def plan_objective(task: Task, plans: Sequence[Plan], options: Mapping[str, Any]) -> PlanObjective:
     """The goal of a task as one number, for plans that were compared.
 
     A weighted sum is over the units of a search, which no deadline changes; else over the best of the plans.
@@ -52,7 +52,7 @@ def worth(task: Task, plans: Sequence[Plan], options: Mapping[str, Any]) -> Wort
         quantity: 1.0 if single else min(value(quantity, *each) for each in costs) or 1.0
         for quantity in task.goal.weights
     }
-    return Worth(task, units if single or whole else {**units, **searched}, options)
+    return PlanObjective(task, units if single or whole else {**units, **searched}, options)
 
 
 def found_by_search(plans: Sequence[Plan]) -> list[Plan]:

@@ -1,9 +1,9 @@
 """Auto: the best of all strategies for the goal, why it wins, and what would change the answer.
 
-All strategies plan in parallel; ``hybrid``, where it applies, has gone downhill from the plans of its rivals. It plans
-again without each kind of node, so that the answer says what it stands on; a plan that turns out to be better is taken.
-Then each kind of link is made faster and slower until another strategy wins. Plans that change numbers on their way
-(8-bit integers) are taken only where that is allowed.
+All strategies plan in parallel; those that search on from the plans of others (``hybrid``) plan again without each kind
+of node, so that the answer says what each contributes; a plan that turns out to be better is taken. Then each kind of
+link is made faster and slower until another strategy wins. Plans that change numbers in transit (8-bit integers) are
+taken only where that is allowed.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from palmette.spec.plan import Plan
 from palmette.spec.problem import Problem
 
 if TYPE_CHECKING:
-    from palmette.plan.auto.links import Turn
-    from palmette.plan.auto.nodes import Without
-    from palmette.plan.auto.objective import Worth
+    from palmette.plan.auto.links import LinkThreshold
+    from palmette.plan.auto.nodes import PlanWithout
+    from palmette.plan.auto.objective import PlanObjective
 
 _EQUAL = 1 + 1e-9
-_COMPARING, _ASKING = 0.5, 0.4  # shares of --seconds: the search itself, and those without a node
+_COMPARING_SHARE, _WITHOUT_SHARE = 0.5, 0.4  # shares of --seconds: the search itself, and those without a node
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,26 +66,28 @@ class Auto(Strategy):
 
     def decide(self, task: Task) -> Decision:
         """Take the best, and find out why."""
-        from palmette.plan.auto.nodes import in_use
-        from palmette.plan.auto.objective import worth
+        from palmette.plan.auto.nodes import of_computing_nodes
+        from palmette.plan.auto.objective import plan_objective
         from palmette.plan.core.comparison import compare
 
-        found = compare(task, self._options(_COMPARING))
-        left_out = {plan.strategy: why for plan in found.plans if (why := self._harm(plan, task)) is not None}
+        found = compare(task, self._options(_COMPARING_SHARE))
+        left_out = {
+            plan.strategy: why for plan in found.plans if (why := self._reason_to_leave_out(plan, task)) is not None
+        }
         plans = [plan for plan in found.plans if plan.strategy not in left_out]
         if not plans:
             found.refuse()
-        goal = worth(task, plans, self._options())
-        spared = self._spared(plans[0], goal)
-        chosen = simplest_best([*plans, *(each.plan for each in spared if each.plan is not None)], goal)
-        told = in_use(spared, chosen)
-        variables = _variables(chosen, plans, goal, _turned(chosen, goal), told)
+        objective = plan_objective(task, plans, self._options())
+        without = self._plans_without_nodes(plans[0], objective)
+        chosen = simplest_best([*plans, *(each.plan for each in without if each.plan is not None)], objective)
+        shown = of_computing_nodes(without, chosen)
+        variables = _variables(chosen, plans, objective, _thresholds(chosen, objective), shown)
         if left_out:
             variables["left_out"] = left_out
         return Decision(chosen.phases, variables, chosen.model, chosen.batch)
 
-    def _harm(self, plan: Plan, task: Task) -> str | None:
-        """What a plan would do to the training that nobody has allowed; None where it does no harm."""
+    def _reason_to_leave_out(self, plan: Plan, task: Task) -> str | None:
+        """What a plan would do to the training that the options do not allow; None where it may be taken."""
         if is_lossy(plan) and not self.lossy:
             return "8-bit outputs; --lossy allows them"
         small = small_norm_parts(plan, task.evaluator, self.batch_norm_floor)
@@ -95,72 +97,78 @@ class Auto(Strategy):
         return None
 
     def _options(self, share: float | None = None) -> dict[str, Any]:
-        """What strategies are given of these options; of the seconds a share."""
+        """The options that strategies are given; of the seconds a share."""
         given = {each.name: getattr(self, each.name) for each in fields(self)}
         given["seconds"] = None if self.seconds is None or share is None else share * self.seconds
         return {name: value for name, value in given.items() if value is not None}
 
-    def _spared(self, first: Plan, goal: Worth) -> list[Without]:
-        """The best plan without each kind of node, all asked in parallel."""
-        from palmette.plan.auto.nodes import needed_for_their_data, nodes_to_ask, without
-        from palmette.plan.core.parallel import helpers, side_by_side
+    def _plans_without_nodes(self, first: Plan, objective: PlanObjective) -> list[PlanWithout]:
+        """The best plan without each kind of node, all tried in parallel."""
+        from palmette.plan.auto.nodes import needed_for_their_data, nodes_to_try, plan_without
+        from palmette.plan.core.parallel import parallel_jobs, run_parallel
 
-        asked = nodes_to_ask(goal.task)
-        rounds = math.ceil(len(asked) / helpers()) or 1
-        options = self._options(_ASKING / rounds)
+        tried = nodes_to_try(objective.task)
+        rounds = math.ceil(len(tried) / parallel_jobs()) or 1
+        options = self._options(_WITHOUT_SHARE / rounds)
         searching = [name for name, kind in strategies().items() if kind.starts_from_others]
         names = list(dict.fromkeys([*searching, first.strategy]))
-        jobs: list[Callable[[], Without]] = [partial(without, group, names, goal, options) for group in asked]
-        needed = needed_for_their_data(goal.task)
-        found = [done.result for done in side_by_side(jobs)]
+        jobs: list[Callable[[], PlanWithout]] = [
+            partial(plan_without, group, names, objective, options) for group in tried
+        ]
+        needed = needed_for_their_data(objective.task)
+        found = [done.result for done in run_parallel(jobs)]
         return [each for each in [needed, *found] if each is not None]
 
 
 STRATEGIES = (Auto,)
 
 
-def simplest_best(plans: Sequence[Plan], goal: Worth) -> Plan:
+def simplest_best(plans: Sequence[Plan], objective: PlanObjective) -> Plan:
     """The best plan; of several that are as good, the first with the fewest instances."""
-    least = min(map(goal.of, plans))
-    best = [plan for plan in plans if goal.of(plan) <= least * _EQUAL]
+    least = min(map(objective.of, plans))
+    best = [plan for plan in plans if objective.of(plan) <= least * _EQUAL]
     return min(best, key=lambda plan: sum(len(phase.instances) for phase in plan.phases))
 
 
-def _turned(chosen: Plan, goal: Worth) -> list[Turn]:
-    """Where the answer turns with each kind of link, all asked in parallel."""
-    from palmette.plan.auto.links import links_to_ask, turns
-    from palmette.plan.core.parallel import side_by_side
+def _thresholds(chosen: Plan, objective: PlanObjective) -> list[LinkThreshold]:
+    """Where the answer changes with each kind of link, all tried in parallel."""
+    from palmette.plan.auto.links import link_thresholds, links_to_try
+    from palmette.plan.core.parallel import run_parallel
 
-    jobs: list[Callable[[], list[Turn]]] = [
-        partial(turns, chosen, group, goal) for group in links_to_ask(chosen, goal.task)
+    jobs: list[Callable[[], list[LinkThreshold]]] = [
+        partial(link_thresholds, chosen, group, objective) for group in links_to_try(chosen, objective.task)
     ]
-    return [turn for done in side_by_side(jobs) for turn in done.result or []]
+    return [found for done in run_parallel(jobs) for found in done.result or []]
 
 
 def _variables(
-    chosen: Plan, others: Sequence[Plan], goal: Worth, turned: Sequence[Turn], told: Sequence[Without]
+    chosen: Plan,
+    others: Sequence[Plan],
+    objective: PlanObjective,
+    thresholds: Sequence[LinkThreshold],
+    without: Sequence[PlanWithout],
 ) -> dict[str, Any]:
-    from palmette.plan.auto.explanation import paragraph
+    from palmette.plan.auto.explanation import explain
 
     variables: dict[str, Any] = {
         "strategy": chosen.strategy,
-        "goal": str(goal.task.goal),
-        "value": goal.of(chosen),
-        "why": paragraph(chosen, others, goal, turned, told),
-        "compared": {plan.strategy: goal.of(plan) for plan in others},
-        "links": [turn.as_json() for turn in turned],
-        "nodes": [each.as_json(chosen) for each in told],
+        "goal": str(objective.task.goal),
+        "value": objective.of(chosen),
+        "why": explain(chosen, others, objective, thresholds, without),
+        "compared": {plan.strategy: objective.of(plan) for plan in others},
+        "links": [each.as_json() for each in thresholds],
+        "nodes": [each.as_json(chosen) for each in without],
         "decision": chosen.decision,
     }
-    return variables | _distance(goal.of(chosen), others, goal)
+    return variables | _distance(objective.of(chosen), others, objective)
 
 
-def _distance(value: float, others: Sequence[Plan], goal: Worth) -> dict[str, Any]:
+def _distance(value: float, others: Sequence[Plan], objective: PlanObjective) -> dict[str, Any]:
     """How far the plan may be from the best possible: a search has a bound of an iteration, on the whole cluster."""
     from palmette.plan.auto.objective import found_by_search
 
     bounds = [plan.decision["lower_bound"] for plan in found_by_search(others)]
-    if not bounds or goal.task.goal.deadline_s is not None or goal.task.goal.loss is not None:
+    if not bounds or objective.task.goal.deadline_s is not None or objective.task.goal.loss is not None:
         return {}
     least = min(bounds[0], value)
     return {"lower_bound": least, "gap": 1 - least / value if value else 0.0}

@@ -1,4 +1,4 @@
-"""The best of several candidate phases: those that may run, under the deadline, by the goal."""
+"""The best of several phases: of those that may run and meet the deadline, by the goal."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from palmette.spec.goal import Goal, value
 from palmette.spec.plan import Phase, Plan
 
 
-class Candidate(NamedTuple):
+class PricedPhase(NamedTuple):
     """A phase that may run, and its price."""
 
     phase: Phase
     price: Price
 
 
-def best(phases: Iterable[Phase], task: Task) -> Candidate:
+def best(phases: Iterable[Phase], task: Task) -> PricedPhase:
     """The best phase for the task's goal among those that may run.
 
     Raises:
-        InputError: each names what is not there, or the goal needs a power that is not known.
+        InputError: each names what is missing, or the goal needs a power that is not known.
         Infeasible: none may run, or none meets the deadline; names the constraint and the closest value.
     """
-    allowed: list[Candidate] = []
+    allowed: list[PricedPhase] = []
     refused: list[Fault] = []
     impossible: list[Fault] = []
     for phase in phases:
         lacking = list(missing(phase, task.evaluator))
         faults = lacking or list(forbidden(phase, task.evaluator)) or over_energy(phase, task)
         if not faults:
-            allowed.append(Candidate(phase, task.evaluator.price(phase)))
+            allowed.append(PricedPhase(phase, task.evaluator.price(phase)))
         elif lacking:
             impossible += lacking
         else:
@@ -44,15 +44,15 @@ def best(phases: Iterable[Phase], task: Task) -> Candidate:
     if refused and not allowed:
         raise Infeasible(str(refused[0]))
     if not allowed:
-        told = [_of_the_cluster(fault, task) for fault in impossible]
-        raise InputError({str(fault): fault for fault in told}.values())
+        located = [_in_the_cluster_file(fault, task) for fault in impossible]
+        raise InputError({str(fault): fault for fault in located}.values())
     in_time = _in_time(allowed, task.goal)
     scores = score([_cost(candidate.price, task.goal, task.evaluator) for candidate in in_time], task.goal)
     return in_time[scores.index(min(scores))]
 
 
-def _of_the_cluster(fault: Fault, task: Task) -> Fault:
-    """A fault about a node under its place in the cluster file: nobody wrote the tree in which it was found."""
+def _in_the_cluster_file(fault: Fault, task: Task) -> Fault:
+    """A fault about a node at its place in the cluster file: the user did not write the tree in which it was found."""
     return replace(fault, field=f"nodes.{fault.value}") if fault.value in task.cluster.nodes else fault
 
 
@@ -82,7 +82,7 @@ def _cost(price: Price, goal: Goal, evaluator: Evaluator) -> tuple[float, float]
     raise InputError(Fault(f"nodes.{unknown}.power", "missing", f"the goal {goal} needs it"))
 
 
-def _in_time(candidates: list[Candidate], goal: Goal) -> list[Candidate]:
+def _in_time(candidates: list[PricedPhase], goal: Goal) -> list[PricedPhase]:
     if goal.iteration_deadline_s is None:
         return candidates
     in_time = [c for c in candidates if c.price.iteration_s <= goal.iteration_deadline_s]

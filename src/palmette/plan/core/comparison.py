@@ -1,4 +1,4 @@
-"""Every strategy's plan for one task, priced by the one evaluator, best first."""
+"""The plans of all strategies for one task, priced by the same evaluator, best first."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from palmette.cost.operations import samples_by_instance
 from palmette.errors import Fault, Infeasible, InputError, PalmetteError, RunError, too_late
 from palmette.plan.core.choice import score
 from palmette.plan.core.make_plan import configured, make_plan
-from palmette.plan.core.parallel import side_by_side
+from palmette.plan.core.parallel import run_parallel
 from palmette.plan.core.registry import find, strategies
 from palmette.plan.core.strategy import Strategy, Task
 from palmette.spec.codec import CODEC_KINDS
@@ -35,19 +35,19 @@ class Comparison:
     skipped: dict[str, PalmetteError]
 
     def refuse(self) -> NoReturn:
-        """Say why there is no plan at all: a goal that none can meet, else what is wrong with the input."""
-        told = {name: error for name, error in self.skipped.items() if not _lacks_a_table(error)}
-        unmet = {name: error for name, error in told.items() if isinstance(error, Infeasible)}
+        """Raise why there is no plan at all: a goal that none can meet, else what is wrong with the input."""
+        reasons = {name: error for name, error in self.skipped.items() if not _lacks_an_option(error)}
+        unmet = {name: error for name, error in reasons.items() if isinstance(error, Infeasible)}
         if unmet:
-            raise closest(unmet)
-        faults = [fault for error in told.values() if isinstance(error, InputError) for fault in error.faults]
+            raise closest_to_goal(unmet)
+        faults = [fault for error in reasons.values() if isinstance(error, InputError) for fault in error.faults]
         if not faults:
             raise RunError("\n".join(f"{name}: {error}" for name, error in self.skipped.items()))
-        raise InputError(_gist(faults))
+        raise InputError(_main_faults(faults))
 
 
-def closest(unmet: Mapping[str, Infeasible]) -> Infeasible:
-    """One answer for all strategies: that of the one which comes closest in time, else the reason of each."""
+def closest_to_goal(unmet: Mapping[str, Infeasible]) -> Infeasible:
+    """One answer for all strategies: of the one that comes closest in time, else the reason of each."""
     in_time = {name: error.least_s for name, error in unmet.items() if error.least_s is not None}
     if in_time:
         name = min(in_time, key=lambda name: in_time[name])
@@ -58,12 +58,12 @@ def closest(unmet: Mapping[str, Infeasible]) -> Infeasible:
     return Infeasible("; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items()))
 
 
-def _gist(faults: Sequence[Fault]) -> Iterable[Fault]:
-    """What is wrong with files, each once, for options may suit one strategy and not another; else with options."""
-    in_files = [fault for fault in faults if not _of_an_option(fault)]
+def _main_faults(faults: Sequence[Fault]) -> Iterable[Fault]:
+    """What is wrong with files, each once, since options may suit one strategy and not another; else with options."""
+    in_files = [fault for fault in faults if not _is_about_an_option(fault)]
     how_long = [fault for fault in faults if fault.field in ("--deadline", "--loss")]
     if how_long and not in_files:
-        expected = "nobody can say how long to train; expected --learning beside it"
+        expected = "it is not known how long to train; expected --learning beside it"
         return [replace(how_long[0], expected=expected)]
     found: dict[tuple[str, str], Fault] = {}
     for fault in in_files or faults:
@@ -71,12 +71,12 @@ def _gist(faults: Sequence[Fault]) -> Iterable[Fault]:
     return found.values()
 
 
-def _lacks_a_table(error: PalmetteError) -> bool:
-    """Whether a strategy was left out for want of an option of its own, which says nothing about the others."""
-    return isinstance(error, InputError) and all(f.value == "missing" and _of_an_option(f) for f in error.faults)
+def _lacks_an_option(error: PalmetteError) -> bool:
+    """Whether a strategy was skipped for want of its own option, which says nothing about the others."""
+    return isinstance(error, InputError) and all(f.value == "missing" and _is_about_an_option(f) for f in error.faults)
 
 
-def _of_an_option(fault: Fault) -> bool:
+def _is_about_an_option(fault: Fault) -> bool:
     return fault.field.startswith("--")
 
 
@@ -88,7 +88,7 @@ def compare(task: Task, options: Mapping[str, Any] | None = None, names: Iterabl
     chosen = list(names) if names is not None else [name for name, kind in strategies().items() if not kind.composed]
     jobs: list[Callable[[], Plan]] = [partial(planned, name, task, options or {}) for name in chosen]
     plans, skipped = [], {}
-    for name, (plan, error) in zip(chosen, side_by_side(jobs), strict=True):
+    for name, (plan, error) in zip(chosen, run_parallel(jobs), strict=True):
         if plan is not None:
             plans.append(plan.model_copy(update={"inputs": Inputs(cluster=task.cluster, profile=task.profile)}))
         else:
@@ -148,63 +148,63 @@ def planned(name: str, task: Task, options: Mapping[str, Any]) -> Plan:
     if strategy.plans_epochs or goal.loss is None or learning is None:
         made = make_plan(strategy, task)
     else:
-        made = _until_the_loss(strategy, task, learning)
+        made = _plan_until_loss(strategy, task, learning)
     if made.estimate is None:
         raise Infeasible(f"{name}: its decision names no instances that could be priced")
     return made.model_copy(update={"inputs": None})
 
 
-def _until_the_loss(strategy: Strategy, task: Task, learning: Learning) -> Plan:
-    """What it plans for an iteration, trained until the loss; should that take too long, its best that does not."""
+def _plan_until_loss(strategy: Strategy, task: Task, learning: Learning) -> Plan:
+    """Its plan for an iteration, trained until the loss; should that take too long, its best that does not."""
     free = replace(task, goal=replace(task.goal, deadline_s=None, loss=None))
     made = make_plan(strategy, free)
     try:
-        return trained_until(made, task, learning)
+        return with_epochs_to_loss(made, task, learning)
     except Infeasible:
         if task.goal.deadline_s is None:
             raise
-        hurried = replace(free, goal=replace(free.goal, iteration_deadline_s=_share_s(made, task, learning)))
+        hurried = replace(free, goal=replace(free.goal, iteration_deadline_s=_iteration_limit_s(made, task, learning)))
         try:
-            return trained_until(make_plan(strategy, hurried), task, learning)
+            return with_epochs_to_loss(make_plan(strategy, hurried), task, learning)
         except Infeasible:
-            pass  # the first reason is about what was asked for
+            pass  # the first reason is about the request itself
         raise
 
 
-def _share_s(plan: Plan, task: Task, learning: Learning) -> float:
-    """The part of the deadline that an iteration of a plan may take; no more than what was asked for."""
+def _iteration_limit_s(plan: Plan, task: Task, learning: Learning) -> float:
+    """The part of the deadline that an iteration of a plan may take; at most the requested iteration deadline."""
     (phase,) = plan.phases
     price = task.evaluator.price(phase)
     iterations = price.epoch_s / price.iteration_s if price.iteration_s else 1.0
-    assert task.goal.deadline_s is not None, "whoever calls has seen to it"
-    share_s = task.goal.deadline_s / (iterations * _epochs(plan, task, learning))
+    assert task.goal.deadline_s is not None, "the caller checks this"
+    share_s = task.goal.deadline_s / (iterations * _epochs_to_loss(plan, task, learning))
     return min(share_s, task.goal.iteration_deadline_s or math.inf)
 
 
-def _epochs(plan: Plan, task: Task, learning: Learning) -> int:
+def _epochs_to_loss(plan: Plan, task: Task, learning: Learning) -> int:
     """How many epochs over all data reach the goal's loss.
 
     Raises:
         Infeasible: no number does.
     """
     (phase,) = plan.phases
-    assert task.goal.loss is not None, "whoever calls has seen to it"
+    assert task.goal.loss is not None, "the caller checks this"
     replicas = sum(instance.layers[0] == 1 for instance in phase.instances)
     least = learning.least_epochs(task.goal.loss, 1.0, replicas)
     if not least <= MOST_EPOCHS:
-        told = f"cannot be reached; the curve stays above {learning.loss(MOST_EPOCHS, 1.0, replicas):.6g}"
-        raise Infeasible(f"--loss: {task.goal.loss:g}: {told}")
+        reason = f"cannot be reached; the curve stays above {learning.loss(MOST_EPOCHS, 1.0, replicas):.6g}"
+        raise Infeasible(f"--loss: {task.goal.loss:g}: {reason}")
     return math.ceil(least * (1 - 1e-12))
 
 
-def trained_until(plan: Plan, task: Task, learning: Learning) -> Plan:
+def with_epochs_to_loss(plan: Plan, task: Task, learning: Learning) -> Plan:
     """The plan with as many epochs over all data as the learning curve needs for the goal's loss.
 
     Raises:
         Infeasible: no number of epochs reaches the loss, or so many break the deadline or a node's limit.
     """
     (phase,) = plan.phases
-    epochs = _epochs(plan, task, learning)
+    epochs = _epochs_to_loss(plan, task, learning)
     longer = plan.model_copy(update={"phases": (phase.model_copy(update={"epochs": epochs}),)})
     wrong = check(longer, task.evaluator)
     if wrong:

@@ -18,8 +18,8 @@ from palmette.spec.files import validated
 from palmette.spec.goal import Goal, parse_weights
 from palmette.spec.plan import Asked, Inputs, Plan
 
-RETIRED = frozenset({"lossless"})
-"""Options that plans of earlier versions were asked with: what they forbade is now forbidden unless it is allowed."""
+RETIRED_OPTIONS = frozenset({"lossless"})
+"""Options of earlier versions that plans may record: what they forbade is now forbidden by default."""
 
 
 def configured(name: str, options: dict[str, Any]) -> Strategy:
@@ -46,7 +46,7 @@ def make_plan(strategy: Strategy, ask: Ask) -> Plan:
         InputError: the task lacks something, or asks for what this strategy does not decide.
         Infeasible: no plan can meet the goal.
     """
-    _wants_what_it_can(strategy, ask)
+    _refuse_other_goals(strategy, ask)
     task = _task(strategy, ask)
     prices = task.evaluator if isinstance(task, Task) else None
     began = time.perf_counter()
@@ -59,7 +59,7 @@ def make_plan(strategy: Strategy, ask: Ask) -> Plan:
         decision=decision.variables,
         phases=decision.phases,
         plan_s=plan_s,
-        asked=_asked(strategy, ask),
+        asked=_request(strategy, ask),
         inputs=Inputs(cluster=ask.cluster, profile=ask.profile),
     )
     if prices is None or not plan.phases:
@@ -69,16 +69,16 @@ def make_plan(strategy: Strategy, ask: Ask) -> Plan:
     return plan.model_copy(update={"estimate": summary(plan, prices)})
 
 
-def make_again(plan: Plan, cluster: Cluster) -> Plan:
-    """The plan that the same strategy makes for another cluster, asked the same.
+def replan(plan: Plan, cluster: Cluster) -> Plan:
+    """The plan that the same strategy makes for another cluster, with the same goal and options.
 
     Raises:
-        InputError: the plan does not say what was asked, or the cluster lacks something that the strategy needs.
+        InputError: the plan does not record its request, or the cluster lacks something that the strategy needs.
         Infeasible: no plan can meet the goal on this cluster.
     """
     asked, profile = plan.asked, plan.inputs.profile if plan.inputs else None
     if asked is None or profile is None:
-        raise InputError(Fault("asked", "missing", f"the plan does not say what {plan.strategy} was asked"))
+        raise InputError(Fault("asked", "missing", f"the plan does not record what {plan.strategy} was asked"))
     goal = Goal(
         weights=parse_weights(asked.goal),
         deadline_s=asked.deadline_s,
@@ -87,9 +87,9 @@ def make_again(plan: Plan, cluster: Cluster) -> Plan:
     )
     hints = get_type_hints(find(plan.strategy))
     options = {
-        name: validated(kind, value) if (kind := document_kind(hints.get(name))) and value is not None else value
+        name: validated(kind, value) if (kind := document_type(hints.get(name))) and value is not None else value
         for name, value in asked.options.items()
-        if name not in RETIRED
+        if name not in RETIRED_OPTIONS
     }
     task = Task(
         profile=profile,
@@ -102,7 +102,7 @@ def make_again(plan: Plan, cluster: Cluster) -> Plan:
     return make_plan(configured(plan.strategy, options), task)
 
 
-def _asked(strategy: Strategy, ask: Ask) -> Asked:
+def _request(strategy: Strategy, ask: Ask) -> Asked:
     options = {own.name: getattr(strategy, own.name) for own in fields(strategy)}  # type: ignore[arg-type]
     return Asked(
         goal=str(ask.goal),
@@ -118,14 +118,14 @@ def _asked(strategy: Strategy, ask: Ask) -> Asked:
     )
 
 
-def document_kind(hint: Any) -> type[Document] | None:
+def document_type(hint: Any) -> type[Document] | None:
     """The kind of document that an option's type names, if it does: such an option is a file."""
     kinds = [kind for kind in (get_args(hint) or (hint,)) if isinstance(kind, type) and issubclass(kind, Document)]
     return kinds[0] if kinds else None
 
 
 def _task(strategy: Strategy, ask: Ask) -> Task:
-    """What the strategy is given; one that takes tables is content with an ``Ask``."""
+    """What the strategy is given; one that takes tables needs no more than an ``Ask``."""
     if strategy.needs_profile and not isinstance(ask, Task):
         given = {"profile": ask.profile, "cluster": ask.cluster}
         raise InputError(_lacks(strategy.name, option) for option, found in given.items() if found is None)
@@ -136,10 +136,10 @@ def _lacks(name: str, option: str) -> Fault:
     return Fault(f"--{option.replace('_', '-')}", "missing", f"{name} needs it; expected a file")
 
 
-def _wants_what_it_can(strategy: Strategy, ask: Ask) -> None:
+def _refuse_other_goals(strategy: Strategy, ask: Ask) -> None:
     deadline_s = ask.goal.deadline_s
-    wishes = {"--deadline": None if deadline_s is None else f"{deadline_s:g} s", "--loss": ask.goal.loss}
-    for option, value in wishes.items():
+    limits = {"--deadline": None if deadline_s is None else f"{deadline_s:g} s", "--loss": ask.goal.loss}
+    for option, value in limits.items():
         if value is not None and not strategy.plans_epochs:
             expected = f"{strategy.name} does not decide how long to train; expected --iteration-deadline or neither"
             raise InputError(Fault(option, value, expected))

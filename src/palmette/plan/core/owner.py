@@ -9,7 +9,7 @@ from palmette.plan.core.strategy import Task
 from palmette.spec.cluster import Tier
 
 
-def one_owner(task: Task, strategy: str) -> str:
+def data_owner(task: Task, strategy: str) -> str:
     """The node that owns the source.
 
     Raises:

@@ -1,7 +1,7 @@
-"""Jobs side by side, each in a process of its own: one that fails or dies leaves the others alone.
+"""Jobs in parallel, each in its own process: one that fails or dies does not affect the others.
 
-Planning is pure Python, so threads would take turns. A process is forked: it starts at once with all that is known
-here, and needs to send back nothing but its result.
+Planning is pure Python, so threads would take turns. A process is forked: it starts at once with all the data of its
+parent, and sends back nothing but its result.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ T = TypeVar("T")
 _FORK = get_context("fork")
 
 
-class Finished(NamedTuple, Generic[T]):
-    """What became of a job: its result, or why there is none."""
+class JobResult(NamedTuple, Generic[T]):
+    """The result of a job, or why there is none."""
 
     result: T | None
     error: PalmetteError | None
 
-    def taken(self) -> T:
-        """The result, which there is, unless there was an error: that is raised."""
+    def unwrap(self) -> T:
+        """The result; raises the error where there is none."""
         if self.error is not None:
             raise self.error
         assert self.result is not None
         return self.result
 
 
-def helpers() -> int:
-    """How many jobs can run side by side from here: a job of ``side_by_side`` has its own core alone."""
+def parallel_jobs() -> int:
+    """How many jobs can run in parallel from here: a job of ``run_parallel`` itself has one core."""
     return 1 if current_process().daemon else len(os.sched_getaffinity(0))
 
 
-def side_by_side(jobs: Sequence[Callable[[], T]]) -> list[Finished[T]]:
-    """What became of each job, in their order; at most as many run at a time as there are cores."""
+def run_parallel(jobs: Sequence[Callable[[], T]]) -> list[JobResult[T]]:
+    """The result of each job, in their order; at most as many run at a time as there are cores."""
     waiting, done = list(enumerate(jobs)), {}
     running: dict[connection.Connection, tuple[int, Any]] = {}
     try:
@@ -69,12 +69,12 @@ def _work(job: Callable[[], Any], end: connection.Connection) -> None:
     except PalmetteError as error:
         end.send((None, error))
     except KeyboardInterrupt:
-        os._exit(130)  # whoever started it was interrupted too, and says so
+        os._exit(130)  # the parent was interrupted too, and reports it
     except Exception as error:  # noqa: BLE001 -- a strategy with a bug must not keep the others from planning
         end.send((None, RunError(f"it failed: {one_line(f'{type(error).__name__}: {error}')}")))
 
 
-def _received(end: Any, process: Any) -> Finished[Any]:
+def _received(end: Any, process: Any) -> JobResult[Any]:
     try:
         result, error = end.recv()
     except EOFError:
@@ -82,4 +82,4 @@ def _received(end: Any, process: Any) -> Finished[Any]:
         result, error = None, RunError(f"it failed: its process died with exit code {process.exitcode}")
     process.join()
     end.close()
-    return Finished(result, error)
+    return JobResult(result, error)

@@ -8,7 +8,7 @@ from palmette.errors import Fault, InputError
 from palmette.plan.core.strategy import Task
 
 
-def by_source(task: Task) -> dict[str, int]:
+def samples_by_source(task: Task) -> dict[str, int]:
     """Samples of a batch that come from each node that owns data, in proportion to what it owns.
 
     Raises:
@@ -20,10 +20,10 @@ def by_source(task: Task) -> dict[str, int]:
     if task.batch < len(owned):
         expected = f"expected at least {len(owned)}, a sample from each source"
         raise InputError(Fault("--batch", task.batch, expected))
-    return dict(zip(owned, in_proportion(task.batch, list(owned.values())), strict=True))
+    return dict(zip(owned, apportion(task.batch, list(owned.values())), strict=True))
 
 
-def in_proportion(total: int, weights: Sequence[int]) -> list[int]:
+def apportion(total: int, weights: Sequence[int]) -> list[int]:
     """Whole numbers in proportion to the weights that add up to the total, each at least 1 (largest remainder)."""
     shares, left, whole = [1] * len(weights), total, sum(weights)
     sharing = sorted(range(len(weights)), key=weights.__getitem__)

@@ -16,7 +16,7 @@ from palmette.spec.profile import Profile
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """What a planner is asked: batches and a goal, and as much of profile and cluster as there is."""
+    """What a planner is asked: batch, goal, and the profile and the cluster if there are any."""
 
     profile: Profile | None = None
     cluster: Cluster | None = None
@@ -31,7 +31,7 @@ class Ask:
 
 @dataclass(frozen=True, kw_only=True)
 class Task(Ask):
-    """What is to be planned: training the profile's model on the cluster, in batches, towards a goal."""
+    """What to plan: training the profile's model on the cluster, in batches, towards a goal."""
 
     profile: Profile = field()
     cluster: Cluster = field()
@@ -46,8 +46,8 @@ class Task(Ask):
 class Decision:
     """What a strategy decided: the phases of a plan, and its own variables for ``plan.json``.
 
-    Without a profile there may be no phases. ``model`` and ``batch`` are those of the strategy's own table, where
-    it has one that names them.
+    Without a profile there may be no phases. ``model`` and ``batch`` are those of the strategy's own table, if
+    it names them.
     """
 
     phases: tuple[Phase, ...]

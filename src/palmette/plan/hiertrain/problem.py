@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmette.cost.memory import STATE_COPIES
-from palmette.plan.core.memory_budget import room_bytes
-from palmette.plan.core.owner import one_owner, usable_nodes
+from palmette.plan.core.memory_budget import memory_budget_bytes
+from palmette.plan.core.owner import data_owner, usable_nodes
 from palmette.plan.core.strategy import Task
 
 Floats = NDArray[np.float64]
@@ -57,7 +57,7 @@ def build_problem(task: Task) -> HierTrainProblem:
     Raises:
         InputError: there is not exactly one source, or it reaches no node that can compute.
     """
-    owner = one_owner(task, "hiertrain")
+    owner = data_owner(task, "hiertrain")
     owned = task.cluster.nodes[owner].source
     keeps_labels = owned is not None and owned.keeps_labels
     names = usable_nodes(task, owner, [owner] if keeps_labels else None)
@@ -87,6 +87,6 @@ def build_problem(task: Task) -> HierTrainProblem:
         output_bytes=np.array(sizes.output_bytes),
         weight_bytes=np.array([sizes.weight_bytes([(1, m)]) for m in range(depth + 1)]),
         activation_bytes=np.array([sizes.activation_bytes((1, m), 1) for m in range(depth + 1)]),
-        memory_bytes=np.array(room_bytes(task, names)),
+        memory_bytes=np.array(memory_budget_bytes(task, names)),
         weight_copies=2 + STATE_COPIES[task.optimizer],
     )

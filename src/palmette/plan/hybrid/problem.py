@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from palmette.cost.batch_norm import FLOOR, small_parts
 from palmette.cost.operations import samples_by_instance
 from palmette.errors import Fault, InputError
-from palmette.plan.core.samples import by_source
+from palmette.plan.core.samples import samples_by_source
 from palmette.plan.core.strategy import Task
 from palmette.plan.hybrid.paths import Run, SamplePath, simplified
 from palmette.spec.cluster import Source
@@ -96,7 +96,7 @@ def make_problem(task: Task, lossy: bool = False, floor: int = FLOOR) -> HybridP
     Raises:
         InputError: no source, fewer samples than sources, no path between sources, or nothing to compute on.
     """
-    samples = by_source(task)
+    samples = samples_by_source(task)
     first, *others = samples
     routes = task.evaluator.routes
     apart = [source for source in others if routes.between(first, source) is None]

@@ -49,7 +49,7 @@ def _is_lossy(phase: Phase) -> bool:
 def _on_single_nodes(task: Task, nodes: Iterable[str]) -> dict[str, Phase]:
     """The whole network on each node that may have it: all that all-device, all-edge and all-cloud choose from."""
     from palmette.plan.core.choice import best
-    from palmette.plan.rivals.whole import on_one_node
+    from palmette.plan.core.one_node import on_one_node
 
     found = {}
     for node in nodes:

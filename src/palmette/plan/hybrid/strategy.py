@@ -149,7 +149,7 @@ def _batch_norm(phase: Phase, task: Task) -> dict[str, Any]:
 
 def _refusal(problem: HybridProblem) -> Infeasible:
     """Why nothing may run: what is wrong with the simplest plans."""
-    from palmette.plan.rivals.whole import on_one_node
+    from palmette.plan.core.one_node import on_one_node
 
     best([on_one_node(node, problem.task) for node in problem.nodes], problem.task)
     return Infeasible("no tree that hybrid tried may run")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from palmette.plan.core.samples import in_proportion
+from palmette.plan.core.samples import apportion
 from palmette.plan.righttrain.epochs import Schedule
 from palmette.plan.righttrain.problem import RightTrainProblem
 from palmette.plan.righttrain.trees import Group, InstanceTree
@@ -91,5 +91,5 @@ def build_phase(
 
 def epoch_samples(problem: RightTrainProblem, feeds: Group, total: int) -> dict[int, int | None]:
     """Samples of an epoch from each feed in use, in proportion to what each owns."""
-    parts = in_proportion(total, [problem.feed_samples[feed] for feed in feeds])
+    parts = apportion(total, [problem.feed_samples[feed] for feed in feeds])
     return dict(zip(feeds, parts, strict=True))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from palmette.errors import Fault, InputError
-from palmette.plan.core.samples import in_proportion
+from palmette.plan.core.samples import apportion
 from palmette.plan.core.strategy import Task
 from palmette.plan.righttrain.epochs import LossTarget, Schedule
 from palmette.spec.learning import Learning
@@ -97,7 +97,7 @@ class RightTrainProblem:
 
     def batch_of(self, feeds: tuple[int, ...]) -> dict[int, int]:
         """Samples of a batch from each feed in use, in proportion to what each owns."""
-        parts = in_proportion(self.task.batch, [self.feed_samples[feed] for feed in feeds])
+        parts = apportion(self.task.batch, [self.feed_samples[feed] for feed in feeds])
         return dict(zip(feeds, parts, strict=True))
 
 

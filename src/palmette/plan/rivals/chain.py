@@ -66,7 +66,7 @@ def faults_of(phase: Phase, task: Task) -> list[Fault]:
     return list(forbidden(phase, task.evaluator)) or over_energy(phase, task)
 
 
-def decided(ranked: Iterable[Sequence[str]], task: Task, owner: str, codec: Codec = PLAIN) -> Decision:
+def first_feasible(ranked: Iterable[Sequence[str]], task: Task, owner: str, codec: Codec = PLAIN) -> Decision:
     """The first of the assignments, best first, that may run.
 
     Raises:

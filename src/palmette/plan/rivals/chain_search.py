@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from palmette.cost.memory import STATE_COPIES
-from palmette.plan.core.memory_budget import room_bytes
+from palmette.plan.core.memory_budget import memory_budget_bytes
 from palmette.plan.core.strategy import Task
 from palmette.spec.codec import PLAIN
 
@@ -21,7 +21,7 @@ Path = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class _Numbers:
+class _CostTables:
     """Seconds of each layer on each node, of moves between nodes after a layer, and what memory holds."""
 
     enter: list[float]
@@ -33,7 +33,7 @@ class _Numbers:
     update: list[list[float]]
     memory: list[float]
     """Bytes of a layer with its samples, [layer]."""
-    room: list[float]
+    memory_budget: list[float]
 
 
 def chains(task: Task, owner: str, names: list[str]) -> Iterator[tuple[str, ...]]:
@@ -41,16 +41,16 @@ def chains(task: Task, owner: str, names: list[str]) -> Iterator[tuple[str, ...]
 
     Private data stays with its owner, and so do labels that have to. Ties go by the order of ``names``.
     """
-    numbers = _numbers(task, owner, names)
+    tables = _cost_tables(task, owner, names)
     source = task.cluster.nodes[owner].source
     everywhere, home = range(len(names)), [k for k, name in enumerate(names) if name == owner]
     starts = home if source is not None and source.private else everywhere
     ends = home if source is not None and source.keeps_labels else everywhere
-    for path in _best_first(numbers, starts, ends):
+    for path in _best_first(tables, starts, ends):
         yield tuple(names[k] for k in path)
 
 
-def _numbers(task: Task, owner: str, names: list[str]) -> _Numbers:
+def _cost_tables(task: Task, owner: str, names: list[str]) -> _CostTables:
     prices, batch, depth = task.evaluator, task.batch, len(task.profile.layers)
     sizes, copies = prices.sizes(), 2 + STATE_COPIES[task.optimizer]
     seconds = [prices.seconds(name) for name in names]
@@ -65,7 +65,7 @@ def _numbers(task: Task, owner: str, names: list[str]) -> _Numbers:
     def computing(layer: int) -> list[float]:
         return [(s.forward_s(layer, layer, batch) + s.backward_s(layer, layer, batch)) / share for s, share in each]
 
-    return _Numbers(
+    return _CostTables(
         enter=[sending(owner, name, batch * sizes.input_bytes) for name in names],
         computing=[computing(i) for i in layers],
         move=[
@@ -73,12 +73,12 @@ def _numbers(task: Task, owner: str, names: list[str]) -> _Numbers:
         ],
         update=[[s.update_s(i, i) / share for s, share in each] for i in layers],
         memory=[copies * sizes.weight_bytes([(i, i)]) + sizes.activation_bytes((i, i), batch) for i in layers],
-        room=room_bytes(task, names),
+        memory_budget=memory_budget_bytes(task, names),
     )
 
 
 @dataclass
-class _Labels:
+class _LabelStore:
     """Labels kept at each (layer, node): cost, then updates and memory of every node."""
 
     kept: dict[tuple[int, int], list[tuple[float, ...]]] = field(default_factory=dict)
@@ -92,26 +92,26 @@ class _Labels:
         return False
 
 
-def _best_first(n: _Numbers, starts: Sequence[int], ends: Sequence[int]) -> Iterator[Path]:
-    nodes, depth = range(len(n.room)), len(n.computing)
-    on = _ways_on(n)
-    labels = _Labels()
+def _best_first(n: _CostTables, starts: Sequence[int], ends: Sequence[int]) -> Iterator[Path]:
+    nodes, depth = range(len(n.memory_budget)), len(n.computing)
+    on = _shortest_to_end(n)
+    labels = _LabelStore()
     heap: list[tuple[float, Path, float, list[float]]] = []
     for k in starts if depth > 1 else [k for k in starts if k in ends]:
-        start = [0.0] * (2 * len(n.room))
+        start = [0.0] * (2 * len(n.memory_budget))
         heappush(heap, (n.enter[k] + n.computing[0][k] + on[0][k] + n.update[0][k], (k,), n.enter[k], start))
     while heap:
         _, path, before, used = heappop(heap)
         layer, at = len(path), path[-1]
         cost, held = before + n.computing[layer - 1][at], list(used)
         held[at] += n.update[layer - 1][at]
-        held[len(n.room) + at] += n.memory[layer - 1]
-        if held[len(n.room) + at] > n.room[at] or labels.beaten((layer, at), (cost, *held)):
+        held[len(n.memory_budget) + at] += n.memory[layer - 1]
+        if held[len(n.memory_budget) + at] > n.memory_budget[at] or labels.beaten((layer, at), (cost, *held)):
             continue
         if layer == depth:
             yield path
             continue
-        slowest = max(held[: len(n.room)])
+        slowest = max(held[: len(n.memory_budget)])
         for k in nodes if layer < depth - 1 else ends:
             entering = cost + n.move[layer - 1][at][k]
             updating = max(slowest, held[k] + n.update[layer][k])
@@ -119,10 +119,10 @@ def _best_first(n: _Numbers, starts: Sequence[int], ends: Sequence[int]) -> Iter
             heappush(heap, (bound, (*path, k), entering, held))
 
 
-def _ways_on(n: _Numbers) -> list[list[float]]:
+def _shortest_to_end(n: _CostTables) -> list[list[float]]:
     """The shortest way from after layer i on node k to the end, updates aside, [i-1][k]."""
-    nodes, depth = range(len(n.room)), len(n.computing)
-    on = [[0.0] * len(n.room) for _ in range(depth)]
+    nodes, depth = range(len(n.memory_budget)), len(n.computing)
+    on = [[0.0] * len(n.memory_budget) for _ in range(depth)]
     for i in range(depth - 2, -1, -1):
         then = [n.computing[i + 1][k] + on[i + 1][k] for k in nodes]
         on[i] = [min(move + rest for move, rest in zip(n.move[i][a], then, strict=True)) for a in nodes]

@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from palmette.plan.core.owner import one_owner, tier_nodes
+from palmette.plan.core.owner import data_owner, tier_nodes
 from palmette.plan.core.strategy import Decision, Strategy, Task
-from palmette.plan.rivals.chain import decided, iteration_s
+from palmette.plan.rivals.chain import first_feasible, iteration_s
 from palmette.spec.codec import Codec
 
 CODEC: Codec = "int8"
@@ -32,13 +32,13 @@ class Jalad(Strategy):
 
     def decide(self, task: Task) -> Decision:
         """Take the best cut."""
-        owner = one_owner(task, self.name)
+        owner = data_owner(task, self.name)
         edges, clouds = tier_nodes(task, owner, "edge"), tier_nodes(task, owner, "cloud")
         depth = len(task.profile.layers)
         cuts = [(e, c, m) for e in edges for c in clouds for m in range(depth + 1)]
         assignments = dict.fromkeys((e,) * m + (c,) * (depth - m) for e, c, m in cuts)
         ranked = sorted(assignments, key=lambda nodes: iteration_s(nodes, task, owner, CODEC))
-        return decided(ranked, task, owner, CODEC)
+        return first_feasible(ranked, task, owner, CODEC)
 
 
 STRATEGIES = (Jalad,)

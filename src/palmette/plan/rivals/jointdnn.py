@@ -14,9 +14,9 @@ import itertools
 from dataclasses import dataclass
 from typing import ClassVar
 
-from palmette.plan.core.owner import one_owner, tier_nodes, usable_nodes
+from palmette.plan.core.owner import data_owner, tier_nodes, usable_nodes
 from palmette.plan.core.strategy import Decision, Strategy, Task
-from palmette.plan.rivals.chain import decided
+from palmette.plan.rivals.chain import first_feasible
 from palmette.plan.rivals.chain_search import chains
 
 
@@ -32,10 +32,10 @@ class JointDNN(Strategy):
 
     def decide(self, task: Task) -> Decision:
         """Take the shortest path over layers."""
-        owner = one_owner(task, self.name)
+        owner = data_owner(task, self.name)
         names = self._nodes(task, owner)
         whole = [(name,) * len(task.profile.layers) for name in names]  # where no chain fits a memory, these say why
-        return decided(itertools.chain(chains(task, owner, names), whole), task, owner)
+        return first_feasible(itertools.chain(chains(task, owner, names), whole), task, owner)
 
     def _nodes(self, task: Task, owner: str) -> list[str]:
         clouds = tier_nodes(task, owner, "cloud")

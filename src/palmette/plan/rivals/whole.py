@@ -11,15 +11,14 @@ from typing import ClassVar
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import Fault, InputError
 from palmette.plan.core.choice import best
-from palmette.plan.core.samples import by_source
+from palmette.plan.core.one_node import on_one_node
 from palmette.plan.core.strategy import Decision, Strategy, Task
 from palmette.spec.cluster import Tier
 from palmette.spec.plan import Phase
-from palmette.spec.tree import Feed, Instance
 
 
 @dataclass(frozen=True)
-class _Whole(Strategy):
+class _OneNode(Strategy):
     tier: ClassVar[Tier]
     default_goal: ClassVar[str] = "time"
     plans_epochs: ClassVar[bool] = False
@@ -35,13 +34,13 @@ class _Whole(Strategy):
         phase = best([on_one_node(node, task) for node in nodes], task).phase
         node = phase.instances[0].node
         variables = {
-            "iteration_s": one_after_the_other_s(phase, task.evaluator),
+            "iteration_s": sequential_s(phase, task.evaluator),
             "nodes": [node] * len(task.profile.layers),
         }
         return Decision((phase,), variables)
 
 
-class AllDevice(_Whole):
+class AllDevice(_OneNode):
     """The whole network on a device."""
 
     name: ClassVar[str] = "all-device"
@@ -49,7 +48,7 @@ class AllDevice(_Whole):
     tier = "device"
 
 
-class AllEdge(_Whole):
+class AllEdge(_OneNode):
     """The whole network on an edge server."""
 
     name: ClassVar[str] = "all-edge"
@@ -57,7 +56,7 @@ class AllEdge(_Whole):
     tier = "edge"
 
 
-class AllCloud(_Whole):
+class AllCloud(_OneNode):
     """The whole network in the cloud."""
 
     name: ClassVar[str] = "all-cloud"
@@ -68,15 +67,7 @@ class AllCloud(_Whole):
 STRATEGIES = (AllDevice, AllEdge, AllCloud)
 
 
-def on_one_node(node: str, task: Task) -> Phase:
-    """The phase with the whole network on one node, and the data of all sources."""
-    share = task.cluster.nodes[node].limits.cpu_share
-    feeds = tuple(Feed(node=source, samples=many, into="all") for source, many in by_source(task).items())
-    last = len(task.profile.layers)
-    return Phase(sources=feeds, instances=(Instance(id="all", layers=(1, last), node=node, cpu_share=share),))
-
-
-def one_after_the_other_s(phase: Phase, evaluator: Evaluator) -> float:
+def sequential_s(phase: Phase, evaluator: Evaluator) -> float:
     """Seconds of an iteration on one node, transfers and computing one after the other."""
     (instance,) = phase.instances
     seconds, sizes = evaluator.seconds(instance.node), evaluator.sizes()

@@ -23,8 +23,10 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from palmette.errors import Fault, InputError
-from palmette.plan.core.parallel import helpers, side_by_side
-from palmette.plan.righttrain.cpu_allocation import EvaluatedPlan, MappedTree
+from palmette.plan.righttrain.cpu_allocation import EvaluatedPlan
+from palmette.plan.righttrain.cpu_allocation import MappedTree
+from palmette.plan.core.parallel import parallel_jobs
+from palmette.plan.core.parallel import run_parallel
 from palmette.plan.righttrain.geometric_program import GAP
 from palmette.plan.righttrain.layout import Mapping
 from palmette.plan.righttrain.mapping_bounds import MappingBound
@@ -86,8 +88,8 @@ class BranchAndBound:
 
     def _search_trees(self, trees: list[_BoundedTree]) -> None:
         """Search all trees for a better plan, on all cores."""
-        if helpers() > 1:
-            found = [done.taken() for done in side_by_side([partial(self._search_tree, pair) for pair in trees])]
+        if parallel_jobs() > 1:
+            found = [done.unwrap() for done in run_parallel([partial(self._search_tree, pair) for pair in trees])]
         else:
             found = [self._search_tree(pair) for pair in trees]
         better = [best for best, _ in found if best is not None]
