@@ -142,7 +142,7 @@ class Simulator:
 
     def message(self, instance: Instance) -> Fraction:
         size = self.samples(instance) * exact(self.profile.layers[instance.layers[1] - 1].output_bytes)
-        scales = 4 * (self.profile.layers[instance.layers[1] - 1].output_channels or 1)
+        scales = 4 * (self.profile.layers[instance.layers[1] - 1].output_channels or 0)
         return Fraction(math.ceil(size / 4) + scales) if instance.codec == "int8" else size
 
     def labels(self, instance: Instance) -> Fraction:

@@ -57,7 +57,7 @@ def test_int8_sends_a_quarter_rounded_up_with_scales_and_an_output_with_labels()
     assert transfers(found) == [("output", "a", "b", 2 + 20 + 24), ("gradient", "b", "a", 2 + 20)]
 
 
-def test_a_profile_without_output_channels_has_one_scale_and_labels_that_stay_cost_nothing() -> None:
+def test_without_output_channels_no_scales_count_and_labels_that_stay_cost_nothing() -> None:
     odd = profile([(1.0, 2.5), (1.0, 1.0), (1.0, 1.0)])
     made = phase(
         source("a", 3, "I"),
@@ -66,7 +66,7 @@ def test_a_profile_without_output_channels_has_one_scale_and_labels_that_stay_co
         instance("K", 3, 3, "a"),
     )
     found = iteration(made, Sizes(odd, odd.input_bytes), Routes(LINE))
-    assert transfers(found)[0] == ("output", "a", "b", 2 + 4)
+    assert transfers(found)[0] == ("output", "a", "b", 2)
 
 
 def test_a_chain_may_return_to_a_node_that_it_left() -> None:

@@ -40,7 +40,7 @@ class Sizes:
         self.output_bytes = [0.0, *(layer.output_bytes for layer in table.layers)]
         self.batch_norm_channels = [(), *(layer.batch_norm_channels for layer in table.layers)]
         self.batch_norm_layers = [n for n, channels in enumerate(self.batch_norm_channels) if channels]
-        self._channels = [1, *(layer.output_channels or 1 for layer in table.layers)]
+        self._channels = [0, *(layer.output_channels or 0 for layer in table.layers)]
         self._weights = [0.0, *accumulate(layer.parameter_bytes for layer in table.layers)]
         self._kept = [0.0, *accumulate(layer.kept_bytes for layer in table.layers)]
 

@@ -16,8 +16,8 @@ class Layer(OpenDocument):
     """One layer's sizes: its weights, one sample of its output, what a sample keeps for backward.
 
     ``batch_norm_channels`` are those of each batch norm in it, in the order in which they run. ``output_channels`` is
-    the first dimension of one sample's output, for which a codec sends a scale each; a profile that lacks it is taken
-    to mean 1.
+    the first dimension of one sample's output, for which a codec sends a scale each; where a profile lacks it, scales
+    are not counted.
     """
 
     name: Name

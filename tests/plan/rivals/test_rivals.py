@@ -32,7 +32,7 @@ def by_hand_s(task: Task, nodes: tuple[str, ...], codec: str = "none") -> float:
             assert route is not None
             size = task.batch * (profile.layers[k - 1].output_bytes if k else profile.input_bytes)
             if codec == "int8" and k:
-                size = -(-size // 4)
+                size = -(-size // 4) + 4 * (profile.layers[k - 1].output_channels or 0)
             total += (route.latency_s + size * 8 / route.bandwidth_bps) * (2 if k else 1)
         for kind in ("forward", "backward"):
             fixed = getattr(times, f"{kind}_call_s")

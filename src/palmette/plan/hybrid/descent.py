@@ -228,7 +228,7 @@ def simplest(pricer: Pricer, objective: Objective, state: SearchState, problem: 
 
 
 def _as_good(pricer: Pricer, objective: Objective, other: SearchState, state: SearchState) -> bool:
-    """Whether another state is neither worse nor better: one that is better would have been found by all goals."""
+    """Whether another state is no worse; it may be better, since scales and labels can make small messages larger."""
     late_s, value = objective.score(pricer.cost(other))
     own_late_s, own = objective.score(pricer.cost(state))
-    return late_s == own_late_s and math.isclose(value, own, rel_tol=1e-9)
+    return late_s <= own_late_s and (value <= own or math.isclose(value, own, rel_tol=1e-9))
