@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from palmette.cost.evaluate import Evaluator
-from palmette.cost.operations import order_of_work, sized
+from palmette.cost.operations import iteration_steps, with_sizes
 from palmette.cost.sizes import Run
 from palmette.cost.steps import Iteration, Kind, Step, Steps
 from palmette.spec.plan import Phase
@@ -12,7 +12,7 @@ from palmette.spec.plan import Phase
 def each_alone(phase: Phase, prices: Evaluator) -> Iteration:
     """The same iteration with a push, a pull and an update an instance."""
     sizes = prices.sizes(phase.pruning)
-    before = order_of_work(phase, sizes, prices.routes)
+    before = iteration_steps(phase, sizes, prices.routes)
     steps: Steps = []
     became: dict[int, list[int]] = {}
     backward = {step.instance: number for number, step in enumerate(before) if step.kind is Kind.BACKWARD}
@@ -41,7 +41,7 @@ def each_alone(phase: Phase, prices: Evaluator) -> Iteration:
         steps += made
     for k, instance in enumerate(phase.instances):
         steps.append(Step(Kind.UPDATE, k, instance.node, [became[backward[k]][0], *waits[k]]))
-    return sized(steps, phase, sizes)
+    return with_sizes(steps, phase, sizes)
 
 
 def _message(kind: Kind, phase: Phase, k: int, step: Step, after: list[int]) -> Step:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from benchmarks.pact_run.data import SAMPLES
 from benchmarks.pact_run.network import INPUT_SHAPE
 from benchmarks.pact_run.setting import BATCH, LR, MODEL
-from palmette.compress.channels import Origin, origin_of
+from palmette.compress.channels import PruningOrigin, pruning_origin
 from palmette.compress.pruning import prune
 from palmette.runtime.data.batches import Batches
 from palmette.zoo.data import Indices, Part, load_data
@@ -26,7 +26,7 @@ class Trainee:
 
     module: nn.Module
     optimizer: torch.optim.Optimizer
-    origin: Origin
+    origin: PruningOrigin
     seed: int
     pruning: float = 0.0
     steps: int = 0
@@ -59,7 +59,7 @@ def fresh(seed: int) -> Trainee:
     assert network.module is not None
     example = torch.zeros(2, *network.input_shape)
     optimizer = torch.optim.Adam(network.module.parameters(), lr=LR)
-    return Trainee(network.module, optimizer, origin_of(network.module, example), seed)
+    return Trainee(network.module, optimizer, pruning_origin(network.module, example), seed)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from palmette.compress.channels import Origin, origin_of
+from palmette.compress.channels import PruningOrigin, pruning_origin
 from palmette.errors import InputError
 from tests.zoo.odd_networks import Residual
 
@@ -25,7 +25,7 @@ def parameters(a: int, b: int) -> int:
 
 
 def test_the_classes_are_never_pruned_and_every_other_channel_may_be() -> None:
-    found = origin_of(small(), EXAMPLE)
+    found = pruning_origin(small(), EXAMPLE)
 
     assert {group.layer: group.width for group in found.groups} == {"0": 5, "2": 3}
     assert found.parameters == parameters(5, 3)
@@ -35,7 +35,7 @@ def test_the_classes_are_never_pruned_and_every_other_channel_may_be() -> None:
 def test_channels_go_from_the_group_that_has_lost_the_smallest_part() -> None:
     # 1/5 | 1/3 | 2/5 | 3/5 | 2/3 | 4/5: the row of cuts, and so of widths.
     row = [(5, 3), (4, 3), (4, 2), (3, 2), (2, 2), (2, 1), (1, 1)]
-    origin = origin_of(small(), EXAMPLE)
+    origin = pruning_origin(small(), EXAMPLE)
     removed = [1 - parameters(*widths) / parameters(5, 3) for widths in row]
     for k, fraction in itertools.product(range(1000), [0.001]):
         asked = k * fraction
@@ -45,9 +45,9 @@ def test_channels_go_from_the_group_that_has_lost_the_smallest_part() -> None:
 
 
 def test_of_two_cuts_as_near_the_smaller_is_taken() -> None:
-    origin = Origin({"w": (4,)}, [])
+    origin = PruningOrigin({"w": (4,)}, [])
     assert origin.cuts(0.0) == 0
-    even = origin_of(nn.Sequential(nn.Linear(1, 4, bias=False), nn.Linear(4, 1, bias=False)), torch.rand(2, 1))
+    even = pruning_origin(nn.Sequential(nn.Linear(1, 4, bias=False), nn.Linear(4, 1, bias=False)), torch.rand(2, 1))
     assert even.widths(0.125) == {"0": 4}
     assert even.widths(0.375) == {"0": 3}
 
@@ -55,25 +55,25 @@ def test_of_two_cuts_as_near_the_smaller_is_taken() -> None:
 @pytest.mark.parametrize("fraction", [-0.1, 1.0, 1.5, float("nan"), float("inf")])
 def test_what_is_no_fraction_is_refused(fraction: float) -> None:
     with pytest.raises(InputError, match=r"expected a fraction from 0 to below 1"):
-        origin_of(small(), EXAMPLE).widths(fraction)
+        pruning_origin(small(), EXAMPLE).widths(fraction)
 
 
 def test_no_network_is_pruned_further_than_one_channel_of_each_group() -> None:
-    origin = origin_of(small(), EXAMPLE)
+    origin = pruning_origin(small(), EXAMPLE)
     assert set(origin.widths(origin.most).values()) == {1}
     with pytest.raises(InputError, match=r"pruning: 0\.99: the network cannot be pruned further than 0\.7763"):
         origin.widths(0.99)
 
 
 def test_a_network_without_hidden_channels_cannot_be_pruned_at_all() -> None:
-    origin = origin_of(nn.Sequential(nn.Flatten(), nn.Linear(192, 4)), EXAMPLE)
+    origin = pruning_origin(nn.Sequential(nn.Flatten(), nn.Linear(192, 4)), EXAMPLE)
     assert origin.widths(0.0) == {}
     with pytest.raises(InputError, match="cannot be pruned further than 0 of its parameters"):
         origin.widths(0.25)
 
 
 def test_both_ends_of_a_shortcut_are_one_group() -> None:
-    found = origin_of(Residual(), EXAMPLE)
+    found = pruning_origin(Residual(), EXAMPLE)
     assert [group.width for group in found.groups] == [4, 4]
 
 
@@ -89,12 +89,12 @@ class FixedView(nn.Module):
 
 
 def test_channels_that_the_network_counts_on_stay() -> None:
-    assert [group.layer for group in origin_of(FixedView(), EXAMPLE).groups] == ["first"]
+    assert [group.layer for group in pruning_origin(FixedView(), EXAMPLE).groups] == ["first"]
 
 
 def test_channels_in_cohorts_go_together() -> None:
     module = nn.Sequential(nn.Conv2d(3, 8, 3), nn.GroupNorm(2, 8), nn.Conv2d(8, 6, 3, groups=2), nn.Flatten())
-    found = origin_of(nn.Sequential(*module, nn.Linear(96, 4)), EXAMPLE)
+    found = pruning_origin(nn.Sequential(*module, nn.Linear(96, 4)), EXAMPLE)
     assert [(group.width, group.cohorts) for group in found.groups] == [(3, 2), (4, 2)]
 
 
@@ -103,7 +103,7 @@ def test_the_module_stays_as_it_is() -> None:
     module[0].weight.requires_grad_(False)
     module[1].eval()
     before = {name: value.clone() for name, value in module.state_dict().items()}
-    origin_of(module, EXAMPLE)
+    pruning_origin(module, EXAMPLE)
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
     assert not module[0].weight.requires_grad
     assert module.training

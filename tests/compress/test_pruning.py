@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from palmette.compress.places import carried
+from palmette.compress.kept_indices import carried
 from palmette.compress.pruning import prune
 from palmette.errors import InputError
 from palmette.zoo.networks import registry

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from palmette.cost.evaluate import Evaluator
-from palmette.cost.steps import MEETINGS
+from palmette.cost.steps import REDUCTIONS
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase
 from palmette.spec.profile import Profile
@@ -59,7 +59,7 @@ def assert_same_ends(seed: int, case: Case, slow: Result) -> None:
     ((_, made, played),) = Evaluator(profile, cluster).price(phase).played
     ends = {}
     for step, end in zip(made.steps, played.end_s, strict=True):
-        if step.to is None and step.kind not in MEETINGS:
+        if step.to is None and step.kind not in REDUCTIONS:
             ends[step.kind.value, phase.instances[step.instance].id] = end
     for key, end in ends.items():
         assert end == pytest.approx(float(slow.end_s[key]), rel=1e-9, abs=1e-12), (seed, key)

@@ -31,7 +31,7 @@ class Graph(clock.Graph):
         self.bits.append(bits)
 
 
-def play(graph: Graph, capacities: Sequence[float], limits: Sequence[float]) -> clock.Played:
+def play(graph: Graph, capacities: Sequence[float], limits: Sequence[float]) -> clock.Timing:
     return clock.play(graph, graph.seconds, graph.bits, limits, capacities)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from palmette.cost.evaluate import Evaluator
-from palmette.cost.handover import HandOver, Move, change_price, copies, hand_over
+from palmette.cost.handover import ModelTransfer, Move, change_price, copies_per_weight, model_transfer
 from palmette.spec.plan import Phase
 from tests.cost.small import cluster, instance, link, node, phase, profile, source, times
 
@@ -32,29 +32,29 @@ def everywhere(*nodes: str, sync: str = "epoch", pruning: float = 0.0) -> Phase:
 
 
 def test_what_stays_where_it_is_does_not_travel() -> None:
-    assert hand_over(whole("a"), whole("a")) == HandOver("a", (), ())
-    assert hand_over(everywhere("a", "b"), whole("b")).deliver == ()
-    assert hand_over(split("a", "b"), split("a", "b")) == HandOver("b", (), ())
+    assert model_transfer(whole("a"), whole("a")) == ModelTransfer("a", (), ())
+    assert model_transfer(everywhere("a", "b"), whole("b")).deliver == ()
+    assert model_transfer(split("a", "b"), split("a", "b")) == ModelTransfer("b", (), ())
 
 
 def test_layers_pass_through_where_the_phase_met() -> None:
-    assert hand_over(split("a", "b"), whole("c")) == HandOver(
+    assert model_transfer(split("a", "b"), whole("c")) == ModelTransfer(
         "b", (Move("a", "b", ((1, 1),)),), (Move("b", "c", ((1, 3),)),)
     )
-    assert hand_over(split("a", "b"), whole("a")) == HandOver("b", (), (Move("b", "a", ((2, 3),)),))
+    assert model_transfer(split("a", "b"), whole("a")) == ModelTransfer("b", (), (Move("b", "a", ((2, 3),)),))
 
 
 def test_a_smaller_model_goes_to_everybody_but_where_it_was_made() -> None:
-    found = hand_over(everywhere("a", "b"), everywhere("a", "b", "c", pruning=0.5))
-    assert found == HandOver("a", (), (Move("a", "b", ((1, 3),)), Move("a", "c", ((1, 3),))))
-    gathered = hand_over(split("a", "b"), whole("b", pruning=0.5))
-    assert gathered == HandOver("b", (Move("a", "b", ((1, 1),)),), ())
+    found = model_transfer(everywhere("a", "b"), everywhere("a", "b", "c", pruning=0.5))
+    assert found == ModelTransfer("a", (), (Move("a", "b", ((1, 3),)), Move("a", "c", ((1, 3),))))
+    gathered = model_transfer(split("a", "b"), whole("b", pruning=0.5))
+    assert gathered == ModelTransfer("b", (Move("a", "b", ((1, 1),)),), ())
 
 
 def test_a_parameter_server_is_all_that_needs_the_model() -> None:
-    found = hand_over(whole("a"), everywhere("b", "c", sync="async"))
+    found = model_transfer(whole("a"), everywhere("b", "c", sync="async"))
     assert found.deliver == (Move("a", "b", ((1, 3),)),)
-    assert hand_over(everywhere("b", "c", sync="async"), whole("c")).deliver == (Move("b", "c", ((1, 3),)),)
+    assert model_transfer(everywhere("b", "c", sync="async"), whole("c")).deliver == (Move("b", "c", ((1, 3),)),)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,11 @@ def test_a_parameter_server_is_all_that_needs_the_model() -> None:
 def test_the_optimizers_state_goes_along_where_it_lives_on(
     before: Phase, after: Phase, expected: tuple[int, int, int]
 ) -> None:
-    assert (copies(before, after, "sgd"), copies(before, after, "momentum"), copies(before, after, "adam")) == expected
+    assert (
+        copies_per_weight(before, after, "sgd"),
+        copies_per_weight(before, after, "momentum"),
+        copies_per_weight(before, after, "adam"),
+    ) == expected
 
 
 def test_pruning_takes_the_time_that_the_profile_says() -> None:

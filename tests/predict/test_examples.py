@@ -6,12 +6,12 @@ import pytest
 
 from palmette.predict.examples import change_examples, run_examples, split_by_seed
 from palmette.predict.forecast import Setting
-from palmette.spec.curves import Curve, Stretch
+from palmette.spec.curves import Curve, CurvePhase
 
 
-def phase(nodes: str, pruning: float, start: float, *losses: float) -> Stretch:
+def phase(nodes: str, pruning: float, start: float, *losses: float) -> CurvePhase:
     samples, classes = {"gold": (100, 7), "silver": (20, 9)}[nodes]
-    return Stretch(
+    return CurvePhase(
         nodes=nodes, samples=samples, classes=classes, pruning=pruning, start_loss=start, losses=tuple(losses)
     )
 
@@ -19,7 +19,7 @@ def phase(nodes: str, pruning: float, start: float, *losses: float) -> Stretch:
 GOLD = phase("gold", 0.0, 2.3, 2.0, 1.8, 1.7)
 
 
-def curve(*phases: Stretch, seed: int = 0) -> Curve:
+def curve(*phases: CurvePhase, seed: int = 0) -> Curve:
     return Curve(seed=seed, phases=phases)
 
 

@@ -23,7 +23,7 @@ from palmette.predict.training import (
     train_change_network,
     train_run_network,
 )
-from palmette.spec.curves import Curve, Curves, Stretch
+from palmette.spec.curves import Curve, CurvePhase, Curves
 
 NOW = History(setting=Setting(samples=100, classes=7), losses=(2.3, 2.0, 1.8))
 
@@ -42,7 +42,7 @@ def made_up(seeds: int) -> Curves:
                 loss = losses[-1] * 0.9 + draw.gauss(0, 0.005)
                 losses.append(loss)
             phases.append(
-                Stretch(
+                CurvePhase(
                     nodes=nodes, samples=samples, classes=7, pruning=pruning, start_loss=start, losses=tuple(losses[1:])
                 )
             )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from palmette.errors import InputError
-from palmette.spec.curves import Curve, Origin, Stretch, load_curves, load_unfinished
+from palmette.spec.curves import Curve, CurvePhase, Origin, load_curves, load_unfinished
 
 ORIGIN = Origin(model="lenet5", data="digits", batch=32, optimizer="sgd", lr=0.01)
 
@@ -30,7 +30,7 @@ def written(folder: Path, *lines: str) -> Path:
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    curve = Curve(seed=3, phases=(Stretch(**stretch()), Stretch(**stretch(nodes="silver", pruning=0.5))))
+    curve = Curve(seed=3, phases=(CurvePhase(**stretch()), CurvePhase(**stretch(nodes="silver", pruning=0.5))))
     found = load_curves(written(tmp_path, ORIGIN.to_json(), curve.to_json()))
 
     assert found.curves == (curve,)
@@ -38,7 +38,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 
 def test_a_key_tells_seed_nodes_pruning_and_epochs() -> None:
-    curve = Curve(seed=3, phases=(Stretch(**stretch()), Stretch(**stretch(nodes="silver", pruning=0.5))))
+    curve = Curve(seed=3, phases=(CurvePhase(**stretch()), CurvePhase(**stretch(nodes="silver", pruning=0.5))))
 
     assert curve.key() == (3, ("gold", 0.0, 2), ("silver", 0.5, 2))
 

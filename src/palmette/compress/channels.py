@@ -33,7 +33,7 @@ class Channels:
     lost: Mapping[str, tuple[int, ...]]  # by how much each dimension of each weight shrinks with a cut
 
 
-class Origin:
+class PruningOrigin:
     """A network before anything was removed: its parameters, and the row of cuts that make it smaller."""
 
     def __init__(self, shapes: Shapes, found: Sequence[Channels]) -> None:
@@ -94,7 +94,7 @@ def _floor(fraction: float) -> float:
     return int(fraction * 1e4) / 1e4
 
 
-def origin_of(module: nn.Module, example: Tensor) -> Origin:
+def pruning_origin(module: nn.Module, example: Tensor) -> PruningOrigin:
     """What can be removed from a network; ``example`` is a batch for it. The module is left as it is.
 
     Channels are only offered if the network still works without them and its output has the same shape.
@@ -102,7 +102,7 @@ def origin_of(module: nn.Module, example: Tensor) -> Origin:
     refused: set[str] = set()
     while isinstance(found := _tried(module, example, refused), str):
         refused.add(found)
-    return Origin(_shapes(module), found)
+    return PruningOrigin(_shapes(module), found)
 
 
 def _tried(module: nn.Module, example: Tensor, refused: set[str]) -> list[Channels] | str:

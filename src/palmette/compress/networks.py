@@ -6,18 +6,18 @@ import copy
 
 from torch import Tensor, nn
 
-from palmette.compress.channels import Origin, origin_of
+from palmette.compress.channels import PruningOrigin, pruning_origin
 from palmette.compress.pruning import Pruned, prune
 from palmette.zoo.capture import state
 from palmette.zoo.models import Network, example_input, recut
 
 
-def network_origin(network: Network) -> Origin:
+def network_origin(network: Network) -> PruningOrigin:
     """What can be removed from a network as it is."""
-    return origin_of(_whole(network), _example(network))
+    return pruning_origin(_whole(network), _example(network))
 
 
-def prune_network(network: Network, fraction: float, *, origin: Origin | None = None) -> tuple[Network, Pruned]:
+def prune_network(network: Network, fraction: float, *, origin: PruningOrigin | None = None) -> tuple[Network, Pruned]:
     """The network with ``fraction`` of the original's parameters removed, and what was done; it stays as it is itself.
 
     Weights, buffers and, through ``Pruned.places`` by their names, the optimizer's state (``places.carried``) are

@@ -1,4 +1,4 @@
-"""Structured pruning in the middle of a training: whole channels go, by magnitude, and what is left trains on.
+"""Structured pruning in the middle of a training: whole channels are removed, by magnitude, and the rest trains on.
 
     pruned = prune(module, example, 0.5, optimizer=optimizer)        # in place; half of the parameters are gone
     pruned = prune(module, example, 0.75, origin=pruned.origin, optimizer=optimizer)   # a quarter is left in all
@@ -6,7 +6,7 @@
 A fraction is always that of the parameters of the original network (``origin``; the module itself where none is
 given). Torch-Pruning finds which channels belong together and how much they matter (the L2 norm of all their weights);
 ``channels`` says how many go. The module keeps its structure and its names; weights that shrink are new parameters,
-all others stay the very same, and so does what the optimizer keeps for them (momentum, Adam's moments). A network of
+all others stay the same, and so does the optimizer's state of them (momentum, Adam's moments). A network of
 the zoo's form (consecutive layers) is pruned by ``compress.networks``.
 """
 
@@ -19,23 +19,23 @@ import torch
 import torch_pruning as tp
 from torch import Tensor, nn
 
-from palmette.compress.channels import Origin, origin_of
-from palmette.compress.places import Places, carry_over
+from palmette.compress.channels import PruningOrigin, pruning_origin
+from palmette.compress.kept_indices import KeptIndices, carry_over
 from palmette.compress.tracing import Graph, cut_channels, groups, root, traceable, traced
 from palmette.errors import Fault, InputError
 
 
 @dataclass(frozen=True, eq=False)
 class Pruned:
-    """What a pruning came to: ``removed`` is the fraction of the original's parameters that is really gone.
+    """The result of a pruning: ``removed`` is the fraction of the original's parameters that was really removed.
 
-    ``places`` are those of the weights and buffers that shrank, by their names.
+    ``places`` are the kept indices of the weights and buffers that shrank, by their names.
     """
 
-    origin: Origin
+    origin: PruningOrigin
     fraction: float
     removed: float
-    places: Mapping[str, Places] = field(repr=False)
+    places: Mapping[str, KeptIndices] = field(repr=False)
 
 
 def prune(
@@ -43,7 +43,7 @@ def prune(
     example: Tensor,
     fraction: float,
     *,
-    origin: Origin | None = None,
+    origin: PruningOrigin | None = None,
     optimizer: torch.optim.Optimizer | None = None,
 ) -> Pruned:
     """Remove channels from a module, in place, until ``fraction`` of the original's parameters is gone.
@@ -53,7 +53,7 @@ def prune(
     Raises:
         InputError: the fraction is none, more than can be removed, or less than was removed before.
     """
-    origin = origin_of(module, example) if origin is None else origin
+    origin = pruning_origin(module, example) if origin is None else origin
     widths = origin.widths(fraction)
     with traceable(module):
         graph = traced(module, example)
@@ -63,7 +63,9 @@ def prune(
     return Pruned(origin, fraction, 1 - left / origin.parameters if origin.parameters else 0.0, places)
 
 
-def _chosen(graph: Graph, module: nn.Module, origin: Origin, widths: Mapping[str, int]) -> dict[nn.Module, list[int]]:
+def _chosen(
+    graph: Graph, module: nn.Module, origin: PruningOrigin, widths: Mapping[str, int]
+) -> dict[nn.Module, list[int]]:
     """The channels to be cut off each group's layer: those that matter least.
 
     Raises:
@@ -88,7 +90,7 @@ def _chosen(graph: Graph, module: nn.Module, origin: Origin, widths: Mapping[str
 
 def _cut(
     module: nn.Module, graph: Graph, cuts: Mapping[nn.Module, list[int]], optimizer: torch.optim.Optimizer | None
-) -> dict[str, Places]:
+) -> dict[str, KeptIndices]:
     """Cut channels off; what is pruned for this are the places, and then all that stood there is taken to them."""
     before = dict(_tensors(module))
     stood = {id(tensor): (tensor.data, tensor.grad) for tensor in before.values()}
@@ -96,10 +98,10 @@ def _cut(
         tensor.grad = None
         tensor.data = torch.arange(tensor.numel(), dtype=torch.float64, device=tensor.device).view(tensor.shape)
     for layer, channels in cuts.items():
-        assert cut_channels(graph, layer, channels), "origin_of() offers no group that cannot lose a channel"
+        assert cut_channels(graph, layer, channels), "pruning_origin() offers no group that cannot lose a channel"
     after = dict(_tensors(module))
     places = {
-        name: Places(old.shape, after[name].shape, after[name].detach().reshape(-1).long())
+        name: KeptIndices(old.shape, after[name].shape, after[name].detach().reshape(-1).long())
         for name, old in before.items()
         if after[name] is not old
     }
@@ -112,11 +114,11 @@ def _cut(
 
 
 def _take_places(
-    module: nn.Module, before: Mapping[str, Tensor], places: Mapping[str, Places]
-) -> dict[nn.Parameter, tuple[nn.Parameter, Places]]:
+    module: nn.Module, before: Mapping[str, Tensor], places: Mapping[str, KeptIndices]
+) -> dict[nn.Parameter, tuple[nn.Parameter, KeptIndices]]:
     """Put what is left of each tensor where it was; tensors with several names stay one. Returns the weights' heirs."""
     made: dict[int, Tensor] = {}
-    shrunk: dict[nn.Parameter, tuple[nn.Parameter, Places]] = {}
+    shrunk: dict[nn.Parameter, tuple[nn.Parameter, KeptIndices]] = {}
     for name, found in places.items():
         old = before[name]
         if id(old) not in made:
@@ -129,7 +131,7 @@ def _take_places(
     return shrunk
 
 
-def _smaller(old: Tensor, places: Places) -> Tensor:
+def _smaller(old: Tensor, places: KeptIndices) -> Tensor:
     values = places.taken(old)
     if not isinstance(old, nn.Parameter):
         return values

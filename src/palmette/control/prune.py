@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from palmette.compress.channels import Origin
+from palmette.compress.channels import PruningOrigin
 from palmette.compress.distillation import Distillation, distill
 from palmette.compress.networks import network_origin, prune_network
 from palmette.control.weights import load, pruning_of, read_weights, save_network, shrunk
@@ -90,7 +90,7 @@ def _name(source: str, about: Mapping[str, str], wish: Wish) -> str:
     return name
 
 
-def _refuse_ratio(ratio: float, lost: float, origin: Origin) -> None:
+def _refuse_ratio(ratio: float, lost: float, origin: PruningOrigin) -> None:
     if 0 <= ratio < lost:
         expected = f"the file has lost {lost:g}, and what is gone does not come back; expected at least that"
         raise InputError(Fault("--ratio", ratio, expected))

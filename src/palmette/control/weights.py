@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from palmette.compress.channels import Origin
+from palmette.compress.channels import PruningOrigin
 from palmette.compress.networks import network_origin, prune_network
 from palmette.errors import Fault, InputError, RunError, one_line
 from palmette.runtime.worker.setup import unshared
@@ -64,12 +64,12 @@ def pruning_of(about: Mapping[str, str], file: str) -> float:
     return fraction
 
 
-def shrunk(network: Network, pruning: float, origin: Origin | None) -> Network:
+def shrunk(network: Network, pruning: float, origin: PruningOrigin | None) -> Network:
     """The network with a fraction of its parameters removed; itself where that is 0."""
     return prune_network(network, pruning, origin=origin)[0] if pruning else network
 
 
-def initial(network: Network, file: str, pruning: float, origin: Origin | None) -> Network:
+def initial(network: Network, file: str, pruning: float, origin: PruningOrigin | None) -> Network:
     """The network with the weights of a file, and then smaller if a run begins smaller than they are.
 
     Raises:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from palmette.cost.replicas import Replicated, replicated_layers
+from palmette.cost.replicas import ReplicatedLayers, replicated_layers
 from palmette.cost.routes import Routes
 from palmette.cost.sizes import Sizes
 from palmette.cost.steps import Kind, NormPoint, Step, Steps, add
@@ -43,20 +43,20 @@ def small_parts(phase: Phase, sizes: Sizes, samples: Sequence[int], floor: int =
     ]
 
 
-class Sharing(NamedTuple):
+class SharedNorm(NamedTuple):
     """A batch norm whose parts share their statistics, where in the network it is, and its replicas."""
 
     point: NormPoint
     position: float
-    run: Replicated
+    run: ReplicatedLayers
 
 
-def shared_norms(phase: Phase, sizes: Sizes, routes: Routes) -> list[Sharing]:
+def shared_norms(phase: Phase, sizes: Sizes, routes: Routes) -> list[SharedNorm]:
     """The batch norms of a phase that share statistics among replicas, from the first layer on."""
     if phase.batch_norm == "parts" or not phase.agreement.one_model:
         return []
     return [
-        Sharing(NormPoint(layer, number, channels), layer - 1 + (number + 1) / (len(norms) + 1), run)
+        SharedNorm(NormPoint(layer, number, channels), layer - 1 + (number + 1) / (len(norms) + 1), run)
         for run in replicated_layers(phase, routes)
         for layer in range(run.layers[0], run.layers[1] + 1)
         for norms in [sizes.batch_norm_channels[layer]]
@@ -64,7 +64,7 @@ def shared_norms(phase: Phase, sizes: Sizes, routes: Routes) -> list[Sharing]:
     ]
 
 
-def add_totals(steps: Steps, phase: Phase, shared: Sharing, computed: Mapping[int, int]) -> dict[int, int]:
+def add_totals(steps: Steps, phase: Phase, shared: SharedNorm, computed: Mapping[int, int]) -> dict[int, int]:
     """Add what brings the statistics of all replicas together, one message a node there and back.
 
     ``computed`` are the calls that end at the batch norm, by instance; returns what each goes on after.

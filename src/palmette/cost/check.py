@@ -1,4 +1,4 @@
-"""Whether a plan can be carried out at all: everything that stands against it, each with its place in the plan."""
+"""Whether a plan can be executed at all: everything that is wrong with it, each at its place in the plan."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from palmette.cost.evaluate import Evaluator
-from palmette.cost.handover import hand_over, is_smaller
+from palmette.cost.handover import changes_model, model_transfer
 from palmette.cost.labels import roots
 from palmette.cost.replicas import replicated_layers
 from palmette.errors import Fault, expected_name
@@ -18,7 +18,7 @@ _ROUNDING = 1 + 1e-9
 
 
 def check(plan: Plan, evaluator: Evaluator) -> list[Fault]:
-    """Everything that keeps a plan from being carried out on the evaluator's cluster with its profile."""
+    """Everything that keeps a plan from being executed on the evaluator's cluster with its profile."""
     if not plan.phases:
         expected = "the plan was made from tables alone; plan again with --profile and --cluster"
         return [Fault("phases", "none", expected)]
@@ -30,7 +30,7 @@ def check(plan: Plan, evaluator: Evaluator) -> list[Fault]:
 
 
 def missing(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
-    """Nodes, layers and ways between nodes that are not there."""
+    """Nodes, layers and paths between nodes that are missing."""
     unknown = [*_unknown_nodes(phase, evaluator), *_wrong_model(phase, evaluator), *_wrong_norms(phase)]
     yield from unknown
     if not unknown:
@@ -46,7 +46,7 @@ def _wrong_norms(phase: Phase) -> Iterator[Fault]:
 
 
 def forbidden(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
-    """What a node may not give: samples or labels of a private source, more CPU than its limit, too much memory."""
+    """What a node does not allow: private samples or labels that leave it, more CPU than its limit, too much memory."""
     places = {instance.id: instance.node for instance in phase.instances}
     for k, source in enumerate(phase.sources):
         owned = evaluator.cluster.nodes[source.node].source
@@ -145,26 +145,28 @@ def _cut_off(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
 def _cut_off_phases(plan: Plan, evaluator: Evaluator) -> Iterator[Fault]:
     """Phases whose nodes the model cannot reach from those of the phase before."""
     for k, (before, after) in enumerate(pairwise(plan.phases), 1):
-        found = hand_over(before, after)
-        yield from _untaught(k, before, after, evaluator)
+        found = model_transfer(before, after)
+        yield from _cannot_distill(k, before, after, evaluator)
         for move in (*found.gather, *found.deliver):
             if evaluator.routes.between(move.sender, move.to) is None:
-                expected = "there is no path by which the model could pass; expected nodes that links join"
+                expected = "there is no path for the model; expected nodes that links join"
                 yield Fault(f"phases[{k}].instances", f"{move.sender} to {move.to}", expected)
 
 
-def _untaught(k: int, before: Phase, after: Phase, evaluator: Evaluator) -> Iterator[Fault]:
-    """A distillation on a node that owns no data, or whose times nobody knows."""
+def _cannot_distill(k: int, before: Phase, after: Phase, evaluator: Evaluator) -> Iterator[Fault]:
+    """A distillation on a node that owns no data, or that the profile has no times for."""
     giver = before.meeting_node
-    if after.compress != "distill" or not is_smaller(before, after):
+    if after.compress != "distill" or not changes_model(before, after):
         return
     if evaluator.cluster.nodes[giver].source is None:
-        expected = f"{giver}, where the phase before meets, owns no data to teach with; expected prune, or data there"
+        expected = f"{giver}, where the phase before meets, owns no data to distill with; expected prune or data"
         yield Fault(f"phases[{k}].compress", "distill", expected)
     for pruning in (before.pruning, after.pruning):
         table = evaluator.profile.variant(pruning)
         if table is not None and giver not in table.nodes:
-            yield Fault(f"phases[{k}].compress", "distill", f"the profile has no times for {giver}, which has to teach")
+            yield Fault(
+                f"phases[{k}].compress", "distill", f"the profile has no times for {giver}, which has to distill"
+            )
 
 
 def over_energy_limits(plan: Plan, evaluator: Evaluator) -> Iterator[Fault]:

@@ -1,6 +1,6 @@
 """The event clock: plays a graph of calls and transfers, and says when each starts and ends.
 
-A node runs calls side by side while their CPU shares add up to at most its limit; the others wait their turn, first
+A node runs calls side by side while their CPU shares add up to at most its limit; the others queue, first
 come first served (ties in the order of the graph). A transfer shares its resources fairly with the others under way
 (see ``sharing``); its last bit arrives a latency later.
 """
@@ -16,7 +16,7 @@ from typing import NamedTuple
 from palmette.cost.sharing import Flows, Path
 
 _TOGETHER = 1 + 1e-12  # events closer than this part of the time are one moment
-_SLACK = 1e-9  # shares that add up to 1 in floating point
+_SLACK = 1e-9  # for shares that add up to 1 but for rounding
 _NEVER = float("inf")
 NOWHERE = -1
 
@@ -67,7 +67,7 @@ class Graph:
         return [node for node in dict.fromkeys(self.node) if node != NOWHERE]
 
 
-class Played(NamedTuple):
+class Timing(NamedTuple):
     """When each operation started and ended."""
 
     start_s: list[float]
@@ -85,14 +85,14 @@ def play(
     bits: Sequence[float],
     limits: Sequence[float],
     capacities: Sequence[float],
-) -> Played:
+) -> Timing:
     """Play a graph. A call takes its ``seconds``; a transfer carries its ``bits``, and its seconds are its latency.
 
     ``limits`` are the CPU shares that each node may use, ``capacities`` those of the resources (bit/s).
     """
     clock = _Clock(graph, seconds, bits, limits, Flows(capacities))
     clock.run()
-    return Played(clock.start_s, clock.end_s)
+    return Timing(clock.start_s, clock.end_s)
 
 
 class _Clock:

@@ -36,5 +36,5 @@ def load(calls: Iterable[tuple[float, float, float]], exponent: float) -> Load:
 
 
 def node_energy_j(power: Power, time_s: float, effort_s: float) -> float:
-    """Joules that a node draws over ``time_s``: idle all the time, and the rest as its effort asks."""
+    """Joules that a node draws over ``time_s``: idle power all the time, and the rest in proportion to its effort."""
     return power.idle_w * time_s + (power.busy_w - power.idle_w) * effort_s

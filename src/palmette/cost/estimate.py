@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple, assert_never
 
 from palmette.cost.check import check
-from palmette.cost.clock import Played
+from palmette.cost.clock import Timing
 from palmette.cost.evaluate import Evaluator, Price
 from palmette.cost.handover import change_price
 from palmette.cost.memory import Optimizer
@@ -27,7 +27,7 @@ _recent: deque[Evaluator] = deque(maxlen=4)
 
 
 def evaluator(profile: Profile, cluster: Cluster, optimizer: Optimizer = "sgd") -> Evaluator:
-    """The evaluator of a profile and a cluster; one made lately serves again.
+    """The evaluator of a profile and a cluster; a recent one is used again.
 
     Raises:
         InputError: there is no such optimizer.
@@ -45,7 +45,7 @@ def estimate(
     """What a plan costs: time and energy of an iteration and of the whole, and each node's part.
 
     Raises:
-        InputError: the plan cannot be carried out; says everything that stands against it.
+        InputError: the plan cannot be executed; holds every fault.
     """
     prices = evaluator(profile, cluster, optimizer)
     wrong = check(plan, prices)
@@ -134,7 +134,7 @@ def _timeline(price: Price) -> tuple[Operation, ...]:
     return tuple(sorted(made, key=lambda operation: (operation.iteration, operation.start_s)))
 
 
-def _operations(number: int, phase: Phase, made: Iteration, played: Played) -> Iterator[Operation]:
+def _operations(number: int, phase: Phase, made: Iteration, played: Timing) -> Iterator[Operation]:
     into = _takers(phase)
     for step, size, start, end in zip(made.steps, made.size_bytes, played.start_s, played.end_s, strict=True):
         for node, instance, op in _sides(step, phase.instances[step.instance].id, into):

@@ -46,7 +46,7 @@ class Evaluator(PhaseSimulator):
         """Seconds of an epoch of federated averaging in which each tree takes so many steps."""
         return epoch.epoch_s(self, phase, steps)
 
-    def passing(self, phase: Phase, made: Iteration) -> tuple[float, float | None]:
+    def transfer_price(self, phase: Phase, made: Iteration) -> tuple[float, float | None]:
         """Seconds and joules of operations between the nodes of a phase, all of which take part from end to end."""
         played = self.play(phase, made)
         nodes = self.node_prices(phase, phase.nodes(), timed_steps(made, played))

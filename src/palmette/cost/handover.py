@@ -1,10 +1,10 @@
-"""How the model passes from one phase to the next: to where it is made smaller, and from there to who trains it then.
+"""How the model moves from one phase to the next: to the node that compresses it, and on to those that train it.
 
     holders of layers ──gather──▶ giver: where the phase before it meets ──deliver──▶ holders in the next phase
 
-What a node has already does not travel, unless the model is made smaller: then everybody but the giver gets it anew.
-Under ``async`` only the server gets it, since workers pull it anyway. With the weights goes what the optimizer keeps
-for them, unless an exchange of weights has just ended that.
+What a node holds already is not sent, unless the model is made smaller: then all nodes but the giver get it again.
+Under ``async`` only the server gets it, since workers pull it anyway. The optimizer's state of the weights is sent with
+them, unless an exchange of weights has just reset it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from palmette.spec.tree import Feed, Instance
 
 
 class Move(NamedTuple):
-    """Layers on their way from one node to another."""
+    """Layers that are sent from one node to another."""
 
     sender: str
     to: str
     layers: tuple[Run, ...]
 
 
-class HandOver(NamedTuple):
+class ModelTransfer(NamedTuple):
     """The two halves of a change of phase, and the node in between."""
 
     giver: str
@@ -44,11 +44,11 @@ class HandOver(NamedTuple):
         return list(dict.fromkeys([self.giver, *ends]))
 
 
-def hand_over(before: Phase, after: Phase) -> HandOver:
+def model_transfer(before: Phase, after: Phase) -> ModelTransfer:
     """What travels between two phases."""
     giver, everything = before.meeting_node, set(range(1, before.depth + 1))
     had, wanted = _held(before), _wanted(after)
-    if is_smaller(before, after):
+    if changes_model(before, after):
         lacking = {node: layers for node, layers in wanted.items() if node != giver}
         needed = everything
     else:
@@ -58,27 +58,27 @@ def hand_over(before: Phase, after: Phase) -> HandOver:
     for number in sorted(needed - had.get(giver, set())):
         holder = next(node for node, layers in had.items() if number in layers)
         gathered.setdefault(holder, set()).add(number)
-    return HandOver(
+    return ModelTransfer(
         giver,
         tuple(Move(node, giver, _runs(layers)) for node, layers in gathered.items()),
         tuple(Move(giver, node, _runs(layers)) for node, layers in lacking.items() if layers and node != giver),
     )
 
 
-def is_smaller(before: Phase, after: Phase) -> bool:
+def changes_model(before: Phase, after: Phase) -> bool:
     """Whether the model changes between two phases."""
     return before.pruning != after.pruning
 
 
-def copies(before: Phase, after: Phase, optimizer: Optimizer) -> int:
-    """How many numbers travel for each weight: itself, and what the optimizer keeps for it if that lives on."""
+def copies_per_weight(before: Phase, after: Phase, optimizer: Optimizer) -> int:
+    """How many numbers travel for each weight: itself, and the optimizer's state of it if that is kept."""
     ended = before.agreement.averages_weights and exchanges_weights(before)
-    anew = is_smaller(before, after) and after.compress == "distill"
+    anew = changes_model(before, after) and after.compress == "distill"
     return 1 if ended or anew else 1 + STATE_COPIES[optimizer]
 
 
-def carrier(like: Phase, giver: str, nodes: Sequence[str]) -> Phase:
-    """The nodes of a hand-over as a phase, with the whole of the model of ``like`` on each, the giver's first."""
+def transfer_phase(like: Phase, giver: str, nodes: Sequence[str]) -> Phase:
+    """The nodes of a transfer as a phase, with the whole of the model of ``like`` on each, the giver's first."""
     hosts = list(dict.fromkeys([giver, *nodes]))
     return Phase(
         pruning=like.pruning,
@@ -89,49 +89,51 @@ def carrier(like: Phase, giver: str, nodes: Sequence[str]) -> Phase:
     )
 
 
-def passage(moves: Sequence[Move], phase: Phase, sizes: Sizes, times: int, after: Sequence[int] = ()) -> Iteration:
-    """Moves between the nodes of a ``carrier`` as operations; each weight counts so many times."""
+def transfer_steps(
+    moves: Sequence[Move], phase: Phase, sizes: Sizes, times: int, after: Sequence[int] = ()
+) -> Iteration:
+    """Moves between the nodes of a ``transfer_phase`` as operations; each weight counts so many times."""
     index = {instance.node: k for k, instance in enumerate(phase.instances)}
     steps = [Step(Kind.PULL, index[move.to], move.sender, list(after), move.to, layers=move.layers) for move in moves]
     size_bytes = [times * sizes.weight_bytes(move.layers) for move in moves]
     return Iteration(steps, [1] * len(phase.instances), size_bytes)
 
 
-def whole_passage(found: HandOver, phase: Phase, sizes: tuple[Sizes, Sizes], times: int) -> Iteration:
-    """Both halves of a hand-over, one after the other; ``sizes`` are those before and after."""
-    first = passage(found.gather, phase, sizes[0], times)
-    second = passage(found.deliver, phase, sizes[1], times, range(len(first.steps)))
+def all_transfer_steps(found: ModelTransfer, phase: Phase, sizes: tuple[Sizes, Sizes], times: int) -> Iteration:
+    """Both halves of a transfer, one after the other; ``sizes`` are those before and after."""
+    first = transfer_steps(found.gather, phase, sizes[0], times)
+    second = transfer_steps(found.deliver, phase, sizes[1], times, range(len(first.steps)))
     return Iteration([*first.steps, *second.steps], first.samples, [*first.size_bytes, *second.size_bytes])
 
 
 def change_price(before: Phase, after: Phase, evaluator: Evaluator) -> tuple[float, float | None]:
-    """Seconds and joules of passing the model from one phase to the next; joules are None where a power is unknown."""
-    found = hand_over(before, after)
+    """Seconds and joules of the change from one phase to the next; joules are None where a power is unknown."""
+    found = model_transfer(before, after)
     made_s, made_j = _compressing(before, after, evaluator)
     if len(found.nodes) == 1:
         return made_s, made_j
-    phase = carrier(after, found.giver, found.nodes)
+    phase = transfer_phase(after, found.giver, found.nodes)
     sizes = evaluator.sizes(before.pruning), evaluator.sizes(after.pruning)
-    made = whole_passage(found, phase, sizes, copies(before, after, evaluator.optimizer))
-    time_s, energy_j = evaluator.passing(phase, made)
+    made = all_transfer_steps(found, phase, sizes, copies_per_weight(before, after, evaluator.optimizer))
+    time_s, energy_j = evaluator.transfer_price(phase, made)
     return time_s + made_s, None if energy_j is None or made_j is None else energy_j + made_j
 
 
 def compressing_s(before: Phase, after: Phase, evaluator: Evaluator) -> float:
-    """Seconds that the giver needs to make the model smaller: to prune it, and to teach it if it is distilled.
+    """Seconds that the giver needs to make the model smaller: to prune it, and to train it if it is distilled.
 
     What a profile does not say about pruning counts as 0.
     """
-    if not is_smaller(before, after):
+    if not changes_model(before, after):
         return 0.0
     giver = before.meeting_node
     time_s = evaluator.prune_s(giver, after.pruning)
     if after.compress == "distill":
-        time_s += _teaching_s(before, after, evaluator)
+        time_s += _distilling_s(before, after, evaluator)
     return time_s / evaluator.cluster.nodes[giver].limits.cpu_share
 
 
-def _teaching_s(before: Phase, after: Phase, evaluator: Evaluator) -> float:
+def _distilling_s(before: Phase, after: Phase, evaluator: Evaluator) -> float:
     """Seconds of one pass of both models over the giver's own samples, and of the smaller one's training."""
     giver, depth = before.meeting_node, before.depth
     owned = evaluator.cluster.nodes[giver].source

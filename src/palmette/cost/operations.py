@@ -1,4 +1,4 @@
-"""What happens in one iteration of an instance tree, as a graph of operations without times.
+"""The operations of one iteration of an instance tree, as a graph without times.
 
 The event clock plays this graph, and the runtime compiles the programs of its workers from it, so that clock and
 reality have the same operations; ``steps`` says what they are.
@@ -11,7 +11,7 @@ from typing import assert_never
 
 from palmette.cost.batch_norm import shared_norms
 from palmette.cost.labels import labels_by_instance
-from palmette.cost.passes import Backward, Forward
+from palmette.cost.passes import BackwardPass, ForwardPass
 from palmette.cost.replicas import add_averages
 from palmette.cost.routes import Routes
 from palmette.cost.sizes import Sizes
@@ -23,16 +23,16 @@ from palmette.spec.tree import Feed, Instance
 
 def iteration(phase: Phase, sizes: Sizes, routes: Routes) -> Iteration:
     """The operations of one iteration under ``sync: step``; without exchange where nothing is replicated."""
-    return sized(order_of_work(phase, sizes, routes), phase, sizes)
+    return with_sizes(iteration_steps(phase, sizes, routes), phase, sizes)
 
 
-def order_of_work(phase: Phase, sizes: Sizes, routes: Routes) -> Steps:
+def iteration_steps(phase: Phase, sizes: Sizes, routes: Routes) -> Steps:
     """The operations of an iteration, whatever the samples: the same for phases that differ only in those."""
     steps: Steps = []
     order = topological(phase.instances)
     shared = shared_norms(phase, sizes, routes)
-    forward = Forward(steps, phase, shared).add(order)
-    backward = Backward(steps, phase, forward, shared).add(order[::-1])
+    forward = ForwardPass(steps, phase, shared).add(order)
+    backward = BackwardPass(steps, phase, forward, shared).add(order[::-1])
     if phase.agreement.one_model:
         add_averages(steps, phase, sizes, routes, backward)
     else:
@@ -41,7 +41,7 @@ def order_of_work(phase: Phase, sizes: Sizes, routes: Routes) -> Steps:
     return steps
 
 
-def sized(steps: Steps, phase: Phase, sizes: Sizes) -> Iteration:
+def with_sizes(steps: Steps, phase: Phase, sizes: Sizes) -> Iteration:
     """Operations with the samples of a phase, and so the bytes of their transfers."""
     samples = samples_by_instance(phase)
     label_bytes = _label_bytes(phase)
@@ -85,7 +85,7 @@ def exchange(phase: Phase, sizes: Sizes) -> Iteration:
     average = add(steps, Step(Kind.AVERAGE, 0, server, pushed, layers=((1, phase.depth),)))
     for k, i in away:
         add(steps, Step(Kind.PULL, k, server, [average], i.node, layers=(i.layers,)))
-    return sized(steps, phase, sizes)
+    return with_sizes(steps, phase, sizes)
 
 
 def exchanges_weights(phase: Phase) -> bool:
@@ -98,8 +98,8 @@ def worker_step(tree: Phase, sizes: Sizes) -> Iteration:
     """One worker's step against a parameter server: pull weights, compute, push gradients; the server updates."""
     steps: Steps = []
     order, server = topological(tree.instances), tree.meeting_node
-    forward = Forward(steps, tree).add(order)
-    backward = Backward(steps, tree, forward).add(order[::-1])
+    forward = ForwardPass(steps, tree).add(order)
+    backward = BackwardPass(steps, tree, forward).add(order[::-1])
     given = []
     for k, i in enumerate(tree.instances):
         if i.node == server:
@@ -109,7 +109,7 @@ def worker_step(tree: Phase, sizes: Sizes) -> Iteration:
         steps[forward[k]].after.append(pull)
         given.append(add(steps, Step(Kind.PUSH, k, i.node, [backward[k]], server, layers=(i.layers,))))
     add(steps, Step(Kind.UPDATE, 0, server, given, layers=((1, tree.depth),)))
-    return sized(steps, tree, sizes)
+    return with_sizes(steps, tree, sizes)
 
 
 def samples_by_instance(phase: Phase) -> list[int]:
@@ -131,7 +131,7 @@ def topological(instances: Sequence[Instance]) -> list[int]:
 
 
 def trees(phase: Phase) -> list[Phase]:
-    """The phase taken apart: one for each root, with the sources and instances that lead to it."""
+    """One phase for each root, with the sources and instances that lead to it."""
     index = {instance.id: instance for instance in phase.instances}
 
     def root(feeder: Feed | Instance) -> str:
@@ -145,8 +145,8 @@ def trees(phase: Phase) -> list[Phase]:
         parts.setdefault(root(instance), ([], []))[1].append(instance)
     for source in phase.sources:
         parts[root(source)][0].append(source)
-    alike = {"server": phase.meeting_node} if not phase.agreement.one_model else {}
+    common = {"server": phase.meeting_node} if not phase.agreement.one_model else {}
     return [
-        phase.model_copy(update={"sources": tuple(sources), "instances": tuple(instances), **alike})
+        phase.model_copy(update={"sources": tuple(sources), "instances": tuple(instances), **common})
         for sources, instances in parts.values()
     ]

@@ -1,7 +1,7 @@
 """The forward and the backward pass of all instances of a tree, as operations.
 
-Each instance makes one call a pass; where replicas share the statistics of a batch norm, a call is cut there, and goes
-on with the totals of all. Backward mirrors forward.
+Each instance makes one call per pass; where replicas share the statistics of a batch norm, a call is cut there and
+continues with the totals of all. Backward mirrors forward.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from palmette.cost.batch_norm import Sharing, add_totals
+from palmette.cost.batch_norm import SharedNorm, add_totals
 from palmette.cost.steps import Kind, NormPoint, Step, Steps, add
 from palmette.spec.plan import Phase
 
 
-class Pass(ABC):
+class TreePass(ABC):
     """The calls of one pass. ``last`` is the number of each instance's last call."""
 
     kind: Kind
 
-    def __init__(self, steps: Steps, phase: Phase, shared: Sequence[Sharing]) -> None:
+    def __init__(self, steps: Steps, phase: Phase, shared: Sequence[SharedNorm]) -> None:
         self.steps, self.phase, self._shared = steps, phase, shared
         self.index = {instance.id: k for k, instance in enumerate(phase.instances)}
         self.last: dict[int, int] = {}
@@ -77,12 +77,12 @@ class Pass(ABC):
         """Add what follows an instance's last call."""
 
 
-class Forward(Pass):
+class ForwardPass(TreePass):
     """Raw data and outputs go up the tree."""
 
     kind = Kind.FORWARD
 
-    def __init__(self, steps: Steps, phase: Phase, shared: Sequence[Sharing] = ()) -> None:
+    def __init__(self, steps: Steps, phase: Phase, shared: Sequence[SharedNorm] = ()) -> None:
         super().__init__(steps, phase, shared)
         self._feeds: list[list[int]] = [[] for _ in phase.instances]
         self._feeders: list[list[int]] = [[] for _ in phase.instances]
@@ -117,12 +117,12 @@ class Forward(Pass):
             self._feeds[into].append(done)
 
 
-class Backward(Pass):
+class BackwardPass(TreePass):
     """Gradients come back down the tree; a root begins when its forward is done."""
 
     kind = Kind.BACKWARD
 
-    def __init__(self, steps: Steps, phase: Phase, forward: Sequence[int], shared: Sequence[Sharing] = ()) -> None:
+    def __init__(self, steps: Steps, phase: Phase, forward: Sequence[int], shared: Sequence[SharedNorm] = ()) -> None:
         super().__init__(steps, phase, shared[::-1])
         self._forward = forward
 

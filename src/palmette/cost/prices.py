@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from palmette.cost.clock import Played
+from palmette.cost.clock import Timing
 from palmette.cost.steps import Iteration
 from palmette.spec.plan import Phase
 
@@ -41,7 +41,7 @@ class Price:
     epoch_j: float | None
     nodes: dict[str, NodePrice]
     epoch_parts: list[tuple[dict[str, NodePrice], float]]
-    played: list[tuple[Phase, Iteration, Played]] = field(default_factory=list)
+    played: list[tuple[Phase, Iteration, Timing]] = field(default_factory=list)
 
     @property
     def epoch_nodes(self) -> dict[str, NodePrice]:

@@ -24,7 +24,7 @@ from palmette.spec.tree import Instance
 
 
 @dataclass(frozen=True, slots=True)
-class Replicated:
+class ReplicatedLayers:
     """A run of layers that several instances hold, by number, and the node where they meet."""
 
     layers: Run
@@ -32,14 +32,14 @@ class Replicated:
     place: str
 
 
-def replicated_layers(phase: Phase, routes: Routes) -> list[Replicated]:
+def replicated_layers(phase: Phase, routes: Routes) -> list[ReplicatedLayers]:
     """Runs of layers held by the same several instances, and where each run's gradients meet."""
     instances = phase.instances
     runs = []
     for first, last in shared_runs(instances):
         replicas = tuple(k for k, i in enumerate(instances) if i.layers[0] <= first and last <= i.layers[1])
         if len(replicas) > 1:
-            runs.append(Replicated((first, last), replicas, _meeting_place(phase, replicas, routes)))
+            runs.append(ReplicatedLayers((first, last), replicas, _meeting_place(phase, replicas, routes)))
     return runs
 
 
@@ -84,14 +84,16 @@ def add_averages(steps: Steps, phase: Phase, sizes: Sizes, routes: Routes, backw
             add(steps, Step(Kind.UPDATE, k, instances[k].node, after, layers=layers))
 
 
-class Message(NamedTuple):
+class GradientMessage(NamedTuple):
     """The layers whose gradients a node sends to a meeting place, and its instances that hold any of them."""
 
     layers: tuple[Run, ...]
     senders: tuple[int, ...]
 
 
-def _messages(runs: Sequence[Replicated], instances: Sequence[Instance]) -> dict[tuple[str, str], Message]:
+def _messages(
+    runs: Sequence[ReplicatedLayers], instances: Sequence[Instance]
+) -> dict[tuple[str, str], GradientMessage]:
     """What each node sends to each meeting place, in one message."""
     layers: dict[tuple[str, str], dict[Run, None]] = {}
     senders: dict[tuple[str, str], set[int]] = {}
@@ -101,7 +103,7 @@ def _messages(runs: Sequence[Replicated], instances: Sequence[Instance]) -> dict
             if way[0] != way[1]:
                 layers.setdefault(way, {})[run.layers] = None
                 senders.setdefault(way, set()).add(k)
-    return {way: Message(tuple(held), tuple(sorted(senders[way]))) for way, held in layers.items()}
+    return {way: GradientMessage(tuple(held), tuple(sorted(senders[way]))) for way, held in layers.items()}
 
 
 def updated_layers(instances: Sequence[Instance]) -> list[tuple[Run, ...]]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, assert_never
 
-from palmette.cost.clock import Graph, Played, play
+from palmette.cost.clock import Graph, Timing, play
 from palmette.cost.energy import load, node_energy_j
-from palmette.cost.operations import order_of_work, sized, trees
+from palmette.cost.operations import iteration_steps, trees, with_sizes
 from palmette.cost.prices import NodePrice
 from palmette.cost.routes import Route, Routes
 from palmette.cost.seconds import Seconds
 from palmette.cost.sizes import Sizes
-from palmette.cost.steps import MEETINGS, Iteration, Kind, Step, Steps
+from palmette.cost.steps import REDUCTIONS, Iteration, Kind, Step, Steps
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase
 from palmette.spec.profile import Profile, Table
@@ -78,13 +78,13 @@ class PhaseSimulator:
                 taken[source.node] = min(everything, taken.get(source.node, 0) + source.epoch_samples)
         return taken
 
-    def play_step(self, phase: Phase) -> tuple[Iteration, Played]:
+    def play_step(self, phase: Phase) -> tuple[Iteration, Timing]:
         """An iteration under ``step``; what is prepared for a phase serves again for others with the same instances."""
         prepared = self._prepared_for(phase)
-        made = sized(prepared.steps, phase, self.sizes(phase.pruning))
+        made = with_sizes(prepared.steps, phase, self.sizes(phase.pruning))
         return made, self._play(prepared, phase, made)
 
-    def play(self, phase: Phase, made: Iteration) -> Played:
+    def play(self, phase: Phase, made: Iteration) -> Timing:
         """When each operation of an iteration of a phase starts and ends."""
         return self._play(self._prepare(phase, made.steps), phase, made)
 
@@ -95,7 +95,7 @@ class PhaseSimulator:
         if known is None:
             if len(self._prepared) > _MOST_PREPARED:
                 self._prepared.clear()
-            steps = order_of_work(phase, self.sizes(phase.pruning), self.routes)
+            steps = iteration_steps(phase, self.sizes(phase.pruning), self.routes)
             known = self._prepared[key] = self._prepare(phase, steps)
         return known
 
@@ -106,13 +106,13 @@ class PhaseSimulator:
                 route = self.route(step.node, step.to)
                 graph.add_transfer(step.after, route.resources)
                 latencies_s[number] = route.latency_s
-            elif step.kind in MEETINGS:
+            elif step.kind in REDUCTIONS:
                 graph.add_transfer(step.after, ())
             else:
                 graph.add_call(step.after, self._index[step.node], self._share(phase, step))
         return _Prepared(phase.instances, steps, graph, latencies_s)
 
-    def _play(self, prepared: _Prepared, phase: Phase, made: Iteration) -> Played:
+    def _play(self, prepared: _Prepared, phase: Phase, made: Iteration) -> Timing:
         seconds = prepared.latencies_s.copy()
         for number, call_s in self.call_seconds(phase, made).items():
             seconds[number] = call_s
@@ -121,9 +121,9 @@ class PhaseSimulator:
 
     def call_seconds(self, phase: Phase, made: Iteration) -> dict[int, float]:
         """How long each call of an iteration lasts with its share of the CPU, by its number."""
-        calls = [(k, step) for k, step in enumerate(made.steps) if step.to is None and step.kind not in MEETINGS]
+        calls = [(k, step) for k, step in enumerate(made.steps) if step.to is None and step.kind not in REDUCTIONS]
         if not calls:
-            return {}  # nodes that only hand something over need not be in the profile
+            return {}  # nodes that only send something need not be in the profile
         places = [(self.seconds(i.node, phase.pruning), *i.layers, i.cpu_share) for i in phase.instances]
         return {k: self._call_s(phase, step, places[step.instance], made.samples[step.instance]) for k, step in calls}
 
@@ -166,7 +166,7 @@ class PhaseSimulator:
                 sender.sent_bytes += size
                 nodes[step.to].received_bytes += size
                 sender.sending_j += size * 8 * (route.energy_j_per_bit if route else 0.0)
-            elif step.kind not in MEETINGS:
+            elif step.kind not in REDUCTIONS:
                 share = self._share(phase, step) if serves else shares[step.instance]
                 calls.setdefault(step.node, []).append((start, end, share))
         for name, times in calls.items():
@@ -191,7 +191,7 @@ class PhaseSimulator:
         return sum(known) if len(known) == len(parts) else None
 
 
-def timed_steps(made: Iteration, played: Played) -> list[TimedStep]:
+def timed_steps(made: Iteration, played: Timing) -> list[TimedStep]:
     """Operations with their bytes, start and end."""
     return list(zip(made.steps, made.size_bytes, played.start_s, played.end_s, strict=True))
 

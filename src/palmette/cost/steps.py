@@ -1,4 +1,4 @@
-"""The words of an iteration: the operations of a graph that the event clock plays and workers carry out.
+"""The operations of an iteration: the nodes of a graph that the event clock plays and workers execute.
 
     data ─▶ forward ─▶ output ─▶ forward … ─▶ backward ─▶ gradient ─▶ backward … ─▶ push ─▶ average ─▶ pull ─▶ update
 
@@ -36,8 +36,8 @@ class Kind(Enum):
     UPDATE = "update"
 
 
-MEETINGS = (Kind.AVERAGE, Kind.COMBINE)
-"""Where what several have made meets: neither a call nor a transfer, it takes no time."""
+REDUCTIONS = (Kind.AVERAGE, Kind.COMBINE)
+"""Where what several nodes have computed is combined: neither a call nor a transfer, it takes no time."""
 
 
 class NormPoint(NamedTuple):

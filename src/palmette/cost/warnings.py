@@ -1,4 +1,4 @@
-"""What a plan may do to a training that its price does not tell: a sentence for each, for people and scripts alike."""
+"""What a plan may do to a training that its price does not show: one sentence each."""
 
 from __future__ import annotations
 

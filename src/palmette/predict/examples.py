@@ -10,8 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from palmette.predict.forecast import History, Setting
-from palmette.spec.curves import Curve, Stretch
+from palmette.predict.forecast import History
+from palmette.predict.forecast import Setting
+from palmette.spec.curves import Curve
+from palmette.spec.curves import CurvePhase
 
 HORIZON = 5  # epochs that λ_run predicts at once
 
@@ -33,7 +35,7 @@ class ChangeExample:
     change: float
 
 
-def setting_of(phase: Stretch) -> Setting:
+def setting_of(phase: CurvePhase) -> Setting:
     """The setting of a phase of a curve."""
     return Setting(pruning=phase.pruning, samples=phase.samples, classes=phase.classes)
 
@@ -62,7 +64,7 @@ def change_examples(curves: Iterable[Curve]) -> list[ChangeExample]:
     return list(found)
 
 
-def _phase_starts(curve: Curve) -> Iterator[tuple[History, Stretch]]:
+def _phase_starts(curve: Curve) -> Iterator[tuple[History, CurvePhase]]:
     """Each phase, and the history at its start."""
     earlier: tuple[float, ...] = ()
     for phase in curve.phases:

@@ -1,17 +1,22 @@
 """What things are. Frozen, self-validating, with a JSON or YAML round trip; no torch.
 
-units     quantities with units, as people write them
-document  the base of all models: every fault at once, under the names that stand in the file
-files     reading and writing, without tracebacks
-cluster   nodes, links, sources, limits
-profile   layers and what they cost on each node
-tree      instances, what feeds them, and whether their layers join
-problem   PACT's models, sets of nodes, and what epochs and changes cost
-learning  how the loss falls with epochs and data
-sync      how replicas agree
-plan      phases of instance trees
-run       what a run leaves behind
-estimate  the evaluator's price
-trace     operations, predicted or real
-goal      what to minimise, under which deadline and loss
+units         quantities with units, as people write them
+reading       quantities as people read them
+document      the base of all models: every fault at once, under the names that stand in the file
+files         reading and writing, without tracebacks
+cluster       nodes, links, sources, limits
+profile       layers and what they cost on each node
+tree          instances, what feeds them, and whether their layers join
+codec         how outputs and gradients travel, and how large their messages are
+sync          how replicas agree
+plan          phases of instance trees
+goal          what to minimise, under which deadline and loss
+estimate      the evaluator's price
+trace         operations, predicted or real
+run           the record of a run
+learning      how the loss falls with epochs and data
+curves        learning curves of real trainings
+measurements  what each device measured alone, for the choice of a cluster
+problem       PACT's models, sets of nodes, and what epochs and changes cost
+power         watts as a linear function of counters
 """

@@ -12,10 +12,10 @@ from palmette.errors import expected_name
 from palmette.spec.document import (
     Count,
     Document,
+    LocatedFault,
     Name,
     Number,
     Positive,
-    Wrong,
     entries,
     part,
     refuse,
@@ -50,7 +50,7 @@ class Power(Document):
     def _busy_above_idle(self) -> Self:
         if self.busy_w < self.idle_w:
             least = POWER.write(self.idle_w)
-            refuse("Power", [Wrong(("busy",), f"{self.busy_w} W", f"expected at least the idle power, {least}")])
+            refuse("Power", [LocatedFault(("busy",), f"{self.busy_w} W", f"expected at least the idle power, {least}")])
         return self
 
 
@@ -122,7 +122,7 @@ class Cluster(Document):
         return self
 
     @classmethod
-    def wrong_names(cls, data: Mapping[Any, Any]) -> list[Wrong]:
+    def wrong_names(cls, data: Mapping[Any, Any]) -> list[LocatedFault]:
         """Links and sets that name nodes which are not there, and links that join nothing new."""
         nodes = part(data, "nodes")
         known = [name for name in nodes if isinstance(name, str)] if isinstance(nodes, Mapping) else []
@@ -141,28 +141,28 @@ class Cluster(Document):
         return yaml_text(_as_person_writes(self))
 
 
-def _wrong_links(data: Mapping[Any, Any], known: list[str]) -> Iterator[Wrong]:
+def _wrong_links(data: Mapping[Any, Any], known: list[str]) -> Iterator[LocatedFault]:
     joined: dict[frozenset[str], int] = {}
     names = set(known)
     for index, link in entries(data, "links"):
         ends = [name for _, name in entries(link, "between") if isinstance(name, str)]
         for side, name in enumerate(ends):
             if name not in names:
-                yield Wrong(("links", index, "between", side), name, expected_name(name, "node", known))
+                yield LocatedFault(("links", index, "between", side), name, expected_name(name, "node", known))
         if len(ends) == 2:
             earlier = joined.setdefault(frozenset(ends), index)
             if ends[0] == ends[1]:
-                yield Wrong(("links", index, "between"), ends[0], "expected two different nodes")
+                yield LocatedFault(("links", index, "between"), ends[0], "expected two different nodes")
             elif earlier != index:
-                yield Wrong(("links", index, "between"), ", ".join(ends), f"links[{earlier}] joins them already")
+                yield LocatedFault(("links", index, "between"), ", ".join(ends), f"links[{earlier}] joins them already")
 
 
-def _wrong_sets(data: Mapping[Any, Any], known: list[str]) -> Iterator[Wrong]:
+def _wrong_sets(data: Mapping[Any, Any], known: list[str]) -> Iterator[LocatedFault]:
     sets, names = part(data, "sets"), set(known)
     for key in sets if isinstance(sets, Mapping) else ():
         for index, name in entries(sets, key):
             if isinstance(name, str) and name not in names:
-                yield Wrong(("sets", key, index), name, expected_name(name, "node", known))
+                yield LocatedFault(("sets", key, index), name, expected_name(name, "node", known))
 
 
 def _as_person_writes(value: Any) -> Any:

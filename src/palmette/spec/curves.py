@@ -1,8 +1,8 @@
-"""Learning curves: what the losses of real trainings were, through prunings and hand-overs.
+"""Learning curves: the losses of real trainings, through prunings and changes of nodes.
 
-A file of curves (``palmette.curves/1``) is JSON lines: the first tells how the curves came about, each other line is
-one curve. So a collection grows line by line, and one that was broken off can go on. In Python it is one document,
-whose faults name a curve by its number: ``curves[0]`` is the second line.
+A file of curves (``palmette.curves/1``) is JSON lines: the first says how the curves were made, each other line is
+one curve. So a collection grows line by line, and an interrupted one can continue. In Python it is one document, whose
+faults name a curve by its number: ``curves[0]`` is the second line.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Fraction = Annotated[float, Field(strict=True, ge=0, lt=1)]
 Seed = Annotated[int, Field(strict=True, ge=0)]
 
 
-class Stretch(OpenDocument):
-    """A part of a training in one setting: a set of nodes with its data, and a model of one size.
+class CurvePhase(OpenDocument):
+    """A part of a training: on one set of nodes with its data, with a model of one size.
 
-    ``pruning`` is the fraction of the original's parameters that was to be removed, ``removed`` what really was.
+    ``pruning`` is the requested fraction of the original's parameters to remove, ``removed`` the real one.
     ``start_loss`` is that of a forward pass before any epoch, ``losses`` has the mean over the batches of each.
     """
 
@@ -41,10 +41,10 @@ class Curve(OpenDocument):
     """One training, from the whole model on the first set of nodes to the last."""
 
     seed: Seed
-    phases: Annotated[tuple[Stretch, ...], Field(min_length=1)]
+    phases: Annotated[tuple[CurvePhase, ...], Field(min_length=1)]
 
     def key(self) -> Key:
-        """What tells it from other curves: the seed, and nodes, pruning and epochs of each phase."""
+        """What distinguishes it from other curves: the seed, and nodes, pruning and epochs of each phase."""
         return (self.seed, *((phase.nodes, phase.pruning, len(phase.losses)) for phase in self.phases))
 
     def to_json(self) -> str:
@@ -56,7 +56,7 @@ Key = tuple[Any, ...]
 
 
 class Origin(OpenDocument):
-    """How curves came about: the network, the data, and how it was trained."""
+    """How curves were made: the network, the data, and how it was trained."""
 
     format: Literal["palmette.curves/1"] = "palmette.curves/1"
     model: Name
@@ -71,7 +71,7 @@ class Origin(OpenDocument):
 
 
 class Curves(Origin):
-    """All of a file: how the curves came about, and the curves."""
+    """A whole file: how the curves were made, and the curves."""
 
     curves: tuple[Curve, ...]
 
@@ -80,13 +80,13 @@ def load_curves(path: str | os.PathLike[str]) -> Curves:
     """Read a file of curves.
 
     Raises:
-        InputError: the file cannot be read, or is none; holds every fault.
+        InputError: the file cannot be read, or is no file of curves; holds every fault.
     """
     return parsed_curves(read_text(path), str(path))
 
 
 def load_unfinished(path: str | os.PathLike[str]) -> tuple[Curves, int]:
-    """The curves of a file whose last line may be half written, and how many bytes the whole lines take.
+    """The curves of a file whose last line may be half written, and the number of bytes of its complete lines.
 
     Raises:
         InputError: the file cannot be read, or has other faults.

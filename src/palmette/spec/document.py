@@ -1,9 +1,9 @@
-"""What all files have in common: frozen models that say everything that is wrong with them at once.
+"""What all files have in common: frozen models that report everything that is wrong with them at once.
 
 Inside, every quantity is SI and its field is named after its unit (``memory_bytes``). A person writes
 ``memory: 1 GiB``; ``Document.written`` maps the one to the other, so that a model reads both forms and
 faults name the field that stands in the file. An ``OpenDocument`` keeps fields that it does not know (a newer
-version may have written them) unless one is a slip of the pen for a field that it has, or could not be written back.
+version may have written them) unless one looks like a misspelled field, or could not be written back.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Flag = Annotated[bool, Field(strict=True)]
 Location = tuple[str | int, ...]
 
 
-class Wrong(NamedTuple):
+class LocatedFault(NamedTuple):
     """One fault inside a document: where, what stands there, what was expected."""
 
     at: Location
@@ -65,11 +65,11 @@ class Document(BaseModel):
         in_si, wrong = cls._in_si(data)
         unknown, meant = cls._unknown(in_si)
         wrong += unknown
-        told = {fault.at[0] for fault in wrong}
+        known_wrong = {fault.at[0] for fault in wrong}
         try:
-            made = handler({key: value for key, value in in_si.items() if str(key) not in told})
+            made = handler({key: value for key, value in in_si.items() if str(key) not in known_wrong})
         except ValidationError as error:
-            wrong += cls._as_written(error, data, told | (meant - data.keys()))
+            wrong += cls._as_written(error, data, known_wrong | (meant - data.keys()))
             found = {fault.at for fault in wrong}
             refuse(cls.__name__, wrong + [w for w in cls.wrong_names(data) if w.at not in found])
         if wrong:
@@ -77,46 +77,46 @@ class Document(BaseModel):
         return made
 
     @classmethod
-    def wrong_names(cls, data: Mapping[Any, Any]) -> list[Wrong]:
-        """Names in raw data that refer to nothing, told even where other faults keep the model from being made."""
+    def wrong_names(cls, data: Mapping[Any, Any]) -> list[LocatedFault]:
+        """Names in raw data that refer to nothing, reported even where other faults keep the model from being made."""
         return []
 
     @classmethod
-    def _in_si(cls, data: Mapping[Any, Any]) -> tuple[dict[Any, Any], list[Wrong]]:
+    def _in_si(cls, data: Mapping[Any, Any]) -> tuple[dict[Any, Any], list[LocatedFault]]:
         in_si, wrong = dict(data), []
         for key, (field, dimension) in cls.written.items():
             if key in data and field in data:
                 del in_si[key]
-                wrong.append(Wrong((key,), data[key], f"{field} says the same; expected one of the two"))
+                wrong.append(LocatedFault((key,), data[key], f"{field} says the same; expected one of the two"))
             elif key in data:
                 try:
                     in_si[field] = dimension.parse(in_si.pop(key))
                 except ValueError as error:
-                    wrong.append(Wrong((key,), data[key], str(error)))
+                    wrong.append(LocatedFault((key,), data[key], str(error)))
         return in_si, wrong
 
     @classmethod
-    def _unknown(cls, data: Mapping[Any, Any]) -> tuple[list[Wrong], set[str]]:
-        """Fields that are not there, and those that were meant."""
+    def _unknown(cls, data: Mapping[Any, Any]) -> tuple[list[LocatedFault], set[str]]:
+        """Unknown fields, and the known ones that were probably meant."""
         in_si = {field for field, _ in cls.written.values()}
         fields = [field.alias or name for name, field in cls.model_fields.items()]
         known = [*cls.written, *(name for name in fields if name not in in_si)]
-        wrong: list[Wrong] = []
+        wrong: list[LocatedFault] = []
         meant = set()
         for key in (key for key in data if key not in fields):
             guess = nearest(str(key), known)
             if guess is not None:
                 meant.add(guess)
-                wrong.append(Wrong((str(key),), data[key], f"unknown field; did you mean {guess}?"))
+                wrong.append(LocatedFault((str(key),), data[key], f"unknown field; did you mean {guess}?"))
             elif cls.model_config["extra"] == "forbid" or not isinstance(key, str):
-                wrong.append(Wrong((str(key),), data[key], f"unknown field; expected one of {', '.join(known)}"))
+                wrong.append(LocatedFault((str(key),), data[key], f"unknown field; expected one of {', '.join(known)}"))
             else:
-                wrong += _not_plain({key: data[key]})
+                wrong += _not_json({key: data[key]})
         return wrong, meant
 
     @classmethod
-    def _as_written(cls, error: ValidationError, data: Mapping[Any, Any], told: set[Any]) -> list[Wrong]:
-        """The faults pydantic found, under the names that stand in the file, without those told already."""
+    def _as_written(cls, error: ValidationError, data: Mapping[Any, Any], known_wrong: set[Any]) -> list[LocatedFault]:
+        """The faults pydantic found, under the names that stand in the file, without those reported already."""
         keys = {field: key for key, (field, _) in cls.written.items() if field not in data}
         found = []
         details = error.errors(include_url=False)
@@ -126,11 +126,11 @@ class Document(BaseModel):
             if detail["type"] == "too_short" and at in deepest:
                 continue  # pydantic counts the entries that are left after the faulty ones
             at = (keys.get(at[0], at[0]), *at[1:]) if at and isinstance(at[0], str) else at
-            if not (at and at[0] in told):
+            if not (at and at[0] in known_wrong):
                 value = "missing" if detail["type"] == "missing" else detail["input"]
                 value = data[at[0]] if len(at) == 1 and at[0] in data else value
                 written = cls.written.get(str(at[0])) if len(at) == 1 else None
-                found.append(Wrong(at, value, _bound(detail, written[1]) if written else _expected(detail)))
+                found.append(LocatedFault(at, value, _bound(detail, written[1]) if written else _expected(detail)))
         return found
 
 
@@ -140,7 +140,7 @@ class OpenDocument(Document):
     model_config = ConfigDict(extra="allow")
 
 
-def refuse(title: str, wrong: Iterable[Wrong]) -> NoReturn:
+def refuse(title: str, wrong: Iterable[LocatedFault]) -> NoReturn:
     """Raise one ``ValidationError`` that holds every fault, each at its place."""
     details = [
         InitErrorDetails(
@@ -153,22 +153,22 @@ def refuse(title: str, wrong: Iterable[Wrong]) -> NoReturn:
     raise ValidationError.from_exception_data(title, details)
 
 
-def _not_plain(value: Any, at: Location = ()) -> Iterator[Wrong]:
+def _not_json(value: Any, at: Location = ()) -> Iterator[LocatedFault]:
     """What a JSON file cannot hold, in a value that is kept as it stands."""
     if len(at) > _DEEPEST:
-        yield Wrong(at[:1], value, f"it is nested too deeply; expected at most {_DEEPEST} levels")
+        yield LocatedFault(at[:1], value, f"it is nested too deeply; expected at most {_DEEPEST} levels")
     elif isinstance(value, Mapping):
         for key, item in value.items():
             if not (isinstance(key, str) and _encodes(key)):
-                yield Wrong((*at, str(key)), key, "expected a text as the name of a field")
-            yield from _not_plain(item, (*at, str(key)))
+                yield LocatedFault((*at, str(key)), key, "expected a text as the name of a field")
+            yield from _not_json(item, (*at, str(key)))
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            yield from _not_plain(item, (*at, index))
+            yield from _not_json(item, (*at, index))
     elif isinstance(value, int | float) and not -_LARGEST <= value <= _LARGEST:
-        yield Wrong(at, value, "expected a finite number")
+        yield LocatedFault(at, value, "expected a finite number")
     elif not (value is None or isinstance(value, int | float) or (isinstance(value, str) and _encodes(value))):
-        yield Wrong(at, value, "expected a text, a number, a list or a mapping")
+        yield LocatedFault(at, value, "expected a text, a number, a list or a mapping")
 
 
 def _encodes(text: str) -> bool:
@@ -176,15 +176,15 @@ def _encodes(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
 
 
-def _plain(value: Any) -> Any:
-    wrong = list(_not_plain(value))
+def _json_object(value: Any) -> Any:
+    wrong = list(_not_json(value))
     if wrong:
-        refuse("Plain", wrong)
+        refuse("JsonObject", wrong)
     return value
 
 
 # Whatever JSON can hold, kept as it stands.
-Plain = Annotated[dict[str, Any], AfterValidator(_plain)]
+JsonObject = Annotated[dict[str, Any], AfterValidator(_json_object)]
 
 
 def faults(error: ValidationError, file: str) -> InputError:
@@ -196,7 +196,7 @@ def faults(error: ValidationError, file: str) -> InputError:
 
 
 _A_NAME = "[key]"  # pydantic's mark of a fault in a name itself
-_OUR_WORDS = {
+_REWORDED = {
     "Input should be greater": "expected a number greater",
     "Input should be less": "expected a number less",
     "Input should be": "expected",
@@ -221,7 +221,7 @@ def _expected(detail: Mapping[str, Any]) -> str:
     if detail["type"] == "too_short":
         return f"expected at least {detail['ctx']['min_length']}"
     message = str(detail["msg"]).removeprefix("Value error, ")
-    for word, ours in _OUR_WORDS.items():
+    for word, ours in _REWORDED.items():
         message = message.replace(word, ours)
     return message
 
@@ -232,8 +232,8 @@ _BOUNDS = {"gt": "more than", "ge": "at least", "lt": "less than", "le": "at mos
 def _bound(detail: Mapping[str, Any], dimension: Dimension) -> str:
     """What was expected of a quantity that a person wrote with its unit."""
     limits = detail.get("ctx", {})
-    told = [f"{words} {dimension.write(limits[key])}" for key, words in _BOUNDS.items() if key in limits]
-    return f"expected {told[0]}" if told else _expected(detail)
+    bounds = [f"{words} {dimension.write(limits[key])}" for key, words in _BOUNDS.items() if key in limits]
+    return f"expected {bounds[0]}" if bounds else _expected(detail)
 
 
 def entries(data: Any, field: str) -> list[tuple[int, Any]]:

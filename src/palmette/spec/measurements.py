@@ -1,4 +1,4 @@
-"""Measurements: what a short pre-training found out about each device, the table that ``cluster`` decides on."""
+"""Measurements of a short pre-training on each device: the table that ``cluster`` decides on."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Divisor = Annotated[Positive, AfterValidator(_not_tiny)]
 Watts = Annotated[Number, AfterValidator(_not_tiny)]
 
 
-class Factors(OpenDocument):
+class ClusterFactors(OpenDocument):
     """What multiplies a step's seconds and watts: alpha for the exchange of weights, beta for the bandwidth."""
 
     time_alpha: Divisor = 1.0
@@ -42,7 +42,7 @@ class Factors(OpenDocument):
         return self.power_alpha * self.power_beta
 
 
-class MeasuredDevice(Factors):
+class MeasuredDevice(ClusterFactors):
     """A device alone: seconds of a step and of building the model, watts while it trains.
 
     The factors hold in clusters of two or more devices; ``with_server``, if given, are those of the device while it has
@@ -52,7 +52,7 @@ class MeasuredDevice(Factors):
     step_s: Divisor
     build_s: Number
     power_w: Watts
-    with_server: Factors | None = None
+    with_server: ClusterFactors | None = None
 
 
 class Measurements(OpenDocument):

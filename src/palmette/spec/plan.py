@@ -10,7 +10,18 @@ from pydantic import Field, field_validator, model_validator
 
 from palmette.errors import Fault, InputError, expected_name
 from palmette.spec.cluster import Cluster
-from palmette.spec.document import Count, Name, Number, OpenDocument, Plain, Positive, Wrong, entries, part, refuse
+from palmette.spec.document import (
+    Count,
+    JsonObject,
+    LocatedFault,
+    Name,
+    Number,
+    OpenDocument,
+    Positive,
+    entries,
+    part,
+    refuse,
+)
 from palmette.spec.estimate import Estimate
 from palmette.spec.profile import Profile
 from palmette.spec.sync import SYNC_KINDS, Sync, SyncKind
@@ -46,11 +57,11 @@ class Phase(OpenDocument):
         return self
 
     @classmethod
-    def wrong_names(cls, data: Mapping[Any, Any]) -> list[Wrong]:
+    def wrong_names(cls, data: Mapping[Any, Any]) -> list[LocatedFault]:
         """Sources and instances that go into an instance which is not there."""
         names = {name: None for _, i in entries(data, "instances") if isinstance(name := part(i, "id"), str)}
         return [
-            Wrong((kind, index, "into"), into, expected_name(into, "instance", list(names)))
+            LocatedFault((kind, index, "into"), into, expected_name(into, "instance", list(names)))
             for kind in ("sources", "instances")
             for index, feeder in entries(data, kind)
             if isinstance(into := part(feeder, "into"), str) and into not in names
@@ -109,7 +120,7 @@ class Inputs(OpenDocument):
 
 
 class Asked(OpenDocument):
-    """What a strategy was asked, beside its inputs: enough to ask it again when the cluster has changed."""
+    """What a strategy was asked, beside its inputs: enough to plan again when the cluster has changed."""
 
     goal: Name = "time"
     deadline_s: Positive | None = None
@@ -117,7 +128,7 @@ class Asked(OpenDocument):
     loss: Positive | None = None
     optimizer: Name = "sgd"
     seed: Annotated[int, Field(strict=True)] = 0
-    options: Plain = {}
+    options: JsonObject = {}
 
 
 class Plan(OpenDocument):
@@ -127,7 +138,7 @@ class Plan(OpenDocument):
     strategy: Name = "manual"
     model: Name
     batch: Count
-    decision: Plain = {}
+    decision: JsonObject = {}
     phases: tuple[Phase, ...]
     estimate: Estimate | None = None
     plan_s: Number | None = None
@@ -137,12 +148,12 @@ class Plan(OpenDocument):
     @model_validator(mode="after")
     def _samples_make_the_batch(self) -> Self:
         wrong = [
-            Wrong(("batch",), self.batch, f"the sources of phases[{k}] take {phase.batch} samples an iteration")
+            LocatedFault(("batch",), self.batch, f"the sources of phases[{k}] take {phase.batch} samples an iteration")
             for k, phase in enumerate(self.phases)
             if phase.agreement.one_model and phase.batch != self.batch
         ]
         if not (self.phases or self.decision):
-            wrong.append(Wrong(("phases",), [], "expected at least 1"))
+            wrong.append(LocatedFault(("phases",), [], "expected at least 1"))
         if wrong:
             refuse("Plan", wrong)
         return self

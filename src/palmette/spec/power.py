@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from palmette.errors import expected_name
-from palmette.spec.document import Count, Name, Number, OpenDocument, Wrong, refuse
+from palmette.spec.document import Count, LocatedFault, Name, Number, OpenDocument, refuse
 
 COUNTERS: dict[str, str] = {
     "f_cpu": "clock of the CPU, Hz",
@@ -45,7 +45,7 @@ class PowerModel(OpenDocument):
     def _known_counters(self) -> Self:
         known = list(COUNTERS)
         wrong = [
-            Wrong(("coefficients", name), name, expected_name(name, "counter", known))
+            LocatedFault(("coefficients", name), name, expected_name(name, "counter", known))
             for name in self.coefficients
             if name not in COUNTERS
         ]

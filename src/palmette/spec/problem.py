@@ -1,4 +1,4 @@
-"""PACT's problem: models that may be trained on sets of nodes, what an epoch and a change cost, and what they teach.
+"""PACT's problem: models that may train on sets of nodes, and the cost and the loss of each epoch and change.
 
 Times are seconds, energies joules. A loss that is listed is a change of the loss: ``run[…].loss_…[k - 1]`` that of
 epoch k of the whole training, the last one repeating. What is not listed is impossible.
@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from palmette.errors import expected_name
-from palmette.spec.document import Name, Number, OpenDocument, Positive, Wrong, entries, part, refuse
+from palmette.spec.document import LocatedFault, Name, Number, OpenDocument, Positive, entries, part, refuse
 from palmette.spec.measurements import Divisor
 
 Pair = tuple[Name, Name]
@@ -81,7 +81,7 @@ class Problem(OpenDocument):
         return self
 
     @classmethod
-    def wrong_names(cls, data: Mapping[Any, Any]) -> list[Wrong]:
+    def wrong_names(cls, data: Mapping[Any, Any]) -> list[LocatedFault]:
         """Names and pairs that are not there, or there twice."""
         return [*_wrong_lists(data), *_wrong_models_and_nodes(data), *_wrong_pairs(data)]
 
@@ -90,17 +90,17 @@ class Problem(OpenDocument):
         return json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
 
 
-def _wrong_lists(data: Mapping[Any, Any]) -> Iterator[Wrong]:
+def _wrong_lists(data: Mapping[Any, Any]) -> Iterator[LocatedFault]:
     for field in ("models", "node_sets"):
         yield from _twice(((field, index), name) for index, name in entries(data, field) if isinstance(name, str))
 
 
-def _wrong_models_and_nodes(data: Mapping[Any, Any]) -> Iterator[Wrong]:
+def _wrong_models_and_nodes(data: Mapping[Any, Any]) -> Iterator[LocatedFault]:
     known = {field: [n for _, n in entries(data, field) if isinstance(n, str)] for field in ("models", "node_sets")}
     for at, word, field in _mentioned(data):
         if known[field] and word not in known[field]:
             kind = "model" if field == "models" else "set of nodes"
-            yield Wrong(at, word, expected_name(word, kind, known[field]))
+            yield LocatedFault(at, word, expected_name(word, kind, known[field]))
 
 
 def _mentioned(data: Mapping[Any, Any]) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
@@ -118,7 +118,7 @@ def _mentioned(data: Mapping[Any, Any]) -> Iterator[tuple[tuple[str | int, ...],
                     yield ("change", index, key, side), word, ("models", "node_sets")[side]
 
 
-def _wrong_pairs(data: Mapping[Any, Any]) -> Iterator[Wrong]:
+def _wrong_pairs(data: Mapping[Any, Any]) -> Iterator[LocatedFault]:
     runs = [
         (("run", k), pair)
         for k, run in entries(data, "run")
@@ -133,9 +133,9 @@ def _wrong_pairs(data: Mapping[Any, Any]) -> Iterator[Wrong]:
             continue
         here, there = way
         if here == there:
-            yield Wrong(("change", index), _shown(there), "it changes nothing; expected two different pairs")
+            yield LocatedFault(("change", index), _shown(there), "it changes nothing; expected two different pairs")
         elif there not in listed:
-            yield Wrong(("change", index, "to"), _shown(there), "it leads to a pair that run does not list")
+            yield LocatedFault(("change", index, "to"), _shown(there), "it leads to a pair that run does not list")
         changes.append((("change", index), f"{_shown(here)} to {_shown(there)}"))
     yield from _twice(changes)
 
@@ -150,9 +150,9 @@ def _shown(pair: tuple[str, str] | None) -> str:
     return ", ".join(pair or ())
 
 
-def _twice(found: Any) -> Iterator[Wrong]:
+def _twice(found: Any) -> Iterator[LocatedFault]:
     seen: dict[str, tuple[str | int, ...]] = {}
     for at, word in found:
         earlier = seen.setdefault(word, at)
         if earlier != at:
-            yield Wrong(at, word, f"{earlier[0]}[{earlier[1]}] is the same; expected it once")
+            yield LocatedFault(at, word, f"{earlier[0]}[{earlier[1]}] is the same; expected it once")

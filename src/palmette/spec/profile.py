@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from palmette.spec.document import Count, Name, Number, OpenDocument, Positive, Wrong, refuse
+from palmette.spec.document import Count, LocatedFault, Name, Number, OpenDocument, Positive, refuse
 
 Seconds = tuple[Number, ...]
 
@@ -58,7 +58,7 @@ class Table(OpenDocument):
     @model_validator(mode="after")
     def _one_entry_a_layer(self) -> Self:
         wrong = [
-            Wrong(("nodes", node, field), f"{len(array)} values", f"expected {len(self.layers)}, one a layer")
+            LocatedFault(("nodes", node, field), f"{len(array)} values", f"expected {len(self.layers)}, one a layer")
             for node, times in self.nodes.items()
             for field, array in times
             if isinstance(array, tuple) and len(array) != len(self.layers)
@@ -80,7 +80,7 @@ class Profile(Table):
     @model_validator(mode="after")
     def _ratios_are_numbers(self) -> Self:
         wrong = [
-            Wrong(("variants", key), key, "expected a fraction of removed parameters, from 0 to below 1")
+            LocatedFault(("variants", key), key, "expected a fraction of removed parameters, from 0 to below 1")
             for key in self.variants
             if _ratio(key) is None
         ]

@@ -1,4 +1,4 @@
-"""What a run leaves behind in ``run.json``: the plan it carried out, and what came of it."""
+"""The record of a run in ``run.json``: the plan it executed, and the results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from palmette.spec.document import Amount, OpenDocument, Positive, Wrong
+from palmette.spec.document import Amount, LocatedFault, OpenDocument, Positive
 from palmette.spec.plan import Plan
 
 
@@ -27,6 +27,6 @@ class RunRecord(OpenDocument):
     testbed: str = "none"
 
     @classmethod
-    def _unknown(cls, data: Mapping[Any, Any]) -> tuple[list[Wrong], set[str]]:
-        """Nobody writes it by hand, so a field that it does not know is no slip of the pen."""
+    def _unknown(cls, data: Mapping[Any, Any]) -> tuple[list[LocatedFault], set[str]]:
+        """Nobody writes it by hand, so a field that it does not know is not a misspelling."""
         return [], set()

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from palmette.spec.cluster import Share
 from palmette.spec.codec import PLAIN, Codec
-from palmette.spec.document import Count, Name, OpenDocument, Wrong
+from palmette.spec.document import Count, LocatedFault, Name, OpenDocument
 
 LayerNumber = Annotated[int, Field(strict=True, ge=1, le=10**6)]
 
@@ -41,7 +41,7 @@ class Instance(OpenDocument):
     codec: Codec = PLAIN
 
 
-def wrong_tree(sources: Sequence[Feed], instances: Sequence[Instance]) -> list[Wrong]:
+def wrong_tree(sources: Sequence[Feed], instances: Sequence[Instance]) -> list[LocatedFault]:
     """Everything that keeps sources and instances, all well in themselves, from being a forest that joins."""
     index = {instance.id: k for k, instance in enumerate(instances)}
     return _cycles(instances, index) or [
@@ -51,18 +51,20 @@ def wrong_tree(sources: Sequence[Feed], instances: Sequence[Instance]) -> list[W
     ]
 
 
-def wrong_instances(instances: Sequence[Instance]) -> Iterable[Wrong]:
+def wrong_instances(instances: Sequence[Instance]) -> Iterable[LocatedFault]:
     """Ids that are not their own, and layers in the wrong order."""
     index = {instance.id: k for k, instance in enumerate(instances)}
     for k, instance in enumerate(instances):
         if index[instance.id] != k:
-            yield Wrong(("instances", k, "id"), instance.id, "stands there twice; expected an id of its own")
+            yield LocatedFault(("instances", k, "id"), instance.id, "stands there twice; expected an id of its own")
         if instance.layers[0] > instance.layers[1]:
             first, last = instance.layers
-            yield Wrong(("instances", k, "layers"), f"[{first}, {last}]", "expected the first layer before the last")
+            yield LocatedFault(
+                ("instances", k, "layers"), f"[{first}, {last}]", "expected the first layer before the last"
+            )
 
 
-def _cycles(instances: Sequence[Instance], index: dict[str, int]) -> list[Wrong]:
+def _cycles(instances: Sequence[Instance], index: dict[str, int]) -> list[LocatedFault]:
     leads_to_root: set[str] = set()
     for k, instance in enumerate(instances):
         trail, at = {instance.id: None}, instance  # a dict: a long chain is searched at every step
@@ -70,18 +72,20 @@ def _cycles(instances: Sequence[Instance], index: dict[str, int]) -> list[Wrong]
             if at.into in trail:
                 ids = list(trail)
                 circle = [*ids[ids.index(at.into) :], at.into]
-                return [Wrong(("instances", k, "into"), " → ".join(circle), "expected a tree, this is a cycle")]
+                return [LocatedFault(("instances", k, "into"), " → ".join(circle), "expected a tree, this is a cycle")]
             at = instances[index[at.into]]
             trail[at.id] = None
         leads_to_root.update(trail)
     return []
 
 
-def _wrong_joins(sources: Sequence[Feed], instances: Sequence[Instance], index: dict[str, int]) -> Iterable[Wrong]:
+def _wrong_joins(
+    sources: Sequence[Feed], instances: Sequence[Instance], index: dict[str, int]
+) -> Iterable[LocatedFault]:
     for k, source in enumerate(sources):
         first = instances[index[source.into]].layers[0]
         if first != 1:
-            yield Wrong(
+            yield LocatedFault(
                 ("sources", k, "into"),
                 source.into,
                 f"starts at layer {first}; expected an instance that starts at 1",
@@ -91,19 +95,21 @@ def _wrong_joins(sources: Sequence[Feed], instances: Sequence[Instance], index: 
             first, last = instances[index[instance.into]].layers[0], instance.layers[1]
             if first != last + 1:
                 expected = f"{instance.into} starts at layer {first}; expected {last + 1}, the next after {instance.id}"
-                yield Wrong(("instances", k, "into"), instance.into, expected)
+                yield LocatedFault(("instances", k, "into"), instance.into, expected)
 
 
-def _unfed(sources: Sequence[Feed], instances: Sequence[Instance]) -> Iterable[Wrong]:
+def _unfed(sources: Sequence[Feed], instances: Sequence[Instance]) -> Iterable[LocatedFault]:
     fed = {source.into for source in sources} | {instance.into for instance in instances}
     for k, instance in enumerate(instances):
         if instance.id not in fed:
-            yield Wrong(("instances", k), instance.id, "nothing feeds it; expected a source or an instance into it")
+            yield LocatedFault(
+                ("instances", k), instance.id, "nothing feeds it; expected a source or an instance into it"
+            )
 
 
-def _wrong_roots(instances: Sequence[Instance]) -> Iterable[Wrong]:
+def _wrong_roots(instances: Sequence[Instance]) -> Iterable[LocatedFault]:
     end = max(instance.layers[1] for instance in instances)
     for k, instance in enumerate(instances):
         if instance.into is None and instance.layers[1] != end:
             expected = f"a root ends with the last layer; expected {end}, or an instance to go into"
-            yield Wrong(("instances", k, "layers"), f"[{instance.layers[0]}, {instance.layers[1]}]", expected)
+            yield LocatedFault(("instances", k, "layers"), f"[{instance.layers[0]}, {instance.layers[1]}]", expected)

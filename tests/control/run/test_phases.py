@@ -186,7 +186,7 @@ def test_a_phase_that_the_model_cannot_reach_is_refused(runs: Runs, capsys: pyte
     found = said(
         capsys, *runs.arguments(TINY, chain(0.0, "phone"), federated(0.0, "cloud")), "-o", str(runs.folder / "x")
     )
-    expected = "there is no path by which the model could pass; expected nodes that links join"
+    expected = "there is no path for the model; expected nodes that links join"
     assert found == [f"palmette: phases[1].instances: phone to cloud: {expected}"]
 
 
@@ -216,5 +216,5 @@ def test_a_distilled_phase_learns_from_the_model_before(runs: Runs, capsys: pyte
     runs.cluster.write_text(text.replace("busy: 22 W}, source: {samples: 100}", "busy: 22 W}"))
     lacking = [federated(0.0, "phone").model_copy(update={"server": "server"}), federated(0.5, "phone")]
     refused = said(capsys, *runs.arguments(TINY, *lacking), "--compress", "distill", "-o", str(out))
-    where = "server, where the phase before meets, owns no data to teach with"
+    where = "server, where the phase before meets, owns no data to distill with"
     assert refused == [f"palmette: phases[1].compress: distill: {where}; expected prune, or data there"]

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import torch
 
-from palmette.compress.channels import Origin
+from palmette.compress.channels import PruningOrigin
 from palmette.compress.networks import network_origin
 from palmette.control.adapt.online import director
 from palmette.control.adapt.replanning import can_ask_again
@@ -277,7 +277,7 @@ def refuse_unrunnable(plan: Plan, prices: Evaluator) -> None:
         raise InputError(wrong)
 
 
-def refuse_unprunable(plan: Plan, origin: Origin | None) -> None:
+def refuse_unprunable(plan: Plan, origin: PruningOrigin | None) -> None:
     """Refuse phases whose model cannot be made: too small, or larger than the one before.
 
     Raises:

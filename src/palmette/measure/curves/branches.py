@@ -9,13 +9,13 @@ from functools import lru_cache
 
 from torch import Tensor
 
-from palmette.compress.channels import Origin, origin_of
+from palmette.compress.channels import PruningOrigin, pruning_origin
 from palmette.compress.pruning import prune
 from palmette.errors import Fault, InputError
 from palmette.measure.curves.grid import FIRST, Branch, CurveGrid
 from palmette.measure.curves.node_sets import NodeSetData, labels_of, split_data
 from palmette.measure.curves.trainer import CurveRecipe, Trainer, new_trainer
-from palmette.spec.curves import Curve, Key, Stretch
+from palmette.spec.curves import Curve, Key, CurvePhase
 from palmette.zoo.data import DataSet, load_data
 from palmette.zoo.models import load_network
 
@@ -27,7 +27,7 @@ class Trunk:
     """A training on the gold set, and the trainer's saved state after each K1 epochs."""
 
     seed: int
-    phase: Stretch
+    phase: CurvePhase
     saved: dict[int, bytes]
 
 
@@ -38,7 +38,7 @@ def check_recipe(recipe: CurveRecipe, grid: CurveGrid) -> None:
         InputError: the network or the data cannot be used, or the network cannot be pruned that far.
     """
     trainer, network = new_trainer(recipe, 0), load_network(recipe.model)
-    origin_of(trainer.module, trainer.example).widths(grid.most_pruned)
+    pruning_origin(trainer.module, trainer.example).widths(grid.most_pruned)
     _, labels = _data(recipe.data, network.input_shape)
     classes = int(labels.max()) + 1
     if classes > network.classes:
@@ -92,7 +92,7 @@ class _SeedContext:
 
     def __init__(self, recipe: CurveRecipe, seed: int) -> None:
         self._untrained = new_trainer(recipe, seed)
-        self._origin: Origin = origin_of(self._untrained.module, self._untrained.example)
+        self._origin: PruningOrigin = pruning_origin(self._untrained.module, self._untrained.example)
         self._node_set_data = _node_set_data(recipe, seed)
 
     def trainer(self, saved: bytes) -> Trainer:
@@ -110,7 +110,7 @@ class _SeedContext:
         epochs: int,
         path: tuple[object, ...],
         keep: Collection[int] = (),
-    ) -> tuple[Stretch, dict[int, Trainer]]:
+    ) -> tuple[CurvePhase, dict[int, Trainer]]:
         """Prune, hand over and train; also copies of the trainer after the epochs in ``keep``."""
         pruned = prune(trainer.module, trainer.example, pruning, origin=self._origin, optimizer=trainer.optimizer)
         data = self._node_set_data[nodes]
@@ -122,8 +122,8 @@ class _SeedContext:
 
 def _curve_phase(
     nodes: str, data: NodeSetData, *, pruning: float, removed: float, start: float, losses: tuple[float, ...]
-) -> Stretch:
-    return Stretch(
+) -> CurvePhase:
+    return CurvePhase(
         nodes=nodes,
         samples=len(data.labels),
         classes=data.classes,
@@ -134,7 +134,7 @@ def _curve_phase(
     )
 
 
-def _first_epochs(phase: Stretch, epochs: int) -> Stretch:
+def _first_epochs(phase: CurvePhase, epochs: int) -> CurvePhase:
     return phase.model_copy(update={"losses": phase.losses[:epochs]})
 
 

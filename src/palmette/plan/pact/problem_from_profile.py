@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import accumulate
 
-from palmette.cost.handover import change_price, hand_over
+from palmette.cost.handover import change_price, model_transfer
 from palmette.errors import Fault, InputError
 from palmette.plan.core.strategy import Task
 from palmette.plan.pact.actions import actions_of
@@ -122,7 +122,7 @@ def _known(task: Task, phase: Phase, energy_j: float | None) -> float:
 
 
 def _can_hand_over(task: Task, before: Phase, after: Phase) -> bool:
-    found = hand_over(before, after)
+    found = model_transfer(before, after)
     moves = (*found.gather, *found.deliver)
     return all(task.evaluator.routes.between(move.sender, move.to) is not None for move in moves)
 

@@ -13,11 +13,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from palmette.cost.evaluate import Evaluator, Price
-from palmette.cost.operations import order_of_work, sized
-from palmette.cost.steps import MEETINGS
-from palmette.plan.righttrain.geometric_program import CriticalPath, EnergyCap, GeometricProgram
+from palmette.plan.righttrain.geometric_program import CriticalPath
+from palmette.plan.righttrain.geometric_program import EnergyCap
+from palmette.plan.righttrain.geometric_program import GeometricProgram
 from palmette.plan.righttrain.layout import MappedInstance
-from palmette.plan.righttrain.problem import Floats, RightTrainProblem
+from palmette.plan.righttrain.problem import Floats
+from palmette.plan.righttrain.problem import RightTrainProblem
+from palmette.cost.operations import iteration_steps
+from palmette.cost.operations import with_sizes
+from palmette.cost.steps import REDUCTIONS
 from palmette.spec.plan import Phase
 
 
@@ -71,7 +75,7 @@ class IterationModel:
 def build_model(phase: Phase, evaluator: Evaluator, problem: RightTrainProblem) -> IterationModel:
     """The operations of a phase, without contention between transfers."""
     sizes = evaluator.sizes()
-    operations = sized(order_of_work(phase, sizes, evaluator.routes), phase, sizes)
+    operations = with_sizes(iteration_steps(phase, sizes, evaluator.routes), phase, sizes)
     index = {name: k for k, name in enumerate(problem.names)}
     whole = phase.model_copy(
         update={"instances": tuple(i.model_copy(update={"cpu_share": 1.0}) for i in phase.instances)}
@@ -86,7 +90,7 @@ def build_model(phase: Phase, evaluator: Evaluator, problem: RightTrainProblem) 
             fixed[k] = route.latency_s + 8 * size / route.bandwidth_bps
             at = index[step.node]
             sending[at] = sending.get(at, 0.0) + 8 * size * route.energy_j_per_bit
-        elif step.kind not in MEETINGS:
+        elif step.kind not in REDUCTIONS:
             instance[k], work[k] = step.instance, calls[k]
             instance_work[step.instance] += calls[k]
     return IterationModel([step.after for step in operations.steps], fixed, instance, work, sending, instance_work)

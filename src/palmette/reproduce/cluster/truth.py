@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from palmette.cost.clock import Graph, Played, play
+from palmette.cost.clock import Graph, Timing, play
 from palmette.cost.energy import load, node_energy_j
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.operations import trees, worker_step
@@ -75,12 +75,12 @@ class _Crowd:
             ends.append(before[0])
         self._ends.append(ends)
 
-    def played(self) -> Played:
+    def played(self) -> Timing:
         """When everything happens."""
         limits = [node.limits.cpu_share for node in self._prices.cluster.nodes.values()]
         return play(self._graph, self._seconds, self._bits, limits, self._prices.routes.capacities)
 
-    def pace(self, node: str, tree: int, played: Played, until_s: float, alone_s: float) -> Pace:
+    def pace(self, node: str, tree: int, played: Timing, until_s: float, alone_s: float) -> Pace:
         """Steps a second and watts of a node, up to a moment; one too slow to be seen is taken as if alone."""
         ends = [played.end_s[k] for k in self._ends[tree] if played.end_s[k] <= until_s]
         rate = (len(ends) - 1) / (ends[-1] - ends[0]) if len(ends) > 2 else 1 / alone_s

@@ -14,9 +14,18 @@ from safetensors.torch import load as from_bytes
 from torch import Tensor
 
 from palmette.compress.distillation import Distillation, distill
+from palmette.compress.kept_indices import carried as carried_over
 from palmette.compress.networks import prune_network
-from palmette.compress.places import carried as carried_over
-from palmette.cost.handover import HandOver, Move, carrier, compressing_s, copies, hand_over, is_smaller, passage
+from palmette.cost.handover import (
+    ModelTransfer,
+    Move,
+    changes_model,
+    compressing_s,
+    copies_per_weight,
+    model_transfer,
+    transfer_phase,
+    transfer_steps,
+)
 from palmette.runtime.data.batches import shards
 from palmette.runtime.data.shards import owners
 from palmette.runtime.engines.crew import one_from_each
@@ -41,8 +50,8 @@ class Change:
 
     def __init__(self, job: Job, before: Phase, after: Phase, logs: Logs) -> None:
         self._job, self._before, self._after, self._logs = job, before, after, logs
-        self._found: HandOver = hand_over(before, after)
-        self._times = copies(before, after, job.options.optimizer)
+        self._found: ModelTransfer = model_transfer(before, after)
+        self._times = copies_per_weight(before, after, job.options.optimizer)
 
     def made(self, state: Carried) -> Carried:
         """Execute it; returns the state with which the next segment continues.
@@ -51,7 +60,7 @@ class Change:
             RunError: a worker is lost.
         """
         state = self._moved(state, self._before, self._found.gather)
-        if is_smaller(self._before, self._after):
+        if changes_model(self._before, self._after):
             state = self._compressed(state)
         return self._moved(state, self._after, self._found.deliver)
 
@@ -64,7 +73,7 @@ class Change:
             kept = {}
             self._taught(network, state.network)
         last_until(began_s + compressing_s(self._before, self._after, job.evaluator) * self._stretched)
-        phase = carrier(self._after, giver, [giver])
+        phase = transfer_phase(self._after, giver, [giver])
         done = Record(0, "update", 0, None, began_s, time.monotonic(), 0)
         log = self._logs(phase, ())
         log.happened(0, phase, {giver: [done]})
@@ -92,9 +101,9 @@ class Change:
         if not moves:
             return state
         ends = [end for move in moves for end in (move.sender, move.to)]
-        phase = carrier(like, self._found.giver, ends)
+        phase = transfer_phase(like, self._found.giver, ends)
         sizes = self._job.evaluator.sizes(like.pruning)
-        graph = passage(moves, phase, sizes, self._times)
+        graph = transfer_steps(moves, phase, sizes, self._times)
         part = Part(phase, graph, {node: each for node, each in compiled(phase, graph).items() if each.operations})
         with launched(self._job, state, phase, [part], WorkerSides(RelayWorkerSide, moved_layers)) as crew:
             log = self._logs(phase, [part])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from palmette.compress.channels import Origin
+from palmette.compress.channels import PruningOrigin
 from palmette.cost.evaluate import Evaluator
 from palmette.runtime.data.epoch_length import EpochData
 from palmette.runtime.engines.registry import CrewMaker
@@ -65,7 +65,7 @@ class Job:
     iterations: int | None = None
     epochs: int | None = None
     resumed: Checkpoint | None = None
-    origin: Origin | None = None
+    origin: PruningOrigin | None = None
     pruning: float = 0.0
     direct: Director | None = None
     keeps: bool = False

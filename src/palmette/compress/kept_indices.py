@@ -1,4 +1,4 @@
-"""Where each number of a smaller tensor stood in the larger one, so that all that goes with a weight can follow it."""
+"""Which numbers of a tensor pruning kept, so that whatever belongs to a weight can be pruned the same way."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
-    """For a tensor that shrank: the shape it had, the shape it has, and the flat places of what is left."""
+class KeptIndices:
+    """For a tensor that shrank: the shape it had, the shape it has, and the flat indices of what is left."""
 
     before: torch.Size
     after: torch.Size
@@ -24,8 +24,8 @@ class Places:
         return values.detach().reshape(-1)[self.index.to(values.device)].reshape(self.after)
 
 
-def carried(state: Mapping[str, Tensor], places: Mapping[str, Places]) -> dict[str, Tensor]:
-    """An optimizer's state by ``weight's name/key`` after weights shrank; that of the others is the very same."""
+def carried(state: Mapping[str, Tensor], places: Mapping[str, KeptIndices]) -> dict[str, Tensor]:
+    """An optimizer's state by ``weight's name/key`` after weights shrank; that of the other weights is unchanged."""
     kept = {}
     for name, value in state.items():
         found = places.get(name.rpartition("/")[0])
@@ -33,8 +33,10 @@ def carried(state: Mapping[str, Tensor], places: Mapping[str, Places]) -> dict[s
     return kept
 
 
-def carry_over(optimizer: torch.optim.Optimizer, shrunk: Mapping[nn.Parameter, tuple[nn.Parameter, Places]]) -> None:
-    """Let an optimizer go on with the weights that took the place of others, with what it keeps for them."""
+def carry_over(
+    optimizer: torch.optim.Optimizer, shrunk: Mapping[nn.Parameter, tuple[nn.Parameter, KeptIndices]]
+) -> None:
+    """Let an optimizer continue with weights that replaced others, with its state of them."""
     for group in optimizer.param_groups:
         group["params"] = [shrunk[w][0] if w in shrunk else w for w in group["params"]]
     for old, (new, places) in shrunk.items():
