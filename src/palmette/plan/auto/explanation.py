@@ -76,7 +76,7 @@ def _quantity(single: Quantity | None) -> str:
 
 def _node(each: PlanWithout, chosen: Plan) -> str:
     if each.plan is None:
-        return f"{_all_of(each.nodes)} cannot be without: {each.reason}."
+        return f"{_all_of(each.nodes)} cannot be spared: {each.reason}."
     here, there = estimate_of(chosen), estimate_of(each.plan)
     faster = (there.iteration_s - here.iteration_s) / there.iteration_s if there.iteration_s else 0.0
     parts = []
