@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import ClassVar
 
 import pytest
@@ -60,6 +61,15 @@ def test_every_strategy_says_what_it_is() -> None:
         assert kind.default_goal
         assert isinstance(kind.plans_epochs, bool)
         assert isinstance(kind.needs_profile, bool)
+
+
+def test_a_strategy_that_does_not_inherit_has_the_default_traits(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("cut")
+    module.STRATEGIES = (type("Plain", (CutInTwo,), {}),)  # type: ignore[attr-defined]
+    monkeypatch.setattr(registry, "_modules", lambda: [module])
+    (kind,) = strategies.__wrapped__().values()
+    traits = [kind.composed, kind.starts_from_others, kind.uses_one_node, kind.plans_quickly, kind.decides_online]
+    assert traits == [False] * 5
 
 
 def test_an_unknown_strategy_names_the_nearest() -> None:

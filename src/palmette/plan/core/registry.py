@@ -10,18 +10,15 @@ import importlib
 import pkgutil
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 from palmette.errors import Fault, InputError, expected_name
-
-if TYPE_CHECKING:
-    from palmette.plan.core.strategy import Strategy
+from palmette.plan.core.strategy import Strategy
 
 
 @cache
 def strategies() -> dict[str, type[Strategy]]:
     """Every strategy by its name."""
-    kinds = [kind for module in _modules() for kind in getattr(module, "STRATEGIES", ())]
+    kinds = [_with_traits(kind) for module in _modules() for kind in getattr(module, "STRATEGIES", ())]
     return {kind.name: kind for kind in sorted(kinds, key=lambda kind: kind.name)}
 
 
@@ -34,6 +31,14 @@ def find(name: str) -> type[Strategy]:
     if name not in strategies():
         raise InputError(Fault("strategy", name, expected_name(name, "strategy", list(strategies()))))
     return strategies()[name]
+
+
+def _with_traits(kind: type[Strategy]) -> type[Strategy]:
+    """The class itself; one that does not inherit from the Protocol gets the defaults of the traits that it lacks."""
+    for trait, default in vars(Strategy).items():
+        if isinstance(default, bool) and not trait.startswith("_") and not hasattr(kind, trait):
+            setattr(kind, trait, default)
+    return kind
 
 
 def _modules() -> list[ModuleType]:
