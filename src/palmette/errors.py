@@ -56,7 +56,7 @@ class InputError(PalmetteError, ValueError):
 class Infeasible(PalmetteError):
     """A goal that cannot be met; the message names the constraint and the closest value.
 
-    ``least_s`` is that value where it is a time, so that several answers can be told as one.
+    ``least_s`` is that value where it is a time, so that several answers can be combined.
     """
 
     exit_code = 3
@@ -71,8 +71,8 @@ class Infeasible(PalmetteError):
 
 def too_late(option: str, limit_s: float, least_s: float) -> Infeasible:
     """That the deadline which ``option`` gives cannot be met, and the least time that can be had."""
-    told = f"cannot be met; the least that can be had is {least_s:.6g} s"
-    return Infeasible(f"{option}: {limit_s:g} s: {told}", least_s)
+    reason = f"cannot be met; the least that can be had is {least_s:.6g} s"
+    return Infeasible(f"{option}: {limit_s:g} s: {reason}", least_s)
 
 
 class RunError(PalmetteError):

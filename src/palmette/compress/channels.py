@@ -1,10 +1,10 @@
 """How small a network can be made: its groups of channels, and how many of each are left at a fraction removed.
 
-Channels go one at a time, always from the group of which the smallest part would then be gone, so that all become
-narrower alike. The row of these cuts depends on the network alone. A fraction of its parameters means as many cuts as
-come nearest to it, so that the shapes of a smaller network follow from the fraction, not from the way to it: 0.5 after
-0.25 is as wide as 0.5 at once. The fraction really removed differs from the one asked for by at most half of what one
-channel holds.
+Channels are removed one at a time, always from the group that would then have lost the smallest part, so that all become
+narrower in proportion. The sequence of these cuts depends on the network alone. A fraction of its parameters means the
+number of cuts that comes nearest to it, so that the shapes of a smaller network follow from the fraction, not from the
+steps to it: 0.5 after 0.25 is as wide as 0.5 at once. The fraction really removed differs from the requested one by at
+most half of what one channel holds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Channels:
 
 
 class PruningOrigin:
-    """A network before anything was removed: its parameters, and the row of cuts that make it smaller."""
+    """A network before anything was removed: its parameters, and the sequence of cuts that make it smaller."""
 
     def __init__(self, shapes: Shapes, found: Sequence[Channels]) -> None:
         self.groups = tuple(found)
@@ -47,13 +47,13 @@ class PruningOrigin:
                 if name in group.lost:
                     self._lost[row, : len(shapes[name]), k] = group.lost[name]
         cuts = sorted((cut / g.width, k) for k, g in enumerate(found) for cut in range(1, g.width))
-        self._row = np.array([k for _, k in cuts], dtype=int)
+        self._sequence = np.array([k for _, k in cuts], dtype=int)
         self.parameters = self._left(self._cuts(0))
 
     @property
     def most(self) -> float:
         """The largest fraction of the parameters that can be removed."""
-        return self.removed(len(self._row))
+        return self.removed(len(self._sequence))
 
     def removed(self, cuts: int) -> float:
         """The fraction of the parameters that so many cuts remove."""
@@ -70,7 +70,7 @@ class PruningOrigin:
         if fraction > self.most:
             expected = f"the network cannot be pruned further than {_floor(self.most):g} of its parameters"
             raise InputError(Fault("pruning", fraction, f"{expected}; expected at most that"))
-        low, high = 0, len(self._row)
+        low, high = 0, len(self._sequence)
         while low < high:  # the first number of cuts that removes enough
             middle = (low + high) // 2
             low, high = (middle + 1, high) if self.removed(middle) < fraction else (low, middle)
@@ -84,7 +84,7 @@ class PruningOrigin:
         return {group.layer: group.width - int(many) for group, many in zip(self.groups, taken, strict=True)}
 
     def _cuts(self, many: int) -> NDArray[np.int_]:
-        return np.bincount(self._row[:many], minlength=len(self.groups))
+        return np.bincount(self._sequence[:many], minlength=len(self.groups))
 
     def _left(self, cuts: NDArray[np.int_]) -> int:
         return int(np.prod(self._sides - self._lost @ cuts, axis=1).sum())

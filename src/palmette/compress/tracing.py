@@ -1,7 +1,7 @@
 """Torch-Pruning's view of a module: which channels of which layers can only go together.
 
 Tracing goes by autograd, so that it needs weights that want gradients; and a local response norm, whose inner views
-lead Torch-Pruning astray, is passed over: it has no weights and as many maps behind as before it.
+Torch-Pruning misreads, is skipped: it has no weights and as many maps behind as before it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def traceable(module: nn.Module) -> Iterator[None]:
     fixed = [weight for weight in module.parameters() if not weight.requires_grad and weight.is_floating_point()]
     passed = [inner for inner in module.modules() if isinstance(inner, nn.LocalResponseNorm)]
     with warnings.catch_warnings(), torch.enable_grad():
-        warnings.simplefilter("ignore")  # it tells users of its own options that Palmette does not offer
+        warnings.simplefilter("ignore")  # it advertises options that Palmette does not offer
         try:
             for weight in fixed:
                 weight.requires_grad_(True)
@@ -92,7 +92,7 @@ def cut_channels(graph: Graph, layer: nn.Module, channels: Sequence[int]) -> boo
 
 
 def skeleton(module: nn.Module, example: Tensor) -> tuple[nn.Module, Tensor]:
-    """A copy that may be cut up, and an example for it: without memory of its own if it can be tried that way."""
+    """A copy that may be pruned, and an example for it: on the meta device if the module runs there."""
     nothing: dict[int, Any] = {id(buffer): buffer.detach().to("meta") for buffer in module.buffers()}
     nothing |= {id(w): nn.Parameter(w.detach().to("meta"), w.requires_grad) for w in module.parameters()}
     light, without = copy.deepcopy(module, nothing), example.to("meta")

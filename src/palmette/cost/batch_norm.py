@@ -83,8 +83,8 @@ def add_totals(steps: Steps, phase: Phase, shared: SharedNorm, computed: Mapping
     combined = add(steps, Step(Kind.COMBINE, shared.run.replicas[0], place, parts, point=point))
     ready: dict[int, int] = {}
     for node, own in by_node.items():
-        told = combined
+        last = combined
         if node != place:
-            told = add(steps, Step(Kind.TOTALS, own[0], place, [combined], node, point=point))
-        ready |= dict.fromkeys(own, told)
+            last = add(steps, Step(Kind.TOTALS, own[0], place, [combined], node, point=point))
+        ready |= dict.fromkeys(own, last)
     return ready

@@ -1,6 +1,6 @@
 """The event clock: plays a graph of calls and transfers, and says when each starts and ends.
 
-A node runs calls side by side while their CPU shares add up to at most its limit; the others queue, first
+A node runs calls in parallel while their CPU shares add up to at most its limit; the others queue, first
 come first served (ties in the order of the graph). A transfer shares its resources fairly with the others under way
 (see ``sharing``); its last bit arrives a latency later.
 """
@@ -22,7 +22,7 @@ NOWHERE = -1
 
 
 class Graph:
-    """Operations to play, whatever their times: who comes after whom, where calls run, which way transfers take.
+    """Operations to play, whatever their times: which comes after which, where calls run, which path transfers take.
 
     Made once, it can be played thousands of times with other times and sizes.
     """

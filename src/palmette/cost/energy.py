@@ -16,9 +16,9 @@ class Load(NamedTuple):
 
 
 def load(calls: Iterable[tuple[float, float, float]], exponent: float) -> Load:
-    """The load that calls (start_s, end_s, share) put on a node, side by side or one after the other."""
+    """The load that calls (start_s, end_s, share) put on a node, in parallel or one after the other."""
     calls = list(calls)
-    if all(share > 0.5 for _, _, share in calls):  # no two fit side by side
+    if all(share > 0.5 for _, _, share in calls):  # no two can run in parallel
         lengths = [end - start for start, end, _ in calls]
         efforts = [(end - start) * share**exponent for start, end, share in calls]
         return Load(sum(lengths), sum(efforts))

@@ -73,8 +73,8 @@ def changes_model(before: Phase, after: Phase) -> bool:
 def copies_per_weight(before: Phase, after: Phase, optimizer: Optimizer) -> int:
     """How many numbers travel for each weight: itself, and the optimizer's state of it if that is kept."""
     ended = before.agreement.averages_weights and exchanges_weights(before)
-    anew = changes_model(before, after) and after.compress == "distill"
-    return 1 if ended or anew else 1 + STATE_COPIES[optimizer]
+    distilled = changes_model(before, after) and after.compress == "distill"
+    return 1 if ended or distilled else 1 + STATE_COPIES[optimizer]
 
 
 def transfer_phase(like: Phase, giver: str, nodes: Sequence[str]) -> Phase:

@@ -36,7 +36,7 @@ class TreePass(ABC):
                     self._call(k, shared.position, shared.point)
             computed = {k: self._ready[k][0] for k in shared.run.replicas}
             ready = add_totals(self.steps, self.phase, shared, computed)
-            self._ready |= {k: [told] for k, told in ready.items()}
+            self._ready |= {k: [number] for k, number in ready.items()}
         for k in order:
             self.finish(k)
         return [self.last[k] for k in range(len(self.phase.instances))]

@@ -99,11 +99,11 @@ def _messages(
     senders: dict[tuple[str, str], set[int]] = {}
     for run in runs:
         for k in run.replicas:
-            way = (instances[k].node, run.place)
-            if way[0] != way[1]:
-                layers.setdefault(way, {})[run.layers] = None
-                senders.setdefault(way, set()).add(k)
-    return {way: GradientMessage(tuple(held), tuple(sorted(senders[way]))) for way, held in layers.items()}
+            ends = (instances[k].node, run.place)
+            if ends[0] != ends[1]:
+                layers.setdefault(ends, {})[run.layers] = None
+                senders.setdefault(ends, set()).add(k)
+    return {ends: GradientMessage(tuple(held), tuple(sorted(senders[ends]))) for ends, held in layers.items()}
 
 
 def updated_layers(instances: Sequence[Instance]) -> list[tuple[Run, ...]]:

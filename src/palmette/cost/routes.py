@@ -1,6 +1,6 @@
 """How nodes reach one another: over their own link, or the path with the fewest hops.
 
-Ties go to the larger bottleneck, then to the order of the file; the way back is the same path reversed. A link
+Ties go to the larger bottleneck, then to the order of the file; the path back is the same reversed. A link
 has a resource for each direction (one for both if half duplex), which is what transfers share.
 """
 
@@ -22,7 +22,7 @@ class Route(NamedTuple):
 
     @property
     def hops(self) -> int:
-        """The number of links on the way."""
+        """The number of links on the path."""
         return len(self.resources)
 
     def transfer_s(self, size_bytes: float) -> float:

@@ -16,14 +16,14 @@ def described_samples(phase: Phase, cluster: Cluster) -> list[float]:
     """The samples of each source by the cluster's description; several may come to fractions of one."""
     found = []
     for feed in phase.sources:
-        alike = [other for other in phase.sources if other.node == feed.node]
+        same_node = [other for other in phase.sources if other.node == feed.node]
         owned = cluster.nodes[feed.node].source
         everything = owned.samples if owned is not None else feed.samples
-        limits = [other.epoch_samples for other in alike if other.epoch_samples is not None]
-        if feed.epoch_samples is not None and len(limits) == len(alike):
+        limits = [other.epoch_samples for other in same_node if other.epoch_samples is not None]
+        if feed.epoch_samples is not None and len(limits) == len(same_node):
             found.append(everything * feed.epoch_samples / sum(limits))
         else:
-            found.append(everything * feed.samples / sum(other.samples for other in alike))
+            found.append(everything * feed.samples / sum(other.samples for other in same_node))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Transfers that share links: each gets its max-min fair rate, anew whenever one starts or ends.
+"""Transfers that share links: each gets its max-min fair rate, updated whenever one starts or ends.
 
 Max-min by progressive filling: the rates of all grow together until a resource is full or a transfer meets its own
 cap; those stop there, the others grow on. What makes it fast for many transfers:
@@ -131,7 +131,7 @@ class Flows:
         return soonest_s
 
     def _close(self, path: Path, now_s: float) -> None:
-        """Note that a path is no longer in use; whoever shared a resource with it alone has it to itself now."""
+        """Note that a path is no longer in use; a path that shared a resource with it alone now has it to itself."""
         del self._on_path[path]
         for resource in path:
             others = self._paths[resource]
@@ -180,7 +180,7 @@ class Flows:
                 del self._bundles[bundle.shared]
 
     def _settle(self, bundle: _Bundle, level_bps: float, now_s: float) -> None:
-        """Give a bundle its new level, and decide anew about the transfers whose caps it passes."""
+        """Give a bundle its new level, and decide again about the transfers whose caps it passes."""
         bundle.had_bits, bundle.since_s = bundle.had_by(now_s), now_s
         low_bps, high_bps = sorted((bundle.level_bps, level_bps))
         bundle.level_bps = level_bps

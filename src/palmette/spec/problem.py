@@ -128,10 +128,10 @@ def _wrong_pairs(data: Mapping[Any, Any]) -> Iterator[LocatedFault]:
     listed = {pair for _, pair in runs}
     changes = []
     for index, change in entries(data, "change"):
-        way = [_pair([name for _, name in entries(change, key)]) for key in ("from", "to")]
-        if None in way:
+        pairs = [_pair([name for _, name in entries(change, key)]) for key in ("from", "to")]
+        if None in pairs:
             continue
-        here, there = way
+        here, there = pairs
         if here == there:
             yield LocatedFault(("change", index), _shown(there), "it changes nothing; expected two different pairs")
         elif there not in listed:

@@ -1,6 +1,6 @@
 """At which bandwidth of a link another strategy becomes better than the chosen plan.
 
-The bandwidth is doubled and halved until a rival, planned anew for it, beats the chosen plan, priced anew for it; then
+The bandwidth is doubled and halved until a rival, planned again for it, beats the chosen plan, priced again; then
 bisection closes in on where that begins. The threshold is rounded so that the statement stays true: at the
 stated bandwidth, the rival is ahead.
 """

@@ -65,7 +65,7 @@ def make_plan(strategy: Strategy, ask: Ask) -> Plan:
     if prices is None or not plan.phases:
         return plan
     wrong = check(plan, prices)
-    assert not wrong, f"{strategy.name} made a plan that cannot be carried out: {wrong[0]}"
+    assert not wrong, f"{strategy.name} made a plan that cannot be executed: {wrong[0]}"
     return plan.model_copy(update={"estimate": summary(plan, prices)})
 
 

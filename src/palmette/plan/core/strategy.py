@@ -69,13 +69,13 @@ class Strategy(Protocol):
     plans_epochs: ClassVar[bool]
     """Whether it decides how long to train, and so can obey a deadline and a loss."""
     needs_profile: ClassVar[bool]
-    """Whether it needs profile and cluster; one that has a table of its own may be given an ``Ask``."""
+    """Whether it needs profile and cluster; one that has its own table may be given an ``Ask``."""
     composed: ClassVar[bool] = False
     """Whether it chooses among the plans of all others, so that comparing it with them says nothing."""
     starts_from_others: ClassVar[bool] = False
     """Whether it searches on from the plans of others, and so is never one that another starts from."""
     uses_one_node: ClassVar[bool] = False
-    """Whether it puts the whole network on one node, so that whoever tries every node need not ask it."""
+    """Whether it puts the whole network on one node, so that a search that tries every node need not ask it."""
     plans_quickly: ClassVar[bool] = False
     """Whether it plans within milliseconds, so that it can be asked again for many clusters."""
     decides_online: ClassVar[bool] = False

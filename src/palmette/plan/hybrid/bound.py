@@ -165,7 +165,7 @@ class _LinearProgram:
         return {name: 0.0 if each == float("inf") else each for name, each in cheapest.items()}
 
     def least(self, costs: Floats, time_s: float = 0.0) -> float:
-        """The least value of the objective; a hair less, since the solver has its own tolerance."""
+        """The least value of the objective; slightly less, since the solver has a tolerance."""
         from scipy.optimize import linprog
         from scipy.sparse import coo_matrix
 

@@ -99,7 +99,7 @@ class InstanceTree(NamedTuple):
     def phase(self, paths: Sequence[SamplePath], meet: str | None) -> Phase:
         """The phase with the samples of paths. Not validated: the search makes thousands, and paths always make a tree.
 
-        All phases of a tree have the very same instances, so that the evaluator need not work out their order again.
+        All phases of a tree share their instances, so that the evaluator need not work out their order again.
         """
         sources = [
             Feed.model_construct(

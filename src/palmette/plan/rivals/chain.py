@@ -1,7 +1,7 @@
 """A chain of instances: every layer on one node, the whole batch through all of them, one after the other.
 
 The rivals of HierTrain are such chains. Their formula has HierTrain's conventions: transfers and computing take turns,
-backward runs where forward ran, the gradient is as large as the output, and nodes update side by side.
+backward runs where forward ran, the gradient is as large as the output, and nodes update in parallel.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def iteration_s(nodes: Sequence[str], task: Task, owner: str, codec: Codec = PLA
     """Seconds of an iteration with layer k on ``nodes[k-1]``, transfers and computing one after the other."""
     prices = task.evaluator
     sizes = prices.sizes()
-    way = prices.route(owner, nodes[0])
-    total = way.transfer_s(task.batch * sizes.input_bytes) if way.hops else 0.0
+    route = prices.route(owner, nodes[0])
+    total = route.transfer_s(task.batch * sizes.input_bytes) if route.hops else 0.0
     updates: dict[str, float] = {}
     for node, first, last in runs(nodes):
         share, seconds = task.cluster.nodes[node].limits.cpu_share, prices.seconds(node)

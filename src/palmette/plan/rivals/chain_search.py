@@ -1,9 +1,9 @@
-"""The chain with the least time: a shortest path through (layer, node), where nodes update side by side.
+"""The chain with the least time: a shortest path through (layer, node), where nodes update in parallel.
 
 Without updates it is a plain shortest path. The largest of the nodes' update times is no sum over the path, so a label
 carries each node's updates, and its memory. Labels leave the heap in the order of a lower bound (what the path has
-cost, the shortest way on, the largest update so far), so the first complete one is the best: A*. A label that another
-one beats in everything is dropped.
+cost, the shortest path to the end, the largest update so far), so the first complete one is the best: A*. A label that
+another one beats in everything is dropped.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _best_first(n: _CostTables, starts: Sequence[int], ends: Sequence[int]) -> I
 
 
 def _shortest_to_end(n: _CostTables) -> list[list[float]]:
-    """The shortest way from after layer i on node k to the end, updates aside, [i-1][k]."""
+    """The shortest path from after layer i on node k to the end, updates aside, [i-1][k]."""
     nodes, depth = range(len(n.memory_budget)), len(n.computing)
     on = [[0.0] * len(n.memory_budget) for _ in range(depth)]
     for i in range(depth - 2, -1, -1):
