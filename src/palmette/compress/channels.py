@@ -1,6 +1,6 @@
 """How small a network can be made: its groups of channels, and how many of each are left at a fraction removed.
 
-Channels are removed one at a time, always from the group that would then have lost the smallest part, so that all become
+Channels are removed one at a time, always from the group that would then have lost the least part, so that all become
 narrower in proportion. The sequence of these cuts depends on the network alone. A fraction of its parameters means the
 number of cuts that comes nearest to it, so that the shapes of a smaller network follow from the fraction, not from the
 steps to it: 0.5 after 0.25 is as wide as 0.5 at once. The fraction really removed differs from the requested one by at
