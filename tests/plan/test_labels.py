@@ -10,8 +10,8 @@ import palmette as pt
 from palmette.plan.core.registry import strategies
 from palmette.plan.core.strategy import Task
 from palmette.plan.hybrid.bound import lower_bounds
-from palmette.plan.pact.phases import trainable_phases
 from palmette.plan.hybrid.problem import make_problem
+from palmette.plan.pact.phases import trainable_phases
 from palmette.spec.cluster import Cluster, Source
 from palmette.spec.learning import Learning
 from palmette.spec.measurements import MeasuredDevice, Measurements

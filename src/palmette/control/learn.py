@@ -6,9 +6,8 @@ from pathlib import Path
 
 from palmette.cost.estimate import evaluator
 from palmette.errors import Fault, InputError
-from palmette.report.run_files import MetricsRow
-from palmette.report.run_files import read_metrics
 from palmette.predict.learning_curve import LossPoint
+from palmette.report.run_files import MetricsRow, read_metrics
 from palmette.spec.files import load
 from palmette.spec.plan import Phase, inputs_of
 from palmette.spec.run import RunRecord

@@ -98,7 +98,9 @@ def _layer_usage(module: nn.Module, value: Tensor) -> tuple[LayerUsage, Tensor]:
         output: Tensor = module(value)
     output_bytes = output.numel() * output.element_size()
     channels = output.shape[1] if output.dim() > 1 else 1
-    return LayerUsage(counter.get_total_flops(), memory.total_bytes, output_bytes, tuple(norms.channels), channels), output
+    return LayerUsage(
+        counter.get_total_flops(), memory.total_bytes, output_bytes, tuple(norms.channels), channels
+    ), output
 
 
 class AllocationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from palmette.measure.clocks import Clock
+from palmette.measure.contexts import example_batch, name_failing_layer
 from palmette.zoo.capture import NetworkLayer
-from palmette.measure.contexts import example_batch
-from palmette.measure.contexts import name_failing_layer
 from palmette.zoo.models import Network
 
 PassTimes = NDArray[np.float64]

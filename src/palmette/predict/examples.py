@@ -10,10 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from palmette.predict.forecast import History
-from palmette.predict.forecast import Setting
-from palmette.spec.curves import Curve
-from palmette.spec.curves import CurvePhase
+from palmette.predict.forecast import History, Setting
+from palmette.spec.curves import Curve, CurvePhase
 
 HORIZON = 5  # epochs that λ_run predicts at once
 

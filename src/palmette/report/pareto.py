@@ -10,8 +10,7 @@ from palmette.plan.core.comparison import compare
 from palmette.plan.core.strategy import Task
 from palmette.report.entry import ReportEntry
 from palmette.report.plan_view import JsonObject
-from palmette.spec.goal import Goal
-from palmette.spec.goal import Quantity
+from palmette.spec.goal import Goal, Quantity
 from palmette.spec.plan import Plan
 
 GOALS: tuple[Quantity, ...] = ("time", "energy")

@@ -15,7 +15,7 @@ from palmette.errors import Fault, InputError
 from palmette.measure.curves.grid import FIRST, Branch, CurveGrid
 from palmette.measure.curves.node_sets import NodeSetData, labels_of, split_data
 from palmette.measure.curves.trainer import CurveRecipe, Trainer, new_trainer
-from palmette.spec.curves import Curve, Key, CurvePhase
+from palmette.spec.curves import Curve, CurvePhase, Key
 from palmette.zoo.data import DataSet, load_data
 from palmette.zoo.models import load_network
 

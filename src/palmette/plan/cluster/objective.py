@@ -12,8 +12,7 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import ArrayLike
 
-from palmette.plan.cluster.fleet import Floats
-from palmette.plan.cluster.fleet import TimePower
+from palmette.plan.cluster.fleet import Floats, TimePower
 from palmette.spec.goal import Quantity
 
 # Sums of the same numbers in another order differ in their last bits; values that agree in this many are a tie.

@@ -8,20 +8,12 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from palmette.plan.cluster import subsets
-from palmette.plan.cluster.fleet import Fleet
-from palmette.plan.cluster.fleet import Floats
-from palmette.plan.cluster.fleet import Indices
-from palmette.plan.cluster.fleet import Mask
-from palmette.plan.cluster.fleet import TimePower
+from palmette.plan.cluster.fleet import Fleet, Floats, Indices, Mask, TimePower
 from palmette.plan.cluster.local_search import local_search
 from palmette.plan.cluster.lower_bound import lower_bound
-from palmette.plan.cluster.objective import ClusterObjective
-from palmette.plan.cluster.objective import quantity
-from palmette.plan.cluster.objective import rounded
-from palmette.plan.cluster.single_quantity import OPTIMAL_CLUSTERS
-from palmette.plan.cluster.single_quantity import mask
-from palmette.spec.goal import Goal
-from palmette.spec.goal import Quantity
+from palmette.plan.cluster.objective import ClusterObjective, quantity, rounded
+from palmette.plan.cluster.single_quantity import OPTIMAL_CLUSTERS, mask
+from palmette.spec.goal import Goal, Quantity
 
 RANKED = 20
 Weights = dict[Quantity, float]

@@ -8,12 +8,10 @@ from palmette.errors import Infeasible, too_late
 from palmette.plan.core.choice import best
 from palmette.plan.core.one_node import on_one_node
 from palmette.plan.core.strategy import Decision
-from palmette.plan.righttrain.cpu_allocation import CpuAllocator
-from palmette.plan.righttrain.cpu_allocation import EvaluatedPlan
+from palmette.plan.righttrain.cpu_allocation import CpuAllocator, EvaluatedPlan
 from palmette.plan.righttrain.epochs import MAX_EPOCHS
 from palmette.plan.righttrain.problem import RightTrainProblem
-from palmette.plan.righttrain.search import RightTrainSearch
-from palmette.plan.righttrain.search import SearchResult
+from palmette.plan.righttrain.search import RightTrainSearch, SearchResult
 from palmette.plan.righttrain.symmetry import distinct_trees
 from palmette.spec.plan import Phase
 

@@ -13,15 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from palmette.cost.evaluate import Evaluator, Price
-from palmette.plan.righttrain.geometric_program import CriticalPath
-from palmette.plan.righttrain.geometric_program import EnergyCap
-from palmette.plan.righttrain.geometric_program import GeometricProgram
-from palmette.plan.righttrain.layout import MappedInstance
-from palmette.plan.righttrain.problem import Floats
-from palmette.plan.righttrain.problem import RightTrainProblem
-from palmette.cost.operations import iteration_steps
-from palmette.cost.operations import with_sizes
+from palmette.cost.operations import iteration_steps, with_sizes
 from palmette.cost.steps import REDUCTIONS
+from palmette.plan.righttrain.geometric_program import CriticalPath, EnergyCap, GeometricProgram
+from palmette.plan.righttrain.layout import MappedInstance
+from palmette.plan.righttrain.problem import Floats, RightTrainProblem
 from palmette.spec.plan import Phase
 
 

@@ -23,10 +23,8 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from palmette.errors import Fault, InputError
-from palmette.plan.righttrain.cpu_allocation import EvaluatedPlan
-from palmette.plan.righttrain.cpu_allocation import MappedTree
-from palmette.plan.core.parallel import parallel_jobs
-from palmette.plan.core.parallel import run_parallel
+from palmette.plan.core.parallel import parallel_jobs, run_parallel
+from palmette.plan.righttrain.cpu_allocation import EvaluatedPlan, MappedTree
 from palmette.plan.righttrain.geometric_program import GAP
 from palmette.plan.righttrain.layout import Mapping
 from palmette.plan.righttrain.mapping_bounds import MappingBound
