@@ -6,7 +6,7 @@ import argparse
 import sys
 import tempfile
 
-from palmette.cli import run
+from palmette.cli import execute
 
 
 def main() -> None:
@@ -16,7 +16,7 @@ def main() -> None:
     given = parser.parse_args()
     more = ["--measured"] if given.measured else []
     with tempfile.TemporaryDirectory() as folder:
-        sys.exit(run(["reproduce", "cluster", "--json", "-o", given.keep or folder, *more]))
+        sys.exit(execute(["reproduce", "cluster", "--json", "-o", given.keep or folder, *more]))
 
 
 if __name__ == "__main__":

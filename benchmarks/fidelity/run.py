@@ -20,7 +20,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from palmette.control.run.run import Request, start
+from palmette.control.run.request import Request
+from palmette.control.run.session import prepare
 from palmette.measure.profiling import profile_network
 from palmette.runtime.options import Options
 from palmette.spec.cluster import Cluster
@@ -126,7 +127,7 @@ def measured(
     options = Options(seed=1, lr=0.001, freeze=freeze)
     request = Request(iterations=iterations, testbed=testbed, replan=False, options=options)
     with tempfile.TemporaryDirectory() as folder:
-        running = start(plan, profile, where, request, Path(folder))
+        running = prepare(plan, profile, where, request, Path(folder))
         outcome = running.run(lambda _: None, lambda _: None)
     assert outcome.iteration_s is not None
     estimate_s = running.estimate_s(outcome)

@@ -22,7 +22,8 @@ from benchmarks.pact_run.hindsight import Hindsight, Schedule
 from benchmarks.pact_run.pilot import Known, courses, known
 from benchmarks.pact_run.replay import own_data
 from benchmarks.pact_run.setting import BATCH, LR, MODEL, PAIRS, TARGET, phases, task
-from palmette.control.run.run import Request, start
+from palmette.control.run.request import Request
+from palmette.control.run.session import prepare
 from palmette.plan.core.strategy import Task
 from palmette.runtime.options import Options
 from palmette.runtime.training.job import Director
@@ -87,7 +88,7 @@ def _run(asked: Task, plan: Plan, seed: int, direct: Director | None = None) -> 
     """A real run to its end, decided epoch by epoch where there is somebody to ask: what was trained, what it took."""
     folder = Path(tempfile.mkdtemp(prefix="pact-run-")) / "out"
     options = Options(optimizer="adam", lr=LR, seed=seed)
-    made = start(plan, asked.profile, asked.cluster, Request(data="digits", options=options), folder)
+    made = prepare(plan, asked.profile, asked.cluster, Request(data="digits", options=options), folder)
     made._job = replace(made._job, direct=direct)  # noqa: SLF001  (with the pilots' predictions)
     outcome = made.run(lambda _: None, lambda _: None)
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]

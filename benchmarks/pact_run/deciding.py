@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from benchmarks.pact_run.pilot import FIRST, Known
 from benchmarks.pact_run.setting import PAIRS, TARGET
-from palmette.control.adapt.online import Online
+from palmette.control.adapt.online import OnlinePlanner
 from palmette.cost.handover import change_price
 from palmette.plan.core.strategy import Task
 from palmette.runtime.training.job import Director, Standing
@@ -28,7 +28,7 @@ def director(task: Task, phases: dict[Pair, Phase], known: Known) -> Director:
     def direct(standing: Standing) -> Sequence[Phase] | None:
         losses = standing.losses
         table = problem(task, phases, known, losses[-1], switching=len(losses) >= FIRST[0])
-        online = Online(phases, 0.0, table.deadline_s, lambda _, __: (table, len(losses)))
+        online = OnlinePlanner(phases, 0.0, table.deadline_s, lambda _, __: (table, len(losses)))
         return online(replace(standing, losses=[height(loss) for loss in losses]))
 
     return direct

@@ -13,7 +13,8 @@ from typing import Protocol
 from crew import Crew
 from tasks import Lesson
 
-from palmette.control.run.run import Request, start
+from palmette.control.run.request import Request
+from palmette.control.run.session import prepare
 from palmette.cost.evaluate import Evaluator
 from palmette.runtime.options import Options
 from palmette.runtime.training.loop import Training, Update
@@ -70,7 +71,7 @@ class PalmetteTurns:
             dilation=dilation,
             options=Options(seed=lesson.seed, lr=lesson.lr),
         )
-        self._running = start(plan, evaluator.profile, evaluator.cluster, request, Path(self._folder.name))
+        self._running = prepare(plan, evaluator.profile, evaluator.cluster, request, Path(self._folder.name))
         self._thread = threading.Thread(target=self._run, name="palmette", daemon=True)
         self._thread.start()
         self._wait()

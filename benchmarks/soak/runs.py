@@ -18,7 +18,8 @@ from benchmarks.overhead.cases import profile_of
 from benchmarks.soak.faults import CLUSTER, Fault, Scene
 from palmette.api import load_cluster
 from palmette.control.adapt.supervise import Supervisor
-from palmette.control.run.run import Request, Running, resume, start
+from palmette.control.run.request import Request
+from palmette.control.run.session import TrainingSession, prepare, resume
 from palmette.errors import NodeLost, RunError
 from palmette.runtime.data.batches import Batches
 from palmette.runtime.engines.local import ProcessCrew
@@ -82,7 +83,7 @@ class Soaked:
     def run(self, fault: Fault, at: int) -> dict[str, Any]:
         """Run with a fault after ``at`` iterations; says what came of it."""
         profile = profile_of(load_network(MODEL, seed=0), NODES)
-        running = start(self._plan, profile, load_cluster(self._cluster), self._request, self._out)
+        running = prepare(self._plan, profile, load_cluster(self._cluster), self._request, self._out)
         waiting = threading.Thread(target=self._wait, args=(fault, at), daemon=True)
         waiting.start()
         with self._noted():
@@ -107,14 +108,14 @@ class Soaked:
             "namespaces_left": len(_namespaces()),
         }
 
-    def _supervised(self, running: Running) -> tuple[str, int]:
+    def _supervised(self, running: TrainingSession) -> tuple[str, int]:
         """How a run ends, and how often its plan changes."""
         supervisor = Supervisor(running, lambda change: setattr(self, "_lost", self._done - change.iteration))
         try:
             ended = supervisor.run(self._watch, lambda _: None).ended
         except RunError as error:
             ended = str(error)
-        return ended, len(supervisor.running.changes)
+        return ended, len(supervisor.session.changes)
 
     @contextmanager
     def _noted(self) -> Iterator[None]:

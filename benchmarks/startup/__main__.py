@@ -37,8 +37,8 @@ def heavy_modules(arguments: list[str]) -> list[str]:
     script = "\n".join(
         [
             "import json, sys",
-            "from palmette.cli import run",
-            f"run({arguments!r})",
+            "from palmette.cli import execute",
+            f"execute({arguments!r})",
             f"print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]), file=sys.stderr)",
         ]
     )

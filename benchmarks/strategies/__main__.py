@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import palmette as pt
-from palmette.control.run.run import Request, start
+from palmette.control.run.request import Request
+from palmette.control.run.session import prepare
 from palmette.runtime.options import Options
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Plan, inputs_of
@@ -52,7 +53,7 @@ def row(plan: Plan) -> dict[str, Any]:
     profile, where = inputs_of(plan, None, None)
     request = Request(iterations=ITERATIONS, options=Options(seed=1, lr=0.001))
     with tempfile.TemporaryDirectory() as folder:
-        running = start(plan, profile, where, request, Path(folder))
+        running = prepare(plan, profile, where, request, Path(folder))
         outcome = running.run(lambda _: None, lambda _: None)
     assert outcome.iteration_s is not None
     (phase,) = plan.phases

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.fidelity.run import BATCHES, cluster, plan, trees
-from palmette.control.run.run import Request, start
+from palmette.control.run.request import Request
+from palmette.control.run.session import prepare
 from palmette.measure.profiling import profile_network
 from palmette.runtime.options import Options
 from palmette.runtime.training.job import Outcome
@@ -34,7 +35,7 @@ def ran(made: Plan, profile: Profile, where: Cluster, **request: Any) -> Outcome
     """What a run comes to."""
     asked = Request(iterations=ITERATIONS, options=Options(seed=1, lr=0.001), **request)
     with tempfile.TemporaryDirectory() as folder:
-        return start(made, profile, where, asked, Path(folder)).run(lambda _: None, lambda _: None)
+        return prepare(made, profile, where, asked, Path(folder)).run(lambda _: None, lambda _: None)
 
 
 def measured(made: Plan, profile: Profile, where: Cluster, turns: int, **request: Any) -> dict[str, Any]:

@@ -9,18 +9,21 @@
 
 The modules, in the order of the data:
 
-    spec     what things are: cluster, profile, plan, goal, trace
-    zoo      what ships: networks, data sets, a catalogue of hardware
-    measure  probes: layer times
-    cost     the price of a plan: time, energy, memory
-    predict  the loss to come
-    compress smaller messages
-    plan     strategies, one a file
-    runtime  takes a finished plan and executes it
-    testbed  this machine as a cluster
-    report   records in, a page out
-    control  from a plan to a run
-    cli      the command line
+    spec       what things are: cluster, profile, plan, goal, trace
+    zoo        what ships: networks, data sets, a catalogue of hardware
+    measure    probes: layer times, bandwidths, power
+    cost       what a plan costs: time, energy, memory
+    predict    the loss of later epochs
+    compress   smaller models and smaller messages
+    plan       strategies, one file or folder each
+    runtime    executes a plan
+    testbed    emulates a cluster on this machine
+    report     records in, a page out
+    control    from a plan to a run; plans again when the cluster changes
+    reproduce  the papers' figures
+    api        what a Python program calls
+    cli        the command line
+    errors     what can go wrong, and the exit codes
 
 Importing palmette and planning do not import torch.
 """

@@ -1,17 +1,19 @@
-"""What a Python program needs: load files, make plans, price them. Imports what it needs when it is called."""
+"""What a Python program calls: load files, make plans, estimate and run them. Imports what it needs when called."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palmette.errors import Fault, InputError
+from palmette.errors import ArgumentFault, InputError
 
 if TYPE_CHECKING:
+    from palmette.control.prune import Compression
     from palmette.cost.memory import Optimizer
     from palmette.plan.core.comparison import Comparison
+    from palmette.runtime.options import Dtype
     from palmette.runtime.training.job import Outcome
     from palmette.spec.cluster import Cluster
     from palmette.spec.estimate import Estimate
@@ -50,7 +52,7 @@ def load_profile(path: File) -> Profile:
 
 
 def load_measurements(path: File) -> Measurements:
-    """Read a table of measurements, which ``palmette pretrain`` writes and the strategy ``cluster`` decides on.
+    """Read a table of measurements, which ``palmette pretrain`` writes and the strategy ``cluster`` takes.
 
     Raises:
         InputError: the file cannot be read or holds no measurements; holds every fault.
@@ -62,7 +64,7 @@ def load_measurements(path: File) -> Measurements:
 
 
 def load_plan(path: File) -> Plan:
-    """Read a ``plan.json``; nodes of the cluster that it carries are completed as in ``load_cluster``.
+    """Read a ``plan.json``; nodes of the cluster in it are completed as in ``load_cluster``.
 
     Raises:
         InputError: the file cannot be read or holds no plan; holds every fault.
@@ -91,22 +93,22 @@ def plan(
     seed: int = 0,
     **options: Any,
 ) -> Plan:
-    """The plan of a strategy: who computes which layers on which samples, and what it costs.
+    """The plan of a strategy: which node computes which layers on which samples, and what it costs.
 
     ``goal`` is what to minimise (``"time"``, ``"energy"``, ``"power"``, ``"edp"``, a weighted sum such as
     ``"0.3*time+0.7*energy"``, or a ``Goal`` with deadlines); each strategy has its own default. ``options`` are
-    the strategy's own. Strategies that take a table of their own can do without profile and cluster; such a plan has
-    no estimate.
+    the strategy's own. Strategies that take tables of their own need no profile and cluster; such a plan has no
+    estimate.
 
     Raises:
-        InputError: an unknown strategy or option, or something that it needs is missing.
+        InputError: an unknown strategy or option, or an input that it needs is missing.
         Infeasible: no plan can meet the goal.
     """
     from palmette.plan.core.make_plan import configured, make_plan
     from palmette.plan.core.strategy import Ask, Task
 
     chosen = configured(strategy, options)
-    asked: dict[str, Any] = {"batch": _many(batch), "goal": _goal(goal or chosen.default_goal)}
+    asked: dict[str, Any] = {"batch": _checked_batch(batch), "goal": _goal(goal or chosen.default_goal)}
     asked |= {"optimizer": optimizer, "seed": seed}
     if profile is not None and cluster is not None:
         return make_plan(chosen, Task(profile=profile, cluster=cluster, **asked))
@@ -128,20 +130,20 @@ def compare(
     Strategies plan in parallel, each in a process of its own. ``options`` go to every strategy that has them.
 
     Raises:
-        InputError: the goal or the batch makes no sense.
+        InputError: the goal or the batch cannot be used.
     """
-    from palmette.plan.core.comparison import compare as side_by_side
+    from palmette.plan.core.comparison import compare as compare_plans
     from palmette.plan.core.strategy import Task
 
     task = Task(
         profile=profile,
         cluster=cluster,
-        batch=_many(batch),
+        batch=_checked_batch(batch),
         goal=_goal(goal),
         optimizer=optimizer,
         seed=seed,
     )
-    return side_by_side(task, options)
+    return compare_plans(task, options)
 
 
 def _goal(goal: str | Goal) -> Goal:
@@ -150,9 +152,9 @@ def _goal(goal: str | Goal) -> Goal:
     return goal if isinstance(goal, Goal) else Goal(weights=parse_weights(goal))
 
 
-def _many(batch: int) -> int:
+def _checked_batch(batch: int) -> int:
     if not 1 <= batch <= MOST_SAMPLES:
-        raise InputError(Fault("--batch", batch, f"expected at least 1 and at most {MOST_SAMPLES}"))
+        raise InputError(ArgumentFault("batch", batch, f"expected at least 1 and at most {MOST_SAMPLES}"))
     return batch
 
 
@@ -164,13 +166,13 @@ def estimate(
     optimizer: Optimizer = "sgd",
     timeline: bool = False,
 ) -> Estimate:
-    """What a plan costs: seconds and joules of an iteration and of the whole, and each node's part.
+    """What a plan costs: seconds and joules of an iteration and of the whole training, and each node's part.
 
-    Profile and cluster are those that the plan carries unless they are given. ``timeline`` adds every operation
+    Profile and cluster are those in the plan unless they are given. ``timeline`` adds every operation
     with its start and end.
 
     Raises:
-        InputError: the plan carries no inputs and none are given, or it cannot be carried out; says all reasons.
+        InputError: the plan has no inputs and none are given, or it cannot be executed; holds every reason.
     """
     from palmette.cost.estimate import estimate as price
     from palmette.spec.plan import inputs_of
@@ -187,41 +189,124 @@ def profile(
     input_shape: tuple[int, ...] | None = None,
     engine: str = "local",
     variants: Sequence[float] = (),
+    progress: Callable[[str, float], None] = lambda *_: None,
 ) -> Profile:
-    """What a network's layers cost on each node: measured here for the nodes in ``on`` and those with ``host: local``,
-    predicted for those with ``hardware``; with ``engine="ray"``, measured on every node that is a host of the cluster.
-    ``variants`` are fractions of its parameters: without these, too.
+    """What a network's layers cost on each node.
+
+    Args:
+        model: a network of the zoo, or ``package.module:callable``.
+        cluster: its nodes with ``host: local`` are measured here, those with ``hardware`` are predicted.
+        on: further nodes that this machine is measured for.
+        input_shape: the shape of one sample, where the network does not say it.
+        engine: ``"ray"`` measures on every node that is a host of the Ray cluster.
+        variants: fractions of its parameters to prune: the smaller networks are profiled, too.
+        progress: called with the layer at hand and the fraction that is done.
 
     Raises:
-        InputError: the network cannot be had, or a node can neither be measured nor predicted.
+        InputError: the network cannot be loaded, or a node can neither be measured nor predicted.
     """
     from palmette.control.run.engines import refuse_unknown
     from palmette.measure.profiling import profile_network
     from palmette.measure.ray_hosts import measure_times_on_hosts
     from palmette.zoo.models import load_network
 
-    refuse_unknown("--engine", engine)
+    refuse_unknown("engine", engine)
+    network = load_network(model, input_shape, seed=0)
     elsewhere = measure_times_on_hosts(model, cluster, on, input_shape, variants) if engine == "ray" else {}
-    return profile_network(load_network(model, input_shape), cluster, on, elsewhere=elsewhere, variants=variants)
+    return profile_network(network, cluster, on, progress, elsewhere, variants=variants)
 
 
 def run(
-    plan: Plan, folder: File, *, profile: Profile | None = None, cluster: Cluster | None = None, **request: Any
+    plan: Plan,
+    folder: File,
+    *,
+    profile: Profile | None = None,
+    cluster: Cluster | None = None,
+    data: str | None = None,
+    iterations: int | None = None,
+    epochs: int | None = None,
+    optimizer: Optimizer = "sgd",
+    lr: float | None = None,
+    seed: int = 0,
+    dtype: Dtype = "float32",
+    mixed_precision: bool = False,
+    freeze: Sequence[str] = (),
+    init: File | None = None,
+    compress: Compression | None = None,
+    input_shape: tuple[int, ...] | None = None,
+    engine: str = "local",
+    testbed: str = "",
+    dilation: float | None = None,
+    transport: str = "gloo",
+    keys: File | None = None,
+    hub: str | None = None,
+    replan: bool = True,
+    drift: float = 0.5,
+    allow_data_loss: bool = False,
+    cluster_file: File | None = None,
 ) -> Outcome:
-    """Train for real, as the plan says; ``folder`` is what the run leaves behind.
-
-    ``request`` are the fields of ``palmette.control.run.run.Request``: ``data``, ``iterations`` or ``epochs``,
-    ``testbed``, ``options`` and so on. A script that calls this guards its main part with
+    """Execute a plan: train the network. A script that calls this guards its main part with
     ``if __name__ == "__main__"``, as everywhere where processes are started.
 
+    Args:
+        plan: what to execute.
+        folder: where to write what the run leaves: ``run.json``, weights, metrics, trace, checkpoints.
+        profile: instead of the one in the plan.
+        cluster: instead of the one in the plan.
+        data: what sources without data of their own draw from, ``"digits"`` if not given; where all sources name
+            data, only what the network is evaluated on.
+        iterations: how many batches to train; not together with ``epochs``.
+        epochs: how many passes over the data; as in the plan if neither is given.
+        optimizer: ``"sgd"``, ``"momentum"`` or ``"adam"``.
+        lr: the learning rate; the default depends on the optimizer.
+        seed: of weights, batches and shards.
+        dtype: type of the weights.
+        mixed_precision: compute in bfloat16.
+        freeze: patterns of weights or layers not to train, such as ``"conv1.*"``.
+        init: weights to start from (safetensors).
+        compress: how smaller models are made, instead of as in the plan.
+        input_shape: the shape of one sample, where the network does not say it.
+        engine: ``"local"`` (processes on this machine) or ``"ray"`` (hosts of a Ray cluster).
+        testbed: ``"paced"`` (default) or ``"namespaces"`` emulate the cluster; ``"none"`` does not, as always on ray.
+        dilation: the factor by which emulated time is slowed down; chosen if not given.
+        transport: ``"gloo"`` on a trusted network, ``"tls"`` on any other.
+        keys: the folder of keys for tls; keys are created for the run if not given.
+        hub: the node that relays messages for tls; chosen if not given.
+        replan: plan again when a node is lost or joins, instead of stopping.
+        drift: plan again when a link's bandwidth is off by this fraction.
+        allow_data_loss: continue without a lost node even if its data is lost too.
+        cluster_file: a cluster file to watch for nodes that join or leave.
+
     Raises:
-        InputError: the plan cannot be carried out, or network, data or options do not fit.
+        InputError: the plan cannot be executed, or network, data or an argument do not fit.
         RunError: it stopped before its end; the last checkpoint remains in the folder.
     """
     from palmette.control.adapt.supervise import Supervisor
-    from palmette.control.run.run import Request, start
+    from palmette.control.run.request import Request, training_options
+    from palmette.control.run.session import prepare
     from palmette.spec.plan import inputs_of
 
+    request = Request(
+        data=data,
+        iterations=iterations,
+        epochs=epochs,
+        engine=engine,
+        testbed=testbed,
+        transport=transport,
+        keys=None if keys is None else str(keys),
+        hub=hub,
+        dilation=dilation,
+        input_shape=input_shape,
+        init=None if init is None else str(init),
+        cluster_file=None if cluster_file is None else str(Path(cluster_file).absolute()),
+        replan=replan,
+        allow_data_loss=allow_data_loss,
+        compress=compress,
+        drift=drift,
+        options=training_options(
+            optimizer, lr=lr, seed=seed, dtype=dtype, mixed_precision=mixed_precision, freeze=tuple(freeze)
+        ),
+    )
     known_profile, known_cluster = inputs_of(plan, profile, cluster)
-    running = start(plan, known_profile, known_cluster, Request(**request), Path(folder))
-    return Supervisor(running, lambda _: None).run(lambda _: None, lambda _: None)
+    session = prepare(plan, known_profile, known_cluster, request, Path(folder))
+    return Supervisor(session, lambda _: None).run(lambda _: None, lambda _: None)

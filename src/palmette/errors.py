@@ -34,6 +34,10 @@ class Fault:
         return ": ".join([*parts, shown(self.value), one_line(self.expected)])
 
 
+class ArgumentFault(Fault):
+    """A wrong argument of a Python function; ``field`` is its name there, the command line says its flag instead."""
+
+
 class PalmetteError(Exception):
     """Base of every error that a user may see."""
 

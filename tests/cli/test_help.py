@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import typer
 
-from palmette.cli import run
+from palmette.cli import execute
 from palmette.cli.app import app
 from palmette.plan.core.registry import strategies
 from tests.cli.world import CLUSTER, LEARNING, World
@@ -32,14 +32,14 @@ ALL = list(commands(typer.main.get_command(app)))
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)
 def test_every_command_has_help_with_an_example(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([*path, "--help"]) == 0
+    assert execute([*path, "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert f"Example: palmette {' '.join(path)}" in text
 
 
 @pytest.mark.parametrize("group", sorted({path[0] for path in ALL if len(path) > 1}))
 def test_every_group_has_help_with_an_example(group: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([group, "--help"]) == 0
+    assert execute([group, "--help"]) == 0
     assert f"Example: palmette {group} " in " ".join(capsys.readouterr().out.split())
 
 
@@ -51,10 +51,10 @@ def test_the_example_of_a_strategy_works(
     world.write("cluster.yaml", CLUSTER.replace("    limits: {cpu: 50%, energy: 2 Wh}\n", ""))
     world.write("profile.json", profile(3).to_json())
     monkeypatch.chdir(world.folder)
-    assert run(["plan", name, "--help"]) == 0
+    assert execute(["plan", name, "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     example = text.partition("Example: palmette ")[2].partition(" Options:")[0]
-    assert run(example.split()) == 0
+    assert execute(example.split()) == 0
     assert (world.folder / "plan.json").exists()
 
 

@@ -37,13 +37,13 @@ def test_questions_are_asked_and_an_empty_line_is_the_usual(world: World, monkey
 def test_a_file_that_is_there_stays(world: World) -> None:
     before = world.cluster.read_text()
     (line,) = world.refused("init", world.cluster, "--yes")
-    assert "is there already" in line
+    assert "choose another name or pass --force" in line
     assert world.cluster.read_text() == before
     assert world.palmette("init", world.cluster, "--yes", "--force").code == 0
     assert world.cluster.read_text() != before
 
 
-@pytest.mark.parametrize(("typed", "told"), [("", "its end"), ("two\n", "expected a whole number")])
+@pytest.mark.parametrize(("typed", "told"), [("", "end of file"), ("two\n", "expected a whole number")])
 def test_an_answer_that_cannot_be_used(world: World, monkeypatch: pytest.MonkeyPatch, typed: str, told: str) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(typed))
     done = world.palmette("init", world.folder / "new.yaml")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from palmette.cli import run
+from palmette.cli import execute
 
 LOSS = ["predict", "loss", "--samples", "1300", "--classes", "7"]
 PIPES: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -23,7 +23,7 @@ TINY = ["curves", "collect", "--model", "lenet5", "--k1", "1", "--k2", "1", "--f
 @pytest.mark.parametrize("predictor", ["shipped", "power-law"])
 def test_the_next_losses_are_told_as_json(predictor: str, capsys: pytest.CaptureFixture[str]) -> None:
     command = [*LOSS, "--losses", "2.3,2.0,1.8", "--epochs", "7", "--to-pruning", "0.5", "--predictor", predictor]
-    assert run([*command, "--json"]) == 0
+    assert execute([*command, "--json"]) == 0
 
     told = json.loads(capsys.readouterr().out)
     assert len(told["run"]) == 7
@@ -32,7 +32,7 @@ def test_the_next_losses_are_told_as_json(predictor: str, capsys: pytest.Capture
 
 
 def test_the_next_losses_are_told_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([*LOSS, "--losses", "2.3,2.0,1.8", "--to-classes", "9"]) == 0
+    assert execute([*LOSS, "--losses", "2.3,2.0,1.8", "--to-classes", "9"]) == 0
 
     out = capsys.readouterr().out
     assert "+5" in out
@@ -40,7 +40,7 @@ def test_the_next_losses_are_told_as_a_table(capsys: pytest.CaptureFixture[str])
 
 
 def test_no_epoch_is_trusted_beyond_the_bound(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([*LOSS, "--losses", "2.3,1.0", "--bound", "0.001", "--predictor", "power-law", "--json"]) == 0
+    assert execute([*LOSS, "--losses", "2.3,1.0", "--bound", "0.001", "--predictor", "power-law", "--json"]) == 0
 
     told = json.loads(capsys.readouterr().out)
     assert told["change"] is None
@@ -51,7 +51,7 @@ def test_no_epoch_is_trusted_beyond_the_bound(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        (["--losses", "2.3,x"], "--losses: 2.3,x: expected numbers with commas between them"),
+        (["--losses", "2.3,x"], "--losses: 2.3,x: expected numbers separated by commas"),
         (["--losses", "2.3,nan"], "--losses: nan: expected finite numbers of 0 or more"),
         (["--losses", "-1"], "--losses: -1.0: expected finite numbers of 0 or more"),
         (["--losses", ","], "--losses: none: expected finite numbers of 0 or more"),
@@ -64,7 +64,7 @@ def test_no_epoch_is_trusted_beyond_the_bound(capsys: pytest.CaptureFixture[str]
     ],
 )
 def test_bad_options_are_a_line_each(wrong: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([*LOSS, *wrong]) == 2
+    assert execute([*LOSS, *wrong]) == 2
 
     out, err = capsys.readouterr()
     assert not out
@@ -74,7 +74,7 @@ def test_bad_options_are_a_line_each(wrong: list[str], told: str, capsys: pytest
 
 def test_a_bad_grid_tells_every_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "curves.jsonl"
-    assert run([*TINY, "-o", str(path), "--k1", "0", "--f1", "1,0.5", "--seeds", "0"]) == 2
+    assert execute([*TINY, "-o", str(path), "--k1", "0", "--f1", "1,0.5", "--seeds", "0"]) == 2
 
     err = capsys.readouterr().err.splitlines()
     assert [line.split(": ")[1] for line in err] == ["--seeds", "--k1", "--f1"]
@@ -88,9 +88,9 @@ def test_a_file_of_curves_can_be_checked(tmp_path: Path, capsys: pytest.CaptureF
     good.write_text(first + f'{{"seed":0,"phases":[{phase}]}}\n')
     bad.write_text(first + f'{{"seed":0,"phases":[{phase.replace("0.9", "-0.9")}]}}\n')
 
-    assert run(["check", str(good)]) == 0
+    assert execute(["check", str(good)]) == 0
     assert "1 learning curve of m on d" in capsys.readouterr().out
-    assert run(["check", str(bad)]) == 2
+    assert execute(["check", str(bad)]) == 2
     assert "bad.jsonl: curves[0].phases[0].losses[0]: -0.9" in capsys.readouterr().err
 
 
@@ -109,5 +109,5 @@ def test_ctrl_c_keeps_what_is_there_and_the_same_command_goes_on(tmp_path: Path)
     assert started.returncode == 1
     assert err.splitlines() == [f"palmette: stopped; {path} has what is done, and the same command goes on"]
     kept = path.read_text().splitlines()
-    assert run([*TINY, *options, "--seeds", "1", "--quiet"]) == 0
+    assert execute([*TINY, *options, "--seeds", "1", "--quiet"]) == 0
     assert path.read_text().splitlines()[: len(kept)] == kept

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import palmette as pt
-from palmette.cli import run
+from palmette.cli import execute
 from tests.cli.world import CLUSTER, TREE
 from tests.plan.problems import profile
 
@@ -79,7 +79,7 @@ def written(name: str, data: Any) -> str:
 def answered(*arguments: object) -> tuple[int, str, str]:
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = run([str(argument) for argument in arguments])
+        code = execute([str(argument) for argument in arguments])
     return code, out.getvalue(), err.getvalue()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from palmette.cli.show import show_plan
+from palmette.cli.show.plan import show_plan
 from palmette.spec.plan import Plan
 from tests.cli.world import World
 from tests.plan.problems import where_integers_help
@@ -74,7 +74,7 @@ def test_where_gradients_meet_stands_on_the_screen(capsys: pytest.CaptureFixture
     sources = [{"node": "phone", "samples": 4, "into": name} for name in ("phone", "server")]
     phase = {"meet": "cloud", "sources": sources, "instances": instances}
     show_plan(Plan.model_validate({"model": "tiny", "batch": 8, "phases": [phase]}))
-    assert "the tree (step, gradients meet at cloud)" in capsys.readouterr().out
+    assert "the tree (step, gradients averaged at cloud)" in capsys.readouterr().out
 
 
 def test_the_row_of_a_lossy_plan_says_so(world: World) -> None:

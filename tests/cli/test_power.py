@@ -24,8 +24,8 @@ def test_fit_writes_a_model_that_reads_back(world: World) -> None:
     samples, file = world.write("samples.csv", text), world.folder / "power.json"
     done = world.palmette("power", "fit", samples, "-o", file)
     assert done.code == 0
-    assert "left out: f_cpu, f_gpu" in done.out
-    assert "mean error on left-out samples: 0.00%" in done.out
+    assert "counters left out: f_cpu, f_gpu" in done.out
+    assert "mean error on held-out samples: 0.00%" in done.out
     model = load(PowerModel, file)
     assert list(model.coefficients) == ["u_cpu", "u_mem"]
     assert world.palmette("check", file).code == 0

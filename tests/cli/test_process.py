@@ -26,8 +26,8 @@ def imported(*arguments: object) -> list[str]:
     """The heavy packages that a command imports."""
     script = f"""
 import json, sys
-from palmette.cli import run
-assert run({[str(argument) for argument in arguments]!r}) == 0
+from palmette.cli import execute
+assert execute({[str(argument) for argument in arguments]!r}) == 0
 print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]), file=sys.stderr)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
@@ -62,14 +62,14 @@ def test_a_full_disk_is_one_line() -> None:
         done = subprocess.run(
             [PALMETTE, "strategies"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False
         )
-    assert (done.returncode, done.stderr) == (1, "palmette: cannot go on: No space left on device\n")
+    assert (done.returncode, done.stderr) == (1, "palmette: cannot continue: No space left on device\n")
 
 
 def test_a_closed_stdout_is_one_line() -> None:
     done = subprocess.run(
         ["bash", "-c", f'"{PALMETTE}" strategies >&-'], capture_output=True, text=True, timeout=60, check=False
     )
-    assert (done.returncode, done.stderr) == (1, "palmette: nobody can read the output: stdout is closed\n")
+    assert (done.returncode, done.stderr) == (1, "palmette: cannot print the output: stdout is closed\n")
 
 
 def test_a_terminal_without_unicode_gets_its_table(world: World) -> None:
@@ -90,8 +90,8 @@ def test_help_and_planning_import_nothing_heavy(world: World) -> None:
 def test_help_loads_no_strategy_and_no_table() -> None:
     script = """
 import sys
-from palmette.cli import run
-assert run(["--help"]) == 0
+from palmette.cli import execute
+assert execute(["--help"]) == 0
 found = [name for name in ("pydantic", "rich", "yaml", "palmette.plan.rivals.whole") if name in sys.modules]
 print(found, file=sys.stderr)
 """
@@ -102,13 +102,13 @@ print(found, file=sys.stderr)
 def test_debugging_shows_where(world: World) -> None:
     script = """
 import os, sys, palmette.api
-from palmette.cli import run
+from palmette.cli import execute
 palmette.api.load_profile = palmette.load_profile = lambda path: 1 / 0
 os.environ.pop("PALMETTE_DEBUG", None)
-assert run(sys.argv[1:]) == 1
+assert execute(sys.argv[1:]) == 1
 os.environ["PALMETTE_DEBUG"] = "1"
 try:
-    run(sys.argv[1:])
+    execute(sys.argv[1:])
 except ZeroDivisionError:
     print("raised")
 """

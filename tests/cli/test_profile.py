@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from palmette.cli.profiling import parsed_shape, show_profile
+from palmette.cli.options import parse_shape
+from palmette.cli.show.profile import show_profile
 from palmette.errors import InputError
 from palmette.spec.profile import Layer, Profile, Times
 from palmette.zoo.hardware import names
@@ -98,12 +99,12 @@ def test_a_file_that_cannot_be_written_is_one_line(world: World, nets: str) -> N
 @pytest.mark.parametrize("text", ["", "3,,3", "3x3", "0,3", "-1", "1.5", "9" * 5000, "100000,100000"])
 def test_nonsense_is_no_shape(text: str) -> None:
     with pytest.raises(InputError, match=r"--input-shape: .*: expected "):
-        parsed_shape(text)
+        parse_shape(text)
 
 
 def test_a_shape_is_read() -> None:
-    assert parsed_shape(None) is None
-    assert parsed_shape("3, 32,32") == (3, 32, 32)
+    assert parse_shape(None) is None
+    assert parse_shape("3, 32,32") == (3, 32, 32)
 
 
 def test_any_profile_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:

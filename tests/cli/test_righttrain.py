@@ -71,7 +71,7 @@ def test_learn_fits_a_curve_to_runs(world: World, curve: Path) -> None:
     assert told["format"] == "palmette.learning/1"
     assert told["left_out_error"] < 0.1
     assert json.loads(file.read_text()) == told
-    assert "error on runs left out" in world.palmette("learn", *folders).out
+    assert "error on held-out runs" in world.palmette("learn", *folders).out
     assert world.palmette("learn", world.folder / "nothing").code == 2
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from palmette.cli import run
-from palmette.cli.running import foretelling
+from palmette.cli import execute
+from palmette.cli.show.run_progress import prediction_lines
 from palmette.runtime.training.job import Outlook
 from tests.cli.test_process import imported
 from tests.cli.world import World
@@ -41,7 +41,7 @@ def test_people_see_a_bar_while_it_runs_and_a_table_when_it_is_done(
     monkeypatch.setenv("COLUMNS", "200")
     arguments = runs.arguments(TINY, CUT)
     capsys.readouterr()
-    assert run([*arguments, "--testbed", "paced", "--iterations", "5", "-o", str(runs.folder / "out")]) == 0
+    assert execute([*arguments, "--testbed", "paced", "--iterations", "5", "-o", str(runs.folder / "out")]) == 0
     said = capsys.readouterr()
     assert "samples/s" in said.err
     assert "5/5" in said.err
@@ -64,12 +64,12 @@ def test_without_a_plan_or_with_one_that_carries_nothing(world: World) -> None:
     ("seconds", "said"), [(0.2, "1 s"), (59.6, "60 s"), (100, "2 min"), (4000, "67 min"), (9000, "2.5 h")]
 )
 def test_how_long_a_run_takes_is_told_roughly(seconds: float, said: str) -> None:
-    assert foretelling(Outlook(20, seconds, 3.5, widened=False)) == [
-        f"20 iterations take about {said} here (time dilation 3.5)"
+    assert prediction_lines(Outlook(20, seconds, 3.5, widened=False)) == [
+        f"20 iterations take about {said} on this machine (time dilation 3.5)"
     ]
 
 
 def test_that_time_is_stretched_further_is_said() -> None:
-    first, second = foretelling(Outlook(1, 10.0, 7.0, widened=True))
-    assert first == "this machine did not keep up: time is stretched further and iterations are measured anew"
-    assert second == "1 iteration takes about 10 s here (time dilation 7)"
+    first, second = prediction_lines(Outlook(1, 10.0, 7.0, widened=True))
+    assert first == "this machine could not keep up: time dilation was increased, and iterations are measured again"
+    assert second == "1 iteration takes about 10 s on this machine (time dilation 7)"

@@ -8,7 +8,7 @@ import sys
 import urllib.request
 from pathlib import Path
 
-from palmette.cli.watching import sparkline
+from palmette.cli.watch import sparkline
 from tests.cli.world import World
 from tests.report.folders import run_folder, tree
 

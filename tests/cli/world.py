@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from palmette.cli import run
+from palmette.cli import execute
 from tests.plan.problems import profile
 
 CLUSTER = """\
@@ -80,7 +80,7 @@ class World:
     def palmette(self, *arguments: object) -> Done:
         """Run a command in this process."""
         self._capsys.readouterr()
-        code = run([str(argument) for argument in arguments])
+        code = execute([str(argument) for argument in arguments])
         return Done(code, *self._capsys.readouterr())
 
     def json(self, *arguments: object) -> Any:

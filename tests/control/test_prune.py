@@ -10,7 +10,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from palmette.cli import run
+from palmette.cli import execute
 from palmette.zoo.capture import state
 from palmette.zoo.models import load_network
 
@@ -25,7 +25,7 @@ def about(path: Path) -> dict[str, str]:
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
     capsys.readouterr()
-    assert run(["prune", *arguments]) == 2
+    assert execute(["prune", *arguments]) == 2
     found = capsys.readouterr()
     assert found.out == ""
     return found.err.splitlines()
@@ -33,7 +33,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
 
 def test_a_network_by_name_is_written_smaller(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "half.safetensors"
-    assert run(["prune", "lenet5", "--ratio", "0.5", "-o", str(out), "--json"]) == 0
+    assert execute(["prune", "lenet5", "--ratio", "0.5", "-o", str(out), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["model"] == "lenet5"
     assert (found["pruning"], found["compress"], found["original_parameters"]) == (0.5, "prune", 62006)
@@ -45,14 +45,14 @@ def test_a_network_by_name_is_written_smaller(tmp_path: Path, capsys: pytest.Cap
 
 def test_a_file_is_pruned_further_by_the_original(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     once, twice, at_once = (tmp_path / f"{name}.safetensors" for name in ("once", "twice", "at-once"))
-    assert run(["prune", TINY, "--ratio", "0.25", "-o", str(once)]) == 0
+    assert execute(["prune", TINY, "--ratio", "0.25", "-o", str(once)]) == 0
     assert "tests.runtime.networks:tiny: 1,052 parameters" in capsys.readouterr().out
-    assert run(["prune", str(once), "--ratio", "0.5", "-o", str(twice)]) == 0
-    assert run(["prune", TINY, "--ratio", "0.5", "-o", str(at_once)]) == 0
+    assert execute(["prune", str(once), "--ratio", "0.5", "-o", str(twice)]) == 0
+    assert execute(["prune", TINY, "--ratio", "0.5", "-o", str(at_once)]) == 0
     shapes = [{name: value.shape for name, value in load_file(path).items()} for path in (twice, at_once)]
     assert shapes[0] == shapes[1]
     assert said(capsys, str(twice), "--ratio", "0.25", "-o", str(once)) == [
-        "palmette: --ratio: 0.25: the file has lost 0.5, and what is gone does not come back; expected at least that"
+        "palmette: --ratio: 0.25: the file has 0.5 removed, which cannot be restored; expected at least that"
     ]
 
 
@@ -61,8 +61,8 @@ def test_a_file_of_another_program_needs_a_name(tmp_path: Path, capsys: pytest.C
     save_file({name: value.clone() for name, value in state(load_network(TINY, seed=5).layers).items()}, given)
     found = said(capsys, str(given), "--ratio", "0.5", "-o", str(out))
     assert len(found) == 1
-    assert found[0].endswith("the file does not say whose weights they are; give the network, e.g. --model lenet5")
-    assert run(["prune", str(given), "--model", TINY, "--ratio", "0", "-o", str(out)]) == 0
+    assert found[0].endswith("the file does not say which network they are of; expected model with it, such as lenet5")
+    assert execute(["prune", str(given), "--model", TINY, "--ratio", "0", "-o", str(out)]) == 0
     assert all(torch.equal(value, load_file(given)[name]) for name, value in load_file(out).items())
 
 
@@ -87,13 +87,13 @@ def test_what_cannot_be_pruned_is_one_line(tmp_path: Path, capsys: pytest.Captur
         "--compress: quantize: expected prune or distill"
         in said(capsys, "lenet5", "--ratio", "0.5", "--compress", "quantize", *out)[0]
     )
-    assert run(["prune", "lenet5", "--ratio", "0.5", "-o", str(tmp_path / "no" / "such" / "folder")]) == 1
+    assert execute(["prune", "lenet5", "--ratio", "0.5", "-o", str(tmp_path / "no" / "such" / "folder")]) == 1
 
 
 def test_a_distilled_network_has_the_shapes_of_a_pruned_one(tmp_path: Path) -> None:
     pruned, distilled = tmp_path / "pruned.safetensors", tmp_path / "distilled.safetensors"
-    assert run(["prune", TINY, "--ratio", "0.5", "-o", str(pruned)]) == 0
-    assert run(["prune", TINY, "--ratio", "0.5", "--compress", "distill", "-o", str(distilled)]) == 0
+    assert execute(["prune", TINY, "--ratio", "0.5", "-o", str(pruned)]) == 0
+    assert execute(["prune", TINY, "--ratio", "0.5", "--compress", "distill", "-o", str(distilled)]) == 0
     one, other = load_file(pruned), load_file(distilled)
     assert {name: value.shape for name, value in one.items()} == {name: value.shape for name, value in other.items()}
     assert any(not torch.equal(value, other[name]) for name, value in one.items())

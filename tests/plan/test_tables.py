@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Literal
 import pytest
 
 import palmette as pt
-from palmette.cli import run
 from palmette.plan.core import registry
+from palmette.cli import execute
 from palmette.plan.core.make_plan import configured, make_plan
 from palmette.plan.core.strategy import Ask, Decision
 from palmette.spec.document import Count, OpenDocument
@@ -71,7 +71,9 @@ def test_a_missing_table_is_named() -> None:
 
 @pytest.mark.usefixtures("_told")
 def test_a_document_is_a_file_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["plan", "told", "--table", written(tmp_path, {"format": "test.table/1", "answer": 3}), "--json"]) == 0
+    assert (
+        execute(["plan", "told", "--table", written(tmp_path, {"format": "test.table/1", "answer": 3}), "--json"]) == 0
+    )
 
     plan = json.loads(capsys.readouterr().out)
     assert plan["decision"] == {"answer": 3}
@@ -82,7 +84,7 @@ def test_a_document_is_a_file_on_the_command_line(tmp_path: Path, capsys: pytest
 @pytest.mark.usefixtures("_told")
 @pytest.mark.parametrize("table", [{"format": "test.table/1", "answer": 0}, {"answer": 1}])
 def test_a_wrong_table_is_bad_input(table: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["plan", "told", "--table", written(tmp_path, table), "--json"]) == 2
+    assert execute(["plan", "told", "--table", written(tmp_path, table), "--json"]) == 2
 
     out, err = capsys.readouterr()
     assert out == ""

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from palmette.cli import run
+from palmette.cli import execute
 from palmette.runtime.options import Options
 from palmette.runtime.training.loop import Training
 from palmette.runtime.worker.compute import Compute, twin
@@ -83,7 +83,7 @@ def test_a_device_that_trains_two_layers_does_not_hold_vgg16(tmp_path: Path, mon
 
         monkeypatch.setattr(Training, "_gather", measured)
         arguments = runs.arguments(model, tree)
-        assert run([*arguments, "--iterations", "3", "--quiet", "-o", str(tmp_path / "out")]) == 0
+        assert execute([*arguments, "--iterations", "3", "--quiet", "-o", str(tmp_path / "out")]) == 0
     whole_mib = (tmp_path / "out" / "model.safetensors").stat().st_size / 2**20
     assert whole_mib > 100
     assert found["cloud"] > whole_mib

@@ -142,7 +142,7 @@ def test_the_printed_program_reads_like_a_list_of_things_to_do() -> None:
 
 def test_programs_are_made_without_torch() -> None:
     code = (
-        "import sys, palmette.runtime, palmette.runtime.program, palmette.cli.programs\n"
+        "import sys, palmette.runtime, palmette.runtime.program, palmette.cli.program\n"
         "sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

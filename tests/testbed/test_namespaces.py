@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
-from palmette.cli import run as palmette
+from palmette.cli import execute as palmette
 from palmette.errors import InputError, RunError
 from palmette.runtime.phase_programs import parts_of
 from palmette.runtime.transports.rendezvous import GlooMeeting

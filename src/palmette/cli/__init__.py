@@ -1,29 +1,31 @@
-"""The command line: the only place that prints.
+"""The command line: the only place that prints. A file is named after its command.
 
-    app         the commands
-    planning    palmette plan STRATEGY, one command a strategy, made from its options
+    app         the commands put together
     options     options that several commands take
-    show        tables for people; printing is JSON for scripts
-    distance    how far a plan may be from the best possible, for people
-    choosing    a choice of devices for people
-    scheduling  a schedule of models and nodes for people
-    starting    palmette init
-    profiling   palmette profile
-    pretraining palmette pretrain
-    powering    palmette power
-    training    palmette run and palmette prune; running shows what a run does
-    programs    palmette program
-    fitting     palmette learn
-    reproduce   palmette reproduce; papers has a file a paper
-    comparing   palmette compare
-    reporting   palmette report
-    watching    palmette watch
-    checking    palmette check
+    show        results as people see them
+    init        palmette init
+    profile     palmette profile
+    pretrain    palmette pretrain
+    estimate    palmette estimate
+    program     palmette program
+    run         palmette run
+    prune       palmette prune
+    compare     palmette compare
+    report      palmette report
+    watch       palmette watch
+    strategies  palmette strategies
+    hardware    palmette hardware
+    learn       palmette learn
+    check       palmette check
+    plan        palmette plan STRATEGY, created from the strategies' options
+    reproduce   palmette reproduce PAPER
     keys        palmette keys
-    learning    palmette curves and palmette predict; predicting does their work
-    hosts       palmette cluster
+    curves      palmette curves
+    predict     palmette predict
+    cluster     palmette cluster
+    power       palmette power
 
-``main`` turns every error into one line a fault on stderr and an exit code; nobody sees a traceback unless
+``main`` turns every error into one line per fault on stderr and an exit code; there is no traceback unless
 PALMETTE_DEBUG is set.
 """
 
@@ -34,7 +36,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from palmette.errors import PalmetteError, RunError
+from palmette.errors import InputError, PalmetteError, RunError
 
 INTERRUPTED = 130  # as shells have it
 
@@ -43,18 +45,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without × still gets its table
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    sys.exit(execute(sys.argv[1:] if arguments is None else arguments))
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command line; returns the exit code."""
+def execute(arguments: Sequence[str]) -> int:
+    """Execute a command; returns the exit code."""
+    from palmette.cli.options import with_flags
+
     try:
         return _command(arguments)
+    except InputError as error:
+        _print_error(str(with_flags(error)))
+        return error.exit_code
     except PalmetteError as error:
-        _say(str(error))
+        _print_error(str(error))
         return error.exit_code
     except KeyboardInterrupt:
-        _say("interrupted")
+        _print_error("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
         _stop_writing()
@@ -63,11 +70,11 @@ def run(arguments: Sequence[str]) -> int:
         if os.environ.get("PALMETTE_DEBUG"):
             raise
         if isinstance(error, OSError):
-            _say(f"cannot go on: {error.strerror or error}")
+            _print_error(f"cannot continue: {error.strerror or error}")
             _stop_writing()
             return 1
         reason = " ".join(str(error).split())
-        _say(f"internal error: {type(error).__name__}: {reason}; set PALMETTE_DEBUG=1 to see where")
+        _print_error(f"internal error: {type(error).__name__}: {reason}; set PALMETTE_DEBUG=1 to see where")
         return 1
 
 
@@ -78,7 +85,7 @@ def _command(arguments: Sequence[str]) -> int:
 
     usage_error: type[Exception] = typer.BadParameter.__mro__[1]  # its base, whichever click typer stands on
     if sys.stdout is None:
-        raise RunError("nobody can read the output: stdout is closed")
+        raise RunError("cannot print the output: stdout is closed")
     try:
         code = typer.main.get_command(app).main(list(arguments), prog_name="palmette", standalone_mode=False)
     except usage_error as error:
@@ -86,7 +93,7 @@ def _command(arguments: Sequence[str]) -> int:
         if text.startswith("Usage:"):  # no command given: its help
             print(text, file=sys.stderr)
         else:
-            _say(_with_value(error) or text)
+            _print_error(_with_value(error) or text)
         return 2
     except typer.Abort:
         raise KeyboardInterrupt from None
@@ -108,11 +115,11 @@ def _with_value(error: Exception) -> str | None:
 
 
 def _stop_writing() -> None:
-    """Let what is left in stdout's buffer go nowhere, so that the interpreter does not fail on it at exit."""
+    """Discard what is left in stdout's buffer, so that the interpreter does not fail on it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _say(text: str) -> None:
+def _print_error(text: str) -> None:
     """Print an error, each of its lines as one line."""
     for line in text.splitlines():
         print(f"palmette: {line}", file=sys.stderr)

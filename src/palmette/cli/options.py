@@ -1,16 +1,25 @@
-"""Options that several commands take, and how their values are read."""
+"""Options that several commands take, how their values are parsed, and how their faults are named."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from math import prod
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from palmette.errors import Fault, InputError
+from palmette.errors import ArgumentFault, Fault, InputError
+
+if TYPE_CHECKING:
+    from palmette.spec.goal import Goal
+
+# A sample of 400 MB; far beyond what is meant, and before memory runs out.
+MOST_NUMBERS = 10**8
+
+N = TypeVar("N", int, float)
 
 ClusterFile = Annotated[
     Path, typer.Option("--cluster", help="The cluster: nodes and links (YAML).", show_default=False)
@@ -23,39 +32,71 @@ ProfileFileIfGiven = Annotated[
     Path | None, typer.Option("--profile", help="The profile of the network (JSON).", show_default=False)
 ]
 AnyClusterFile = Annotated[
-    Path | None, typer.Option("--cluster", help="The cluster, instead of the one the plan carries.", show_default=False)
+    Path | None, typer.Option("--cluster", help="Use this cluster instead of the one in the plan.", show_default=False)
 ]
 AnyProfileFile = Annotated[
-    Path | None, typer.Option("--profile", help="The profile, instead of the one the plan carries.", show_default=False)
+    Path | None, typer.Option("--profile", help="Use this profile instead of the one in the plan.", show_default=False)
 ]
 Measurements = Annotated[
-    Path | None, typer.Option("--measurements", help="A table for cluster (JSON).", show_default=False)
+    Path | None,
+    typer.Option("--measurements", help="Measurements, for the strategy cluster (JSON).", show_default=False),
 ]
 Learning = Annotated[
-    Path | None, typer.Option("--learning", help="A learning curve for RightTrain (JSON).", show_default=False)
+    Path | None, typer.Option("--learning", help="A learning curve, for RightTrain (JSON).", show_default=False)
 ]
-Problem = Annotated[Path | None, typer.Option("--problem", help="A table for PACT (JSON).", show_default=False)]
-Lossy = Annotated[bool, typer.Option("--lossy", help="Allow outputs to travel as 8-bit integers.")]
-Batch = Annotated[int, typer.Option("--batch", help="Samples of one iteration.")]
+Problem = Annotated[
+    Path | None,
+    typer.Option("--problem", help="Tables of models, nodes, costs and losses, for PACT (JSON).", show_default=False),
+]
+Lossy = Annotated[bool, typer.Option("--lossy", help="Allow layer outputs to be sent as 8-bit integers.")]
+Batch = Annotated[int, typer.Option("--batch", help="Samples per iteration.")]
 GoalText = Annotated[
     str | None,
-    typer.Option("--goal", help="time, energy, power, edp or a weighted sum such as 0.3*time+0.7*energy."),
+    typer.Option(
+        "--goal", help="What to minimise: time, energy, power, edp or a weighted sum such as 0.3*time+0.7*energy."
+    ),
 ]
-Deadline = Annotated[str | None, typer.Option("--deadline", help="Of the whole training, such as 2h.")]
-IterationDeadline = Annotated[str | None, typer.Option("--iteration-deadline", help="Of one iteration, such as 5s.")]
-Loss = Annotated[float | None, typer.Option("--loss", help="The loss to reach.")]
-OptimizerName = Annotated[str, typer.Option("--optimizer", help="sgd, momentum or adam: what memory has to hold.")]
-EngineName = Annotated[str, typer.Option("--engine", help="local: this machine; ray: the hosts of a Ray cluster.")]
-Seed = Annotated[int, typer.Option("--seed", help="Of everything random.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Do not say what is being worked on.")]
-Figures = Annotated[Path, typer.Option("-o", "--output", help="The folder for figures and numbers.")]
+Deadline = Annotated[str | None, typer.Option("--deadline", help="Time limit of the whole training, such as 2h.")]
+IterationDeadline = Annotated[
+    str | None, typer.Option("--iteration-deadline", help="Time limit of one iteration, such as 5s.")
+]
+Loss = Annotated[float | None, typer.Option("--loss", help="Target loss.")]
+OptimizerName = Annotated[str, typer.Option("--optimizer", help="sgd, momentum or adam; they differ in memory.")]
+LearningRate = Annotated[
+    float | None, typer.Option("--lr", help="Learning rate; the default depends on the optimizer.")
+]
+EngineName = Annotated[
+    str, typer.Option("--engine", help="Where workers run: local (this machine) or ray (the hosts of a Ray cluster).")
+]
+ModelName = Annotated[str, typer.Argument(help="A network of the zoo, such as lenet5, or package.module:callable.")]
+InputShape = Annotated[str | None, typer.Option("--input-shape", help="Shape of one sample, such as 3,32,32.")]
+Dilation = Annotated[
+    float | None, typer.Option("--dilation", min=1, help="Slow down emulated time by this factor; chosen if not given.")
+]
+Seed = Annotated[int, typer.Option("--seed", help="Random seed.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Suppress progress output.")]
+Figures = Annotated[Path, typer.Option("-o", "--output", help="Folder for figures and numbers.")]
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="Write the result to this file.")]
+
+
+def flag(argument: str) -> str:
+    """The option of a Python argument, or of several with commas between them: the unit is in its value."""
+    names = (name.removesuffix("_s").removesuffix("_bps") for name in argument.split(", "))
+    return ", ".join("--" + name.replace("_", "-") for name in names)
+
+
+def with_flags(error: InputError) -> InputError:
+    """The same faults, with options in the place of Python arguments."""
+    return InputError(
+        Fault(flag(fault.field), fault.value, fault.expected, fault.file) if isinstance(fault, ArgumentFault) else fault
+        for fault in error.faults
+    )
 
 
 @contextmanager
 def naming(file: Path | None, fields: str) -> Iterator[None]:
-    """Let faults about the ``fields`` of a file, found after it was read, name the file, if there is one."""
+    """Add the file's name to faults about its ``fields`` that were found after it was read."""
     try:
         yield
     except InputError as error:
@@ -65,20 +106,72 @@ def naming(file: Path | None, fields: str) -> Iterator[None]:
         ) from None
 
 
-def seconds(option: str, text: str | None) -> float | None:
-    """A duration option in seconds.
+def parse_duration(argument: str, text: str) -> float:
+    """A duration in seconds.
 
     Raises:
         InputError: it is not a duration above 0 with a unit.
     """
     from palmette.spec.units import DURATION
 
-    if text is None:
-        return None
     try:
         duration_s = DURATION.parse(text)
     except ValueError as error:
-        raise InputError(Fault(option, text, str(error))) from None
+        raise InputError(ArgumentFault(argument, text, str(error))) from None
     if not 0 < duration_s < float("inf"):
-        raise InputError(Fault(option, text, "expected more than 0"))
+        raise InputError(ArgumentFault(argument, text, "expected more than 0"))
     return duration_s
+
+
+def parse_goal(text: str, deadline: str | None, iteration_deadline: str | None, loss: float | None) -> Goal:
+    """The goal that options describe.
+
+    Raises:
+        InputError: one of them cannot be read.
+    """
+    from palmette.spec.goal import Goal, parse_weights
+
+    if loss is not None and not 0 < loss < float("inf"):
+        raise InputError(ArgumentFault("loss", loss, "expected a number above 0"))
+    return Goal(
+        weights=parse_weights(text),
+        deadline_s=None if deadline is None else parse_duration("deadline", deadline),
+        iteration_deadline_s=(
+            None if iteration_deadline is None else parse_duration("iteration_deadline", iteration_deadline)
+        ),
+        loss=loss,
+    )
+
+
+def parse_shape(text: str | None) -> tuple[int, ...] | None:
+    """The shape of one sample, None where none is given.
+
+    Raises:
+        InputError: it is not whole numbers separated by commas.
+    """
+    if text is None:
+        return None
+    try:
+        shape = tuple(int(side) for side in text.split(","))
+    except ValueError:
+        shape = ()
+    if not shape or min(shape) < 1:
+        expected = "expected whole numbers of 1 or more, such as 3,32,32"
+        raise InputError(ArgumentFault("input_shape", text, expected))
+    if prod(shape) > MOST_NUMBERS:
+        expected = f"expected at most {MOST_NUMBERS:,} numbers per sample"
+        raise InputError(ArgumentFault("input_shape", text, expected))
+    return shape
+
+
+def parse_numbers(argument: str, text: str, kind: type[N]) -> tuple[N, ...]:
+    """Numbers separated by commas, in the order given.
+
+    Raises:
+        InputError: one is no number of that kind.
+    """
+    try:
+        return tuple(kind(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        numbers = "whole numbers" if kind is int else "numbers"
+        raise InputError(ArgumentFault(argument, text, f"expected {numbers} separated by commas")) from None

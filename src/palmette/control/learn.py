@@ -1,4 +1,4 @@
-"""What runs say about learning: the loss after each epoch, how much of the data was in use, in how many replicas."""
+"""Points of a learning curve from runs: the loss after each epoch, the fraction of the data and the replicas in use."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias, cast, get_args
 
 import numpy as np
 
@@ -13,16 +13,30 @@ from palmette.compress.channels import PruningOrigin
 from palmette.compress.distillation import Distillation, distill
 from palmette.compress.networks import network_origin, prune_network
 from palmette.control.weights import load, pruning_of, read_weights, save_network, shrunk
-from palmette.errors import Fault, InputError
+from palmette.errors import ArgumentFault, Fault, InputError
 from palmette.zoo.capture import parameters
 from palmette.zoo.data import load_data
 from palmette.zoo.freezing import refuse_all_frozen
 from palmette.zoo.models import load_network
 
+Compression: TypeAlias = Literal["prune", "distill"]
+"""How a smaller model is made: by pruning alone, or also trained on the outputs of the larger one."""
+
+
+def known_compression(name: str) -> Compression:
+    """The compression of that name.
+
+    Raises:
+        InputError: there is none.
+    """
+    if name not in get_args(Compression):
+        raise InputError(ArgumentFault("compress", name, "expected prune or distill"))
+    return cast("Compression", name)
+
 
 @dataclass(frozen=True, kw_only=True)
-class Smaller:
-    """What a network was made of: the fraction of the original's parameters asked for, and what is really gone."""
+class PruneResult:
+    """A pruned network: the fraction of the original's parameters to remove, and what was really removed."""
 
     model: str
     pruning: float
@@ -33,68 +47,79 @@ class Smaller:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
-    """How a network is to be made smaller: what is asked for beside the network itself."""
+class PruneRequest:
+    """How a network is to be made smaller.
+
+    Raises:
+        InputError: an argument is out of its range.
+    """
 
     ratio: float
-    compress: Literal["prune", "distill"] = "prune"
+    compress: Compression = "prune"
     data: str = "digits"
     model: str | None = None
     input_shape: tuple[int, ...] | None = None
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        known_compression(self.compress)
+        if not 0 <= self.ratio < 1:
+            raise InputError(ArgumentFault("ratio", self.ratio, "expected a fraction from 0 to below 1"))
+        if self.seed < 0:
+            raise InputError(ArgumentFault("seed", self.seed, "expected 0 or more"))
 
-def prune_to_file(source: str, wish: Wish, path: Path) -> Smaller:
-    """Make a network smaller, of a name or with the weights of a file, and write it.
+
+def prune_to_file(source: str, request: PruneRequest, path: Path) -> PruneResult:
+    """Make a network smaller, given by name or by a file of weights, and write it.
 
     Raises:
         InputError: there is no such network or file, or it cannot be pruned that far.
         RunError: the file cannot be written.
     """
-    values, about = read_weights(source, "WEIGHTS") if is_file(source) else ({}, {})
-    whole = load_network(_name(source, about, wish), wish.input_shape, seed=wish.seed)
-    origin, lost = network_origin(whole), pruning_of(about, source)
-    _refuse_ratio(wish.ratio, lost, origin)
-    network = shrunk(whole, lost, origin)
+    values, about = read_weights(source) if is_file(source) else ({}, {})
+    whole = load_network(_name(source, about, request), request.input_shape, seed=request.seed)
+    origin, removed = network_origin(whole), pruning_of(about, source)
+    _refuse_ratio(request.ratio, removed, origin)
+    network = shrunk(whole, removed, origin)
     if values:
         load(network, values, source)
-    smaller, pruned = prune_network(network, wish.ratio, origin=origin)
-    if wish.compress == "distill":
+    smaller, pruned = prune_network(network, request.ratio, origin=origin)
+    if request.compress == "distill":
         refuse_all_frozen(smaller.name, smaller.layers)
-        data = load_data(wish.data, network.input_shape)
-        distill(smaller, network, data.train, np.arange(len(data.train)), Distillation(seed=wish.seed))
-    save_network(smaller, wish.ratio, path)
-    return Smaller(
+        data = load_data(request.data, network.input_shape)
+        distill(smaller, network, data.train, np.arange(len(data.train)), Distillation(seed=request.seed))
+    save_network(smaller, request.ratio, path)
+    return PruneResult(
         model=network.name,
-        pruning=wish.ratio,
+        pruning=request.ratio,
         removed=pruned.removed,
         original_parameters=origin.parameters,
         parameters=sum(weight.numel() for weight in parameters(smaller.layers).values()),
-        compress=wish.compress,
+        compress=request.compress,
     )
 
 
 def is_file(source: str) -> bool:
-    """Whether a file of weights is meant, not a network's name."""
+    """Whether this is a file of weights, not a network's name."""
     return source.endswith(".safetensors") or Path(source).is_file()
 
 
-def _name(source: str, about: Mapping[str, str], wish: Wish) -> str:
+def _name(source: str, about: Mapping[str, str], request: PruneRequest) -> str:
     """The network's name: the one given, or what a file says that its weights are of."""
     if not is_file(source):
         return source
-    name = wish.model or about.get("model")
+    name = request.model or about.get("model")
     if name is None:
-        expected = "the file does not say whose weights they are; give the network, e.g. --model lenet5"
-        raise InputError(Fault("WEIGHTS", source, expected))
+        expected = "the file does not say which network they are of; expected model with it, such as lenet5"
+        raise InputError(Fault("weights", source, expected))
     return name
 
 
-def _refuse_ratio(ratio: float, lost: float, origin: PruningOrigin) -> None:
-    if 0 <= ratio < lost:
-        expected = f"the file has lost {lost:g}, and what is gone does not come back; expected at least that"
-        raise InputError(Fault("--ratio", ratio, expected))
+def _refuse_ratio(ratio: float, removed: float, origin: PruningOrigin) -> None:
+    if ratio < removed:
+        expected = f"the file has {removed:g} removed, which cannot be restored; expected at least that"
+        raise InputError(ArgumentFault("ratio", ratio, expected))
     try:
         origin.cuts(ratio)
     except InputError as error:
-        raise InputError(Fault("--ratio", ratio, fault.expected) for fault in error.faults) from None
+        raise InputError(ArgumentFault("ratio", ratio, fault.expected) for fault in error.faults) from None

@@ -22,7 +22,7 @@ from palmette.zoo.models import Network
 
 
 def save_network(network: Network, pruning: float, path: Path) -> None:
-    """Write the weights of a network that has lost this fraction of its parameters.
+    """Write the weights of a network of which this fraction of the parameters was removed.
 
     Raises:
         RunError: it cannot be written.
@@ -34,18 +34,18 @@ def save_network(network: Network, pruning: float, path: Path) -> None:
         raise RunError(f"{path}: cannot be written: {one_line(str(error))}") from None
 
 
-def read_weights(file: str, field: str) -> tuple[dict[str, Tensor], dict[str, str]]:
+def read_weights(file: str) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The weights in a file, and its metadata.
 
     Raises:
-        InputError: it cannot be read; ``field`` is where its name stands.
+        InputError: it cannot be read.
     """
     try:
         with safe_open(file, "pt") as opened:
             about = opened.metadata() or {}
         return load_file(file), about
     except (OSError, SafetensorError) as error:
-        raise InputError(Fault(field, file, f"cannot be read: {one_line(str(error))}")) from None
+        raise InputError(Fault("weights", file, f"cannot be read: {one_line(str(error))}")) from None
 
 
 def pruning_of(about: Mapping[str, str], file: str) -> float:
@@ -54,13 +54,13 @@ def pruning_of(about: Mapping[str, str], file: str) -> float:
     Raises:
         InputError: it says something else than a fraction.
     """
-    said = about.get("pruning", "0")
+    text = about.get("pruning", "0")
     try:
-        fraction = float(said)
+        fraction = float(text)
     except ValueError:
         fraction = -1.0
     if not 0 <= fraction < 1:
-        raise InputError(Fault("pruning", said, "expected a fraction from 0 to below 1", file))
+        raise InputError(Fault("pruning", text, "expected a fraction from 0 to below 1", file))
     return fraction
 
 
@@ -69,22 +69,22 @@ def shrunk(network: Network, pruning: float, origin: PruningOrigin | None) -> Ne
     return prune_network(network, pruning, origin=origin)[0] if pruning else network
 
 
-def initial(network: Network, file: str, pruning: float, origin: PruningOrigin | None) -> Network:
-    """The network with the weights of a file, and then smaller if a run begins smaller than they are.
+def with_initial_weights(network: Network, file: str, pruning: float, origin: PruningOrigin | None) -> Network:
+    """The network with the weights of a file, made smaller if the run begins with a smaller one.
 
     Raises:
-        InputError: the file cannot be read, is of another network, or has lost more than the run begins with.
+        InputError: the file cannot be read, is of another network, or of a smaller one than the run begins with.
     """
-    values, about = read_weights(file, "--init")
-    lost = pruning_of(about, file)
-    if lost > pruning:
-        expected = f"the plan begins with {pruning:g}, and what is gone does not come back"
-        raise InputError(Fault("pruning", lost, expected, file))
-    if lost and origin is None:
+    values, about = read_weights(file)
+    removed = pruning_of(about, file)
+    if removed > pruning:
+        expected = f"the plan begins with {pruning:g}, and what is removed cannot be restored"
+        raise InputError(Fault("pruning", removed, expected, file))
+    if removed and origin is None:
         origin = network_origin(network)
-    network = shrunk(network, lost, origin)
+    network = shrunk(network, removed, origin)
     load(network, values, file)
-    return prune_network(network, pruning, origin=origin)[0] if pruning > lost else network
+    return prune_network(network, pruning, origin=origin)[0] if pruning > removed else network
 
 
 def load(network: Network, weights: Mapping[str, Tensor], file: str) -> None:

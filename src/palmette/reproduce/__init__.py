@@ -1,19 +1,11 @@
-"""The papers' figures, from the parts below.
+"""The papers' figures, beside what the papers claim. Experiments on top of everything; nothing below imports them.
 
-hiertrain           Figs. 7 to 11 and Table II of HierTrain
-hiertrain_paper     its machines, links, networks and bandwidths
-hiertrain_measured  the same with layer times of this machine, and a dozen points run on the testbed
-hiertrain_claims    what that paper claims, beside what came out here
-hiertrain_causes    what decides over the differences: one assumption changed at a time
-cluster             Figs. 5 to 7 of Gu et al.
-cluster_truth       what a cluster needs by the event clock, with all its devices at once
-cluster_measured    the same with layer times of this machine, devices pre-trained and clusters trained on the testbed
-cluster_claims      what that paper reports, beside what came out here
-everything          every claim of the four papers beside ours
-righttrain          Fig. 3 of RightTrain
-righttrain_claims   what that paper claims, beside what came out here
-pact                PACT's Table I and Figs. 4, 6 to 9
-pact_predictions    its Table I and Fig. 4: the loss foretold
-pact_schedules      its Figs. 6 to 9: what schedules cost
-pact_schedule_claims  what it claims about schedules, beside what came out here
+    hiertrain   Figs. 7 to 11 and Table II of HierTrain
+    righttrain  Fig. 3 of RightTrain
+    cluster     Figs. 5 to 7 of Gu et al.
+    pact        Table I and Figs. 4, 6 to 9 of PACT
+    everything  every claim of the four papers beside ours
+    progress    what they share: records, and a callback for progress
+
+Every paper has ``figures.reproduce(progress)``, which returns a record with the figures and the claims.
 """

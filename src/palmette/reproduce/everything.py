@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
-from collections.abc import Callable
-from typing import Any
 
 from palmette.errors import PalmetteError
-
-Record = dict[str, Any]
-Told = Callable[[str], None]
+from palmette.reproduce.progress import Progress, Record, silent
 
 PAPERS = {
     "hiertrain": "HierTrain: Fast Hierarchical Edge AI Learning with Hybrid Parallelism in Mobile-Edge-Cloud Computing",
@@ -21,33 +16,28 @@ PAPERS = {
 VERDICTS = ("better", "reproduced", "not reached")
 
 
-def everything(told: Told = lambda _: None) -> Record:
-    """All claims, paper by paper; ``told`` hears what is being worked on."""
-    papers = [_paper(name, title, told) for name, title in PAPERS.items()]
+def everything(progress: Progress = silent) -> Record:
+    """All claims, paper by paper; ``progress`` is called with what is being worked on."""
+    papers = [_paper(name, title, progress) for name, title in PAPERS.items()]
     rows = [row for paper in papers for row in paper["claims"]]
     counts = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in VERDICTS}
     return {"format": "palmette.reproduction/1", "paper": "all", "counts": counts, "papers": papers}
 
 
-def _paper(name: str, title: str, told: Told) -> Record:
+def _paper(name: str, title: str, progress: Progress) -> Record:
     command = f"palmette reproduce {name}"
     paper: Record = {"name": name, "title": title, "command": command, "claims": [], "failed": None}
-    if importlib.util.find_spec(f"{__package__}.{name}") is None:
-        return paper | {"failed": "nothing reproduces it yet"}
     try:
-        made = _reproduced(name, lambda what: told(f"{name}: {what}"))
+        made = _reproduce(name, lambda what: progress(f"{name}: {what}"))
     except PalmetteError as error:
         return paper | {"failed": str(error)}
     return paper | {"claims": [claim(row, command) for row in made["claims"]]}
 
 
-def _reproduced(name: str, told: Told) -> Record:
-    if name == "hiertrain":
-        from palmette.reproduce.hiertrain.figures import BATCH, Catalogue, reproduce
-
-        return reproduce(Catalogue(BATCH), told)
-    found: Record = importlib.import_module(f"{__package__}.{name}.figures").reproduce(told=told)
-    return found
+def _reproduce(name: str, progress: Progress) -> Record:
+    """A paper's record: every ``figures`` module has the same ``reproduce(progress)``."""
+    made: Record = importlib.import_module(f"{__package__}.{name}.figures").reproduce(progress)
+    return made
 
 
 def claim(row: Record, command: str) -> Record:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from palmette.cost.memory import Optimizer
-from palmette.errors import Fault, InputError, expected_name
+from palmette.errors import ArgumentFault, InputError, expected_name
 
 Dtype = Literal["float32", "float64"]
 LEARNING_RATES: dict[Optimizer, float] = {"sgd": 0.01, "momentum": 0.01, "adam": 0.001}
@@ -36,16 +36,16 @@ class Options:
         if faults:
             raise InputError(faults)
 
-    def _faults(self) -> Iterator[Fault]:
+    def _faults(self) -> Iterator[ArgumentFault]:
         if self.optimizer not in LEARNING_RATES:
             expected = expected_name(self.optimizer, "optimizer", list(LEARNING_RATES))
-            yield Fault("optimizer", self.optimizer, expected)
+            yield ArgumentFault("optimizer", self.optimizer, expected)
         if not _is_number(self.lr) or not 0 < self.lr < math.inf:
-            yield Fault("lr", self.lr, "expected a number above 0")
+            yield ArgumentFault("lr", self.lr, "expected a number above 0")
         if not isinstance(self.seed, int) or isinstance(self.seed, bool) or self.seed < 0:
-            yield Fault("seed", self.seed, "expected a whole number, 0 or more")
+            yield ArgumentFault("seed", self.seed, "expected a whole number, 0 or more")
         if self.dtype not in get_args(Dtype):
-            yield Fault("dtype", self.dtype, f"expected {' or '.join(get_args(Dtype))}")
+            yield ArgumentFault("dtype", self.dtype, f"expected {' or '.join(get_args(Dtype))}")
 
 
 def _is_number(value: object) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import pytest
 
-from palmette.cli import run
+from palmette.cli import execute
 from palmette.runtime.training import checkpoint
 from tests.control.run.test_resume import assert_ended, palmette, when
 from tests.cost.small import instance, phase, source
@@ -51,13 +51,13 @@ class Broken:
 
             watching = when(self.folder / "metrics.jsonl", 10, happen)
             capsys.readouterr()
-            assert run([*self._arguments, "-o", str(self.folder)]) == 1
+            assert execute([*self._arguments, "-o", str(self.folder)]) == 1
             self.took_s = time.monotonic() - happened_s[0]
             watching.join()
         said = capsys.readouterr()
         assert said.out == ""
         assert said.err.count("\n") == 1
-        assert said.err.endswith(f"; go on with: palmette run --resume {self.folder}\n")
+        assert said.err.endswith(f"; continue with: palmette run --resume {self.folder}\n")
         assert not any(alive(pid) for pid in crews[0].pids.values())
         assert not multiprocessing.active_children()
         assert not list(self._temporary.glob("palmette*"))
@@ -124,7 +124,7 @@ def says(runs: Runs, capsys: pytest.CaptureFixture[str], model: str, *more: str)
     tree = phase(source("phone", 16, "a"), instance("a", 1, 2, "phone", "b"), instance("b", 3, 3, "cloud"))
     capsys.readouterr()
     with hired() as crews:
-        assert run([*runs.arguments(model, tree), "--quiet", "-o", str(runs.folder / "out"), *more]) == 1
+        assert execute([*runs.arguments(model, tree), "--quiet", "-o", str(runs.folder / "out"), *more]) == 1
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.count("\n") == 1
@@ -135,12 +135,12 @@ def says(runs: Runs, capsys: pytest.CaptureFixture[str], model: str, *more: str)
 
 def test_an_error_inside_the_network_is_one_line(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     said = says(runs, capsys, "fails")
-    assert said.startswith("palmette: node phone: ValueError: something is wrong here; go on with: ")
+    assert said.startswith("palmette: node phone: ValueError: something is wrong here; continue with: ")
 
 
 def test_a_loss_that_is_not_a_number_ends_the_run(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     said = says(runs, capsys, "astray")
-    assert said.startswith("palmette: the loss is nan in iteration 0; try a smaller --lr; go on with: ")
+    assert said.startswith("palmette: the loss is nan in iteration 0; try a smaller --lr; continue with: ")
 
 
 def test_too_little_memory_is_said(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
@@ -155,7 +155,7 @@ def test_a_network_that_cannot_be_sent_to_a_worker_is_said(runs: Runs, capsys: p
 def test_a_label_beyond_the_classes_is_named(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     tree = phase(source("phone", 16, "a"), instance("a", 1, 3, "phone", "b"), instance("b", 4, 5, "cloud"))
     arguments = [*runs.arguments(TINY, tree), "--data", "tests.runtime.networks:labels_to_eleven", "--quiet"]
-    assert run([*arguments, "-o", str(runs.folder / "out")]) == 1
+    assert execute([*arguments, "-o", str(runs.folder / "out")]) == 1
     said = capsys.readouterr().err
     assert said.startswith(
         "palmette: node phone: the data of phone has label 11; expected 0 to 9, the classes of the network"
@@ -166,7 +166,7 @@ def test_a_label_beyond_the_classes_is_named(runs: Runs, capsys: pytest.CaptureF
 def test_a_gpu_that_is_not_there_is_said(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     text = runs.cluster.read_text().replace("cloud: {tier: cloud,", "cloud: {tier: cloud, device: cuda,")
     runs.cluster.write_text(text)
-    assert run([*runs.arguments(TINY, THREE), "--quiet", "-o", str(runs.folder / "out")]) == 1
+    assert execute([*runs.arguments(TINY, THREE), "--quiet", "-o", str(runs.folder / "out")]) == 1
     said = capsys.readouterr().err
     assert said.startswith("palmette: node cloud: device: cuda: this machine has no usable GPU; expected device: cpu")
     assert said.count("\n") == 1
@@ -194,7 +194,7 @@ def test_a_full_disk_is_one_line(
             out.mkdir()
             (out / full).symlink_to("/dev/full")
     capsys.readouterr()
-    assert run([*arguments, "--iterations", "2", "--quiet", "-o", str(out)]) == 1
+    assert execute([*arguments, "--iterations", "2", "--quiet", "-o", str(out)]) == 1
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.count("\n") == 1

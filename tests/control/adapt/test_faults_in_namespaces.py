@@ -19,7 +19,7 @@ import pytest
 from safetensors.torch import load_file
 
 from benchmarks.soak.faults import GARBAGE
-from palmette.cli import run as palmette
+from palmette.cli import execute as palmette
 from palmette.runtime.transports.keys.certificates import new_key, node_certificate
 from palmette.runtime.transports.keys.folder import Keys
 from palmette.runtime.transports.keys.pem import key_text, read_certificate, read_key, text_of
@@ -186,7 +186,7 @@ def test_a_link_that_becomes_half_as_fast(four: Four, transport: str) -> None:
             inside(node, "tc", *slow.split())
 
     found = four.run(transport, halve)
-    assert found["changes"][0]["reason"] == "a link is not what it was"
+    assert found["changes"][0]["reason"] == "the bandwidth of a link has changed"
     speed, *_ = (link["bandwidth_bps"] for link in found["plan"]["inputs"]["cluster"]["links"])
     assert speed == pytest.approx(4e6, rel=0.3)
     four.assert_weights_are_those_of_a_quiet_run()

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from palmette import load_cluster, load_profile
-from palmette.cli import run
-from palmette.control.adapt.online import Online, director
-from palmette.control.run.run import Request, start
+from palmette.cli import execute
+from palmette.control.adapt.online import OnlinePlanner, online_planner
+from palmette.control.run.request import Request
+from palmette.control.run.session import prepare
 from palmette.plan.core.strategy import Task
 from palmette.plan.pact.phases import trainable_phases
 from palmette.plan.pact.problem_from_profile import build_problem
@@ -53,7 +54,7 @@ TABLE: dict[str, Any] = {
 def online(**options: Any) -> Any:
     asked = Asked(goal="energy", loss=0.5, deadline_s=1e5, options={"predictor": "power-law", **options})
     plan = Plan(strategy="pact", model="m", batch=TASK.batch, phases=(GOLD,), asked=asked)
-    found = director(plan, TASK.evaluator)
+    found = online_planner(plan, TASK.evaluator)
     assert found is not None
     return found
 
@@ -129,7 +130,7 @@ def test_epochs_that_take_longer_than_the_table_says_leave_fewer_of_them() -> No
         silver | {"time_s": 3.0, "energy_j": 2.0, "loss_expected": [-0.3], "loss_robust": [-0.3]},
     ]
     table = validated(Problem, TABLE | {"run": runs, "deadline_s": 10.0})
-    found = Online(PHASES, 0.5, 10.0, lambda seen, _: (table, len(seen.losses)))
+    found = OnlinePlanner(PHASES, 0.5, 10.0, lambda seen, _: (table, len(seen.losses)))
 
     def prunes(epoch_s: float) -> float:
         phases = found(replace(standing(1.3), epoch_s=epoch_s))
@@ -157,15 +158,15 @@ def test_a_run_knows_the_data_and_the_network_of_all_that_may_follow(runs: Runs)
     )
     asked = Asked(goal="energy", loss=0.5, deadline_s=100.0, options={"problem": TABLE})
     plan = Plan(strategy="pact", model=TINY, batch=20, phases=(gold,), asked=asked)
-    job = start(plan, profile, cluster, Request(testbed="none"), runs.folder / "out")._job
+    job = prepare(plan, profile, cluster, Request(testbed="none"), runs.folder / "out")._job
     assert list(job.own_data) == ["digits", f"{__name__}:own_digits"]
     assert job.origin is not None
 
 
 def test_only_pact_is_asked_again() -> None:
     plan = Plan(strategy="pact-optimum", model="m", batch=1, phases=(GOLD,), asked=Asked(loss=0.5, deadline_s=1.0))
-    assert director(plan, TASK.evaluator) is None
-    assert director(plan.model_copy(update={"strategy": "pact", "asked": None}), TASK.evaluator) is None
+    assert online_planner(plan, TASK.evaluator) is None
+    assert online_planner(plan.model_copy(update={"strategy": "pact", "asked": None}), TASK.evaluator) is None
 
 
 @pytest.mark.parametrize("resumed", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -177,7 +178,7 @@ def test_a_run_of_pact_switches_by_itself_and_ends_at_the_loss(runs: Runs, resum
     plan, out = runs.folder / "pact.json", runs.folder / "out"
     files = ["--profile", made, "--cluster", str(runs.cluster)]
     wishes = ["--predictor", "power-law", "--loss", "1.2", "--deadline", "600 s", "--batch", "50"]
-    assert run(["plan", "pact", *files, *wishes, "-o", str(plan)]) == 0
+    assert execute(["plan", "pact", *files, *wishes, "-o", str(plan)]) == 0
     train = ["--testbed", "none", "--optimizer", "momentum", "--lr", "0.05", "--quiet"]
     if resumed:
         from palmette.runtime.training import loop
@@ -192,10 +193,10 @@ def test_a_run_of_pact_switches_by_itself_and_ends_at_the_loss(runs: Runs, resum
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(loop.Training, "_save", save)
-            assert run(["run", str(plan), *train, "-o", str(out)]) == 1
-        assert run(["run", "--resume", str(out), "--quiet"]) == 0
+            assert execute(["run", str(plan), *train, "-o", str(out)]) == 1
+        assert execute(["run", "--resume", str(out), "--quiet"]) == 0
     else:
-        assert run(["run", str(plan), *train, "-o", str(out)]) == 0
+        assert execute(["run", str(plan), *train, "-o", str(out)]) == 0
 
     written = json.loads((out / "run.json").read_text())
     metrics = [line for line in lines(out / "metrics.jsonl") if "accuracy" not in line]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from palmette.cli import run
+from palmette.cli import execute
 from palmette.runtime.options import Options
 from palmette.spec.plan import Phase
 from tests.control.run.test_processes import trees
@@ -54,7 +54,7 @@ class Eventful:
         """The exit code; nobody is left behind."""
         with hired() as crews:
             watching = when(self.out / "metrics.jsonl", 10, lambda: happens(crews[0].pids))
-            code = run([*self.arguments, *more, "-o", str(self.out)])
+            code = execute([*self.arguments, *more, "-o", str(self.out)])
             watching.join()
         assert not any(alive(pid) for crew in crews for pid in crew.pids.values())
         return code
@@ -122,9 +122,9 @@ def test_an_error_in_the_network_ends_a_run_that_could_be_planned_again(
     """It would come again on every other node."""
     tree = phase(source("phone", 12, "a"), instance("a", 1, 2, "phone", "b"), instance("b", 3, 3, "cloud"))
     eventful = Eventful(runs, tree, model="tests.runtime.networks:fails")
-    assert run([*eventful.arguments, "-o", str(eventful.out)]) == 1
+    assert execute([*eventful.arguments, "-o", str(eventful.out)]) == 1
     said = capsys.readouterr().err
-    assert said.startswith("palmette: node phone: ValueError: something is wrong here; go on with: ")
+    assert said.startswith("palmette: node phone: ValueError: something is wrong here; continue with: ")
     assert said.count("\n") == 1
     assert eventful.record["changes"] == []
 
@@ -158,8 +158,8 @@ def test_lost_data_ends_the_run_with_a_checkpoint(runs: Runs, capsys: pytest.Cap
     said = capsys.readouterr().err
     assert said.startswith("palmette: node phone: its worker was killed by SIGKILL")
     assert "--allow-data-loss" in said
-    assert "go on with: palmette run --resume" in said
-    assert run(["run", "--resume", str(eventful.out), "--quiet"]) == 0
+    assert "continue with: palmette run --resume" in said
+    assert execute(["run", "--resume", str(eventful.out), "--quiet"]) == 0
     eventful.assert_nothing_is_missing()
 
 
@@ -180,7 +180,7 @@ def test_whoever_does_not_want_another_plan_is_stopped(runs: Runs, capsys: pytes
     eventful = Eventful(runs, REPLICAS)
     assert eventful.run(end("cloud"), "--no-replan") == 1
     assert capsys.readouterr().err.count("\n") == 1
-    assert run(["run", "--resume", str(eventful.out), "--quiet"]) == 0
+    assert execute(["run", "--resume", str(eventful.out), "--quiet"]) == 0
     eventful.assert_nothing_is_missing()
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 
-from palmette.cli import run as palmette
 from palmette.testbed.namespace_network import shaping_rules
+from palmette.cli import execute as palmette
 from tests.runtime.rig import relatively_off
 from tests.testbed.stand import Files
 from tests.testbed.test_namespaces import (  # noqa: F401  (fixtures)
@@ -91,7 +91,7 @@ def test_a_link_that_becomes_slow_is_planned_for(files: Callable[[str], Files]) 
     )
 
     found = eventful.run(30, lambda: at_links(*slow.split()))
-    assert found["changes"][0]["reason"] == "a link is not what it was"
+    assert found["changes"][0]["reason"] == "the bandwidth of a link has changed"
     speeds = [link["bandwidth_bps"] for link in found["plan"]["inputs"]["cluster"]["links"]]
     assert min(speeds) == pytest.approx(2e6, rel=0.3)
     eventful.assert_weights_are_those_of_a_quiet_run(30)

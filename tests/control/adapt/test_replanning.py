@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import palmette as pt
-from palmette.control.adapt.replanning import left, replanned
+from palmette.control.adapt.replanning import remaining, replan_without
 from palmette.errors import NodeLost, RunError
 from palmette.spec.files import validated
 from palmette.spec.plan import Plan
@@ -25,8 +25,8 @@ def made(strategy: str = "hiertrain", **more: object) -> Plan:
 @pytest.mark.parametrize("strategy", ["hiertrain", "hybrid", "jointdnn+", "all-device"])
 def test_it_is_what_the_strategy_says_of_the_smaller_cluster(strategy: str) -> None:
     plan = made(strategy)
-    again = replanned(plan, gone("cloud"), allow_data_loss=False)
-    smaller = left(three_tiers(), gone("cloud"))
+    again = replan_without(plan, gone("cloud"), allow_data_loss=False)
+    smaller = remaining(three_tiers(), gone("cloud"))
     fresh = pt.plan(strategy, profile=profile(4), cluster=smaller, batch=12)
     assert (again.phases, again.decision, again.strategy) == (fresh.phases, fresh.decision, strategy)
     assert "cloud" not in again.phases[0].nodes()
@@ -36,7 +36,7 @@ def test_goal_and_options_are_those_that_were_asked() -> None:
     plan = made("hybrid", goal="0.3*time+0.7*energy", lossy=True, seed=5)
     assert plan.asked is not None
     assert plan.asked.options["lossy"] is True
-    again = replanned(plan, gone("server"), allow_data_loss=False)
+    again = replan_without(plan, gone("server"), allow_data_loss=False)
     assert again.asked == plan.asked
 
 
@@ -45,13 +45,13 @@ def test_a_plan_of_an_earlier_version_is_made_again_without_integers() -> None:
     plan = made("hybrid")
     assert plan.asked is not None
     asked = plan.asked.model_copy(update={"options": {"lossless": False, "seconds": 0.1}})
-    again = replanned(plan.model_copy(update={"asked": asked}), gone("server"), allow_data_loss=False)
+    again = replan_without(plan.model_copy(update={"asked": asked}), gone("server"), allow_data_loss=False)
     assert {instance.codec for instance in again.phases[0].instances} == {"none"}
 
 
 def test_a_node_takes_its_links_and_its_places_in_sets_along() -> None:
     cluster = three_tiers().model_copy(update={"sets": {"fast": ("server", "cloud")}})
-    smaller = left(cluster, gone("server"))
+    smaller = remaining(cluster, gone("server"))
     assert list(smaller.nodes) == ["phone", "cloud"]
     assert smaller.links == ()
     assert smaller.sets == {"fast": ("cloud",)}
@@ -59,8 +59,8 @@ def test_a_node_takes_its_links_and_its_places_in_sets_along() -> None:
 
 def test_a_cut_link_leaves_its_nodes() -> None:
     cut = NodeLost("silence", "cloud", (("server", "cloud"),))
-    assert [link.between for link in left(three_tiers(), cut).links] == [("phone", "server")]
-    assert list(left(three_tiers(), cut).nodes) == ["phone", "server", "cloud"]
+    assert [link.between for link in remaining(three_tiers(), cut).links] == [("phone", "server")]
+    assert list(remaining(three_tiers(), cut).nodes) == ["phone", "server", "cloud"]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_cut_link_leaves_its_nodes() -> None:
 def test_the_link_that_explains_most_is_the_one_that_was_cut(
     node: str, pairs: list[tuple[str, str]], is_left: tuple[str, str]
 ) -> None:
-    (link,) = left(three_tiers(), NodeLost("silence", node, tuple(pairs))).links
+    (link,) = remaining(three_tiers(), NodeLost("silence", node, tuple(pairs))).links
     assert link.between == is_left
 
 
@@ -84,17 +84,17 @@ def test_data_that_is_lost_ends_the_run_unless_that_is_allowed() -> None:
     cluster = three_tiers(server=node("edge", samples=500))
     plan = pt.plan("hybrid", profile=profile(4), cluster=cluster, batch=12)
     with pytest.raises(RunError, match="--allow-data-loss goes on without"):
-        replanned(plan, gone("phone"), allow_data_loss=False)
-    again = replanned(plan, gone("phone"), allow_data_loss=True)
+        replan_without(plan, gone("phone"), allow_data_loss=False)
+    again = replan_without(plan, gone("phone"), allow_data_loss=True)
     assert {source.node for source in again.phases[0].sources} == {"server"}
 
 
 def test_nobody_can_ask_a_person_again() -> None:
     plan = made().model_copy(update={"strategy": "manual"})
     with pytest.raises(RunError, match=r"^node cloud: ended$"):
-        replanned(plan, gone("cloud"), allow_data_loss=False)
+        replan_without(plan, gone("cloud"), allow_data_loss=False)
 
 
 def test_where_no_plan_is_left_the_reason_is_told() -> None:
     with pytest.raises(RunError, match="no other plan can be made"):
-        replanned(made("all-cloud"), gone("cloud"), allow_data_loss=False)
+        replan_without(made("all-cloud"), gone("cloud"), allow_data_loss=False)

@@ -13,10 +13,13 @@ from safetensors.torch import load_file
 from torch import nn
 
 import palmette as pt
-from palmette.cli import run as palmette
-from palmette.control.pretrain import pretrain
-from palmette.control.pretrain.pretrain import Pretrainer, Pretraining, folder_name, mean_watts
-from palmette.control.pretrain.stopwatch import Lengths
+from palmette.cli import execute as palmette
+from palmette.control.pretrain import device_runs, pretrainer
+from palmette.control.pretrain.device_runs import folder_name
+from palmette.control.pretrain.power import mean_watts
+from palmette.control.pretrain.pretrainer import Pretrainer
+from palmette.control.pretrain.request import PretrainRequest
+from palmette.control.pretrain.step_timer import StepCounts
 from palmette.errors import InputError, RunError
 from palmette.measure.bandwidth import MeasuredLink
 from palmette.measure.build_time import BuildTime
@@ -35,7 +38,7 @@ nodes:
 links:
   - {between: [fast, slow], bandwidth: 100 Mbit/s}
 """
-SHORT = Lengths(warmup=2, timed=3, counted=2)
+SHORT = StepCounts(warmup=2, timed=3, counted=2)
 
 
 class FakeRun:
@@ -69,9 +72,9 @@ class FakeRun:
 
 @pytest.fixture
 def faked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pretrain, "Running", FakeRun)
-    monkeypatch.setattr(pretrain, "measure_build_time", lambda *_: BuildTime(2.0, 0.2))
-    monkeypatch.setattr(pretrain, "measure_bandwidth", lambda *_: MeasuredLink(1e8, 0.001))
+    monkeypatch.setattr(device_runs, "TrainingSession", FakeRun)
+    monkeypatch.setattr(pretrainer, "measure_build_time", lambda *_: BuildTime(2.0, 0.2))
+    monkeypatch.setattr(pretrainer, "measure_bandwidth", lambda *_: MeasuredLink(1e8, 0.001))
     monkeypatch.setattr(FakeRun, "broken", ())
 
 
@@ -79,10 +82,10 @@ def cluster() -> Cluster:
     return fill_hardware_defaults(Cluster.model_validate(yaml.safe_load(CLUSTER)))
 
 
-def pretrained(folder: Path, warned: list[str] | None = None, **wish: Any) -> Measurements:
-    asked = Pretraining(**{"model": "lenet5", "lengths": SHORT, "steps": 1000} | wish)
-    heard = [] if warned is None else warned
-    return Pretrainer(cluster(), asked, folder, lambda _: None, heard.append).run()
+def pretrained(folder: Path, warned: list[str] | None = None, **request: Any) -> Measurements:
+    asked = PretrainRequest(**{"model": "lenet5", "step_counts": SHORT, "steps": 1000} | request)
+    warnings = [] if warned is None else warned
+    return Pretrainer(cluster(), asked, folder, lambda _: None, warnings.append).run()
 
 
 @pytest.mark.usefixtures("faked")
@@ -130,12 +133,10 @@ class TestTable:
         def fails(*_: object) -> MeasuredLink:
             raise RunError("the transfer between fast and slow failed")
 
-        monkeypatch.setattr(pretrain, "measure_bandwidth", fails)
+        monkeypatch.setattr(pretrainer, "measure_bandwidth", fails)
         warned: list[str] = []
         slow = pretrained(tmp_path, warned).devices["slow"]
-        assert warned == [
-            "fast and slow are taken for such that cannot talk: the transfer between fast and slow failed"
-        ]
+        assert warned == ["fast and slow are treated as unconnected: the transfer between fast and slow failed"]
         assert slow.model_extra["origin"]["factors"] == "unknown: it cannot talk with fast"
 
     def test_one_bandwidth_is_too_few_to_fit(self, tmp_path: Path) -> None:
@@ -156,7 +157,8 @@ class TestTable:
     def test_none_is_left(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(FakeRun, "broken", ("fast", "slow"))
         monkeypatch.setattr(
-            pretrain, "measure_build_time", None
+            
+            pretrainer, "measure_build_time", None
         )  # nor is anything built, which takes long with large batches
         with pytest.raises(pt.Infeasible, match="no device could train; fast: node fast"):
             pretrained(tmp_path)
@@ -165,21 +167,21 @@ class TestTable:
 def test_power_must_be_known(tmp_path: Path) -> None:
     bare = Cluster.model_validate({"nodes": {"a": {"tier": "edge", "host": "local"}}})
     with pytest.raises(pt.InputError, match=r"nodes\.a\.power: missing: expected idle and busy watts"):
-        Pretrainer(bare, Pretraining(model="lenet5"), tmp_path, lambda _: None, lambda _: None)
+        Pretrainer(bare, PretrainRequest(model="lenet5"), tmp_path, lambda _: None, lambda _: None)
 
 
 def test_power_is_taken_while_counters_are_read(tmp_path: Path) -> None:
     model = PowerModel(intercept_w=1.0, coefficients={}, mean_error=0.0, samples=5)
-    wish = Pretraining(model="lenet5", power=model, lengths=Lengths(counted=0))
+    request = PretrainRequest(model="lenet5", power=model, step_counts=StepCounts(counted=0))
     with pytest.raises(pt.InputError, match="--counted: 0: power is taken during these steps"):
-        Pretrainer(cluster(), wish, tmp_path, lambda _: None, lambda _: None)
+        Pretrainer(cluster(), request, tmp_path, lambda _: None, lambda _: None)
 
 
 def test_a_power_model_of_another_machine_is_refused_before_anything_trains(tmp_path: Path) -> None:
     model = PowerModel(intercept_w=1.0, coefficients={"f_cp": 1.0}, mean_error=0.0, samples=5)
     local = Cluster.model_validate({"nodes": {"a": {"tier": "edge", "host": "local"}}})
     with pytest.raises(pt.InputError, match="--power: f_cp: this machine has no such counter"):
-        Pretrainer(local, Pretraining(model="lenet5", power=model), tmp_path, lambda _: None, lambda _: None)
+        Pretrainer(local, PretrainRequest(model="lenet5", power=model), tmp_path, lambda _: None, lambda _: None)
 
 
 def test_any_name_makes_a_folder() -> None:
@@ -254,12 +256,12 @@ def test_nodes_that_all_name_data_need_no_other(tmp_path: Path) -> None:
     named = yaml.safe_load(CLUSTER)
     for node in named["nodes"].values():
         node["source"] = {"samples": 54, "data": DATA}
-    wish = Pretraining(model="tests.control.pretrain.test_pretrain:five_numbers", batch=4, lengths=SHORT)
-    made = Pretrainer(fill_hardware_defaults(validated(Cluster, named)), wish, tmp_path, lambda _: None, lambda _: None)
+    request = PretrainRequest(model="tests.control.pretrain.test_pretrain:five_numbers", batch=4, step_counts=SHORT)
+    made = Pretrainer(fill_hardware_defaults(validated(Cluster, named)), request, tmp_path, lambda _: None, lambda _: None)
     assert made.cluster.nodes["fast"].source.data == DATA
     del named["nodes"]["slow"]["source"]["data"]
     with pytest.raises(InputError, match="digits: holds images"):
-        Pretrainer(fill_hardware_defaults(validated(Cluster, named)), wish, tmp_path, lambda _: None, lambda _: None)
+        Pretrainer(fill_hardware_defaults(validated(Cluster, named)), request, tmp_path, lambda _: None, lambda _: None)
 
 
 def five_numbers() -> nn.Module:

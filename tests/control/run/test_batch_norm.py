@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import palmette as pt
-from palmette.cli import run
+from palmette.cli import execute
 from palmette.runtime.options import Options
 from palmette.zoo.capture import state
 from palmette.zoo.data import load_data
@@ -51,7 +51,7 @@ links:
 def test_a_run_that_shares_statistics_equals_one_process(runs: Runs) -> None:
     out = runs.folder / "out"
     options = ["--iterations", "6", "--optimizer", "momentum", "--lr", "0.05", "--dtype", "float64", "-o", str(out)]
-    assert run([*runs.arguments(NORMED, PARTS), *options, "--quiet"]) == 0
+    assert execute([*runs.arguments(NORMED, PARTS), *options, "--quiet"]) == 0
     _, expected = alone(NORMED, 10, 6, Options(optimizer="momentum", lr=0.05, dtype="float64"))
     assert off(weights(out), expected) <= 1e-9
 
@@ -62,7 +62,7 @@ def test_a_profile_that_knows_of_no_batch_norm_is_refused(runs: Runs, capsys: py
     known = json.loads(file.read_text())
     known["layers"][1]["batch_norm_channels"] = []
     file.write_text(json.dumps(known))
-    assert run([*arguments, "--iterations", "1", "-o", str(runs.folder / "out")]) == 2
+    assert execute([*arguments, "--iterations", "1", "-o", str(runs.folder / "out")]) == 2
     told = capsys.readouterr().err
     assert "layers[1].batch_norm_channels" in told
     assert len(told.splitlines()) == 1
@@ -82,7 +82,7 @@ def test_what_auto_plans_trains_as_well_as_one_process(runs: Runs, batch: int) -
     for seed in range(3):
         out = runs.folder / f"out{seed}"
         asked = ["--iterations", str(iterations), "--optimizer", "momentum", "--lr", "0.02", "--seed", str(seed)]
-        assert run(["run", str(file), *asked, "--testbed", "none", "--quiet", "-o", str(out)]) == 0
+        assert execute(["run", str(file), *asked, "--testbed", "none", "--quiet", "-o", str(out)]) == 0
         _, expected = alone(NORMED, batch, iterations, Options(optimizer="momentum", lr=0.02, seed=seed))
         behind.append(accuracy(expected) - json.loads((out / "run.json").read_text())["accuracy"])
     assert sum(behind) / 3 <= 0.02, behind

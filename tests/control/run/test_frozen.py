@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 import palmette as pt
-from palmette.cli import run
-from palmette.control.run.run import Request, start
+from palmette.cli import execute
+from palmette.control.run.request import Request
+from palmette.control.run.session import prepare
 from palmette.runtime.options import Options
 from palmette.runtime.training.job import Update
 from palmette.runtime.training.loop import Training
@@ -81,7 +82,7 @@ def assert_only_the_trainable_changed(model: str, found: dict[str, Tensor], *, a
 @pytest.mark.parametrize("model", [VIT, ADAPTERS])
 def test_replicas_that_agree_at_every_step_leave_what_one_process_does(runs: Runs, model: str) -> None:
     out = runs.folder / "out"
-    assert run([*runs.arguments(model, replicas(9)), "--iterations", "4", *COMMON, "-o", str(out)]) == 0
+    assert execute([*runs.arguments(model, replicas(9)), "--iterations", "4", *COMMON, "-o", str(out)]) == 0
     expected_losses, expected = alone(model, 26, 4, DOUBLE)
     assert losses(out) == pytest.approx(expected_losses, rel=1e-9)
     assert off(weights(out), expected) < 1e-10
@@ -92,7 +93,7 @@ def test_replicas_that_agree_at_every_step_leave_what_one_process_does(runs: Run
 def test_frozen_layers_at_the_beginning_of_a_chain(runs: Runs, optimizer: str) -> None:
     out = runs.folder / "out"
     arguments = [*runs.arguments(VIT, chain(9, 6)), "--iterations", "3", "--optimizer", optimizer, *COMMON]
-    assert run([*arguments, "-o", str(out)]) == 0
+    assert execute([*arguments, "-o", str(out)]) == 0
     made = Options(dtype="float64", lr=0.05, optimizer=optimizer)  # type: ignore[arg-type]
     _, expected = alone(VIT, 26, 3, made)
     assert off(weights(out), expected) < 1e-10
@@ -104,14 +105,14 @@ def test_frozen_layers_at_the_beginning_of_a_chain(runs: Runs, optimizer: str) -
 def test_every_way_to_agree_leaves_frozen_weights_as_they_are(runs: Runs, model: str, sync: str) -> None:
     out = runs.folder / "out"
     tree = devices(9, sync=sync, server="cloud")
-    assert run([*runs.arguments(model, tree), "--iterations", "6", *COMMON, "-o", str(out)]) == 0
+    assert execute([*runs.arguments(model, tree), "--iterations", "6", *COMMON, "-o", str(out)]) == 0
     assert_only_the_trainable_changed(model, weights(out))
 
 
 def test_freeze_adds_to_what_the_module_says(runs: Runs) -> None:
     out = runs.folder / "out"
     arguments = [*runs.arguments(ADAPTERS, replicas(9)), "--freeze", "blocks.1.*", "--iterations", "2", *COMMON]
-    assert run([*arguments, "-o", str(out)]) == 0
+    assert execute([*arguments, "-o", str(out)]) == 0
     assert_only_the_trainable_changed(ADAPTERS, weights(out), also_frozen="blocks.1.")
 
 
@@ -124,7 +125,7 @@ def test_frozen_weights_outlive_phases_and_smaller_models(runs: Runs, way: str) 
         devices(4, sync="epoch", server="cloud", pruning=0.4),
     )
     arguments = [*runs.arguments(HEADED, first, second, third), "--freeze", "fc1.1.bias", "--iterations", "3"]
-    assert run([*arguments, *COMMON, "-o", str(out)]) == 0
+    assert execute([*arguments, *COMMON, "-o", str(out)]) == 0
     started, found = before(HEADED), weights(out)
     for name in ("conv1.0.weight", "conv1.0.bias", "conv1.1.weight", "conv2.0.bias", "fc1.1.bias"):
         kept = {value.item() for value in started[name].flatten()}
@@ -136,7 +137,7 @@ def test_frozen_weights_outlive_phases_and_smaller_models(runs: Runs, way: str) 
 def test_a_pruned_network_with_frozen_weights_trains_as_in_one_process(runs: Runs) -> None:
     out = runs.folder / "out"
     phases = [chain(4, 2), chain(4, 1, pruning=0.4)]
-    assert run([*runs.arguments(HEADED, *phases), "--iterations", "3", *COMMON, "-o", str(out)]) == 0
+    assert execute([*runs.arguments(HEADED, *phases), "--iterations", "3", *COMMON, "-o", str(out)]) == 0
     expected_losses, expected = alone(HEADED, 26, 6, DOUBLE, pruned={3: 0.4})
     assert losses(out) == pytest.approx(expected_losses, rel=1e-9)
     assert off(weights(out), expected) < 1e-10
@@ -145,8 +146,8 @@ def test_a_pruned_network_with_frozen_weights_trains_as_in_one_process(runs: Run
 def test_a_run_that_goes_on_later_keeps_them_frozen(runs: Runs) -> None:
     whole, stopped = runs.folder / "whole", runs.folder / "stopped"
     arguments = [*runs.arguments(ADAPTERS, replicas(9)), *COMMON, "--optimizer", "adam", "--iterations", "4"]
-    assert run([*arguments, "-o", str(whole)]) == 0
-    begun = start(
+    assert execute([*arguments, "-o", str(whole)]) == 0
+    begun = prepare(
         pt.load_plan(arguments[1]),
         pt.load_profile(runs.profile(ADAPTERS)),
         pt.load_cluster(runs.cluster),
@@ -160,7 +161,7 @@ def test_a_run_that_goes_on_later_keeps_them_frozen(runs: Runs) -> None:
             training[0].stop()
 
     assert begun.run(stop, training.append).ended == "stopped"
-    assert run(["run", "--resume", str(stopped), "--quiet"]) == 0
+    assert execute(["run", "--resume", str(stopped), "--quiet"]) == 0
     assert off(weights(stopped), weights(whole)) == 0
     assert_only_the_trainable_changed(ADAPTERS, weights(stopped))
 
@@ -168,8 +169,8 @@ def test_a_run_that_goes_on_later_keeps_them_frozen(runs: Runs) -> None:
 def test_given_weights_are_frozen_like_those_of_the_module(runs: Runs) -> None:
     one, two = runs.folder / "one", runs.folder / "two"
     arguments = [*runs.arguments(VIT, chain(9, 6)), "--iterations", "2", *COMMON]
-    assert run([*arguments, "-o", str(one)]) == 0
-    assert run([*arguments, "--init", str(one / "model.safetensors"), "-o", str(two)]) == 0
+    assert execute([*arguments, "-o", str(one)]) == 0
+    assert execute([*arguments, "--init", str(one / "model.safetensors"), "-o", str(two)]) == 0
     assert_only_the_trainable_changed(VIT, weights(two))
     assert not torch.equal(weights(two)["head.weight"], weights(one)["head.weight"])
 
@@ -177,13 +178,13 @@ def test_given_weights_are_frozen_like_those_of_the_module(runs: Runs) -> None:
 def test_batch_norm_with_frozen_weights_keeps_pytorchs_statistics_and_with_freeze_its_own(runs: Runs) -> None:
     out, still = runs.folder / "out", runs.folder / "still"
     arguments = [*runs.arguments(HEADED, chain(4, 2)), "--iterations", "3", *COMMON]
-    assert run([*arguments, "-o", str(out)]) == 0
+    assert execute([*arguments, "-o", str(out)]) == 0
     _, expected = alone(HEADED, 26, 3, DOUBLE)
     assert off(weights(out), expected) < 1e-10
     assert_only_the_trainable_changed(HEADED, weights(out))
     moved = weights(out)["conv1.1.running_mean"]
     assert not torch.equal(moved, before(HEADED)["conv1.1.running_mean"])
-    assert run([*arguments, "--freeze", "conv1", "-o", str(still)]) == 0
+    assert execute([*arguments, "--freeze", "conv1", "-o", str(still)]) == 0
     assert torch.equal(weights(still)["conv1.1.running_mean"], before(HEADED)["conv1.1.running_mean"])
     assert not torch.equal(weights(still)["conv2.1.running_mean"], before(HEADED)["conv2.1.running_mean"])
 
@@ -193,7 +194,7 @@ def test_adapters_of_peft_learn_and_nothing_else_does(runs: Runs) -> None:
     pytest.importorskip("peft")
     model, out = "tests.runtime.networks:with_peft", runs.folder / "out"
     tree = replicas(len(load_network(model, seed=0).layers))
-    assert run([*runs.arguments(model, tree), "--iterations", "4", "--lr", "0.05", "--quiet", "-o", str(out)]) == 0
+    assert execute([*runs.arguments(model, tree), "--iterations", "4", "--lr", "0.05", "--quiet", "-o", str(out)]) == 0
     _, expected = alone(model, 26, 4, Options(lr=0.05))
     assert relatively_off(weights(out), expected) < 1e-4
     assert_only_the_trainable_changed(model, weights(out))
@@ -202,8 +203,8 @@ def test_adapters_of_peft_learn_and_nothing_else_does(runs: Runs) -> None:
 def test_a_network_with_nothing_to_train_is_refused(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     out = ["-o", str(runs.folder / "out"), "--quiet"]
     expected = "expected one with requires_grad that --freeze leaves"
-    assert run([*runs.arguments(ALL_FROZEN, chain(5, 2)), *out]) == 2
+    assert execute([*runs.arguments(ALL_FROZEN, chain(5, 2)), *out]) == 2
     assert capsys.readouterr().err == f"palmette: model: {ALL_FROZEN}: all of its 8 weights are frozen; {expected}\n"
-    assert run([*runs.arguments(VIT, chain(9, 2)), *out, "--freeze", "head"]) == 2
+    assert execute([*runs.arguments(VIT, chain(9, 2)), *out, "--freeze", "head"]) == 2
     assert capsys.readouterr().err == f"palmette: model: {VIT}: all of its 40 weights are frozen; {expected}\n"
     assert not Path(out[1]).exists()

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 
 import palmette as pt
-from palmette.cli import run
+from palmette.cli import execute
 from palmette.control.run.data import COMMON
-from palmette.control.run.run import Request, start
+from palmette.control.run.request import Request
+from palmette.control.run.session import prepare
 from palmette.errors import InputError
 from palmette.runtime.data.batches import Batches
 from palmette.runtime.options import Options
@@ -87,7 +88,7 @@ def one_process(iterations: int) -> dict[str, Tensor]:
 def test_two_private_owners_train_on_their_own_data_as_one_process_would(runs: Runs) -> None:
     own(runs)
     out = runs.folder / "out"
-    assert run([*runs.arguments(TINY, JOINING), "--iterations", "5", *COMMON_OPTIONS, "-o", str(out)]) == 0
+    assert execute([*runs.arguments(TINY, JOINING), "--iterations", "5", *COMMON_OPTIONS, "-o", str(out)]) == 0
     assert off(weights(out), one_process(5)) < 1e-10
     assert json.loads((out / "run.json").read_text())["options"]["data"] is None
 
@@ -95,7 +96,7 @@ def test_two_private_owners_train_on_their_own_data_as_one_process_would(runs: R
 def test_a_run_on_data_of_its_sources_goes_on_where_it_stopped(runs: Runs) -> None:
     own(runs)
     out = runs.folder / "out"
-    begun = start(
+    begun = prepare(
         pt.load_plan(runs.arguments(TINY, JOINING)[1]),
         pt.load_profile(runs.profile(TINY)),
         pt.load_cluster(runs.cluster),
@@ -109,7 +110,7 @@ def test_a_run_on_data_of_its_sources_goes_on_where_it_stopped(runs: Runs) -> No
             training[0].stop()
 
     assert begun.run(stop, training.append).ended == "stopped"
-    assert run(["run", "--resume", str(out), "--quiet"]) == 0
+    assert execute(["run", "--resume", str(out), "--quiet"]) == 0
     assert off(weights(out), one_process(5)) < 1e-10
 
 
@@ -117,8 +118,8 @@ def test_data_beside_sources_that_name_their_own_is_what_the_network_is_judged_b
     own(runs)
     own_parts, given = runs.folder / "own", runs.folder / "given"
     arguments = [*runs.arguments(TINY, JOINING), "--epochs", "1", *COMMON_OPTIONS]
-    assert run([*arguments, "-o", str(own_parts)]) == 0
-    assert run([*arguments, "--data", "digits", "-o", str(given)]) == 0
+    assert execute([*arguments, "-o", str(own_parts)]) == 0
+    assert execute([*arguments, "--data", "digits", "-o", str(given)]) == 0
     assert off(weights(own_parts), weights(given)) == 0
     network = load_network(TINY, seed=0)
     load_state(network.layers, weights(given))
@@ -142,7 +143,7 @@ def test_an_epoch_goes_through_as_many_samples_as_the_sources_own(runs: Runs) ->
     )
     for tree, samples in ((JOINING, sum(sizes)), (half, sizes[0] / 2 + sizes[1])):
         out = runs.folder / str(tree.batch)
-        assert run([*runs.arguments(TINY, tree), "--epochs", "1", *COMMON_OPTIONS, "-o", str(out)]) == 0
+        assert execute([*runs.arguments(TINY, tree), "--epochs", "1", *COMMON_OPTIONS, "-o", str(out)]) == 0
         assert len(losses(out)) == math.ceil(samples / tree.batch)
 
 
@@ -150,7 +151,7 @@ def test_an_epoch_goes_through_as_many_samples_as_the_sources_own(runs: Runs) ->
 def test_other_ways_to_agree_need_no_common_data_either(runs: Runs, sync: str) -> None:
     own(runs)
     out = runs.folder / "out"
-    assert run([*runs.arguments(TINY, devices(sync)), "--epochs", "1", *COMMON_OPTIONS, "-o", str(out)]) == 0
+    assert execute([*runs.arguments(TINY, devices(sync)), "--epochs", "1", *COMMON_OPTIONS, "-o", str(out)]) == 0
     assert lines(out / "metrics.jsonl")[-1]["accuracy"] > 0
 
 
@@ -162,7 +163,7 @@ def test_sources_of_which_only_some_name_data_are_refused(
     arguments = [*runs.arguments(TINY, devices(sync)), "-o", str(runs.folder / "out"), "--quiet"]
     expected = "source.data: server: no data, unlike phone; expected data for every source of the plan, or for none"
     for more in ([], ["--data", "digits"]):
-        assert run([*arguments, *more]) == 2
+        assert execute([*arguments, *more]) == 2
         assert capsys.readouterr() == ("", f"palmette: {expected}\n")
     plan, profile = pt.load_plan(arguments[1]), pt.load_profile(runs.profile(TINY))
     with pytest.raises(InputError) as error:
@@ -174,7 +175,7 @@ def test_a_source_that_a_plan_does_not_use_need_not_name_data(runs: Runs) -> Non
     own(runs, server=None)
     alone = phase(source("phone", 12, "P"), instance("P", 1, 5, "phone"))
     out = ["-o", str(runs.folder / "out"), "--quiet"]
-    assert run([*runs.arguments(TINY, alone), "--iterations", "1", *out]) == 0
+    assert execute([*runs.arguments(TINY, alone), "--iterations", "1", *out]) == 0
 
 
 def test_data_that_does_not_fit_is_told_with_its_owner(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
@@ -191,7 +192,7 @@ def test_data_that_does_not_fit_is_told_with_its_owner(runs: Runs, capsys: pytes
             instance("S", 1, deep, "server"),
         )
         arguments = [*runs.arguments(model, tree), "--iterations", "3", "--quiet", "-o", str(runs.folder / "out")]
-        assert run(arguments) != 0
+        assert execute(arguments) != 0
         return capsys.readouterr().err
 
     where = "palmette: nodes.server.source.data: "
@@ -210,7 +211,7 @@ def test_data_that_does_not_fit_is_told_with_its_owner(runs: Runs, capsys: pytes
 def test_sources_without_data_share_the_digits_unless_other_data_is_given(runs: Runs) -> None:
     out, given = runs.folder / "out", runs.folder / "given"
     arguments = [*runs.arguments(TINY, JOINING), "--iterations", "2", *COMMON_OPTIONS]
-    assert run([*arguments, "-o", str(out)]) == 0
-    assert run([*arguments, "--data", COMMON, "-o", str(given)]) == 0
+    assert execute([*arguments, "-o", str(out)]) == 0
+    assert execute([*arguments, "--data", COMMON, "-o", str(given)]) == 0
     assert off(weights(out), weights(given)) == 0
     assert json.loads((out / "run.json").read_text())["options"]["data"] == "digits"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from palmette.cli import run
+from palmette.cli import execute
 from palmette.runtime.options import Options
 from palmette.runtime.training import loop
 from palmette.spec.plan import Phase
@@ -45,7 +45,7 @@ def test_pruned_phases_equal_one_process_that_prunes_at_the_same_iterations(runs
     options = Options(optimizer=optimizer, lr=0.01, dtype="float64", seed=3)  # type: ignore[arg-type]
     phases = [chain(0.0, "cloud"), chain(0.25, "phone", "server", "cloud"), chain(0.5, "phone")]
     arguments = [*runs.arguments(TINY, *phases), "--iterations", "3", "--optimizer", optimizer, "--lr", "0.01"]
-    assert run([*arguments, "--dtype", "float64", "--seed", "3", "--quiet", "-o", str(out)]) == 0
+    assert execute([*arguments, "--dtype", "float64", "--seed", "3", "--quiet", "-o", str(out)]) == 0
 
     expected_losses, expected = alone(TINY, 50, 9, options, {3: 0.25, 6: 0.5})
     assert losses(out) == pytest.approx(expected_losses, rel=1e-9)
@@ -57,7 +57,7 @@ def test_the_layers_of_a_residual_network_keep_their_places(runs: Runs) -> None:
     depth = len(json.loads(runs.profile(RESIDUAL).read_text())["layers"])
     phases = [chain(0.0, "phone", "cloud", depth=depth), chain(0.4, "server", "phone", depth=depth)]
     arguments = [*runs.arguments(RESIDUAL, *phases), "--iterations", "2", "--optimizer", "momentum", "--seed", "1"]
-    assert run([*arguments, "--dtype", "float64", "--quiet", "-o", str(out)]) == 0
+    assert execute([*arguments, "--dtype", "float64", "--quiet", "-o", str(out)]) == 0
 
     options = Options(optimizer="momentum", lr=0.01, dtype="float64", seed=1)
     expected_losses, expected = alone(RESIDUAL, 50, 4, options, {2: 0.4})
@@ -69,7 +69,7 @@ def test_the_model_travels_with_its_optimizers_state_and_that_is_traced(runs: Ru
     out = runs.folder / "out"
     phases = [chain(0.0, "phone", "cloud"), chain(0.5, "server")]
     arguments = [*runs.arguments(TINY, *phases), "--iterations", "2", "--optimizer", "adam", "--seed", "0"]
-    assert run([*arguments, "--quiet", "-o", str(out)]) == 0
+    assert execute([*arguments, "--quiet", "-o", str(out)]) == 0
 
     passed = [
         line
@@ -90,7 +90,7 @@ def test_the_model_travels_with_its_optimizers_state_and_that_is_traced(runs: Ru
 def test_after_a_pruning_the_network_is_judged(runs: Runs) -> None:
     out = runs.folder / "out"
     phases = [chain(0.0, "phone"), chain(0.5, "phone")]
-    assert run([*runs.arguments(TINY, *phases), "--iterations", "2", "--quiet", "-o", str(out)]) == 0
+    assert execute([*runs.arguments(TINY, *phases), "--iterations", "2", "--quiet", "-o", str(out)]) == 0
     found = [line for line in lines(out / "metrics.jsonl") if line.get("phase") == 1]
     assert [(line["iteration"], line["pruning"]) for line in found] == [(2, 0.5)]
     assert 0 <= found[0]["accuracy"] <= 1
@@ -119,7 +119,7 @@ def test_a_run_goes_on_from_any_of_its_phases(runs: Runs, monkeypatch: pytest.Mo
         "4",
         "--quiet",
     ]
-    assert run([*arguments, "-o", str(whole)]) == 0
+    assert execute([*arguments, "-o", str(whole)]) == 0
     usual, saves = loop.Training._save, []
 
     def save(self: loop.Training, *, best: bool = False) -> None:
@@ -129,9 +129,9 @@ def test_a_run_goes_on_from_any_of_its_phases(runs: Runs, monkeypatch: pytest.Mo
             self.stop()
 
     monkeypatch.setattr(loop.Training, "_save", save)
-    assert run([*arguments, "-o", str(stopped)]) == 1
+    assert execute([*arguments, "-o", str(stopped)]) == 1
     monkeypatch.setattr(loop.Training, "_save", usual)
-    assert run(["run", "--resume", str(stopped), "--quiet"]) == 0
+    assert execute(["run", "--resume", str(stopped), "--quiet"]) == 0
 
     assert off(weights(stopped), weights(whole)) == 0
     assert losses(stopped) == losses(whole)
@@ -141,19 +141,19 @@ def test_a_run_goes_on_from_any_of_its_phases(runs: Runs, monkeypatch: pytest.Mo
 
 def test_the_weights_of_a_pruned_run_can_be_gone_on_from(runs: Runs) -> None:
     first, second = runs.folder / "first", runs.folder / "second"
-    assert run([*runs.arguments(TINY, chain(0.5, "phone")), "--iterations", "2", "--quiet", "-o", str(first)]) == 0
+    assert execute([*runs.arguments(TINY, chain(0.5, "phone")), "--iterations", "2", "--quiet", "-o", str(first)]) == 0
     file = str(first / "model.safetensors")
     again = [*runs.arguments(TINY, chain(0.5, "cloud")), "--iterations", "1", "--init", file, "--lr", "1e-30"]
-    assert run([*again, "--quiet", "-o", str(second)]) == 0
+    assert execute([*again, "--quiet", "-o", str(second)]) == 0
     assert off(weights(first), weights(second)) < 1e-12
     smaller = [*runs.arguments(TINY, chain(0.6, "cloud")), "--iterations", "1", "--init", file]
-    assert run([*smaller, "--quiet", "-o", str(runs.folder / "third")]) == 0
+    assert execute([*smaller, "--quiet", "-o", str(runs.folder / "third")]) == 0
     assert {n for n, w in weights(runs.folder / "third").items() if w.shape != weights(first)[n].shape}
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
     capsys.readouterr()
-    assert run([*arguments, "--quiet"]) == 2
+    assert execute([*arguments, "--quiet"]) == 2
     found = capsys.readouterr()
     assert found.out == ""
     return found.err.splitlines()
@@ -162,7 +162,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
 def test_what_cannot_be_pruned_is_refused_with_one_line(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     out = ["-o", str(runs.folder / "out")]
     back = runs.arguments(TINY, chain(0.5, "phone"), chain(0.25, "phone"))
-    expected = "0.5 is removed before, and what is gone does not come back; expected at least that"
+    expected = "0.5 is removed before and cannot be restored; expected at least that"
     assert said(capsys, *back, *out) == [f"palmette: phases[1].pruning: 0.25: {expected}"]
     profile = Path(runs.arguments(TINY, chain(0.5, "phone"))[3])
     fields = json.loads(profile.read_text())
@@ -173,7 +173,7 @@ def test_what_cannot_be_pruned_is_refused_with_one_line(runs: Runs, capsys: pyte
     assert len(found) == 1
     assert found[0].startswith("palmette: phases[1].pruning: 0.999: the network cannot be pruned further than 0.9")
     whole = [*runs.arguments(TINY, chain(0.5, "phone")), "--iterations", "1", "--quiet"]
-    assert run([*whole, "-o", str(runs.folder / "half")]) == 0
+    assert execute([*whole, "-o", str(runs.folder / "half")]) == 0
     init = ["--init", str(runs.folder / "half" / "model.safetensors")]
     found = said(capsys, *runs.arguments(TINY, chain(0.0, "phone")), *out, *init)
     assert len(found) == 1
@@ -195,7 +195,7 @@ def test_other_agreements_go_on_with_a_smaller_model(runs: Runs, sync: str) -> N
     out = runs.folder / "out"
     second = federated(0.5, "server", "phone").model_copy(update={"sync": sync})
     arguments = [*runs.arguments(TINY, chain(0.0, "phone", "cloud"), second), "--iterations", "4", "--lr", "0.05"]
-    assert run([*arguments, "--quiet", "-o", str(out)]) == 0
+    assert execute([*arguments, "--quiet", "-o", str(out)]) == 0
     assert len(losses(out)) == 8
     assert all(torch.isfinite(value).all() for value in weights(out).values())
 
@@ -204,8 +204,8 @@ def test_a_distilled_phase_learns_from_the_model_before(runs: Runs, capsys: pyte
     phases = [federated(0.0, "phone", "cloud"), federated(0.5, "server", "phone")]
     out, other = runs.folder / "distilled", runs.folder / "pruned"
     arguments = [*runs.arguments(TINY, *phases), "--optimizer", "momentum", "--lr", "0.05", "--quiet"]
-    assert run([*arguments, "--compress", "distill", "-o", str(out)]) == 0
-    assert run([*arguments, "-o", str(other)]) == 0
+    assert execute([*arguments, "--compress", "distill", "-o", str(out)]) == 0
+    assert execute([*arguments, "-o", str(other)]) == 0
     found, usual = (
         next(line["loss"] for line in lines(folder / "metrics.jsonl") if "pruning" in line) for folder in (out, other)
     )

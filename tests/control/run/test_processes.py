@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from palmette.cli import run
+from palmette.cli import execute
 from palmette.runtime.options import Options
 from palmette.spec.plan import Phase
 from palmette.zoo.models import load_network
@@ -87,7 +87,7 @@ def assert_equal(runs: Runs, model: str, tree: Phase, options: Options, *more: s
     chosen = ["--optimizer", options.optimizer, "--lr", str(options.lr), "--seed", str(options.seed)]
     arguments = [*runs.arguments(model, tree), *chosen, "--dtype", options.dtype, "--iterations", "20", "--quiet"]
     with hired() as crews:
-        assert run([*arguments, *more, "-o", str(out)]) == 0
+        assert execute([*arguments, *more, "-o", str(out)]) == 0
     expected_losses, expected = alone(model, tree.batch, 20, options)
     found = weights(out)
     assert set(found) == set(expected)
@@ -112,7 +112,7 @@ def test_a_small_network_equals_one_process(runs: Runs, name: str) -> None:
 def test_frozen_layers_of_replicas_send_nothing(runs: Runs) -> None:
     out = runs.folder / "out"
     arguments = [*runs.arguments(TINY, trees(5)["three replicas"]), "--iterations", "2", "--quiet", "-o", str(out)]
-    assert run([*arguments, "--freeze", "conv*", "--freeze", "fc1", "--freeze", "fc2.weight"]) == 0
+    assert execute([*arguments, "--freeze", "conv*", "--freeze", "fc1", "--freeze", "fc2.weight"]) == 0
     _, before = alone(TINY, 12, 0, Options())
     found = weights(out)
     assert [name for name in before if not torch.equal(found[name], before[name])] == ["fc2.bias"]

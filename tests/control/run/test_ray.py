@@ -128,7 +128,7 @@ def test_a_worker_that_is_killed_is_named(cluster: RayCluster, runs: Runs) -> No
     watching.join()
     assert (done.returncode, done.stdout) == (1, "")
     said = done.stderr.splitlines()[-1]
-    assert said.startswith("palmette: node phone: its worker died, or its host is gone; go on with: ")
+    assert said.startswith("palmette: node phone: its worker died, or its host is gone; continue with: ")
     assert (runs.folder / "out" / "run.json").stat().st_mtime - killed_s[0] < 5
     assert not cluster.pids("cloud", "ray::WorkerActor")
 

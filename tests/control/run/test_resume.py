@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from palmette.cli import run
+from palmette.cli import execute
 from palmette.runtime.training import loop
 from tests.cost.small import instance, phase, source
 from tests.runtime.rig import off
@@ -59,40 +59,40 @@ def assert_same(stopped: Path, whole: Path) -> None:
 def test_after_ctrl_c_a_run_goes_on_to_the_same_weights(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     whole, stopped = runs.folder / "whole", runs.folder / "stopped"
     arguments = [*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "150"]
-    assert run([*arguments, "-o", str(whole)]) == 0
+    assert execute([*arguments, "-o", str(whole)]) == 0
     before = signal.getsignal(signal.SIGINT)
     watching = when(stopped / "metrics.jsonl", 20, lambda: os.kill(os.getpid(), signal.SIGINT))
     capsys.readouterr()
-    assert run([*arguments, "-o", str(stopped)]) == 1
+    assert execute([*arguments, "-o", str(stopped)]) == 1
     watching.join()
     assert signal.getsignal(signal.SIGINT) is before
     done = len(losses(stopped))
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err == (f"palmette: stopped after {done} iterations; go on with: palmette run --resume {stopped}\n")
+    assert said.err == (f"palmette: stopped after {done} iterations; continue with: palmette run --resume {stopped}\n")
     assert 20 <= done < 150
     assert json.loads((stopped / "run.json").read_text())["ended"] == "stopped"
-    assert run(["run", "--resume", str(stopped), "--quiet"]) == 0
+    assert execute(["run", "--resume", str(stopped), "--quiet"]) == 0
     assert_same(stopped, whole)
 
 
 def test_what_is_finished_stays_as_it_is(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     out = runs.folder / "out"
-    assert run([*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "3", "-o", str(out)]) == 0
+    assert execute([*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "3", "-o", str(out)]) == 0
     before = {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
     capsys.readouterr()
-    assert run(["run", "--resume", str(out)]) == 0
+    assert execute(["run", "--resume", str(out)]) == 0
     assert "nothing is left to do" in capsys.readouterr().out
     assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
 
 
 def test_a_run_that_goes_on_keeps_its_options(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     out = runs.folder / "out"
-    assert run([*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "3", "-o", str(out)]) == 0
+    assert execute([*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "3", "-o", str(out)]) == 0
     capsys.readouterr()
-    assert run(["run", "--resume", str(out), "--iterations", "3", "-o", str(out)]) == 0
+    assert execute(["run", "--resume", str(out), "--iterations", "3", "-o", str(out)]) == 0
     capsys.readouterr()
-    assert run(["run", "--resume", str(out), "--iterations", "9", "--freeze", "conv1", "--data", "digits"]) == 2
+    assert execute(["run", "--resume", str(out), "--iterations", "9", "--freeze", "conv1", "--data", "digits"]) == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.splitlines() == [
@@ -103,8 +103,8 @@ def test_a_run_that_goes_on_keeps_its_options(runs: Runs, capsys: pytest.Capture
 
 def test_a_new_run_in_an_old_folder_forgets_the_old_one(runs: Runs) -> None:
     out = runs.folder / "out"
-    assert run([*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "5", "-o", str(out)]) == 0
-    assert run([*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "2", "-o", str(out)]) == 0
+    assert execute([*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "5", "-o", str(out)]) == 0
+    assert execute([*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "2", "-o", str(out)]) == 0
     assert sorted(path.name for path in (out / "checkpoints").iterdir()) == ["000002", "best"]
     assert len(losses(out)) == 2
 
@@ -114,7 +114,7 @@ def test_nonsense_cannot_be_resumed(runs: Runs, capsys: pytest.CaptureFixture[st
     out = runs.folder / "out"
     recorded = runs.folder.parent / "recorded"  # one run serves all cases
     if not recorded.exists():
-        assert run([*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "1", "-o", str(recorded)]) == 0
+        assert execute([*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "1", "-o", str(recorded)]) == 0
     shutil.copytree(recorded, out)
     last = out / "checkpoints" / "000001"
     match nonsense:
@@ -133,7 +133,7 @@ def test_nonsense_cannot_be_resumed(runs: Runs, capsys: pytest.CaptureFixture[st
         case _:
             (last / "model.safetensors").write_bytes(b"x")
     capsys.readouterr()
-    assert run(["run", "--resume", str(out), "--quiet"]) == 2
+    assert execute(["run", "--resume", str(out), "--quiet"]) == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert all(line.startswith("palmette: ") for line in said.err.splitlines())
@@ -193,7 +193,7 @@ def test_after_kill_9_of_everybody_a_run_goes_on_to_the_same_weights(
 ) -> None:
     whole, stopped = runs.folder / "whole", runs.folder / "stopped"
     arguments = [*runs.arguments(TINY, REPLICAS), "--optimizer", optimizer, "--epochs", "3", "--quiet"]
-    assert run([*arguments, "-o", str(whole)]) == 0
+    assert execute([*arguments, "-o", str(whole)]) == 0
     with palmette(*arguments, "-o", str(stopped), folder=runs.folder / "temporary") as process:
         when(
             stopped / "metrics.jsonl", 180, lambda: None
@@ -210,5 +210,5 @@ def test_after_kill_9_of_everybody_a_run_goes_on_to_the_same_weights(
     with (stopped / "metrics.jsonl").open("a") as file:
         file.write('{"iteration": 18')  # half a line, as a kill may leave it
     monkeypatch.setattr(loop, "CHECKPOINT_EVERY_S", 0.2)
-    assert run(["run", "--resume", str(stopped), "--quiet"]) == 0
+    assert execute(["run", "--resume", str(stopped), "--quiet"]) == 0
     assert_same(stopped, whole)

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import palmette as pt
-from palmette.cli import run
+from palmette.cli import execute
 from palmette.runtime.options import Options
 from palmette.spec.files import validated
 from palmette.spec.plan import Plan
@@ -36,7 +36,7 @@ EPOCH = 27  # the phone owns 1500 of 1700 samples: of 1500 digits 1323, in batch
 def test_a_run_leaves_what_others_rely_on(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     out = runs.folder / "out"
     arguments = [*runs.arguments(TINY, CUT), "--epochs", "2", *FAST, "--seed", "5", "-o", str(out)]
-    assert run(arguments) == 0
+    assert execute(arguments) == 0
     said = capsys.readouterr()
     assert "accuracy on held-out data" in said.out
     assert said.err == ""  # no progress bar where nobody watches
@@ -94,9 +94,9 @@ def test_a_run_leaves_what_others_rely_on(runs: Runs, capsys: pytest.CaptureFixt
 def test_the_same_seed_gives_the_same_weights_whatever_the_plan(runs: Runs) -> None:
     first, second, third = (runs.folder / name for name in "abc")
     common = ["--iterations", "4", "--dtype", "float64", "--quiet"]
-    assert run([*runs.arguments(TINY, ALONE), *common, "--seed", "2", "-o", str(first)]) == 0
-    assert run([*runs.arguments(TINY, CUT), *common, "--seed", "2", "-o", str(second)]) == 0
-    assert run([*runs.arguments(TINY, ALONE), *common, "--seed", "3", "-o", str(third)]) == 0
+    assert execute([*runs.arguments(TINY, ALONE), *common, "--seed", "2", "-o", str(first)]) == 0
+    assert execute([*runs.arguments(TINY, CUT), *common, "--seed", "2", "-o", str(second)]) == 0
+    assert execute([*runs.arguments(TINY, ALONE), *common, "--seed", "3", "-o", str(third)]) == 0
     assert losses(first) == pytest.approx(losses(second), rel=1e-9)
     assert off(weights(first), weights(second)) < 1e-10
     assert losses(first)[0] != pytest.approx(losses(third)[0], rel=1e-3)
@@ -109,7 +109,7 @@ def test_training_starts_from_given_weights_and_leaves_frozen_ones(
     save_file(given, runs.folder / "given.safetensors")
     out = runs.folder / "out"
     arguments = [*runs.arguments(TINY, CUT), "--init", str(runs.folder / "given.safetensors"), "--iterations", "3"]
-    assert run([*arguments, "--freeze", "conv1", "--freeze", "fc1.*bias", "--quiet", "-o", str(out)]) == 0
+    assert execute([*arguments, "--freeze", "conv1", "--freeze", "fc1.*bias", "--quiet", "-o", str(out)]) == 0
     assert capsys.readouterr() == ("", "")
     found = weights(out)
     for name, value in given.items():
@@ -121,8 +121,8 @@ def test_json_is_the_record_of_the_run_also_when_nothing_is_left_to_do(
     runs: Runs, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = runs.folder / "out"
-    assert run([*runs.arguments(TINY, CUT), "--iterations", "2", "--json", "-o", str(out)]) == 0
-    assert run(["run", "--resume", str(out), "--json"]) == 0
+    assert execute([*runs.arguments(TINY, CUT), "--iterations", "2", "--json", "-o", str(out)]) == 0
+    assert execute(["run", "--resume", str(out), "--json"]) == 0
     printed, _ = capsys.readouterr()
     assert printed == 2 * (out / "run.json").read_text()
 
@@ -131,7 +131,7 @@ def test_phases_follow_one_another_as_if_they_were_one(runs: Runs) -> None:
     out = runs.folder / "out"
     options = Options(optimizer="adam", lr=0.001, dtype="float64")
     arguments = [*runs.arguments(TINY, CUT, ALONE), "--iterations", "4", "--optimizer", "adam", "--dtype", "float64"]
-    assert run([*arguments, "--quiet", "-o", str(out)]) == 0
+    assert execute([*arguments, "--quiet", "-o", str(out)]) == 0
     expected_losses, expected = alone(TINY, 50, 8, options)
     assert losses(out) == pytest.approx(expected_losses, rel=1e-9)
     assert [line["iteration"] for line in lines(out / "metrics.jsonl") if "accuracy" not in line] == list(range(8))
@@ -141,7 +141,7 @@ def test_phases_follow_one_another_as_if_they_were_one(runs: Runs) -> None:
 def test_with_int8_messages_are_a_quarter_and_the_loss_falls(runs: Runs) -> None:
     out = runs.folder / "out"
     arguments = [*runs.arguments(TINY, INT8), "--epochs", "2", *FAST, "--quiet", "-o", str(out)]
-    assert run(arguments) == 0
+    assert execute(arguments) == 0
     sent = {line["bytes"] for line in lines(out / "trace.jsonl") if line["op"] == "send"}
     numbers, scales = 50 * 48, 3 * 4
     assert sent == {numbers + scales, numbers + scales + 50 * 8}
@@ -152,16 +152,16 @@ def test_with_int8_messages_are_a_quarter_and_the_loss_falls(runs: Runs) -> None
 def test_the_emulated_cluster_trains_the_same(runs: Runs) -> None:
     bare, paced = runs.folder / "bare", runs.folder / "paced"
     arguments = [*runs.arguments(TINY, CUT), "--iterations", "3", "--dtype", "float64", "--quiet"]
-    assert run([*arguments, "-o", str(bare)]) == 0
+    assert execute([*arguments, "-o", str(bare)]) == 0
     emulated = ["paced" if each == "none" else each for each in arguments]
-    assert run([*emulated, "-o", str(paced)]) == 0
+    assert execute([*emulated, "-o", str(paced)]) == 0
     assert off(weights(bare), weights(paced)) == 0
 
 
 def wrong(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
     """What a run says that is refused before it starts."""
     capsys.readouterr()
-    assert run([*arguments, "--quiet"]) == 2
+    assert execute([*arguments, "--quiet"]) == 2
     said = capsys.readouterr()
     assert said.out == ""
     return said.err.splitlines()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import palmette as pt
-from palmette.cli.show import show_plan
+from palmette.cli.show.plan import show_plan
 from palmette.cost.evaluate import Evaluator
 from palmette.plan.core.comparison import small_norm_parts
 from palmette.spec.cluster import Cluster

@@ -6,30 +6,32 @@ import pytest
 
 from palmette.cost.estimate import evaluator
 from palmette.measure.profiling import profile_network
-from palmette.reproduce.cluster import figures as paper
+from palmette.reproduce.cluster import figures, paper
+from palmette.reproduce.cluster.catalogue import CatalogueCases
 from palmette.reproduce.cluster.claims import claims
-from palmette.reproduce.cluster.truth import paces
+from palmette.reproduce.cluster.simulation import device_rates
+from palmette.reproduce.progress import Record
 from palmette.zoo.models import load_network
 
 
 @pytest.fixture(scope="module")
-def cases() -> list[paper.Record]:
-    return [paper.case("CIFAR10", world) for world in paper.Catalogue().worlds("CIFAR10")]
+def cases() -> list[Record]:
+    return [figures.evaluate_case("CIFAR10", each) for each in CatalogueCases().cases("CIFAR10")]
 
 
-def test_seven_clusters_and_all_goals_at_each_bandwidth(cases: list[paper.Record]) -> None:
+def test_seven_clusters_and_all_goals_at_each_bandwidth(cases: list[Record]) -> None:
     assert [case["mbps"] for case in cases] == [1000, 100, 10]
     for case in cases:
         assert len(case["truth"]) == 7
-        assert list(case["goals"]) == list(paper.GOALS)
+        assert list(case["goals"]) == list(figures.GOALS)
         assert all(1 <= row["place"] <= 7 for row in case["goals"].values())
         for goal, row in case["goals"].items():
-            values = {name: paper.Figures(**each).of(goal) for name, each in case["truth"].items()}
+            values = {name: paper.ClusterCost(**each).of(goal) for name, each in case["truth"].items()}
             assert values["+".join(row["best"])] == min(values.values())
             assert 0 <= row["gain"] < 1
 
 
-def test_the_estimate_comes_close_to_the_clock(cases: list[paper.Record]) -> None:
+def test_the_estimate_comes_close_to_the_clock(cases: list[Record]) -> None:
     assert max(error for case in cases for error in case["time_error"].values()) < 0.05
 
 
@@ -38,16 +40,16 @@ def test_devices_slow_one_another_down_only_a_little() -> None:
     prices = evaluator(profile, paper.machines(1000.0))
     phase = paper.forest(("desktop", "jtx2", "jtx1"), profile)
     alone = {tree.instances[0].node: 1 / played.total_s for tree, _, played in prices.price(phase).played}
-    for name, pace in paces(phase, prices).items():
-        assert 0.8 * alone[name] < pace.rate <= alone[name] * (1 + 1e-9)
+    for name, each in device_rates(phase, prices).items():
+        assert 0.8 * alone[name] < each.rate <= alone[name] * (1 + 1e-9)
         power = prices.cluster.nodes[name].power
         assert power is not None
-        assert power.idle_w <= pace.power_w <= power.busy_w * (1 + 1e-9)
+        assert power.idle_w <= each.power_w <= power.busy_w * (1 + 1e-9)
 
 
 def test_quantities_of_a_cluster() -> None:
-    figures = paper.Figures(2.0, 3.0)
-    assert [figures.of(goal) for goal in paper.GOALS] == [2.0, 3.0, 6.0, 12.0]
+    cost = paper.ClusterCost(2.0, 3.0)
+    assert [cost.of(goal) for goal in figures.GOALS] == [2.0, 3.0, 6.0, 12.0]
 
 
 def test_accuracy_counts_places() -> None:
@@ -55,10 +57,10 @@ def test_accuracy_counts_places() -> None:
     case = {
         "model": "X",
         "how": {"a": "measured", "b": "simulated"},
-        "goals": dict(zip(paper.GOALS, rows, strict=True)),
+        "goals": dict(zip(figures.GOALS, rows, strict=True)),
         "time_error": {"a": 0.1, "b": 0.3},
     }
-    found = paper.summary([case])
+    found = figures.summary([case])
     assert found["accuracy"] == {"cases": 4, "best": 0.5, "best_two": 0.75}
     assert found["accuracy_by_goal"]["edp"]["best_two"] == 0.0
     assert found["accuracy_noisy"] is None
@@ -67,9 +69,9 @@ def test_accuracy_counts_places() -> None:
     assert found["clusters"] == {"measured": 1, "simulated": 1}
 
 
-def test_noise_costs_some_of_the_accuracy_at_most(cases: list[paper.Record]) -> None:
-    found = paper.summary(cases)
-    assert found["accuracy_noisy"]["cases"] == paper.REPETITIONS * found["accuracy"]["cases"]
+def test_noise_costs_some_of_the_accuracy_at_most(cases: list[Record]) -> None:
+    found = figures.summary(cases)
+    assert found["accuracy_noisy"]["cases"] == figures.REPETITIONS * found["accuracy"]["cases"]
     assert found["accuracy_noisy"]["best"] <= found["accuracy"]["best"] == 1.0
     assert found["accuracy_noisy"]["best_two"] > 0.5
 
@@ -80,7 +82,7 @@ def test_every_claim_that_differs_says_why() -> None:
         "accuracy": bad,
         "accuracy_noisy": bad,
         "accuracy_by_model": dict.fromkeys(paper.MODELS, bad),
-        "gain_by_goal": dict.fromkeys(paper.GOALS, 0.9),
+        "gain_by_goal": dict.fromkeys(figures.GOALS, 0.9),
         "time_error_by_model": dict.fromkeys(paper.MODELS, 0.5),
         "overhead_by_model": dict.fromkeys(paper.MODELS, 0.5),
     }

@@ -11,11 +11,13 @@ import pytest
 from palmette.cost.estimate import evaluator
 from palmette.errors import InputError, RunError
 from palmette.measure.bandwidth import MeasuredLink as Way
+from palmette.measure.bandwidth import Measured as MeasuredPath
 from palmette.measure.profiling import profile_network
-from palmette.reproduce.cluster import figures as paper
+from palmette.reproduce.cluster import figures, paper
 from palmette.reproduce.cluster import measured as module
-from palmette.reproduce.cluster.measured import Measured, as_catalogued
-from palmette.reproduce.hiertrain.causes import scaled
+from palmette.reproduce.cluster.catalogue import declared
+from palmette.reproduce.cluster.measured import MeasuredCases, scaled_to_catalogue
+from palmette.reproduce.hiertrain.sensitivity import scaled
 from palmette.runtime.sync.base import MeasuredTimes as Took
 from palmette.runtime.training.job import Outcome
 from palmette.spec.measurements import Measurements
@@ -36,11 +38,11 @@ def layers(name: str) -> Profile:
 class FakePretrainer:
     """Every device takes two hundredths more than it should."""
 
-    def __init__(self, cluster: Any, wish: Any, folder: Path, told: Any, warned: Any) -> None:
-        self.prices = evaluator(wish.profile, cluster)
+    def __init__(self, cluster: Any, request: Any, folder: Path, progress: Any, warn: Any) -> None:
+        self.prices = evaluator(request.profile, cluster)
 
     def run(self) -> Measurements:
-        alone = {name: paper.declared(name, self.prices) for name in paper.MACHINES}
+        alone = {name: declared(name, self.prices) for name in paper.MACHINES}
         devices = {
             name: {"step_s": OVERHEAD * each.step_s, "build_s": 1.0, "power_w": each.power_w}
             for name, each in alone.items()
@@ -74,18 +76,18 @@ class FakeRun:
 def faked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_layers", layers)
     monkeypatch.setattr(module, "Pretrainer", FakePretrainer)
-    monkeypatch.setattr(module, "start", FakeRun)
+    monkeypatch.setattr(module, "prepare", FakeRun)
     monkeypatch.setattr(
-        module, "measure_bandwidth", lambda _, __, cluster, ___: Way(cluster.links[0].bandwidth_bps, 0.0)
+        module, "measure_bandwidth", lambda _, __, cluster, ___: MeasuredPath(cluster.links[0].bandwidth_bps, 0.0)
     )
     monkeypatch.setattr(FakeRun, "trained", [])
 
 
 def test_a_step_lasts_as_the_catalogue_has_it() -> None:
     catalogue = profile_network(load_network("cifar10"), paper.machines(1000.0))
-    found = as_catalogued(layers("CIFAR10"), catalogue)
+    found = scaled_to_catalogue(layers("CIFAR10"), catalogue)
     for name in paper.MACHINES:
-        steps_s = [paper.declared(name, evaluator(each, paper.machines(1000.0))).step_s for each in (found, catalogue)]
+        steps_s = [declared(name, evaluator(each, paper.machines(1000.0))).step_s for each in (found, catalogue)]
         assert steps_s[0] == pytest.approx(steps_s[1])
 
 
@@ -110,46 +112,46 @@ def test_power_is_that_of_the_time_in_which_all_train() -> None:
 
 
 @pytest.mark.usefixtures("faked")
-class TestGround:
+class TestMeasuredCases:
     def test_what_can_be_trained_is_and_the_rest_simulated(self, tmp_path: Path) -> None:
-        worlds = list(Measured(tmp_path, lambda _: None).worlds("CIFAR10"))
-        assert [world.mbps for world in worlds] == list(paper.MBPS)
-        for world in worlds:
-            measured = {members for members, how in world.how.items() if how == "measured"}
+        cases = list(MeasuredCases(tmp_path, lambda _: None).cases("CIFAR10"))
+        assert [case.mbps for case in cases] == list(paper.MBPS)
+        for case in cases:
+            measured = {members for members, how in case.how.items() if how == "measured"}
             assert {("jtx2",), ("jtx1",)} <= measured
             assert not any("desktop" in members for members in measured)  # it is 13 times as fast as this machine
-        assert worlds[0].how["jtx2", "jtx1"] == "measured"
-        assert worlds[2].how["jtx2", "jtx1"] == "simulated"  # it would take longer than two minutes
+        assert cases[0].how["jtx2", "jtx1"] == "measured"
+        assert cases[2].how["jtx2", "jtx1"] == "simulated"  # it would take longer than two minutes
         assert all(dilation <= module.MOST_DILATION for _, _, dilation in FakeRun.trained)
 
     def test_what_would_train_longer_than_asked_for_is_simulated(self, tmp_path: Path) -> None:
-        worlds = list(Measured(tmp_path, lambda _: None, longest_s=20.0).worlds("CIFAR10"))
-        assert [world.how["jtx2", "jtx1"] for world in worlds] == ["measured", "simulated", "simulated"]
+        cases = list(MeasuredCases(tmp_path, lambda _: None, longest_s=20.0).cases("CIFAR10"))
+        assert [case.how["jtx2", "jtx1"] for case in cases] == ["measured", "simulated", "simulated"]
 
     def test_figures_are_those_of_the_training(self, tmp_path: Path) -> None:
-        world = next(Measured(tmp_path, lambda _: None).worlds("CIFAR10"))
-        step_s = world.alone["jtx1"].step_s  # as much too long by the pre-training
-        assert world.truth["jtx1",].time_s == pytest.approx(1.0 + paper.STEPS * step_s)
-        assert world.truth["jtx1",].power_w == pytest.approx((2.5 + 10.0) / 2)  # it computes half of the time
-        case = paper.case("CIFAR10", world)
+        case = next(MeasuredCases(tmp_path, lambda _: None).cases("CIFAR10"))
+        step_s = case.alone["jtx1"].step_s  # as much too long by the pre-training
+        assert case.truth["jtx1",].time_s == pytest.approx(1.0 + paper.STEPS * step_s)
+        assert case.truth["jtx1",].power_w == pytest.approx((2.5 + 10.0) / 2)  # it computes half of the time
+        case = figures.evaluate_case("CIFAR10", case)
         assert case["time_error"]["jtx1"] == pytest.approx(0.0, abs=1e-9)
         assert case["time_error"]["desktop"] == pytest.approx(OVERHEAD - 1, rel=0.01)
 
     def test_a_device_alone_is_trained_once(self, tmp_path: Path) -> None:
-        list(Measured(tmp_path, lambda _: None).worlds("CIFAR10"))
+        list(MeasuredCases(tmp_path, lambda _: None).cases("CIFAR10"))
         alone = [members for members, _, _ in FakeRun.trained if len(members) == 1]
         assert sorted(alone) == [("jtx1",), ("jtx2",)]
 
     def test_it_goes_on_where_it_was_stopped(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         told: list[str] = []
-        first = next(Measured(tmp_path, told.append).worlds("CIFAR10"))
+        first = next(MeasuredCases(tmp_path, told.append).cases("CIFAR10"))
         assert told[:2] == ["CIFAR10/layers", "CIFAR10/pretrained"]
         told.clear()
         monkeypatch.setattr(module, "_layers", None)
-        worlds = Measured(tmp_path, told.append).worlds("CIFAR10")
-        assert next(worlds) == first
+        cases = MeasuredCases(tmp_path, told.append).cases("CIFAR10")
+        assert next(cases) == first
         assert told == []
-        next(worlds)
+        next(cases)
         assert told == [f"links/{pair}-100" for pair in ("desktop-jtx2", "desktop-jtx1", "jtx2-jtx1")] + [
             "CIFAR10/jtx2-jtx1-100"
         ]
@@ -163,11 +165,11 @@ class TestGround:
 
         monkeypatch.setattr(FakePretrainer, "run", without_one)
         with pytest.raises(RunError, match="jtx1 could not be pre-trained on CIFAR10"):
-            next(Measured(tmp_path, lambda _: None).worlds("CIFAR10"))
+            next(MeasuredCases(tmp_path, lambda _: None).cases("CIFAR10"))
 
     def test_a_piece_that_cannot_be_read_is_named(self, tmp_path: Path) -> None:
         file = tmp_path / "CIFAR10/pretrained.json"
         file.parent.mkdir()
         file.write_text("{}")
         with pytest.raises(InputError, match=r"pretrained\.json"):
-            list(Measured(tmp_path, lambda _: None).worlds("CIFAR10"))
+            list(MeasuredCases(tmp_path, lambda _: None).cases("CIFAR10"))

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from palmette.cli import run
+from palmette.cli import execute
 from palmette.reproduce.hiertrain import figures, measured, paper
-from palmette.reproduce.hiertrain.causes import scaled
 from palmette.reproduce.hiertrain.claims import MOST_OVER_ALL_CLOUD, claims
-from palmette.reproduce.hiertrain.figures import Point
+from palmette.reproduce.hiertrain.figures import FigurePoint
+from palmette.reproduce.hiertrain.sensitivity import scaled
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def reproduced(folder: Path, *more: str) -> dict[str, Any]:
-    assert run(["reproduce", "hiertrain", "-o", str(folder), "--batch", "16", "--quiet", *more]) == 0
+    assert execute(["reproduce", "hiertrain", "-o", str(folder), "--batch", "16", "--quiet", *more]) == 0
     made: dict[str, Any] = json.loads((folder / "hiertrain.json").read_text())
     return made
 
@@ -45,13 +45,13 @@ def test_figures_numbers_and_claims_are_written(tmp_path: Path, capsys: pytest.C
         assert row["agrees"] or row["why"]
     assert made["causes"][0]["changed"] == "nothing"
     told = capsys.readouterr().out
-    for text in ("Fig. 11", "The paper's claims", "What decides"):
+    for text in ("Fig. 11", "The paper's claims", "Sensitivity"):
         assert text in told
 
 
 @pytest.mark.usefixtures("small")
 def test_the_claims_are_told_from_the_numbers() -> None:
-    made = figures.reproduce(figures.Catalogue(16))
+    made = figures.reproduce_from(figures.CatalogueTimings(16))
     for point in made["figures"]["7"]["series"]["all-edge"]:
         point["iteration_s"] = 2.3 * made["figures"]["7"]["series"]["hiertrain"][1]["iteration_s"]
     told = {(row["figure"], row["claim"].rpartition(" ")[2]): row for row in claims(made)}
@@ -61,7 +61,7 @@ def test_the_claims_are_told_from_the_numbers() -> None:
 
 
 def test_a_slower_machine_needs_longer_for_everything() -> None:
-    made = figures.Catalogue(16).profile("lenet5")
+    made = figures.CatalogueTimings(16).profile("lenet5")
     assert scaled(made.nodes["edge"], 1.0) == made.nodes["edge"]
     slower = scaled(made.nodes["edge"], 10.0)
     assert slower.forward_s == pytest.approx([10 * each for each in made.nodes["edge"].forward_s])
@@ -70,8 +70,8 @@ def test_a_slower_machine_needs_longer_for_everything() -> None:
 @pytest.mark.usefixtures("small")
 class TestMeasured:
     def test_layers_are_measured_and_each_machine_is_as_fast_as_the_catalogue_says(self) -> None:
-        ground = measured.Measured(4, told=lambda _: None)
-        made, predicted = ground.profile("lenet5"), paper.catalogue_profile("lenet5")
+        timings = measured.MeasuredTimings(4, progress=lambda _: None)
+        made, predicted = timings.profile("lenet5"), paper.catalogue_profile("lenet5")
         for name, times in made.nodes.items():
             theirs = predicted.nodes[name]
             whole = sum(theirs.forward_s) + sum(theirs.backward_s)
@@ -90,8 +90,8 @@ class TestMeasured:
     def test_chosen_points_are_run_and_the_others_simulated(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        chosen = (Point("LeNet-5", "all-edge", 5.0), Point("LeNet-5", "all-cloud", 5.0))
-        monkeypatch.setattr(measured.Measured.__init__, "__defaults__", (4, chosen, print))
+        chosen = (FigurePoint("LeNet-5", "all-edge", 5.0), FigurePoint("LeNet-5", "all-cloud", 5.0))
+        monkeypatch.setattr(measured.MeasuredTimings.__init__, "__defaults__", (4, chosen, print))
         made = reproduced(tmp_path, "--measured")
         run_at = [
             (name, figure["x"][k], point)

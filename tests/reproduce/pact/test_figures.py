@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from palmette.cli import run
 from palmette.predict.learned import load_shipped_predictor
+from palmette.cli import execute
 from palmette.predict.power_law import PowerLawPredictor
 from palmette.predict.shipped_curves import load_shipped_curves
 from palmette.reproduce.pact.predictions import claims, figure_4, predictions
@@ -43,7 +43,7 @@ def test_fig_4_foretells_from_what_was_seen_five_epochs_before(left_out: list[Cu
 
 @pytest.mark.slow
 def test_table_1_is_on_curves_that_were_not_taught_and_beats_a_power_law(tmp_path: Path) -> None:
-    assert run(["reproduce", "pact", "-o", str(tmp_path), "--quiet"]) == 0
+    assert execute(["reproduce", "pact", "-o", str(tmp_path), "--quiet"]) == 0
 
     made = json.loads((tmp_path / "pact.json").read_text())["predictions"]
     table, seeds = made["table_1"], load_shipped_predictor().origin["left_out_seeds"]

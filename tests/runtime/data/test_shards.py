@@ -92,5 +92,5 @@ def test_sources_on_one_node_share_by_batch_or_by_what_an_epoch_takes() -> None:
 def test_a_source_that_would_own_nothing_is_refused() -> None:
     feeds = [source("a", 1, f"I{k}") for k in range(60)]
     instances = [instance(f"I{k}", 1, 2, "a") for k in range(60)]
-    with pytest.raises(InputError, match=r"none of its 54 samples is left for it"):
+    with pytest.raises(InputError, match=r"none of the 54 samples is left for this source"):
         refuse_few([phase(*feeds, *instances, sync="async")], KNOWN, RunData(load_data(DATA, (5,))))

@@ -1,1 +1,10 @@
-"""What each command of ``palmette reproduce`` writes and prints: a file a paper, everything, and their common frame."""
+"""``palmette reproduce``: the papers' figures, beside what they claim.
+
+app         the group of commands
+hiertrain   palmette reproduce hiertrain
+righttrain  palmette reproduce righttrain
+cluster     palmette reproduce cluster
+pact        palmette reproduce pact
+all         palmette reproduce all
+output      what they share: progress on stderr, files, claims
+"""

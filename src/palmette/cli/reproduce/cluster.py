@@ -3,24 +3,49 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from palmette.cli.reproduce.frame import Made, present, show_claims, teller
-from palmette.reproduce.cluster.figures import Catalogue, Ground, reproduce
+import typer
 
+from palmette.cli import options as opt
+from palmette.cli.reproduce.output import Record, create_folder, present, progress_printer, show_claims
 
-def reproduce_cluster(folder: Path, longest_s: float | None, json_: bool, quiet: bool) -> None:
-    """Work out all cases, write JSON, print figures and claims; ``longest_s`` is given where clusters are trained."""
-    told = teller(quiet)
-    ground: Ground = Catalogue(told)
-    if longest_s is not None:
-        from palmette.reproduce.cluster.measured import Measured
-
-        ground = Measured(folder / "measured", told, longest_s)
-    made = reproduce(ground)
-    present(made, folder / "cluster.json", {}, json_, _show)
+if TYPE_CHECKING:
+    from palmette.reproduce.cluster.paper import CaseSource
 
 
-def _show(made: Made) -> None:
+def reproduce_cluster(
+    output: opt.Figures = Path("cluster"),
+    measured: Annotated[
+        bool,
+        typer.Option(
+            "--measured", help="Measure layers here, pre-train, and train clusters; continues where it stopped."
+        ),
+    ] = False,
+    longest: Annotated[
+        str, typer.Option("--longest", help="With --measured: simulate clusters that would train longer than this.")
+    ] = "2min",
+    json_: opt.Json = False,
+    quiet: opt.Quiet = False,
+) -> None:
+    """Reproduce Figs. 5 to 7 of Gu et al.: how often the best cluster is chosen, its gain, and the overhead.
+
+    Example: palmette reproduce cluster -o figures
+    """
+    from palmette.reproduce.cluster.catalogue import CatalogueCases
+    from palmette.reproduce.cluster.figures import reproduce_from
+
+    longest_s = opt.parse_duration("longest", longest)
+    folder, progress = create_folder(output), progress_printer(quiet)
+    source: CaseSource = CatalogueCases(progress)
+    if measured:
+        from palmette.reproduce.cluster.measured import MeasuredCases
+
+        source = MeasuredCases(folder / "measured", progress, longest_s)
+    present(reproduce_from(source), folder / "cluster.json", {}, json_, _show)
+
+
+def _show(made: Record) -> None:
     print(made["how"])
     print("clusters: " + ", ".join(f"{many} {how}" for how, many in made["clusters"].items()))
     print("\nFig. 5: the best cluster was chosen, one of the best two")
@@ -34,19 +59,19 @@ def _show(made: Made) -> None:
     print("\nIII-C: error of the estimated time, of clusters that were trained; Fig. 7: what the pre-training adds")
     for name, error in made["time_error_by_model"].items():
         trained = made["time_error_measured"].get(name)
-        told = "–" if trained is None else f"{trained:.2%}"
-        print(f"{name:10} {error:>8.2%} {told:>8} {made['overhead_by_model'][name]:>8.2%}")
+        cell = "–" if trained is None else f"{trained:.2%}"
+        print(f"{name:10} {error:>8.2%} {cell:>8} {made['overhead_by_model'][name]:>8.2%}")
     for row in made["cases"] if made["clusters"]["measured"] else ():
         _show_case(row)
     show_claims(made["claims"])
 
 
-def _show_case(row: Made) -> None:
-    """The clusters of a case by their true time, and what was chosen; stars stand with what was trained for real."""
+def _show_case(row: Record) -> None:
+    """The clusters of a case by their true time, and the choice; those that were really trained have a star."""
     print(f"\n{row['model']} at {row['mbps']:g} Mbit/s: seconds and watts, as estimated, error of the seconds")
     for members, truth in sorted(row["truth"].items(), key=lambda each: float(each[1]["time_s"])):
         mark = "*" if row["how"][members] == "measured" else " "
-        told = [f"{each['time_s']:>9.5g} {each['power_w']:>6.1f}" for each in (truth, row["estimate"][members])]
-        print(f"{members:18} {told[0]}{mark} {told[1]} {row['time_error'][members]:>7.2%}")
+        cells = [f"{each['time_s']:>9.5g} {each['power_w']:>6.1f}" for each in (truth, row["estimate"][members])]
+        print(f"{members:18} {cells[0]}{mark} {cells[1]} {row['time_error'][members]:>7.2%}")
     chosen = [f"{goal} {'+'.join(each['chosen'])} (place {each['place']})" for goal, each in row["goals"].items()]
     print("chosen for " + ", ".join(chosen))

@@ -3,51 +3,72 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from palmette.cli.reproduce.frame import Made, present, show_claims, teller
 from palmette.report.line_chart import line_chart
-from palmette.reproduce.hiertrain.figures import BATCH, Catalogue, Ground, reproduce
+import typer
+
+from palmette.cli import options as opt
+from palmette.cli.reproduce.output import Record, create_folder, present, progress_printer, show_claims
+
+if TYPE_CHECKING:
+    from palmette.reproduce.hiertrain.figures import TimingSource
 
 
-def reproduce_hiertrain(folder: Path, batch: int | None, measured: bool, json_: bool, quiet: bool) -> None:
-    """Work out all figures, write JSON and pictures, print the claims."""
-    told = teller(quiet)
-    ground: Ground = Catalogue(batch or BATCH)
+def reproduce_hiertrain(
+    output: opt.Figures = Path("hiertrain"),
+    measured: Annotated[
+        bool, typer.Option("--measured", help="Measure layers here, run a dozen points, simulate the others.")
+    ] = False,
+    batch: Annotated[
+        int | None,
+        typer.Option("--batch", min=1, help="Samples per iteration; 128, or 8 with --measured, if not given."),
+    ] = None,
+    json_: opt.Json = False,
+    quiet: opt.Quiet = False,
+) -> None:
+    """Reproduce HierTrain's Figs. 7 to 11 and Table II, with layer times from the catalogue of hardware.
+
+    Example: palmette reproduce hiertrain -o figures
+    """
+    from palmette.reproduce.hiertrain.figures import BATCH, CatalogueTimings, reproduce_from
+
+    folder, progress = create_folder(output), progress_printer(quiet)
+    timings: TimingSource = CatalogueTimings(batch or BATCH)
     if measured:
-        from palmette.reproduce.hiertrain.measured import BATCH as FEWER
-        from palmette.reproduce.hiertrain.measured import Measured
+        from palmette.reproduce.hiertrain.measured import BATCH as MEASURED_BATCH
+        from palmette.reproduce.hiertrain.measured import MeasuredTimings
 
-        ground = Measured(batch or FEWER, told=told)
-    made = reproduce(ground, told)
-    pictures = {f"figure-{number}.svg": _drawn(number, figure) for number, figure in made["figures"].items()}
+        timings = MeasuredTimings(batch or MEASURED_BATCH, progress=progress)
+    made = reproduce_from(timings, progress)
+    pictures = {f"figure-{number}.svg": _draw(number, figure) for number, figure in made["figures"].items()}
     present(made, folder / "hiertrain.json", pictures, json_, _show)
 
 
-def _drawn(number: str, figure: dict[str, Any]) -> str:
+def _draw(number: str, figure: dict[str, Any]) -> str:
+    from palmette.report.lines import line_chart
+
     def each(what: str) -> dict[str, list[Any]]:
         return {name: [point[what] for point in points] for name, points in figure["series"].items()}
 
     run = {name: [how == "measured" for how in points] for name, points in each("how").items()}
     title = f"HierTrain, Fig. {number}: {figure['title']}"
-    return line_chart(
-        title, figure["x"], each("iteration_s"), figure["x_label"], "seconds of an iteration", measured=run
-    )
+    return line_chart(title, figure["x"], each("iteration_s"), figure["x_label"], "seconds per iteration", measured=run)
 
 
-def _show(made: Made) -> None:
+def _show(made: Record) -> None:
     for number, figure in made["figures"].items():
         _show_figure(number, figure)
-    print("\nTable II: seconds of a planning")
+    print("\nTable II: seconds to plan")
     for name, row in made["table_2"].items():
-        told = f"{row['layers']:>3} layers   Algorithm 1 {row['algorithm_1_s']:.3g}   exact {row['exact_s']:.3g}"
-        print(f"{name:10} {told}")
+        cells = f"{row['layers']:>3} layers   Algorithm 1 {row['algorithm_1_s']:.3g}   exact {row['exact_s']:.3g}"
+        print(f"{name:10} {cells}")
     show_claims(made["claims"])
-    _show_causes(made["causes"])
+    _show_sensitivity(made["causes"])
 
 
 def _show_figure(number: str, figure: dict[str, Any]) -> None:
-    """A row a strategy; points that were run stand with a star, and beside them what the clock had foretold."""
+    """A row per strategy; points that were run have a star, and below them the clock's prediction."""
     print(f"\nFig. {number}: {figure['title']}, seconds over {figure['x_label']}")
     wide = max(map(len, figure["series"]))
     print(" " * wide + "".join(f"{value:>9g} " for value in figure["x"]))
@@ -65,13 +86,13 @@ def _show_figure(number: str, figure: dict[str, Any]) -> None:
         print("* measured on the testbed, the others simulated; " + "; ".join(run))
 
 
-def _show_causes(causes: list[dict[str, Any]]) -> None:
-    print("\nWhat decides: HierTrain's largest speed-ups over all-edge and all-cloud, and where JALAD is ahead,")
+def _show_sensitivity(causes: list[dict[str, Any]]) -> None:
+    print("\nSensitivity: HierTrain's largest speed-ups over all-edge and all-cloud, and where JALAD is faster,")
     print("with one assumption changed at a time (no figure uses these)")
     for row in causes:
         print(f"- {row['changed']}")
         for network, each in row.items():
             if network != "changed":
                 mbps = ", ".join(f"{value:g}" for value in each["jalad_ahead_at_mbps"]) or "no"
-                told = f"{each['over_all_edge']:.2f} and {each['over_all_cloud']:.2f} times; JALAD at {mbps} Mbit/s"
-                print(f"  {network:8} {told}")
+                cells = f"{each['over_all_edge']:.2f} and {each['over_all_cloud']:.2f} times; JALAD at {mbps} Mbit/s"
+                print(f"  {network:8} {cells}")

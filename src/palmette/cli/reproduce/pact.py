@@ -5,26 +5,43 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from palmette.cli.reproduce.frame import Made, present, show_claims, show_row, teller
 from palmette.report.line_chart import line_chart
-from palmette.reproduce.pact.figures import reproduce
+from palmette.cli import options as opt
+from palmette.cli.reproduce.output import Record
+from palmette.cli.reproduce.output import create_folder
+from palmette.cli.reproduce.output import present
+from palmette.cli.reproduce.output import progress_printer
+from palmette.cli.reproduce.output import show_claims
+from palmette.cli.reproduce.output import show_row
 
 
-def reproduce_pact(folder: Path, json_: bool, quiet: bool) -> None:
-    """Work out table and figures, write JSON and pictures, print the claims."""
-    made = reproduce(teller(quiet))
+def reproduce_pact(
+    output: opt.Figures = Path("pact"),
+    json_: opt.Json = False,
+    quiet: opt.Quiet = False,
+) -> None:
+    """Reproduce PACT's Table I and Figs. 4, 6 to 9: how well the loss is predicted, and what schedules cost.
+
+    Example: palmette reproduce pact -o figures
+    """
+    from palmette.reproduce.pact.figures import reproduce
+
+    folder = create_folder(output)
+    made = reproduce(progress_printer(quiet))
     lines = {number: figure for number, figure in made["figures"].items() if "series" in figure}
-    pictures = {f"figure-{number}.svg": _drawn(number, figure) for number, figure in lines.items()}
+    pictures = {f"figure-{number}.svg": _draw(number, figure) for number, figure in lines.items()}
     present(made, folder / "pact.json", pictures, json_, _show)
 
 
-def _drawn(number: str, figure: dict[str, Any]) -> str:
+def _draw(number: str, figure: dict[str, Any]) -> str:
+    from palmette.report.lines import line_chart
+
     shown = {name: values for name, values in figure["series"].items() if None not in values}
     title = f"PACT, Fig. {number}: {figure['title']}"
     return line_chart(title, figure["x"], shown, figure["x_label"], figure["y_label"])
 
 
-def _show(made: Made) -> None:
+def _show(made: Record) -> None:
     _show_predictions(made["predictions"])
     for number, figure in made["figures"].items():
         _show_figure(number, figure)
@@ -32,14 +49,14 @@ def _show(made: Made) -> None:
 
 
 def _show_predictions(made: dict[str, Any]) -> None:
-    print(f"Table I: {made['left_out_curves']} curves of {made['model']} on {made['data']} that were not taught")
+    print(f"Table I: {made['left_out_curves']} held-out curves of {made['model']} on {made['data']}")
     for which in ("run", "change"):
         for name, row in made["table_1"].items():
-            told = "   ".join(
+            cells = "   ".join(
                 f"{measure.upper()} {row[which][measure]['mean']:.3g} ± {row[which][measure]['std']:.2g}"
                 for measure in ("mae", "mil", "icp")
             )
-            print(f"λ_{which:8} {name:10} {told}")
+            print(f"λ_{which:8} {name:10} {cells}")
 
 
 def _show_figure(number: str, figure: dict[str, Any]) -> None:
@@ -47,8 +64,8 @@ def _show_figure(number: str, figure: dict[str, Any]) -> None:
     if "targets" in figure:
         for target, spent in figure["targets"].items():
             for name, by_model in spent.items():
-                told = ", ".join(f"{model} {joules:.3g}" for model, joules in (by_model or {}).items())
-                print(f"target {target:5} {name:14} {told or 'no schedule'}")
+                spent_j = ", ".join(f"{model} {joules:.3g}" for model, joules in (by_model or {}).items())
+                print(f"target {target:5} {name:14} {spent_j or 'no schedule'}")
         return
     some = slice(None, None, max(1, len(figure["x"]) // 10))
     show_row(figure["x_label"], 20, figure["x"][some])

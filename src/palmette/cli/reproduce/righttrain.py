@@ -5,26 +5,43 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from palmette.cli.reproduce.frame import Made, present, show_claims, show_row, teller
 from palmette.report.line_chart import line_chart
-from palmette.reproduce.righttrain.figures import reproduce
+from palmette.cli import options as opt
+from palmette.cli.reproduce.output import Record
+from palmette.cli.reproduce.output import create_folder
+from palmette.cli.reproduce.output import present
+from palmette.cli.reproduce.output import progress_printer
+from palmette.cli.reproduce.output import show_claims
+from palmette.cli.reproduce.output import show_row
 
 
-def reproduce_righttrain(folder: Path, json_: bool, quiet: bool) -> None:
-    """Work out Fig. 3, write JSON and pictures, print figures and claims."""
-    made = reproduce(teller(quiet))
+def reproduce_righttrain(
+    output: opt.Figures = Path("righttrain"),
+    json_: opt.Json = False,
+    quiet: opt.Quiet = False,
+) -> None:
+    """Reproduce RightTrain's Fig. 3: energy, learning time, epochs and data against the deadline.
+
+    Example: palmette reproduce righttrain -o figures
+    """
+    from palmette.reproduce.righttrain.figures import reproduce
+
+    folder = create_folder(output)
+    made = reproduce(progress_printer(quiet))
     pictures = {
-        f"figure-{number.replace(' ', '-')}.svg": _drawn(number, figure) for number, figure in made["figures"].items()
+        f"figure-{number.replace(' ', '-')}.svg": _draw(number, figure) for number, figure in made["figures"].items()
     }
     present(made, folder / "righttrain.json", pictures, json_, _show)
 
 
-def _drawn(number: str, figure: dict[str, Any]) -> str:
+def _draw(number: str, figure: dict[str, Any]) -> str:
+    from palmette.report.lines import line_chart
+
     shown = {name: values for name, values in figure["series"].items() if None not in values}
     return line_chart(f"RightTrain, Fig. {number}", figure["x"], shown, figure["x_label"], figure["y_label"])
 
 
-def _show(made: Made) -> None:
+def _show(made: Record) -> None:
     for number, figure in made["figures"].items():
         print(f"\nFig. {number}: {figure['y_label']} over {figure['x_label']}")
         show_row("", 18, figure["x"])

@@ -1,9 +1,9 @@
 """Links that are not what the cluster file says: the transfers of a run beside those of its estimate.
 
-A link has drifted when all that goes over it takes much longer, or much shorter, than the evaluator foretold, in the
+A link has drifted when all that goes over it takes much longer, or much shorter, than the evaluator predicted, in the
 median of the last iterations. Transfers that share a link at the same time count as one: how they share it is up to the
-transport, how long they take together is up to the link. What was foretold is scaled to the bytes that really passed: a
-message that is shorter than foretold, as with frozen weights, says nothing of the link.
+transport, how long they take together is up to the link. The prediction is scaled to the bytes that were really sent: a
+message that is shorter than predicted, as with frozen weights, says nothing about the link.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase
 
 WINDOW = 5
-# Shorter ones tell more of the machine than of the link.
+# Shorter ones say more about the machine than about the link.
 _SHORTEST_S = 0.05
 
 
@@ -36,51 +36,51 @@ class _Arrival(NamedTuple):
     size_bytes: float
 
 
-class _Load(NamedTuple):
-    """What a link carries at a time: the numbers of its transfers, their bytes and time by the estimate."""
+class _LinkUse(NamedTuple):
+    """Transfers on a link at the same time: their numbers, and their bytes and time by the estimate."""
 
     link: int
     transfers: tuple[int, ...]
     size_bytes: float
-    foretold_s: float
+    predicted_s: float
     latency_s: float
 
     def ratio(self, arrived: Sequence[_Arrival]) -> float:
-        """How many times as long it took for as many bytes; 1 where too few passed to tell anything."""
+        """Measured over predicted time for as many bytes; 1 where there are too few bytes to tell."""
         own = [arrived[k] for k in self.transfers]
-        foretold_s = self.foretold_s * sum(each.size_bytes for each in own) / self.size_bytes
-        if foretold_s < _SHORTEST_S:
+        predicted_s = self.predicted_s * sum(each.size_bytes for each in own) / self.size_bytes
+        if predicted_s < _SHORTEST_S:
             return 1.0
         measured_s = covered_s([(each.start_s, each.end_s) for each in own]) - self.latency_s
-        return max(measured_s, 0.1 * foretold_s) / foretold_s
+        return max(measured_s, 0.1 * predicted_s) / predicted_s
 
 
 class LinkSpeeds:
-    """Reads the trace of a run while it is written; ``threshold`` is how far a link may be off, as a fraction."""
+    """Reads the trace of a run while it is written; ``threshold``: the fraction by which a bandwidth may be off."""
 
     def __init__(self, trace: Path, phase: Phase, prices: Evaluator, threshold: float) -> None:
         self._trace, self._prices, self._threshold = trace, prices, threshold
         self._expected = transfers(prices.price(phase))
-        self._loads = list(_loads(self._expected, prices))
+        self._uses = list(_link_uses(self._expected, prices))
         self._ratios: deque[list[float]] = deque(maxlen=WINDOW)
         self._read: int | None = None
         self._rest, self._lines = "", list[dict[str, Any]]()
 
     def __call__(self) -> Cluster | None:
-        """The cluster as its links are, if one has drifted."""
+        """The cluster with its links' real bandwidths, if one has drifted."""
         for iteration in self._iterations():
-            self._note(iteration)
+            self._record(iteration)
         if len(self._ratios) < WINDOW:
             return None
-        off = self.off([statistics.median(ratios) for ratios in zip(*self._ratios, strict=True)])
+        off = self.drifted_links([statistics.median(ratios) for ratios in zip(*self._ratios, strict=True)])
         cluster = self._prices.cluster
-        return drifted(cluster, off) if off else None
+        return with_measured_bandwidth(cluster, off) if off else None
 
-    def off(self, ratios: Sequence[float]) -> dict[int, float]:
-        """By how many times each link that has drifted is slower than declared, by its number."""
+    def drifted_links(self, ratios: Sequence[float]) -> dict[int, float]:
+        """How many times slower than declared each link is that has drifted, by its number."""
         by_link: dict[int, list[float]] = {}
-        for load, ratio in zip(self._loads, ratios, strict=True):
-            by_link.setdefault(load.link, []).append(ratio)
+        for use, ratio in zip(self._uses, ratios, strict=True):
+            by_link.setdefault(use.link, []).append(ratio)
         limit = 1 + self._threshold
         return {
             link: statistics.median(found)
@@ -88,21 +88,21 @@ class LinkSpeeds:
             if min(found) > limit or max(found) < 1 / limit
         }
 
-    def _note(self, iteration: Sequence[Mapping[str, Any]]) -> None:
-        """Keep how much longer than foretold the links of an iteration were busy."""
+    def _record(self, iteration: Sequence[Mapping[str, Any]]) -> None:
+        """Keep the ratios of measured to predicted time of an iteration."""
         arrived: dict[tuple[str, str], list[_Arrival]] = {}
         received = [line for line in iteration if line["op"] == "receive"]
         for line in sorted(received, key=lambda line: float(line["start_s"])):
             found = _Arrival(line["start_s"], line["end_s"], line["bytes"])
             arrived.setdefault((line["node"], line["instance"]), []).append(found)
         try:
-            messages = [arrived[_taker(transfer)].pop(0) for transfer in self._expected]
+            messages = [arrived[_receiver(transfer)].pop(0) for transfer in self._expected]
         except (KeyError, IndexError):
-            return  # something else happened, such as a hand-over
-        self._ratios.append([load.ratio(messages) for load in self._loads])
+            return  # other messages than expected, such as a handover
+        self._ratios.append([use.ratio(messages) for use in self._uses])
 
     def _iterations(self) -> list[list[dict[str, Any]]]:
-        """The iterations that have been written since the last look; the last may go on, and waits."""
+        """The iterations that have been written since the last call, except the last, which may be incomplete."""
         self._lines += self._new_lines()
         found: dict[int, list[dict[str, Any]]] = {}
         for line in self._lines:
@@ -111,7 +111,7 @@ class LinkSpeeds:
         return [found[number] for number in sorted(found)]
 
     def _new_lines(self) -> list[dict[str, Any]]:
-        """Whole lines since the last look; the first time, what is there already is passed over."""
+        """Whole lines since the last call; the first time, existing lines are skipped."""
         if not self._trace.exists():
             return []
         with self._trace.open(encoding="utf-8") as file:
@@ -122,17 +122,17 @@ class LinkSpeeds:
         return [json.loads(line) for line in whole]
 
 
-def _loads(expected: Sequence[Transfer], prices: Evaluator) -> Iterator[_Load]:
-    """What the links carry, each as long as something is on it; what is too short to tell anything is left out."""
+def _link_uses(expected: Sequence[Transfer], prices: Evaluator) -> Iterator[_LinkUse]:
+    """Overlapping transfers on each link; those too short to say anything about it are left out."""
     routes = [prices.route(transfer.sender, transfer.receiver) for transfer in expected]
     for link in sorted({resource // 2 for route in routes for resource in route.resources}):
         over = [k for k, route in enumerate(routes) if any(resource // 2 == link for resource in route.resources)]
         for together in _overlapping(over, expected):
             latency_s = max(routes[k].latency_s for k in together)
-            foretold_s = covered_s([(expected[k].start_s, expected[k].end_s) for k in together]) - latency_s
-            if foretold_s >= _SHORTEST_S:
+            predicted_s = covered_s([(expected[k].start_s, expected[k].end_s) for k in together]) - latency_s
+            if predicted_s >= _SHORTEST_S:
                 size_bytes = sum(expected[k].size_bytes for k in together)
-                yield _Load(link, tuple(together), size_bytes, foretold_s, latency_s)
+                yield _LinkUse(link, tuple(together), size_bytes, predicted_s, latency_s)
 
 
 def _overlapping(numbers: Sequence[int], expected: Sequence[Transfer]) -> list[list[int]]:
@@ -147,12 +147,12 @@ def _overlapping(numbers: Sequence[int], expected: Sequence[Transfer]) -> list[l
     return groups
 
 
-def _taker(transfer: Transfer) -> tuple[str, str]:
+def _receiver(transfer: Transfer) -> tuple[str, str]:
     return transfer.receiver, transfer.instance
 
 
-def drifted(cluster: Cluster, off: Mapping[int, float]) -> Cluster:
-    """The cluster with the bandwidth that its links have."""
+def with_measured_bandwidth(cluster: Cluster, off: Mapping[int, float]) -> Cluster:
+    """The cluster with the bandwidth that its links really have."""
     return with_links(
         cluster,
         [

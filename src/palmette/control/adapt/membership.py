@@ -1,10 +1,10 @@
-"""Whether the cluster has changed while a run goes on: nodes that join or leave, links that are not what they were."""
+"""Whether nodes have joined or left while a run goes on."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from palmette.control.adapt.replanning import only
+from palmette.control.adapt.replanning import subcluster
 from palmette.errors import InputError
 from palmette.runtime.engines.membership import Membership
 from palmette.spec.cluster import Cluster
@@ -13,21 +13,21 @@ from palmette.zoo.hardware_defaults import fill_hardware_defaults
 
 
 class ClusterFile:
-    """A cluster file that somebody may edit; what it says counts from the moment that it is valid."""
+    """A cluster file that a user may edit during a run; it counts as soon as it is valid."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._seen = self._stamp()
 
     def __call__(self) -> Cluster | None:
-        """The cluster, if the file has changed since it was last looked at."""
+        """The cluster, if the file has changed since the last call."""
         stamp = self._stamp()
         if stamp is None or stamp == self._seen:
             return None
         try:
             cluster = fill_hardware_defaults(load(Cluster, self._path), str(self._path))
         except InputError:
-            return None  # it is being written, or a person will look again
+            return None  # it is being written, or the user will correct it
         self._seen = stamp
         return cluster
 
@@ -39,12 +39,12 @@ class ClusterFile:
         return found.st_mtime_ns, found.st_size
 
 
-def joined(whole: Cluster, present: Cluster, members: Membership) -> Cluster | None:
-    """The present cluster with those of the whole one that have come, if any have; its links stay as they are."""
-    missing = set(whole.nodes) - set(present.nodes)
-    came = members.there(missing) if missing else set()
-    if not came:
+def with_joined_nodes(whole: Cluster, current: Cluster, members: Membership) -> Cluster | None:
+    """The current cluster with those nodes of the whole one that have joined, if any; its links stay as they are."""
+    missing = set(whole.nodes) - set(current.nodes)
+    new = members.there(missing) if missing else set()
+    if not new:
         return None
-    wider = only(whole, {*present.nodes, *came})
-    theirs = [link for link in wider.links if not came.isdisjoint(link.between)]
-    return Cluster(nodes=wider.nodes, links=(*present.links, *theirs), sets=wider.sets)
+    larger = subcluster(whole, {*current.nodes, *new})
+    links = [link for link in larger.links if not new.isdisjoint(link.between)]
+    return Cluster(nodes=larger.nodes, links=(*current.links, *links), sets=larger.sets)

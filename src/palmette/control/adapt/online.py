@@ -1,4 +1,4 @@
-"""PACT in a real training: after every epoch it plans again with the loss and the time that were really seen."""
+"""Online planning in a real training: after every epoch PACT plans again with the measured loss and time."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import Infeasible
+from palmette.plan.core.registry import strategies
 from palmette.plan.core.strategy import Task
 from palmette.plan.pact.action_selection import ActionSelector
 from palmette.plan.pact.actions import actions_of
@@ -26,27 +27,27 @@ from palmette.spec.plan import Phase, Plan
 from palmette.spec.problem import Pair, Problem
 
 TIME_STEPS = 500
-"""The deadline's parts that a decision in a run tells apart at most."""
+"""Largest resolution of time in a decision during a run: parts of the deadline."""
 
-Ahead = Callable[[Standing, Pair], tuple[Problem, int]]
-"""The problem as it stands, and how many of its epochs are behind."""
+ProblemAt = Callable[[Standing, Pair], tuple[Problem, int]]
+"""The problem as it stands, and how many of its epochs are over."""
 
 
 @dataclass(frozen=True)
-class Online:
-    """Decides, after every epoch, which model is trained on which nodes in the next, or that it is over."""
+class OnlinePlanner:
+    """Decides after every epoch which model is trained on which nodes in the next, or that training ends."""
 
     phases: Mapping[Pair, Phase]
     target: float
     deadline_s: float
-    ahead: Ahead
+    problem_at: ProblemAt
     risk: bool = True
 
     def __call__(self, standing: Standing) -> Sequence[Phase] | None:
-        """The phase of the next epoch; none where the loss is reached, time is up, or nothing more is learnt.
+        """The phase of the next epoch; none where the loss is reached, time is up, or the loss no longer falls.
 
-        Where PACT knows no way to the target, training goes on as it is for as long as the loss still falls; a change,
-        which lifts it, is a new beginning.
+        Where PACT finds no schedule to the target, training continues as it is for as long as the loss still falls;
+        a change, which raises it, starts this anew.
         """
         here = self._pair(standing.phase)
         if here is None:
@@ -62,15 +63,15 @@ class Online:
 
     def _next(self, standing: Standing, here: Pair) -> Pair | None:
         try:
-            problem, epochs = self.ahead(standing, here)
+            problem, epochs = self.problem_at(standing, here)
         except Infeasible:
             return None
         actions, spent_s = actions_of(problem), standing.time_s if epochs else 0.0
         state = TrainingState(epochs, actions.pairs.index(here), standing.losses[-1], spent_s)
-        # What is left is worth less where epochs take longer than the table says.
-        left_s = (problem.deadline_s - spent_s) / _slowness(problem, here, standing.epoch_s)
+        # The time left is scaled down where epochs take longer than the table says.
+        left_s = (problem.deadline_s - spent_s) / _slowdown(problem, here, standing.epoch_s)
         problem = problem.model_copy(update={"deadline_s": spent_s + left_s})
-        for weight in EXPECTED_WEIGHTS:  # the first that knows a way: a training cannot wait for finer resolutions
+        for weight in EXPECTED_WEIGHTS:  # the first that finds one: a training cannot wait for finer resolutions
             graph = build_graph(problem, actions, actions.blend(weight))
             action = ActionSelector(graph, weigh_risk=self.risk and not weight).select(state)
             if action is not None:
@@ -78,23 +79,23 @@ class Online:
         return None
 
     def _pair(self, phase: Phase) -> Pair | None:
-        alike = ("pruning", "sync", "sources", "instances")
+        same = ("pruning", "sync", "sources", "instances")
         for pair, own in self.phases.items():
-            if all(getattr(own, field) == getattr(phase, field) for field in alike):
+            if all(getattr(own, field) == getattr(phase, field) for field in same):
                 return pair
         return None
 
 
-def _slowness(problem: Problem, here: Pair, epoch_s: float) -> float:
+def _slowdown(problem: Problem, here: Pair, epoch_s: float) -> float:
     """How many times longer than in the table an epoch really takes; 1 where it is no longer."""
-    told_s = next((run.time_s for run in problem.run if run.pair == here), epoch_s)
-    return max(1.0, epoch_s / told_s) if told_s > 0 else 1.0
+    table_s = next((run.time_s for run in problem.run if run.pair == here), epoch_s)
+    return max(1.0, epoch_s / table_s) if table_s > 0 else 1.0
 
 
-def director(plan: Plan, evaluator: Evaluator) -> Online | None:
-    """Who is asked at the end of every epoch: PACT for a plan that it made for a real network, else nobody."""
-    asked = plan.asked
-    if plan.strategy != "pact" or asked is None or not evaluator.cluster.sets:
+def online_planner(plan: Plan, evaluator: Evaluator) -> OnlinePlanner | None:
+    """What plans again after every epoch: PACT for a plan that it made for a real network, else nothing."""
+    asked, strategy = plan.asked, strategies().get(plan.strategy)
+    if strategy is None or not strategy.decides_online or asked is None or not evaluator.cluster.sets:
         return None
     task = Task(profile=evaluator.profile, cluster=evaluator.cluster, batch=plan.batch, optimizer=evaluator.optimizer)
     options: Mapping[str, Any] = asked.options
@@ -105,15 +106,15 @@ def director(plan: Plan, evaluator: Evaluator) -> Online | None:
         table = table.model_copy(update={"target_loss": target, "deadline_s": deadline_s})
         if options.get("independent"):
             table = with_independent_errors(table)
-        return Online(phases, target, deadline_s, lambda standing, _: (table, len(standing.losses)), risk)
+        return OnlinePlanner(phases, target, deadline_s, lambda standing, _: (table, len(standing.losses)), risk)
     if asked.loss is None or asked.deadline_s is None:
         return None
-    ahead = _Foreseen(task, asked.loss, asked.deadline_s, options)
-    return Online(phases, asked.loss, asked.deadline_s, ahead, risk)
+    predicted = _PredictedProblems(task, asked.loss, asked.deadline_s, options)
+    return OnlinePlanner(phases, asked.loss, asked.deadline_s, predicted, risk)
 
 
-class _Foreseen:
-    """Problems made anew from what was seen, by the predictor that the plan was made with."""
+class _PredictedProblems:
+    """Problems from the measured losses, by the predictor that the plan was made with."""
 
     def __init__(self, task: Task, target: float, deadline_s: float, options: Mapping[str, Any]) -> None:
         self._task, self._target, self._deadline_s = task, target, deadline_s

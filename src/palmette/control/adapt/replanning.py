@@ -1,4 +1,4 @@
-"""Plan again with what is there: the cluster without what was lost, the same strategy, the same goal."""
+"""Plan again for the cluster without what was lost: the same strategy, the same goal."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from palmette.spec.cluster import Cluster, Link
 from palmette.spec.plan import Plan
 
 
-def replanned(plan: Plan, lost: NodeLost, *, allow_data_loss: bool, gone: Collection[str] = ()) -> Plan:
+def replan_without(plan: Plan, lost: NodeLost, *, allow_data_loss: bool, gone: Collection[str] = ()) -> Plan:
     """The same strategy's plan for what is left of the cluster, also without others that are ``gone``.
 
     Raises:
-        RunError: there is none: a person made the plan, data went with a node, or nothing fits.
+        RunError: there is none: a person wrote the plan, data is lost with a node, or nothing fits.
     """
     cluster = plan.inputs.cluster if plan.inputs else None
-    if cluster is None or not can_ask_again(plan):
+    if cluster is None or not can_replan(plan):
         raise RunError(str(lost))
-    smaller = left(cluster, lost, gone)
+    smaller = remaining(cluster, lost, gone)
     if not allow_data_loss and smaller.sources() != cluster.sources():
-        raise RunError(f"{lost} (its data goes with it; --allow-data-loss goes on without)")
-    return planned_for(plan, smaller, str(lost))
+        raise RunError(f"{lost} (its data is lost with it; --allow-data-loss continues without it)")
+    return replan_for(plan, smaller, str(lost))
 
 
-def can_ask_again(plan: Plan) -> bool:
-    """Whether a strategy made this plan, and it is known what that was asked."""
+def can_replan(plan: Plan) -> bool:
+    """Whether a strategy made this plan, and the plan says what was asked of it."""
     return plan.asked is not None and plan.strategy in strategies()
 
 
-def planned_for(plan: Plan, cluster: Cluster, reason: str) -> Plan:
+def replan_for(plan: Plan, cluster: Cluster, reason: str) -> Plan:
     """The same strategy's plan for a cluster that has changed, for this reason.
 
     Raises:
@@ -42,24 +42,24 @@ def planned_for(plan: Plan, cluster: Cluster, reason: str) -> Plan:
     try:
         return replan(plan, cluster)
     except (InputError, Infeasible) as error:
-        raise RunError(f"{reason} (and no other plan can be made: {str(error).splitlines()[0]})") from None
+        raise RunError(f"{reason} (and no other plan is possible: {str(error).splitlines()[0]})") from None
 
 
-def left(cluster: Cluster, lost: NodeLost, gone: Collection[str] = ()) -> Cluster:
-    """The cluster without a node and others that are ``gone``, or without the link over which two lost each other.
+def remaining(cluster: Cluster, lost: NodeLost, gone: Collection[str] = ()) -> Cluster:
+    """The cluster without a node and others that are ``gone``, or without a link that was cut.
 
     Raises:
         RunError: nothing would be left.
     """
     if lost.pairs:
-        cluster = with_links(cluster, _others(cluster, lost))
+        cluster = with_links(cluster, _other_links(cluster, lost))
     missing = {*gone, *([] if lost.pairs else [lost.node])}
     if missing >= set(cluster.nodes):
-        raise RunError(f"{lost} (and no other node is there)")
-    return only(cluster, set(cluster.nodes) - missing)
+        raise RunError(f"{lost} (and no other node is left)")
+    return subcluster(cluster, set(cluster.nodes) - missing)
 
 
-def only(cluster: Cluster, names: Collection[str]) -> Cluster:
+def subcluster(cluster: Cluster, names: Collection[str]) -> Cluster:
     """The part of a cluster that some of its nodes make up."""
     return Cluster(
         nodes={name: node for name, node in cluster.nodes.items() if name in names},
@@ -73,12 +73,12 @@ def with_links(cluster: Cluster, links: Iterable[Link]) -> Cluster:
     return Cluster(nodes=cluster.nodes, links=tuple(links), sets=cluster.sets)
 
 
-def _others(cluster: Cluster, lost: NodeLost) -> list[Link]:
-    """All links but the one that is most likely cut: on the way between most of the pairs, and nearest to the lost."""
+def _other_links(cluster: Cluster, lost: NodeLost) -> list[Link]:
+    """All links but the one most likely cut: on the routes of most of the pairs, and nearest to the lost node."""
     routes = Routes(cluster)
-    ways = [way for one, other in lost.pairs if (way := routes.between(one, other)) is not None]
+    between = [route for one, other in lost.pairs if (route := routes.between(one, other)) is not None]
     to_lost = [routes.between(end, lost.node) for pair in lost.pairs for end in pair if end != lost.node]
-    nearest = {way.resources[-1] // 2 for way in to_lost if way is not None}
-    times = Counter(resource // 2 for way in ways for resource in way.resources)
+    nearest = {route.resources[-1] // 2 for route in to_lost if route is not None}
+    times = Counter(resource // 2 for route in between for resource in route.resources)
     cut = max(times, key=lambda link: (times[link], link in nearest), default=None)
     return [link for k, link in enumerate(cluster.links) if k != cut]

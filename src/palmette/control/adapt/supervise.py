@@ -1,7 +1,7 @@
-"""Plan, run, observe, plan again: a run that outlives the loss of nodes and links, and takes in what is new.
+"""Plan, run, observe, plan again: a run that survives the loss of nodes and links, and uses nodes that join.
 
-run ──▶ a node is lost ──▶ the living go back to the last common iteration ──▶ checkpoint ─┐
- ▲      the cluster changes ──▶ the iteration that goes on is finished ──────▶ checkpoint ─┤
+run ──▶ a node is lost ──▶ the others roll back to the last common iteration ─▶ checkpoint ─┐
+ ▲      the cluster changes ──▶ the current iteration is finished ───────────▶ checkpoint ─┤
  └──────────────── the same strategy plans for what is there now ◀──────────────────────────┘
 """
 
@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Self
 
 from palmette.control.adapt.drift import LinkSpeeds
-from palmette.control.adapt.membership import ClusterFile, joined
-from palmette.control.adapt.replanning import can_ask_again, only, planned_for, replanned
+from palmette.control.adapt.membership import ClusterFile, with_joined_nodes
+from palmette.control.adapt.replanning import can_replan, replan_for, replan_without, subcluster
 from palmette.control.run.engines import membership_of
-from palmette.control.run.run import Change, Running
+from palmette.control.run.record import PlanChange
+from palmette.control.run.session import TrainingSession
 from palmette.errors import NodeLost, RunError
 from palmette.runtime.training import checkpoint
 from palmette.runtime.training.job import Outcome, Update
@@ -24,99 +25,101 @@ from palmette.runtime.training.loop import Training
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Plan
 
-_LOOK_EVERY_S = 0.5
+_POLL_EVERY_S = 0.5
 
-News = Callable[[], Cluster | None]
+Detector = Callable[[], Cluster | None]
+"""Returns the cluster as it is now, if it has changed."""
 
 
 class Supervisor:
-    """Runs, and when something happens to the cluster, plans again and goes on, if it may.
+    """Runs a session; when the cluster changes, plans again and continues, if it may.
 
-    ``changed`` is told of every change of plan.
+    ``on_change`` is called with every change of plan.
     """
 
-    def __init__(self, running: Running, changed: Callable[[Change], None]) -> None:
-        self.running, self._changed = running, changed
-        file = running.request.cluster_file
+    def __init__(self, session: TrainingSession, on_change: Callable[[PlanChange], None]) -> None:
+        self.session, self._on_change = session, on_change
+        file = session.request.cluster_file
         self._file = ClusterFile(Path(file)) if file is not None else None
-        self._members = membership_of(running.request)
-        self._whole = running.evaluator.cluster
+        self._members = membership_of(session.request)
+        self._whole = session.evaluator.cluster
 
-    def run(self, watch: Callable[[Update], None], ready: Callable[[Training], None]) -> Outcome:
-        """Run to the end, whatever it takes.
+    def run(self, on_update: Callable[[Update], None], ready: Callable[[Training], None]) -> Outcome:
+        """Run to the end, with other plans if need be.
 
         Raises:
             RunError: it stopped before its end, and there is no other plan; the last checkpoint remains.
         """
         while True:
-            with _Looking(self._news()) as looking:
+            with _ChangeMonitor(self._detectors()) as monitor:
                 try:
-                    outcome = self.running.run(watch, lambda training: _both(ready, looking.start, training))
+                    outcome = self.session.run(on_update, lambda training: _both(ready, monitor.start, training))
                 except NodeLost as lost:
-                    self._outlive(lost)
+                    self._continue_without(lost)
                     continue
-            if outcome.ended != "stopped" or looking.found is None:
+            if outcome.ended != "stopped" or monitor.found is None:
                 return outcome
-            reason, cluster = looking.found
-            self._go_on(planned_for(self.running.plan, cluster, reason), reason)
+            reason, cluster = monitor.found
+            self._continue_with(replan_for(self.session.plan, cluster, reason), reason)
 
     def _joined(self) -> Cluster | None:
-        return joined(self._whole, self.running.evaluator.cluster, self._members)
+        return with_joined_nodes(self._whole, self.session.evaluator.cluster, self._members)
 
     def _changed_file(self) -> Cluster | None:
-        """What the cluster file says now, of those nodes that are there."""
+        """The cluster of the changed file, without the nodes that are not there."""
         assert self._file is not None
         found = self._file()
         if found is None:
             return None
         self._whole = found
         self._members.welcome()
-        present = only(found, self._members.there(found.nodes))
-        return present if present != self.running.evaluator.cluster else None
+        present = subcluster(found, self._members.there(found.nodes))
+        return present if present != self.session.evaluator.cluster else None
 
-    def _news(self) -> dict[str, News]:
-        """Whom to ask for news of the cluster, by what they tell of."""
-        running, request = self.running, self.running.request
-        if not (request.replan and can_ask_again(running.plan)):
+    def _detectors(self) -> dict[str, Detector]:
+        """What detects changes of the cluster, by the reason to give for a new plan."""
+        session, request = self.session, self.session.request
+        if not (request.replan and can_replan(session.plan)):
             return {}
-        found: dict[str, News] = {}
+        found: dict[str, Detector] = {}
         if self._file is not None:
             found["the cluster file has changed"] = self._changed_file
         found["a node has joined"] = self._joined
-        phase = running.plan.phases[0]
-        if request.testbed != "none" and len(running.plan.phases) == 1 and phase.agreement.one_model:
-            trace = running.folder / "trace.jsonl"
-            found["a link is not what it was"] = LinkSpeeds(trace, phase, running.evaluator, request.drift)
+        phase = session.plan.phases[0]
+        if request.testbed != "none" and len(session.plan.phases) == 1 and phase.agreement.one_model:
+            trace = session.folder / "trace.jsonl"
+            found["the bandwidth of a link has changed"] = LinkSpeeds(trace, phase, session.evaluator, request.drift)
         return found
 
-    def _outlive(self, lost: NodeLost) -> None:
-        running, request = self.running, self.running.request
+    def _continue_without(self, lost: NodeLost) -> None:
+        session, request = self.session, self.session.request
         if not request.replan:
             raise lost
         if not lost.pairs:
             self._members.lose(lost.node)
-        nodes = set(running.evaluator.cluster.nodes)
+        nodes = set(session.evaluator.cluster.nodes)
         gone = nodes - self._members.there(nodes)
-        self._go_on(replanned(running.plan, lost, allow_data_loss=request.allow_data_loss, gone=gone), str(lost))
+        plan = replan_without(session.plan, lost, allow_data_loss=request.allow_data_loss, gone=gone)
+        self._continue_with(plan, str(lost))
 
-    def _go_on(self, plan: Plan, reason: str) -> None:
-        known, found = self.running, checkpoint.last(self.running.folder / "checkpoints")
-        change = Change(found.progress.iteration, reason, tuple(plan.phases[0].nodes()))
-        self._changed(change)
-        self.running = Running(plan, known.request, known.folder, found, changes=(*known.changes, change))
+    def _continue_with(self, plan: Plan, reason: str) -> None:
+        old, found = self.session, checkpoint.last(self.session.folder / "checkpoints")
+        change = PlanChange(found.progress.iteration, reason, tuple(plan.phases[0].nodes()))
+        self._on_change(change)
+        self.session = TrainingSession(plan, old.request, old.folder, found, changes=(*old.changes, change))
 
 
-class _Looking:
-    """A thread that asks for news of the cluster, and stops the training when there are any."""
+class _ChangeMonitor:
+    """A thread that watches for changes of the cluster, and stops the training when there is one."""
 
-    def __init__(self, news: Mapping[str, News]) -> None:
-        self._news, self._ended = news, threading.Event()
+    def __init__(self, detectors: Mapping[str, Detector]) -> None:
+        self._detectors, self._ended = detectors, threading.Event()
         self._thread: threading.Thread | None = None
         self.found: tuple[str, Cluster] | None = None
 
     def start(self, training: Training) -> None:
-        """Begin to look."""
-        self._thread = threading.Thread(target=self._look, args=(training,), name="news", daemon=True)
+        """Start watching."""
+        self._thread = threading.Thread(target=self._poll, args=(training,), name="change-monitor", daemon=True)
         self._thread.start()
 
     def __enter__(self) -> Self:
@@ -127,13 +130,13 @@ class _Looking:
         if self._thread is not None:
             self._thread.join()
 
-    def _look(self, training: Training) -> None:
-        while not self._ended.wait(_LOOK_EVERY_S):
-            for reason, news in self._news.items():
+    def _poll(self, training: Training) -> None:
+        while not self._ended.wait(_POLL_EVERY_S):
+            for reason, detect in self._detectors.items():
                 try:
-                    cluster = news()
+                    cluster = detect()
                 except RunError:
-                    return  # nobody knows any more; the training will meet it, too
+                    return  # the training will run into it, too
                 if cluster is not None:
                     self.found = reason, cluster
                     training.stop()

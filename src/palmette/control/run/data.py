@@ -1,7 +1,7 @@
 """The data of a run: what its sources' nodes name, or what all of them share.
 
-Where the sources name data, ``--data`` is what the network is judged by; without it, that is the held-out part of all
-their data.
+Where the sources name data, ``--data`` is what the network is evaluated on; without it, that is the held-out part
+of all their data.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from palmette.zoo.data import DataSet, concatenate, load_data
 from palmette.zoo.models import Network
 
 COMMON = "digits"
-"""The data of sources that name none, unless the user names other."""
+"""The data of sources that name none, unless the user names another."""
 
 
 @dataclass(frozen=True)
 class RunData:
-    """``judged`` is what the network is judged by and, where sources have no data of their ``own``, trained on."""
+    """``evaluated``: what the network is evaluated on and, where sources have no data of their ``own``, trained on."""
 
-    judged: DataSet
+    evaluated: DataSet
     own: dict[str, DataSet] = field(default_factory=dict)
 
     @property
     def sizes(self) -> dict[str, int]:
         """Samples to train on, by the data's name."""
-        return {name: len(each.train) for name, each in {self.judged.name: self.judged, **self.own}.items()}
+        return {name: len(each.train) for name, each in {self.evaluated.name: self.evaluated, **self.own}.items()}
 
 
-def common_name(phases: Sequence[Phase], cluster: Cluster, asked: str | None) -> str | None:
-    """The run's data by name: as asked for, else a default; None where sources have their own and nothing was asked.
+def common_name(phases: Sequence[Phase], cluster: Cluster, requested: str | None) -> str | None:
+    """The run's data by name: as requested, else a default; None where sources have their own and nothing is requested.
 
     Raises:
         InputError: some sources name data, and others do not.
     """
-    return asked if asked is not None or own_data(_nodes(phases), cluster) else COMMON
+    return requested if requested is not None or own_data(_nodes(phases), cluster) else COMMON
 
 
 def find_data(phases: Sequence[Phase], cluster: Cluster, name: str | None, network: Network) -> RunData:
@@ -62,7 +62,7 @@ def find_data(phases: Sequence[Phase], cluster: Cluster, name: str | None, netwo
 
 
 def _nodes(phases: Sequence[Phase]) -> list[str]:
-    """The nodes whose data phases use: those of sources, and those that teach a smaller model."""
+    """The nodes whose data phases use: those of sources, and those that distill a smaller model."""
     nodes = [node for phase in phases for node in source_nodes(phase)]
     for before, after in permutations(phases, 2):
         if after.compress == "distill" and before.pruning < after.pruning:
@@ -90,11 +90,11 @@ def refuse_few(phases: Iterable[Phase], cluster: Cluster, data: RunData) -> None
         Fault(
             f"phases[{k}].sources[{share.number}]",
             share.data,
-            f"none of its {data.sizes[share.data]} samples is left for it",
+            f"none of the {data.sizes[share.data]} samples is left for this source",
         )
         for k, phase in enumerate(phases)
         if not phase.agreement.one_model
-        for share in shares_of(phase, cluster, data.judged.name)
+        for share in shares_of(phase, cluster, data.evaluated.name)
         if not share.size(data.sizes[share.data])
     ]
     if wrong:

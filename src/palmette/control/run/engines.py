@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from palmette.cost.evaluate import Evaluator
-from palmette.errors import Fault, InputError, expected_name
+from palmette.errors import ArgumentFault, InputError, expected_name
 from palmette.runtime.engines.membership import Membership
 from palmette.runtime.engines.registry import ENGINES, CrewMaker
 from palmette.runtime.engines.testbed import Ground
@@ -16,20 +16,17 @@ from palmette.spec.plan import Plan
 from palmette.testbed.registry import TESTBEDS, TestbedSettings
 
 if TYPE_CHECKING:
-    from palmette.control.run.run import Request
+    from palmette.control.run.request import Request
 
-KNOWN: dict[str, Iterable[str]] = {"--engine": ENGINES, "--testbed": TESTBEDS, "--transport": TRANSPORTS}
+KNOWN: dict[str, Iterable[str]] = {"engine": ENGINES, "testbed": TESTBEDS, "transport": TRANSPORTS}
 
 
 def engine_of(request: Request, plan: Plan, prices: Evaluator) -> tuple[Ground, CrewMaker]:
     """The testbed that workers run on, and what starts them.
 
     Raises:
-        InputError: there is none of a name, or it does not work here or with the others.
+        InputError: one does not work here, or not with the others.
     """
-    chosen = {"--engine": request.engine, "--testbed": request.testbed, "--transport": request.transport}
-    for option, name in chosen.items():
-        refuse_unknown(option, name)
     _refuse_stray(request)
     nodes = _nodes(plan)
     engine = ENGINES[request.engine].engine(nodes)
@@ -52,43 +49,43 @@ def membership_of(request: Request) -> Membership:
     return ENGINES[request.engine].membership()
 
 
-def refuse_unknown(option: str, name: str) -> None:
-    """Refuse a name that an option does not know.
+def refuse_unknown(argument: str, name: str) -> None:
+    """Refuse a name that is not registered.
 
     Raises:
-        InputError: says which it knows.
+        InputError: says which are.
     """
-    if name not in KNOWN[option]:
-        raise InputError(Fault(option, name, expected_name(name, option.removeprefix("--"), list(KNOWN[option]))))
+    if name not in KNOWN[argument]:
+        raise InputError(ArgumentFault(argument, name, expected_name(name, argument, list(KNOWN[argument]))))
 
 
 def _refuse_stray(request: Request) -> None:
     """Refuse options that do not go together."""
     if not TRANSPORTS[request.transport].uses_keys:
         others = " or ".join(name for name, kind in TRANSPORTS.items() if kind.uses_keys)
-        for option, value in (("--keys", request.keys), ("--hub", request.hub)):
+        for argument, value in (("keys", request.keys), ("hub", request.hub)):
             if value is not None:
-                expected = f"{request.transport} uses none; expected --transport {others} with it"
-                raise InputError(Fault(option, value, expected))
+                expected = f"{request.transport} uses none; expected transport {others} with it"
+                raise InputError(ArgumentFault(argument, value, expected))
     if not ENGINES[request.engine].real_hosts:
         return
     if request.testbed != "none":
-        expected = f"the hosts of --engine {request.engine} are real; expected none"
-        raise InputError(Fault("--testbed", request.testbed, expected))
+        expected = f"the hosts of engine {request.engine} are real; expected none"
+        raise InputError(ArgumentFault("testbed", request.testbed, expected))
     if TRANSPORTS[request.transport].uses_keys and request.keys is None:
         expected = "expected a folder that has, on each host, that node's key: palmette keys issue"
-        raise InputError(Fault("--keys", "missing", expected))
+        raise InputError(ArgumentFault("keys", "missing", expected))
 
 
 def refuse_strange_hub(request: Request, plan: Plan) -> None:
-    """Refuse a hub on a node without a part in the plan. Where a run later goes on without it, another is chosen.
+    """Refuse a hub on a node without a part in the plan. Where a run later continues without it, another is chosen.
 
     Raises:
         InputError: says which nodes have one.
     """
     nodes = _nodes(plan)
     if request.hub is not None and request.hub not in nodes:
-        raise InputError(Fault("--hub", request.hub, expected_name(request.hub, "node of the plan", nodes)))
+        raise InputError(ArgumentFault("hub", request.hub, expected_name(request.hub, "node of the plan", nodes)))
 
 
 def _nodes(plan: Plan) -> list[str]:

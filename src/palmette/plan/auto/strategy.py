@@ -45,18 +45,20 @@ class Auto(Strategy):
     needs_profile: ClassVar[bool] = True
     composed: ClassVar[bool] = True
 
-    lossy: bool = field(default=False, metadata={"help": "Allow outputs to travel as 8-bit integers."})
+    lossy: bool = field(default=False, metadata={"help": "Allow layer outputs to be sent as 8-bit integers."})
     seconds: float | None = field(
         default=None,
-        metadata={"help": "Take about so long; by default a fixed effort, so that a seed gives the same plan."},
+        metadata={"help": "Seconds to plan, about; if not given, a fixed effort, so that a seed gives the same plan."},
     )
     batch_norm_floor: int = field(
         default=FLOOR,
-        metadata={"help": "The fewest samples that batch norm may see by themselves; smaller parts share statistics."},
+        metadata={"help": "Fewest samples for batch norm statistics of their own; smaller parts share theirs."},
     )
-    learning: Learning | None = field(default=None, metadata={"help": "How the loss falls, for --loss."})
-    measurements: Measurements | None = field(default=None, metadata={"help": "A table for cluster."})
-    problem: Problem | None = field(default=None, metadata={"help": "A table for PACT."})
+    learning: Learning | None = field(default=None, metadata={"help": "A learning curve, for --loss (JSON)."})
+    measurements: Measurements | None = field(
+        default=None, metadata={"help": "Measurements, for the strategy cluster (JSON)."}
+    )
+    problem: Problem | None = field(default=None, metadata={"help": "Tables, for PACT (JSON)."})
 
     def __post_init__(self) -> None:
         refuse_floor(self.batch_norm_floor)

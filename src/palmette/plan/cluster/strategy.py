@@ -41,7 +41,7 @@ class ClusterChoice(Strategy):
     plans_epochs: ClassVar[bool] = True
     needs_profile: ClassVar[bool] = False
 
-    measurements: Measurements = field(metadata={"help": "Measurements of a pre-training (palmette pretrain)."})
+    measurements: Measurements = field(metadata={"help": "Measurements of the devices, from palmette pretrain (JSON)."})
     pareto: bool = field(default=False, metadata={"help": "Add the Pareto front of time and energy."})
 
     def __post_init__(self) -> None:

@@ -38,19 +38,19 @@ class Hybrid(Strategy):
     needs_profile: ClassVar[bool] = True
     starts_from_others: ClassVar[bool] = True
 
-    lossy: bool = field(default=False, metadata={"help": "Allow outputs to travel as 8-bit integers."})
+    lossy: bool = field(default=False, metadata={"help": "Allow layer outputs to be sent as 8-bit integers."})
     seconds: float | None = field(
         default=None,
-        metadata={"help": "Search for so long; by default for a fixed effort, so that a seed gives the same plan."},
+        metadata={"help": "Seconds to search; if not given, a fixed effort, so that a seed gives the same plan."},
     )
     effort: float = field(
         default=1.0,
-        metadata={"help": "Search so many times as much as by default; a seed still gives the same plan."},
+        metadata={"help": "Search effort as a multiple of the default; a seed still gives the same plan."},
     )
 
     batch_norm_floor: int = field(
         default=FLOOR,
-        metadata={"help": "The fewest samples that batch norm may see by themselves; smaller parts share statistics."},
+        metadata={"help": "Fewest samples for batch norm statistics of their own; smaller parts share theirs."},
     )
 
     def __post_init__(self) -> None:

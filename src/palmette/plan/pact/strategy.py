@@ -37,17 +37,17 @@ class _PactStrategy(Strategy, ABC):
 
     problem: Problem | None = field(
         default=None,
-        metadata={"help": "Models, nodes, costs and losses (JSON, palmette.pact/1); without it, --profile's variants."},
+        metadata={"help": "Tables of models, nodes, costs and losses (JSON); if not given, from --profile."},
     )
     predictor: str = field(
         default="shipped",
-        metadata={"help": "Predictor of the loss without a problem: shipped, power-law or a file."},
+        metadata={"help": "Predictor of the loss without --problem: shipped, power-law or a file."},
     )
     bound: float | None = field(
-        default=None, metadata={"help": "Most that the predictor may expect an epoch to lower the loss."}
+        default=None, metadata={"help": "Largest decrease of the loss to predict for one epoch."}
     )
     classes: int = field(
-        default=10, metadata={"help": "Classes of the data; an untrained network's loss is their logarithm."}
+        default=10, metadata={"help": "Classes in the data; an untrained network's loss is their logarithm."}
     )
 
     def __post_init__(self) -> None:
@@ -114,10 +114,10 @@ class Pact(_PactStrategy):
     summary: ClassVar[str] = "smaller models and other nodes as training proceeds, planned again every epoch"
     decides_online: ClassVar[bool] = True
 
-    risk: bool = field(default=True, metadata={"help": "Weigh risk and opportunity when choosing the next action."})
+    risk: bool = field(default=True, metadata={"help": "Weigh risk and opportunity in choosing the next action."})
     independent: bool = field(
         default=False,
-        metadata={"help": "Treat the errors of a problem's estimates as independent: they do not all add up."},
+        metadata={"help": "Treat the errors of --problem's estimates as independent."},
     )
 
     def _problem(self, task: Ask) -> Problem:

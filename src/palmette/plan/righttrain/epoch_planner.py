@@ -23,7 +23,7 @@ class EpochPlanner(Strategy, ABC):
     plans_epochs: ClassVar[bool] = True
     needs_profile: ClassVar[bool] = True
 
-    learning: Learning = field(metadata={"help": "How the loss falls with epochs and data (JSON)."})
+    learning: Learning = field(metadata={"help": "The learning curve: how the loss falls with epochs and data (JSON)."})
 
     def __post_init__(self) -> None:
         from palmette.plan.righttrain.optimum import branch_and_bound  # noqa: F401 -- importing is not part of plan_s

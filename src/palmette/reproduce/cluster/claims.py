@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-Record = dict[str, Any]
+from palmette.reproduce.progress import Record
 
 ACCURACY = {"best": 0.7667, "best_two": 0.9583}
 ACCURACY_BY_MODEL = {"AlexNet": 0.75, "CIFAR10": 0.875, "NiN": 0.75, "ResNet": 0.7083, "SqueezeNet": 0.75}
@@ -16,10 +14,10 @@ OVERHEAD = (0.0069, 0.1509)
 def claims(made: Record) -> list[Record]:
     """Each claim: the figure, what the paper says, what came out, whether they agree, and why not."""
     rows = []
-    for told, found in (("", made["accuracy"]), ("with noise, ", made["accuracy_noisy"])):
+    for condition, found in (("", made["accuracy"]), ("with noise, ", made["accuracy_noisy"])):
         rows += [
-            _claim("Fig. 5", f"{told}the best cluster is chosen in at least", ACCURACY["best"], found["best"]),
-            _claim("Fig. 5", f"{told}one of the best two in at least", ACCURACY["best_two"], found["best_two"]),
+            _claim("Fig. 5", f"{condition}the best cluster is chosen in at least", ACCURACY["best"], found["best"]),
+            _claim("Fig. 5", f"{condition}one of the best two in at least", ACCURACY["best_two"], found["best_two"]),
         ]
     for name, theirs in ACCURACY_BY_MODEL.items():
         ours = made["accuracy_by_model"][name]["best"]

@@ -1,15 +1,15 @@
 """Gu et al.'s cases with layer times of this machine, a real pre-training, and clusters really trained on the testbed.
 
-The layers are measured here, once a network. No GTX 1050 or Jetson is at hand: each stands for this machine made faster
-by one factor, such that a step takes what the catalogue predicts for it. Every device is pre-trained alone, a process
+The layers are measured here, once per network. No GTX 1050 or Jetson is at hand: each is this machine made faster by
+one factor, such that a step takes what the catalogue predicts for it. Every device is pre-trained alone, one process
 on the paced testbed, and the bandwidth between any two is measured by a transfer. What a cluster really takes is found
 by training it, until its slowest device has taken two steps (``measured``); the whole time follows from the mean step.
-Time is stretched ten times, or less where that would take long: what the workers do between their calls, such as copies
+Time is dilated ten times, or less where that would take long: what the workers do between their calls, such as copies
 of the weights, is no part of the emulated machine, and the less it weighs the better. Where a cluster needs more than
 that, or two minutes, it is the event clock's with the same layer times (``simulated``). Power is the catalogue's on the
 trace of the run: modelled, nothing is metered.
 
-Whatever was found stays in a folder, so that a command that was stopped goes on where it was.
+Results are kept in a folder, so that a command that was stopped continues where it was.
 """
 
 from __future__ import annotations
@@ -23,20 +23,25 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
 
-from palmette.control.pretrain.pretrain import Pretrainer, Pretraining
-from palmette.control.pretrain.stopwatch import Lengths
+from palmette.control.pretrain.pretrainer import Pretrainer
+from palmette.control.pretrain.request import PretrainRequest
+from palmette.control.pretrain.step_timer import StepCounts
 from palmette.control.run.engines import engine_of
-from palmette.control.run.run import Request, start
+from palmette.control.run.request import Request
+from palmette.control.run.session import prepare
 from palmette.cost.estimate import evaluator
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import RunError
 from palmette.measure.bandwidth import MeasuredLink as Way
 from palmette.measure.bandwidth import measure_bandwidth
 from palmette.measure.communication_factors import StandaloneDevice
+from palmette.measure.bandwidth import Measured as MeasuredPath
 from palmette.measure.profiling import profile_network
-from palmette.reproduce.cluster import figures as paper
-from palmette.reproduce.cluster.truth import mean_power_w, paces
-from palmette.reproduce.hiertrain.causes import scaled
+from palmette.reproduce.cluster import paper
+from palmette.reproduce.cluster.catalogue import simulated_cost, whole_s
+from palmette.reproduce.cluster.simulation import device_rates, mean_power_w
+from palmette.reproduce.hiertrain.sensitivity import scaled
+from palmette.reproduce.progress import Progress
 from palmette.runtime.options import Options
 from palmette.runtime.record.operations import CALLS
 from palmette.spec.cluster import Cluster
@@ -48,117 +53,121 @@ from palmette.spec.profile import Profile
 from palmette.testbed.padding import needed_dilation
 from palmette.zoo.models import load_network
 
-LENGTHS = Lengths(warmup=1, timed=3, counted=0)
-ROOM = 1.5  # by which a pre-training is stretched beyond what the fastest device needs
+STEP_COUNTS = StepCounts(warmup=1, timed=3, counted=0)
+SLACK = 1.5  # by which a pre-training is dilated beyond what the fastest device needs
 OPTIONS = Options(lr=0.001)
 SLOWEST_STEPS, LEAST_STEPS = 2.2, 6
-MOST_DILATION, LONGEST_S, USUAL_S = 10.0, 120.0, 15.0
+MOST_DILATION, LONGEST_S, TYPICAL_S = 10.0, 120.0, 15.0
 
 
-class Trained(Document):
-    """What the training of a cluster came to: seconds of an iteration, watts, and by how much time was stretched."""
+class TrainingRecord(Document):
+    """A trained cluster: seconds per iteration, watts, and the time dilation."""
 
     iteration_s: Positive
     power_w: Number
     dilation: Positive
 
 
-class Joined(Document):
-    """What a transfer between two devices came to."""
+class LinkRecord(Document):
+    """Bandwidth and latency that a transfer between two devices had."""
 
     bandwidth_bps: Positive
     latency_s: Number
 
 
-Piece = TypeVar("Piece", Profile, Measurements, Trained, Joined)
+Kept = TypeVar("Kept", Profile, Measurements, TrainingRecord, LinkRecord)
 
 
-class Measured:
-    """The ground of the cases: what this machine does, in a folder."""
+class MeasuredCases:
+    """Cases measured on this machine; results are kept in a folder."""
 
     how = (
         "measured: layer times of this machine, scaled to what the catalogue predicts for a step; devices pre-trained, "
         "clusters trained on the testbed, those that need a dilation above 10 or too long simulated; power modelled"
     )
 
-    def __init__(self, folder: Path, told: paper.Told, longest_s: float = LONGEST_S) -> None:
-        self._folder, self._told, self._longest_s = folder, told, longest_s
+    def __init__(self, folder: Path, progress: Progress, longest_s: float = LONGEST_S) -> None:
+        self._folder, self._progress, self._longest_s = folder, progress, longest_s
 
-    def worlds(self, name: str) -> Iterator[paper.World]:
+    def cases(self, name: str) -> Iterator[paper.ClusterCase]:
         """A network at each bandwidth."""
-        here = self._found(Profile, f"{name}/layers", lambda: _layers(name))
-        profile = as_catalogued(here, profile_network(load_network(paper.MODELS[name]), paper.machines(paper.MBPS[0])))
-        table = self._found(Measurements, f"{name}/pretrained", lambda: self._pretrained(name, profile, here))
+        here = self._cached(Profile, f"{name}/layers", lambda: _layers(name))
+        profile = scaled_to_catalogue(
+            here, profile_network(load_network(paper.MODELS[name]), paper.machines(paper.MBPS[0]))
+        )
+        table = self._cached(Measurements, f"{name}/pretrained", lambda: self._pretrain(name, profile, here))
         builds_s = {device: each.build_s for device, each in table.devices.items()}
         for mbps in paper.MBPS:
             prices = evaluator(profile, paper.machines(mbps))
             alone = {device: _alone(device, table, prices) for device in paper.MACHINES}
-            ways = {pair: way for a, b in combinations(paper.MACHINES, 2) for pair, way in self._ways(a, b, mbps)}
-            clusters = [_Cluster(name, members, prices, here) for members in paper.clusters()]
-            trained = {each.members: self._trained(each, mbps) for each in clusters}
-            yield paper.World(
+            paths = {pair: path for a, b in combinations(paper.MACHINES, 2) for pair, path in self._paths(a, b, mbps)}
+            clusters = [_TrainableCluster(name, members, prices, here) for members in paper.clusters()]
+            trained = {each.members: self._train(each, mbps) for each in clusters}
+            yield paper.ClusterCase(
                 mbps,
                 alone,
                 builds_s,
-                ways,
+                paths,
                 sum(layer.parameter_bytes for layer in profile.layers),
-                {each.members: each.figures(trained[each.members], builds_s) for each in clusters},
+                {each.members: each.cost(trained[each.members], builds_s) for each in clusters},
                 {members: "simulated" if found is None else "measured" for members, found in trained.items()},
             )
 
-    def _found(self, kind: type[Piece], name: str, make: Callable[[], Piece]) -> Piece:
-        """A piece of an earlier run, or one that is made now and kept.
+    def _cached(self, kind: type[Kept], name: str, make: Callable[[], Kept]) -> Kept:
+        """A result of an earlier run from its file, or one that is made and written now.
 
         Raises:
             InputError: the earlier one cannot be read.
         """
         file = self._folder / f"{name}.json"
         if not file.is_file():
-            self._told(name)
+            self._progress(name)
             made = make()
             file.parent.mkdir(parents=True, exist_ok=True)
             write_text(file, made.model_dump_json(indent=1) + "\n")
         return load(kind, file)
 
-    def _pretrained(self, name: str, profile: Profile, here: Profile) -> Measurements:
+    def _pretrain(self, name: str, profile: Profile, here: Profile) -> Measurements:
         """Every device alone.
 
         Raises:
             RunError: one of them failed.
         """
         prices = evaluator(profile, paper.machines(paper.MBPS[0]))
-        alone = [_Cluster(name, (device,), prices, here) for device in paper.MACHINES]
-        wish = Pretraining(
+        alone = [_TrainableCluster(name, (device,), prices, here) for device in paper.MACHINES]
+        request = PretrainRequest(
             model=paper.MODELS[name],
             batch=paper.BATCH,
             steps=paper.STEPS,
-            lengths=LENGTHS,
+            step_counts=STEP_COUNTS,
             profile=profile,
-            dilation=ROOM * max(each.needs for each in alone),
+            dilation=SLACK * max(each.needs for each in alone),
             options=OPTIONS,
         )
         with tempfile.TemporaryDirectory(prefix="palmette-") as folder:
-            table = Pretrainer(paper.machines(paper.MBPS[0]), wish, Path(folder), self._told, self._told).run()
-        lacking = [device for device in paper.MACHINES if device not in table.devices]
-        if lacking:
-            raise RunError(f"{lacking[0]} could not be pre-trained on {name}, and no case can do without it")
+            table = Pretrainer(
+                paper.machines(paper.MBPS[0]), request, Path(folder), self._progress, self._progress
+            ).run()
+        missing = [device for device in paper.MACHINES if device not in table.devices]
+        if missing:
+            raise RunError(f"{missing[0]} could not be pre-trained on {name}, and no case can do without it")
         return table
 
-    def _ways(self, a: str, b: str, mbps: float) -> Iterator[tuple[tuple[str, str], Way]]:
-        """The way between two devices, either way round."""
-        found = self._found(Joined, f"links/{a}-{b}-{mbps:g}", lambda: _joined(a, b, mbps))
+    def _paths(self, a: str, b: str, mbps: float) -> Iterator[tuple[tuple[str, str], MeasuredPath]]:
+        """The path between two devices, either way round."""
+        found = self._cached(LinkRecord, f"links/{a}-{b}-{mbps:g}", lambda: _measure_link(a, b, mbps))
         for pair in ((a, b), (b, a)):
-            yield pair, Way(found.bandwidth_bps, found.latency_s)
+            yield pair, MeasuredPath(found.bandwidth_bps, found.latency_s)
 
-    def _trained(self, cluster: _Cluster, mbps: float) -> Trained | None:
+    def _train(self, cluster: _TrainableCluster, mbps: float) -> TrainingRecord | None:
         """What a cluster did; None where it cannot be trained here. A device alone does not care for the bandwidth."""
         if cluster.needs > MOST_DILATION or cluster.lasts_s > self._longest_s:
             return None
         at = "" if len(cluster.members) == 1 else f"-{mbps:g}"
-        return self._found(Trained, f"{cluster.name}/{'-'.join(cluster.members)}{at}", cluster.trained)
+        return self._cached(TrainingRecord, f"{cluster.name}/{'-'.join(cluster.members)}{at}", cluster.train)
 
 
-class _Cluster:
+class _TrainableCluster:
     """Devices that train a network together, as the clock sees them and for real."""
 
     def __init__(self, name: str, members: paper.Devices, prices: Evaluator, here: Profile) -> None:
@@ -169,32 +178,32 @@ class _Cluster:
         self._iterations = max(LEAST_STEPS, math.ceil(SLOWEST_STEPS * slowest_s / price.iteration_s))
         emulated_s = self._iterations * price.iteration_s
         self.needs = needed_dilation(self._phase, prices, evaluator(here, prices.cluster))
-        self.dilation = max(self.needs, min(MOST_DILATION, USUAL_S / emulated_s))
+        self.dilation = max(self.needs, min(MOST_DILATION, TYPICAL_S / emulated_s))
         self.lasts_s = self.dilation * (emulated_s + slowest_s)  # its last step may begin when all others end
 
-    def trained(self) -> Trained:
+    def train(self) -> TrainingRecord:
         """Train for a few steps."""
         profile, cluster = self._prices.profile, self._prices.cluster
         plan = Plan(model=profile.model, batch=paper.BATCH, phases=(self._phase,))
         request = Request(iterations=self._iterations, dilation=self.dilation, options=OPTIONS)
         with tempfile.TemporaryDirectory(prefix="palmette-") as folder:
-            outcome = start(plan, profile, cluster, request, Path(folder)).run(lambda _: None, lambda _: None)
+            outcome = prepare(plan, profile, cluster, request, Path(folder)).run(lambda _: None, lambda _: None)
             trace = [json.loads(line) for line in (Path(folder) / "trace.jsonl").read_text().splitlines()]
         assert outcome.iteration_s is not None, "it ran to its end"
         power_w = power_while_all_train_w(trace, cluster)
-        return Trained(iteration_s=outcome.iteration_s, power_w=power_w, dilation=self.dilation)
+        return TrainingRecord(iteration_s=outcome.iteration_s, power_w=power_w, dilation=self.dilation)
 
-    def figures(self, trained: Trained | None, builds_s: dict[str, float]) -> paper.Figures:
+    def cost(self, trained: TrainingRecord | None, builds_s: dict[str, float]) -> paper.ClusterCost:
         """The whole training, from what was measured of it, or by the clock.
 
         How the steps are shared out is the clock's: that matters only while some are building.
         """
         if trained is None:
-            return paper.true_figures(self.members, self._prices, builds_s)
-        found = paces(self._phase, self._prices)
-        faster = 1 / trained.iteration_s / sum(pace.rate for pace in found.values())
-        rates = {name: pace._replace(rate=pace.rate * faster) for name, pace in found.items()}
-        return paper.Figures(paper.whole_s(rates, builds_s), trained.power_w)
+            return simulated_cost(self.members, self._prices, builds_s)
+        found = device_rates(self._phase, self._prices)
+        faster = 1 / trained.iteration_s / sum(each.rate for each in found.values())
+        rates = {name: each._replace(rate=each.rate * faster) for name, each in found.items()}
+        return paper.ClusterCost(whole_s(rates, builds_s), trained.power_w)
 
 
 def power_while_all_train_w(trace: Sequence[Mapping[str, Any]], cluster: Cluster) -> float:
@@ -226,7 +235,7 @@ def _layers(name: str) -> Profile:
     return profile_network(load_network(paper.MODELS[name]), paper.machines(paper.MBPS[0]), tuple(paper.MACHINES))
 
 
-def as_catalogued(here: Profile, catalogue: Profile) -> Profile:
+def scaled_to_catalogue(here: Profile, catalogue: Profile) -> Profile:
     """The layers as measured here, each machine's with the factor that makes its step last as the catalogue has it."""
     cluster = paper.machines(paper.MBPS[0])
 
@@ -244,7 +253,7 @@ def _alone(device: str, table: Measurements, prices: Evaluator) -> StandaloneDev
     return StandaloneDevice(found.step_s, found.power_w, min(power.idle_w, found.power_w))
 
 
-def _joined(a: str, b: str, mbps: float) -> Joined:
+def _measure_link(a: str, b: str, mbps: float) -> LinkRecord:
     request = Request(dilation=1.0)
     found = measure_bandwidth(a, b, paper.machines(mbps), lambda plan, prices: engine_of(request, plan, prices)[0])
-    return Joined(bandwidth_bps=found.bandwidth_bps, latency_s=found.latency_s)
+    return LinkRecord(bandwidth_bps=found.bandwidth_bps, latency_s=found.latency_s)

@@ -10,14 +10,14 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from palmette.reproduce.hiertrain.causes import ahead
+from palmette.reproduce.hiertrain.sensitivity import faster_at
+from palmette.reproduce.progress import Record
 from palmette.spec.profile import Profile
 
-Record = dict[str, Any]
 TABLE_2_S = {"LeNet": 0.52, "AlexNet": 1.48, "VGG-16": 3.0, "VGG-19": 4.0, "googLeNet": 5.3, "ResNet-34": 12.0}
 FIGURES = {"7": "AlexNet", "8": "LeNet-5", "9": "AlexNet", "10": "LeNet-5"}
 MOST_OVER_ALL_CLOUD = 5.0 / 1.5
-_ALIKE = 0.15  # speed-ups this close count as the same
+_CLOSE = 0.15  # speed-ups this close count as the same
 _ROUNDING, _NOISE = 1e-6, 0.03  # of formulas and the clock, of iterations that were measured
 
 
@@ -49,14 +49,14 @@ def _seconds(made: Record, figure: str, series: str) -> list[float]:
     return [point["iteration_s"] for point in made["figures"][figure]["series"][series]]
 
 
-def _ahead(made: Record, figure: str, one: str, other: str) -> list[float]:
+def _faster(made: Record, figure: str, one: str, other: str) -> list[float]:
     """Where one series takes less time than another; both by the clock where only one of the two was measured."""
     series = made["figures"][figure]["series"]
     pairs = [
         (a["iteration_s"], b["iteration_s"]) if a["how"] == b["how"] else (a["clock_s"], b["clock_s"])
         for a, b in zip(series[one], series[other], strict=True)
     ]
-    return ahead([a for a, _ in pairs], [b for _, b in pairs], _noise(made))
+    return faster_at([a for a, _ in pairs], [b for _, b in pairs], _noise(made))
 
 
 def _noise(made: Record) -> float:
@@ -81,37 +81,37 @@ def _against_whole(made: Record, figure: str) -> list[Record]:
     edge, cloud = _seconds(made, figure, "all-edge"), _seconds(made, figure, "all-cloud")
     falls = all(b < a for a, b in itertools.pairwise(cloud))
     flat = max(edge) <= min(edge) * (1 + _noise(made))
-    told = f"all-cloud {'falls' if falls else 'does not'}, all-edge {'stays' if flat else 'does not'}"
+    result = f"all-cloud {'falls' if falls else 'does not'}, all-edge {'stays' if flat else 'does not'}"
     claim = f"{FIGURES[figure]}: as the bandwidth grows, all-cloud's time falls and all-edge's stays"
     return [
-        _claim(figure, claim, "all-cloud falls, all-edge stays", told, falls and flat),
+        _claim(figure, claim, "all-cloud falls, all-edge stays", result, falls and flat),
         _never_behind(made, figure, ("all-edge", "all-cloud")),
     ]
 
 
 def _never_behind(made: Record, figure: str, rivals: tuple[str, ...]) -> Record:
-    behind = sorted({mbps for rival in rivals for mbps in _ahead(made, figure, rival, "hiertrain")})
-    told = f"behind at {_at(behind)}" if behind else "never behind"
+    behind = sorted({mbps for rival in rivals for mbps in _faster(made, figure, rival, "hiertrain")})
+    result = f"behind at {_at(behind)}" if behind else "never behind"
     claim = f"{FIGURES[figure]}: HierTrain outperforms {' and '.join(rivals)}"
-    return _claim(figure, claim, "never behind", told, not behind)
+    return _claim(figure, claim, "never behind", result, not behind)
 
 
 def _speedup(made: Record, figure: str, rival: str, paper: float) -> Record:
     ours = _seconds(made, figure, "hiertrain")
     most = max(theirs / each for theirs, each in zip(_seconds(made, figure, rival), ours, strict=True))
     claim = f"{FIGURES[figure]}: HierTrain is up to … times faster than {rival}"
-    row = _claim(figure, claim, paper, round(most, 2), abs(most / paper - 1) <= _ALIKE)
-    return row | {"better": most > paper * (1 + _ALIKE)}
+    row = _claim(figure, claim, paper, round(most, 2), abs(most / paper - 1) <= _CLOSE)
+    return row | {"better": most > paper * (1 + _CLOSE)}
 
 
 def _jalad_ahead(made: Record) -> Record:
-    found = _ahead(made, "9", "jalad", "hiertrain")
+    found = _faster(made, "9", "jalad", "hiertrain")
     said = "1.5 to 2 Mbit/s"
     return _claim("9", "AlexNet: JALAD is ahead of HierTrain at", said, _at(found), found == [1.5, 2.0])
 
 
 def _plus_is_better(made: Record) -> Record:
-    better = _ahead(made, "9", "jointdnn+", "jointdnn")
+    better = _faster(made, "9", "jointdnn+", "jointdnn")
     said = "1.5 and 2 Mbit/s; at more both train in the cloud"
     last = [made["figures"]["9"]["series"][name][-1]["decision"]["nodes"] for name in ("jointdnn", "jointdnn+")]
     in_cloud = all(set(nodes) == {"cloud"} for nodes in last)
@@ -150,9 +150,9 @@ def _cores(made: Record) -> list[Record]:
 def _table(made: Record) -> Record:
     theirs = [row["algorithm_1_s"] for row in made["table_2"].values()]
     ours = [row["exact_s"] for row in made["table_2"].values()]
-    told = f"{min(theirs):.2g} to {max(theirs):.2g} s; the exact search {min(ours):.2g} to {max(ours):.2g} s"
+    result = f"{min(theirs):.2g} to {max(theirs):.2g} s; the exact search {min(ours):.2g} to {max(ours):.2g} s"
     paper = f"{min(TABLE_2_S.values()):g} to {max(TABLE_2_S.values()):g} s"
-    row = _claim("Table II", "Algorithm 1 takes seconds", paper, told, max(theirs) < 60)
+    row = _claim("Table II", "Algorithm 1 takes seconds", paper, result, max(theirs) < 60)
     return row | {"better": max(ours) < min(TABLE_2_S.values())}
 
 
@@ -185,7 +185,7 @@ def _raw(made: Record, network: str) -> str:
     policy = "shares samples" if shared else f"keeps all samples on one worker ({', '.join(hosts)})"
     device_s, edge_s = (batch * made["speeds"][network][name] for name in ("device", "edge"))
     return (
-        f"here HierTrain's optimum {policy}: raw data alone ({size:,.0f} bytes of float32 a sample) travels "
+        f"here HierTrain's optimum {policy}: raw data alone ({size:,.0f} bytes of float32 per sample) travels "
         f"{way_s:.3g} s to the edge server, while a whole batch is computed in {device_s:.3g} s on the device and in "
-        f"{edge_s:.3g} s on the edge server; what decides is told below"
+        f"{edge_s:.3g} s on the edge server; see the sensitivity below"
     )

@@ -1,22 +1,22 @@
 """HierTrain's Figs. 7 to 11 and Table II, on the paper's machines as the catalogue knows them.
 
-The paper does not say its batch; here it is 128 unless told otherwise. Layer times are predicted by the catalogue's
+The paper does not say its batch; here it is 128 unless given otherwise. Layer times are predicted by the catalogue's
 roofline, and a sample travels as the float32 numbers that the network takes. A point's ``iteration_s`` is that of the
 strategy's own formula, as in the paper (``how``: ``formula``); hybrid has none, and its points are the event clock's
-(``simulated``). ``hiertrain_measured`` has another ground: layer times of this machine, and points that are really run.
+(``simulated``). ``measured`` is another source: layer times of this machine, and points that are really run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from palmette.plan.core.make_plan import configured, make_plan
 from palmette.plan.core.strategy import Task
 from palmette.reproduce.hiertrain import paper
-from palmette.reproduce.hiertrain.causes import causes
 from palmette.reproduce.hiertrain.claims import claims, speeds
+from palmette.reproduce.hiertrain.sensitivity import sensitivity
+from palmette.reproduce.progress import Progress, Record, silent
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Plan
 from palmette.spec.profile import Profile
@@ -26,12 +26,10 @@ WHOLE = ("hiertrain", "all-edge", "all-cloud", "hybrid")
 RIVALS = ("hiertrain", "jointdnn", "jointdnn+", "jalad", "hybrid")
 X_LABEL = "edge–cloud bandwidth, Mbit/s"
 
-Told = Callable[[str], None]
-Record = dict[str, Any]
 OPTIONS: dict[str, Record] = {"hybrid": {"lossy": True}}  # as jalad's, its outputs may travel as 8-bit integers
 
 
-class Point(NamedTuple):
+class FigurePoint(NamedTuple):
     """A point of a figure: an iteration of a network by a strategy at a bandwidth."""
 
     network: str
@@ -39,30 +37,30 @@ class Point(NamedTuple):
     mbps: float
 
 
-class Ground(Protocol):
+class TimingSource(Protocol):
     """Where layer times come from, and how long an iteration of a plan takes."""
 
     @property
     def batch(self) -> int:
-        """Samples of an iteration."""
+        """Samples per iteration."""
         ...
 
     @property
     def layer_times(self) -> str:
-        """Where they come from, in words."""
+        """Where they come from, as text."""
         ...
 
     def profile(self, network: str, cores: int = 1) -> Profile:
         """The times of a network of the zoo on the paper's machines."""
         ...
 
-    def seconds(self, at: Point, plan: Plan) -> Record:
+    def time(self, at: FigurePoint, plan: Plan) -> Record:
         """``iteration_s`` of a plan, and ``how`` it was found."""
         ...
 
 
 @dataclass(frozen=True)
-class Catalogue:
+class CatalogueTimings:
     """Layer times of the catalogue, iterations by the strategies' formulas."""
 
     batch: int = BATCH
@@ -72,7 +70,7 @@ class Catalogue:
         """What the roofline predicts."""
         return paper.catalogue_profile(network, cores)
 
-    def seconds(self, at: Point, plan: Plan) -> Record:
+    def time(self, at: FigurePoint, plan: Plan) -> Record:
         """The strategy's own formula; hybrid's is the clock."""
         assert plan.estimate is not None, "make_plan prices every plan"
         if "iteration_s" in plan.decision:
@@ -80,54 +78,59 @@ class Catalogue:
         return {"iteration_s": plan.estimate.iteration_s, "how": "simulated"}
 
 
-def reproduce(ground: Ground, told: Told = lambda _: None) -> Record:
-    """All figures and the table, and the paper's claims beside them; ``told`` hears what is being worked on."""
-    profiles = {name: ground.profile(network) for name, network in paper.NETWORKS.items()}
+def reproduce(progress: Progress = silent) -> Record:
+    """Figs. 7 to 11, Table II and the claims about them, with the catalogue's layer times."""
+    return reproduce_from(CatalogueTimings(), progress)
+
+
+def reproduce_from(timings: TimingSource, progress: Progress = silent) -> Record:
+    """All figures and the table, and the paper's claims beside them."""
+    profiles = {name: timings.profile(network) for name, network in paper.NETWORKS.items()}
     figures: dict[str, Record] = {}
     for network, (whole, rivals) in {"AlexNet": ("7", "9"), "LeNet-5": ("8", "10")}.items():
-        told(f"Figs. {whole} and {rivals}")
-        series = over_bandwidth(network, profiles[network], ground)
+        progress(f"Figs. {whole} and {rivals}")
+        series = over_bandwidth(network, profiles[network], timings)
         figures[whole] = _figure(f"An iteration of {network}", {name: series[name] for name in WHOLE})
         figures[rivals] = _figure(f"An iteration of {network}", {name: series[name] for name in RIVALS})
-    told("Fig. 11")
-    figures["11"] = over_cores(ground)
-    table = {name: _planning_times(name, network, told) for name, network in paper.TABLE_2.items()}
+    progress("Fig. 11")
+    figures["11"] = over_cores(timings)
+    table = {name: _planning_times(name, network, progress) for name, network in paper.TABLE_2.items()}
     made: Record = {
         "format": "palmette.reproduction/1",
         "paper": "HierTrain",
-        "batch": ground.batch,
-        "layer_times": ground.layer_times,
+        "batch": timings.batch,
+        "layer_times": timings.layer_times,
         "device_edge_mbps": paper.DEVICE_EDGE_MBPS,
         "input_bytes": {name: profile.input_bytes for name, profile in profiles.items()},
         "speeds": {name: speeds(profile) for name, profile in profiles.items()},
         "figures": {number: figures[number] for number in sorted(figures, key=int)},
         "table_2": table,
     }
-    told("Why it differs")
-    return made | {"claims": claims(made), "causes": causes(profiles, ground.batch)}
+    progress("Sensitivity")
+    return made | {"claims": claims(made), "causes": sensitivity(profiles, timings.batch)}
 
 
-def over_bandwidth(network: str, profile: Profile, ground: Ground) -> dict[str, list[Record]]:
+def over_bandwidth(network: str, profile: Profile, timings: TimingSource) -> dict[str, list[Record]]:
     """Seconds of an iteration by each strategy over the bandwidth between edge server and cloud."""
     series: dict[str, list[Record]] = {name: [] for name in dict.fromkeys([*WHOLE, *RIVALS])}
     for mbps in paper.EDGE_CLOUD_MBPS:
         cluster = paper.machines(mbps)
         for name, points in series.items():
-            plan = _plan(name, profile, cluster, ground.batch, **OPTIONS.get(name, {}))
-            points.append(_point(Point(network, name, mbps), plan, ground))
+            plan = _plan(name, profile, cluster, timings.batch, **OPTIONS.get(name, {}))
+            points.append(_point(FigurePoint(network, name, mbps), plan, timings))
     return series
 
 
-def over_cores(ground: Ground) -> Record:
+def over_cores(timings: TimingSource) -> Record:
     """HierTrain on AlexNet with 1 to 4 cores of the edge server."""
     series: dict[str, list[Record]] = {}
     for cores in range(1, 5):
-        profile = ground.profile(paper.NETWORKS["AlexNet"], cores)
+        profile = timings.profile(paper.NETWORKS["AlexNet"], cores)
         name = f"{cores} core{'s' * (cores > 1)}"
         series[name] = []
         for mbps in paper.EDGE_CLOUD_MBPS:
-            plan = _plan("hiertrain", profile, paper.machines(mbps, cores), ground.batch)
-            series[name].append(_point(Point("AlexNet", name, mbps), plan, ground))
+            plan = _plan("hiertrain", profile, paper.machines(mbps, cores), timings.batch)
+            series[name].append(_point(FigurePoint("AlexNet", name, mbps), plan, timings))
     return _figure("HierTrain on AlexNet by cores of the edge server", series)
 
 
@@ -139,17 +142,17 @@ def _plan(strategy: str, profile: Profile, cluster: Cluster, batch: int, **optio
     return make_plan(configured(strategy, options), Task(profile=profile, cluster=cluster, batch=batch))
 
 
-def _point(at: Point, plan: Plan, ground: Ground) -> Record:
-    """Seconds as the ground finds them, by the clock and by the strategy's own formula, and what was decided."""
+def _point(at: FigurePoint, plan: Plan, timings: TimingSource) -> Record:
+    """Seconds by the source, by the clock and by the strategy's own formula, and the decision."""
     assert plan.estimate is not None, "make_plan prices every plan"
     decided = {key: value for key, value in plan.decision.items() if key != "iteration_s"}
     others = {"clock_s": plan.estimate.iteration_s, "formula_s": plan.decision.get("iteration_s")}
-    return {**ground.seconds(at, plan), **others, "decision": decided}
+    return {**timings.time(at, plan), **others, "decision": decided}
 
 
-def _planning_times(name: str, network: str, told: Told) -> Record:
+def _planning_times(name: str, network: str, progress: Progress) -> Record:
     """Seconds of a planning: Algorithm 1 and the exact search."""
-    told(f"Table II, {name}")
+    progress(f"Table II, {name}")
     profile, cluster = paper.catalogue_profile(network), paper.machines(3.5)
     plans = {method: _plan("hiertrain", profile, cluster, BATCH, method=method) for method in ("lp", "exact")}
     return {

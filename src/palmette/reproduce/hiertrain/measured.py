@@ -1,26 +1,28 @@
 """HierTrain's figures with layer times of this machine, and a dozen points really run on the testbed.
 
-The layers are measured here, once a network. No Raspberry Pi, NUC or GTX 1080 Ti is at hand: each stands for this
+The layers are measured here, once per network. No Raspberry Pi, NUC or GTX 1080 Ti is at hand: each stands for this
 machine made slower or faster by one factor, such that a sample through the whole network takes what the catalogue
-predicts for it. The chosen points are trained for real, a process a node, on the paced testbed (``measured``); all
+predicts for it. The chosen points are trained for real, one process per node, on the paced testbed (``measured``); all
 others are the event clock's with the same times (``simulated``). Where an emulated machine is faster than this one,
-time is stretched, at most ten times: a GTX 1080 Ti still overruns then, by a few hundredths of an iteration.
+time is dilated, at most ten times: a GTX 1080 Ti still overruns then, by a few hundredths of an iteration.
 """
 
 from __future__ import annotations
 
 import tempfile
-import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
-from palmette.control.run.run import Request, start
+from palmette.control.run.request import Request
+from palmette.control.run.session import prepare
 from palmette.cost.estimate import evaluator
 from palmette.measure.profiling import profile_network
 from palmette.reproduce.hiertrain import paper
-from palmette.reproduce.hiertrain.causes import scaled
-from palmette.reproduce.hiertrain.figures import Point
+from palmette.reproduce.hiertrain.figures import FigurePoint
+from palmette.reproduce.hiertrain.sensitivity import scaled
+from palmette.reproduce.progress import Progress, Record
 from palmette.runtime.options import Options
 from palmette.spec.plan import Plan, inputs_of
 from palmette.spec.profile import Profile, Times
@@ -33,7 +35,7 @@ MOST_DILATION = 10.0
 LONGEST_S = 2400.0
 """No point is begun after so many seconds of running; the rest is simulated."""
 CHOSEN = tuple(
-    Point(network, strategy, mbps)
+    FigurePoint(network, strategy, mbps)
     for network in ("AlexNet", "LeNet-5")
     for strategy, mbps in (
         ("hiertrain", 1.5),
@@ -45,16 +47,14 @@ CHOSEN = tuple(
     )
 )
 
-Record = dict[str, Any]
 
-
-class Measured:
+class MeasuredTimings:
     """Layer times of this machine, iterations by the testbed and by the event clock."""
 
     layer_times = "measured: this machine's, scaled to what the catalogue predicts for a sample on each machine"
 
-    def __init__(self, batch: int = BATCH, chosen: Collection[Point] = CHOSEN, told: Callable[[str], None] = print):
-        self.batch, self._chosen, self._told = batch, chosen, told
+    def __init__(self, batch: int = BATCH, chosen: Collection[FigurePoint] = CHOSEN, progress: Progress = print):
+        self.batch, self._chosen, self._progress = batch, chosen, progress
         self._here: dict[str, Times] = {}
         self._run: dict[str, Record] = {}
         self._running_s = 0.0
@@ -68,32 +68,32 @@ class Measured:
 
     def _measured(self, network: str) -> Times:
         if network not in self._here:
-            self._told(f"measuring {network}")
+            self._progress(f"measuring {network}")
             cluster = paper.machines(paper.EDGE_CLOUD_MBPS[0])
             self._here[network] = profile_network(load_network(network), cluster, ["device"]).nodes["device"]
         return self._here[network]
 
-    def seconds(self, at: Point, plan: Plan) -> Record:
+    def time(self, at: FigurePoint, plan: Plan) -> Record:
         """Run it if it is one of the chosen; equal plans at one bandwidth are run once."""
         assert plan.estimate is not None, "make_plan prices every plan"
         if at not in self._chosen or self._running_s > LONGEST_S:
             return {"iteration_s": plan.estimate.iteration_s, "how": "simulated"}
         key = f"{at.network} {at.mbps} {_shape(plan)}"
         if key not in self._run:
-            self._told(f"running {at.network} by {at.strategy} at {at.mbps:g} Mbit/s")
-            began = time.monotonic()
+            self._progress(f"running {at.strategy} on {at.network} at {at.mbps:g} Mbit/s")
+            began = monotonic()
             self._run[key] = self._train(plan, self._here[plan.model])
-            self._running_s += time.monotonic() - began
+            self._running_s += monotonic() - began
         return self._run[key]
 
     def _train(self, plan: Plan, here: Times) -> Record:
         profile, cluster = inputs_of(plan, None, None)
-        stretch = min(MOST_DILATION, _stretch(plan, here))
-        request = Request(iterations=ITERATIONS, dilation=stretch, options=Options(lr=0.001))
+        dilation = min(MOST_DILATION, _needed_dilation(plan, here))
+        request = Request(iterations=ITERATIONS, dilation=dilation, options=Options(lr=0.001))
         with tempfile.TemporaryDirectory(prefix="palmette-") as folder:
-            outcome = start(plan, profile, cluster, request, Path(folder)).run(lambda _: None, lambda _: None)
+            outcome = prepare(plan, profile, cluster, request, Path(folder)).run(lambda _: None, lambda _: None)
         assert outcome.iteration_s is not None, "it ran to its end"
-        return {"iteration_s": outcome.iteration_s, "how": "measured", "dilation": stretch}
+        return {"iteration_s": outcome.iteration_s, "how": "measured", "dilation": dilation}
 
 
 def _shape(plan: Plan) -> Any:
@@ -108,7 +108,7 @@ def _sample_s(times: Times) -> float:
     return sum(times.forward_s) + sum(times.backward_s)
 
 
-def _stretch(plan: Plan, here: Times) -> float:
+def _needed_dilation(plan: Plan, here: Times) -> float:
     """The dilation by which calls as slow as this machine's fit into those of the emulated ones."""
     profile, cluster = inputs_of(plan, None, None)
     emulated = evaluator(profile, cluster)

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from palmette.predict.learned import load_shipped_predictor
 from palmette.predict.shipped_curves import load_shipped_curves
 from palmette.reproduce.pact.predictions import claims, predictions
 from palmette.reproduce.pact.schedule_claims import schedule_claims
 from palmette.reproduce.pact.schedules import schedules
-
-Record = dict[str, Any]
-Told = Callable[[str], None]
+from palmette.reproduce.progress import Progress, Record, silent
 
 
-def reproduce(told: Told = lambda _: None) -> Record:
-    """All figures and the table, and the paper's claims beside them; ``told`` hears what is being worked on."""
-    told("Table I and Fig. 4")
-    foretold = predictions(load_shipped_predictor(), load_shipped_curves())
-    figures = {"4": foretold.pop("figure_4")} | schedules(told)
+def reproduce(progress: Progress = silent) -> Record:
+    """Table I, Figs. 4 and 6 to 9, and the claims about them."""
+    progress("Table I and Fig. 4")
+    predicted = predictions(load_shipped_predictor(), load_shipped_curves())
+    figures = {"4": predicted.pop("figure_4")} | schedules(progress)
     return {
         "format": "palmette.reproduction/1",
         "paper": "PACT",
         "figures": figures,
-        "predictions": foretold,
-        "claims": [*claims(foretold), *schedule_claims(figures)],
+        "predictions": predicted,
+        "claims": [*claims(predicted), *schedule_claims(figures)],
     }

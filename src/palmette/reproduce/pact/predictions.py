@@ -1,25 +1,24 @@
-"""PACT's Table I and Fig. 4: how well the loss is foretold, on curves that the predictor was not taught.
+"""PACT's Table I and Fig. 4: how well the loss is predicted, on held-out curves.
 
 The paper trains VGG-11 on 45,000, 5,000 and 1,500 images of CIFAR-10 and CIFAR-100; here it is the small VGG-11 on some
 8,000, 2,400 and 800 images of CIFAR-10 (the curves that ship), as fast and in batches as large as the paper's, with the
-predictor that ships. Curves of the seeds that were left out in teaching are foretold; means and standard deviations are
-over these seeds. Beside it, the same for a power law.
+predictor that ships. Curves of the seeds held out in its training are predicted; means and standard deviations are over
+these seeds. Beside it, the same for a power law.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from palmette.predict.examples import HORIZON, change_examples, run_examples, setting_of
 from palmette.predict.forecast import History, Predictor
 from palmette.predict.learned import LearnedPredictor
 from palmette.predict.metrics import PredictionQuality, evaluate_changes, evaluate_runs
 from palmette.predict.power_law import PowerLawPredictor
+from palmette.reproduce.progress import Record
 from palmette.spec.curves import Curve, Curves
 
-Record = dict[str, Any]
 MEASURES = ("mae", "mil", "icp")
 PAPER = {
     "change": {"mae": (0.13, 0.01), "mil": (0.52, 0.05), "icp": (0.87, 0.05)},
@@ -59,11 +58,11 @@ def _jitter(curves: list[Curve]) -> float:
 
 
 def _row(predictor: Predictor, left_out: dict[int, list[Curve]]) -> Record:
-    judges: dict[str, Callable[[list[Curve]], PredictionQuality]] = {
+    evaluations: dict[str, Callable[[list[Curve]], PredictionQuality]] = {
         "run": lambda some: evaluate_runs(predictor, run_examples(some)),
         "change": lambda some: evaluate_changes(predictor, change_examples(some)),
     }
-    return {which: _summary([judge(some) for some in left_out.values()]) for which, judge in judges.items()}
+    return {which: _summary([evaluate(some) for some in left_out.values()]) for which, evaluate in evaluations.items()}
 
 
 def _summary(found: list[PredictionQuality]) -> Record:
@@ -81,11 +80,11 @@ def _example(curves: list[Curve]) -> Curve:
 
 
 def figure_4(predictor: Predictor, curve: Curve) -> Record:
-    """The true loss, and what was foretold: five epochs at a time, and each change of model and nodes."""
-    points = list(_foretold(predictor, curve))
+    """The true loss, and the predicted one: five epochs at a time, and each change of model and nodes."""
+    points = list(_predicted(predictor, curve))
     names = ("true", "expected", "robust")
     return {
-        "title": "the loss foretold, five epochs at a time",
+        "title": "the predicted loss, five epochs at a time",
         "phases": [
             {"nodes": phase.nodes, "pruning": phase.pruning, "samples": phase.samples, "epochs": len(phase.losses)}
             for phase in curve.phases
@@ -97,7 +96,7 @@ def figure_4(predictor: Predictor, curve: Curve) -> Record:
     }
 
 
-def _foretold(predictor: Predictor, curve: Curve) -> Iterator[tuple[float, float, float]]:
+def _predicted(predictor: Predictor, curve: Curve) -> Iterator[tuple[float, float, float]]:
     """True, expected and robust loss at each epoch, and at the start of each phase."""
     history: History | None = None
     for phase in curve.phases:
@@ -106,14 +105,14 @@ def _foretold(predictor: Predictor, curve: Curve) -> Iterator[tuple[float, float
             history = History(setting=setting, losses=(start,))
             yield start, start, start
         else:
-            told = predictor.predict_change(history, setting)
-            yield start, history.loss + told.expected[0], history.loss + told.robust[0]
+            forecast = predictor.predict_change(history, setting)
+            yield start, history.loss + forecast.expected[0], history.loss + forecast.robust[0]
             history = history.changed(setting, start)
         for at in range(0, len(phase.losses), HORIZON):
             truth = phase.losses[at : at + HORIZON]
-            told, now = predictor.predict_epochs(history, len(truth)), history.loss
+            forecast, now = predictor.predict_epochs(history, len(truth)), history.loss
             for ahead, true in enumerate(truth, 1):
-                yield true, now + sum(told.expected[:ahead]), now + told.total_robust[ahead - 1]
+                yield true, now + sum(forecast.expected[:ahead]), now + forecast.total_robust[ahead - 1]
             history = history.extended(*truth)
 
 
@@ -139,7 +138,7 @@ def _claim(made: Record, which: str, name: str) -> Record:
 
 def _why(made: Record, which: str, name: str) -> str:
     if name == "icp":
-        return f"the quantiles of λ_{which} were learnt from {made['taught_by']} curves of a few seeds"
+        return f"the quantiles of λ_{which} were learned from {made['taught_by']} curves of a few seeds"
     return (
-        f"an epoch's loss is {made['jitter']:.2g} on average from the mean of its neighbours, which nobody can foretell"
+        f"an epoch's loss is {made['jitter']:.2g} on average from the mean of its neighbours, which nothing can predict"
     )

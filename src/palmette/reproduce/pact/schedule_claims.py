@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from statistics import fmean
-from typing import Any
 
-Record = dict[str, Any]
+from palmette.reproduce.progress import Record
 
 
 def schedule_claims(figures: Record) -> list[Record]:
@@ -20,9 +19,9 @@ def schedule_claims(figures: Record) -> list[Record]:
     ]
 
 
-def _claim(figure: str, claim: str, told: tuple[str, str], agrees: bool, why: str) -> Record:
-    """A row of the table; ``told`` is what the paper says and what came out."""
-    paper, ours = told
+def _claim(figure: str, claim: str, values: tuple[str, str], agrees: bool, why: str) -> Record:
+    """A row of the table; ``values`` are the paper's and ours."""
+    paper, ours = values
     row = {"figure": figure, "claim": claim, "paper": paper, "ours": ours, "agrees": agrees}
     return row if agrees else row | {"why": why}
 
@@ -60,7 +59,7 @@ def _switches(plan: Record | None) -> list[int]:
     """After how many epochs a schedule changes; it starts with L."""
     if plan is None:
         return []
-    lengths = [stretch["epochs"] for stretch in plan["schedule"]]
+    lengths = [stage["epochs"] for stage in plan["schedule"]]
     at_once = [0] if plan["schedule"] and plan["schedule"][0]["model"] != "L" else []
     return at_once + [sum(lengths[: k + 1]) for k in range(len(lengths) - 1)]
 
@@ -68,11 +67,11 @@ def _switches(plan: Record | None) -> list[int]:
 def _same_switches(figure: Record) -> Record:
     ours, theirs = (_switches(figure["at_lowest"][name]) for name in ("pact", "pact-optimum"))
     near = len(ours) == len(theirs) and all(abs(a - b) <= 3 for a, b in zip(ours, theirs, strict=True))
-    told = f"after {_listed(ours)} epochs, the optimum after {_listed(theirs)}"
+    result = f"after {_listed(ours)} epochs, the optimum after {_listed(theirs)}"
     return _claim(
         "6",
         "PACT switches when the optimum does",
-        ("almost", told),
+        ("almost", result),
         near,
         "around the optimum schedules that switch otherwise cost nearly the same",
     )
@@ -101,11 +100,11 @@ def _resolution(figure: Record) -> list[Record]:
     names = [name for name in figure["series"] if name.startswith("γ")]
     means = [fmean(each for each in figure["series"][name] if each is not None) for name in names]
     firsts = [_switches(figure["at_lowest"][name])[:1] for name in names]
-    told = ", ".join(f"{name}: {mean:.3g} J" for name, mean in zip(names, means, strict=True))
+    result = ", ".join(f"{name}: {mean:.3g} J" for name, mean in zip(names, means, strict=True))
     epochs = ", ".join(f"{name}: {_listed(first)}" for name, first in zip(names, firsts, strict=True))
     later = all(firsts) and [first[0] for first in firsts] == sorted(first[0] for first in firsts)
     return [
-        _claim("8", "a coarser γ costs energy", ("a little", told), means == sorted(means), "rounding hit by chance"),
+        _claim("8", "a coarser γ costs energy", ("a little", result), means == sorted(means), "rounding hit by chance"),
         _claim("8", "a coarser γ makes the first switch later", ("later", epochs), later, "rounding hit by chance"),
     ]
 
@@ -114,7 +113,7 @@ def _bias(figure: Record) -> list[Record]:
     names = [name for name in figure["series"] if name.startswith("bias")]
     means = {name: fmean(each for each in figure["series"][name] if each is not None) for name in names}
     least = means["bias +0%"]
-    told = ", ".join(f"{name}: {mean / least - 1:+.1%}" for name, mean in means.items() if name != "bias +0%")
+    result = ", ".join(f"{name}: {mean / least - 1:+.1%}" for name, mean in means.items() if name != "bias +0%")
     low, high = means[names[0]] / least, means[names[-1]] / least
     firsts = {name: _switches(figure["at_lowest"][name])[:1] or [0] for name in names}
     under, over = firsts[names[0]][0], firsts[names[-1]][0]
@@ -122,7 +121,7 @@ def _bias(figure: Record) -> list[Record]:
         _claim(
             "9",
             "a bias costs about the same in both directions",
-            ("similar", told),
+            ("similar", result),
             abs(low - high) < 0.02,
             "a model that is overrated is used for long before the losses seen tell",
         ),

@@ -9,20 +9,19 @@ in each epoch, at random by a seed; the robust ones are the 0.95 quantile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from random import Random
-from typing import Any
 
 from palmette.errors import Infeasible
 from palmette.plan.core.make_plan import configured, make_plan
 from palmette.plan.core.strategy import Ask
 from palmette.plan.pact.actions import actions_of
 from palmette.plan.pact.simulation import initial_state
+from palmette.reproduce.progress import Progress
+from palmette.reproduce.progress import Record
+from palmette.reproduce.progress import silent
 from palmette.spec.goal import Goal
 from palmette.spec.problem import Change, Problem, Run, Start
-
-Record = dict[str, Any]
-Told = Callable[[str], None]
 
 STRATEGIES = ("pact-optimum", "pact", "static-learn", "one-switch")
 TARGETS = (0.15, 0.2, 0.3, 0.4, 0.45)
@@ -84,16 +83,16 @@ def _switch(here: str, there: str) -> Change:
     )
 
 
-def schedules(told: Told = lambda _: None) -> Record:
-    """Figs. 6 to 9 as series over the target, with the course of the loss and the energy at the lowest."""
-    told("Figs. 6 and 7")
+def schedules(progress: Progress = silent) -> Record:
+    """Figs. 6 to 9 as series over the target, with the trajectory of loss and energy at the lowest."""
+    progress("Figs. 6 and 7")
     rivals = {name: [planned(name, scenario(target)) for target in TARGETS] for name in STRATEGIES}
-    told("Fig. 8")
+    progress("Fig. 8")
     steps = {
         f"γ = {step:g}": [planned("pact", scenario(target, loss_step=step)) for target in TARGETS]
         for step in LOSS_STEPS
     }
-    told("Fig. 9")
+    progress("Fig. 9")
     biases = {
         f"bias {bias:+.0%}": [planned("pact", scenario(target, bias=bias)) for target in TARGETS] for bias in BIASES
     }
@@ -106,27 +105,27 @@ def schedules(told: Told = lambda _: None) -> Record:
 
 
 def planned(strategy: str, problem: Problem) -> Record | None:
-    """What a strategy decides, with the course of loss and energy; None where it finds no schedule."""
+    """What a strategy decides, with the trajectory of loss and energy; None where it finds no schedule."""
     goal = Goal(weights={"energy": 1.0})
     try:
         decision = make_plan(configured(strategy, {"problem": problem}), Ask(goal=goal)).decision
     except Infeasible:
         return None
-    return decision | {"course": _course(problem, decision["schedule"])}
+    return decision | {"course": _trajectory(problem, decision["schedule"])}
 
 
-def _course(problem: Problem, schedule: Sequence[Record]) -> list[Record]:
+def _trajectory(problem: Problem, schedule: Sequence[Record]) -> list[Record]:
     """Time, loss and energy after every epoch."""
     actions, state = actions_of(problem), initial_state(problem)
-    course = []
-    for stretch in schedule:
-        for _ in range(stretch["epochs"]):
-            pair = actions.pairs.index((stretch["model"], stretch["nodes"]))
+    trajectory = []
+    for stage in schedule:
+        for _ in range(stage["epochs"]):
+            pair = actions.pairs.index((stage["model"], stage["nodes"]))
             state = state.after(
                 actions, next(action for action in actions.outgoing[state.pair] if actions.to_pair[action] == pair)
             )
-            course.append({"time_s": state.time_s, "loss": state.loss, "energy_j": state.energy_j})
-    return course
+            trajectory.append({"time_s": state.time_s, "loss": state.loss, "energy_j": state.energy_j})
+    return trajectory
 
 
 def _figure(title: str, plans: dict[str, list[Record | None]]) -> Record:
@@ -149,7 +148,7 @@ def _spent(plan: Record | None) -> dict[str, float] | None:
     if plan is None:
         return None
     spent = dict.fromkeys(NODES, 0.0)
-    for k, stretch in enumerate(plan["schedule"]):
-        switched = k > 0 or stretch["model"] != "L"
-        spent[stretch["model"]] += stretch["epochs"] * EPOCH_J[stretch["model"]] + switched * SWITCH_J
+    for k, stage in enumerate(plan["schedule"]):
+        switched = k > 0 or stage["model"] != "L"
+        spent[stage["model"]] += stage["epochs"] * EPOCH_J[stage["model"]] + switched * SWITCH_J
     return spent

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-Record = dict[str, Any]
+from palmette.reproduce.progress import Record
 
 
 def claims(made: Record) -> list[Record]:
@@ -24,7 +22,7 @@ def claims(made: Record) -> list[Record]:
 _WHY = {
     "tight saving": "here RightTrain saves much even at split learning's own time: power grows with the cube of a "
     "CPU's share, and split learning runs every CPU at full speed while most of them wait for the slowest",
-    "saving": "it depends on the machines' idle power, which the paper does not tell",
+    "saving": "it depends on the machines' idle power, which the paper does not give",
     "tight": "at these deadlines RightTrain's search ends with another tree than the optimum's",
     "no optimum": "with four sources and tight deadlines the search for the optimum does not end within its effort; "
     "`gap` of RightTrain's points is their distance to a lower bound",
@@ -53,8 +51,8 @@ def _ratios(made: Record, name: str, other: str) -> list[float]:
 
 def _saving(made: Record) -> Record:
     ours = 1 - _ratios(made, "righttrain", "split-learning")[-1]
-    told = f"{ours:.0%} less"
-    return _claim("saving", "at loose deadlines, energy against split learning", "over 50% less", told, ours >= 0.5)
+    result = f"{ours:.0%} less"
+    return _claim("saving", "at loose deadlines, energy against split learning", "over 50% less", result, ours >= 0.5)
 
 
 def _saving_when_tight(made: Record) -> Record:
@@ -68,15 +66,15 @@ def _close(made: Record) -> Record:
     if not ratios:
         return _claim("no optimum", "energy against the optimum", "close", "not known", False)
     worst = max(ratios) - 1
-    told = f"{worst:.1%} above at most, at the {len(ratios)} of {many} deadlines for which the optimum was found"
+    result = f"{worst:.1%} above at most, at the {len(ratios)} of {many} deadlines for which the optimum was found"
     agrees = worst <= 0.05 and len(ratios) == many
-    return _claim("no optimum" if worst <= 0.05 else "tight", "energy against the optimum", "close", told, agrees)
+    return _claim("no optimum" if worst <= 0.05 else "tight", "energy against the optimum", "close", result, agrees)
 
 
 def _never_worse(made: Record) -> Record:
     worst = max(_ratios(made, "righttrain", "split-learning"))
-    told = f"at most {worst:.2f} of it"
-    return _claim("never worse", "energy against split learning, at any deadline", "less", told, worst <= 1)
+    result = f"at most {worst:.2f} of it"
+    return _claim("never worse", "energy against split learning, at any deadline", "less", result, worst <= 1)
 
 
 def _unchanged(made: Record) -> Record:
@@ -87,20 +85,20 @@ def _unchanged(made: Record) -> Record:
 
 def _shorter(made: Record) -> Record:
     ours, theirs = (_points(made, name)[-1] for name in ("righttrain", "split-learning"))
-    told = f"{theirs['total_s'] / ours['total_s']:.2f} of RightTrain's"
+    result = f"{theirs['total_s'] / ours['total_s']:.2f} of RightTrain's"
     return _claim(
         "shorter",
         "at loose deadlines, split learning's time",
         "shorter than RightTrain's",
-        told,
+        result,
         theirs["total_s"] < ours["total_s"],
     )
 
 
 def _data(made: Record) -> Record:
     first, last = _points(made, "righttrain")[0], _points(made, "righttrain")[-1]
-    told = (
+    result = (
         f"{first['data_fraction']:.2f} to {last['data_fraction']:.2f} in {first['epochs']} to {last['epochs']} epochs"
     )
     agrees = last["data_fraction"] < first["data_fraction"] and last["epochs"] > first["epochs"]
-    return _claim("data", "RightTrain's data and epochs as deadlines grow", "less data, more epochs", told, agrees)
+    return _claim("data", "RightTrain's data and epochs as deadlines grow", "less data, more epochs", result, agrees)

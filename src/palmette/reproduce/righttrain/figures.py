@@ -1,20 +1,20 @@
 """RightTrain's Fig. 3: energy, learning time, epochs and data against the deadline, for three strategies.
 
 AlexNet on CIFAR-sized input, four sources on mobile nodes, a fifth mobile node without data, an edge server and a cloud
-server. The paper tells neither its machines, nor its links, nor its K(y, x, ε), nor its deadlines; here the machines
+server. The paper gives neither its machines, nor its links, nor its K(y, x, ε), nor its deadlines; here the machines
 are the catalogue's, layer times are its roofline's, and links, curve and batch are those below. AlexNet is cut into
 four blocks, so that the optimum can be searched for exactly, as the paper does by brute force.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from palmette.errors import PalmetteError
 from palmette.measure.profiling import profile_network
 from palmette.plan.core.make_plan import configured, make_plan
 from palmette.plan.core.strategy import Task
+from palmette.reproduce.progress import Progress, Record, silent
 from palmette.reproduce.righttrain.claims import claims
 from palmette.spec.cluster import Cluster, Link, Node, Power, Source, Tier
 from palmette.spec.goal import Goal
@@ -39,9 +39,6 @@ PANELS = {
     "epochs": ("epochs", "epochs", 1.0),
     "data": ("data_fraction", "fraction of the data in use", 1.0),
 }
-
-Told = Callable[[str], None]
-Record = dict[str, Any]
 
 
 def machines() -> Cluster:
@@ -100,15 +97,15 @@ def blocks(profile: Profile, after: Sequence[str]) -> Profile:
     return profile.model_copy(update={"layers": layers, "nodes": nodes, "variants": {}})
 
 
-def reproduce(told: Told = lambda _: None) -> Record:
-    """Fig. 3 and the paper's claims; ``told`` hears what is being worked on."""
+def reproduce(progress: Progress = silent) -> Record:
+    """Fig. 3 and the claims about it."""
     cluster = machines()
     profile = blocks(profile_network(load_network(NETWORK), cluster), BLOCKS)
     quick = _plan("split-learning", profile, cluster, None)
     unit_s = quick.decision["total_s"]
     rows: dict[str, list[Record]] = {name: [] for name in STRATEGIES}
     for part in DEADLINES:
-        told(f"Fig. 3, a deadline of {part * unit_s / 3600:.3g} h")
+        progress(f"Fig. 3, a deadline of {part * unit_s / 3600:.3g} h")
         for name in STRATEGIES:
             rows[name].append(_point(name, profile, cluster, part * unit_s))
     made: Record = {

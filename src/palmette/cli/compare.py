@@ -1,0 +1,50 @@
+"""``palmette compare``: every strategy that applies, best first."""
+
+from __future__ import annotations
+
+from palmette.cli import options as opt
+
+
+def compare(
+    profile: opt.ProfileFile,
+    cluster: opt.ClusterFile,
+    batch: opt.Batch = 32,
+    goal: opt.GoalText = "time",
+    deadline: opt.Deadline = None,
+    iteration_deadline: opt.IterationDeadline = None,
+    loss: opt.Loss = None,
+    optimizer: opt.OptimizerName = "sgd",
+    seed: opt.Seed = 0,
+    measurements: opt.Measurements = None,
+    learning: opt.Learning = None,
+    problem: opt.Problem = None,
+    lossy: opt.Lossy = False,
+    json_: opt.Json = False,
+) -> None:
+    """Compare the plans of every strategy that applies, best first.
+
+    Example: palmette compare --profile profile.json --cluster cluster.yaml --goal energy
+    """
+    import palmette as pt
+    from palmette.cli.plan import load_documents
+    from palmette.cli.show.comparison import comparison_json, show_comparison
+    from palmette.cli.show.console import print_json
+    from palmette.cost.memory import known_optimizer
+
+    found = pt.compare(
+        profile=pt.load_profile(profile),
+        cluster=pt.load_cluster(cluster),
+        batch=batch,
+        goal=opt.parse_goal("time" if goal is None else goal, deadline, iteration_deadline, loss),
+        optimizer=known_optimizer(optimizer),
+        seed=seed,
+        lossy=lossy,
+        **load_documents(measurements=measurements, learning=learning, problem=problem),
+    )
+    if not found.plans:
+        with opt.naming(cluster, "nodes"):
+            found.refuse()
+    if json_:
+        print_json(comparison_json(found))
+    else:
+        show_comparison(found)

@@ -1,0 +1,41 @@
+"""``palmette estimate``: what a plan costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from palmette.cli import options as opt
+
+
+def estimate(
+    plan: Annotated[Path, typer.Argument(help="The plan (JSON).")],
+    profile: opt.AnyProfileFile = None,
+    cluster: opt.AnyClusterFile = None,
+    optimizer: opt.OptimizerName = "sgd",
+    timeline: Annotated[bool, typer.Option("--timeline", help="Add every operation with its start and end.")] = False,
+    json_: opt.Json = False,
+) -> None:
+    """Estimate what a plan costs: time, energy, traffic and memory.
+
+    Example: palmette estimate plan.json --profile profile.json --cluster cluster.yaml --timeline
+    """
+    import palmette as pt
+    from palmette.cli.show.console import print_json
+    from palmette.cli.show.plan import show_estimate
+    from palmette.cost.memory import known_optimizer
+
+    with opt.naming(plan, "phases"):
+        priced = pt.estimate(
+            pt.load_plan(plan),
+            profile=pt.load_profile(profile) if profile else None,
+            cluster=pt.load_cluster(cluster) if cluster else None,
+            optimizer=known_optimizer(optimizer),
+            timeline=timeline,
+        )
+    if json_:
+        print_json(priced.model_dump(mode="json", exclude=None if timeline else {"timeline"}))
+    else:
+        show_estimate(priced)

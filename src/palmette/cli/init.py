@@ -1,0 +1,167 @@
+"""``palmette init``: a few questions, and a cluster file to start from."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from palmette.cli.options import flag
+from palmette.errors import Fault, InputError
+
+if TYPE_CHECKING:
+    from palmette.zoo.sketch import Sketch
+
+TIERS = ("device", "edge", "cloud")
+STDIN = "stdin"
+QUESTIONS = {
+    "devices": "How many devices (phones, boards) take part",
+    "edges": "How many edge servers",
+    "clouds": "How many cloud servers",
+    "device_hardware": "What is a device (palmette hardware lists what is known)",
+    "edge_hardware": "What is an edge server",
+    "cloud_hardware": "What is a cloud server",
+    "bandwidth": "How fast are the links near the devices",
+    "cloud_bandwidth": "How fast are the links to the cloud",
+    "samples": "How many training samples does each device own",
+    "private": "Must raw data stay where it is",
+}
+
+
+def init(
+    file: Annotated[Path, typer.Argument(help="The cluster file to write.")] = Path("cluster.yaml"),
+    devices: Annotated[int | None, typer.Option("--devices", help="Number of devices.")] = None,
+    edges: Annotated[int | None, typer.Option("--edges", help="Number of edge servers.")] = None,
+    clouds: Annotated[int | None, typer.Option("--clouds", help="Number of cloud servers.")] = None,
+    device_hardware: Annotated[
+        str | None, typer.Option("--device-hardware", help="What a device is, from palmette hardware.")
+    ] = None,
+    edge_hardware: Annotated[
+        str | None, typer.Option("--edge-hardware", help="What an edge server is, from palmette hardware.")
+    ] = None,
+    cloud_hardware: Annotated[
+        str | None, typer.Option("--cloud-hardware", help="What a cloud server is, from palmette hardware.")
+    ] = None,
+    bandwidth: Annotated[
+        str | None, typer.Option("--bandwidth", help="Of the links to the devices, such as '20 Mbit/s'.")
+    ] = None,
+    cloud_bandwidth: Annotated[
+        str | None, typer.Option("--cloud-bandwidth", help="Of the links to the cloud, such as '20 Mbit/s'.")
+    ] = None,
+    samples: Annotated[int | None, typer.Option("--samples", help="Training samples on each device.")] = None,
+    private: Annotated[
+        bool | None, typer.Option("--private/--public", help="Whether raw data must stay on its device.")
+    ] = None,
+    local: Annotated[str | None, typer.Option("--local", help="The node that this machine is.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask no questions; use the defaults.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+) -> None:
+    """Ask a few questions and write a cluster file, with comments.
+
+    Example: palmette init cluster.yaml --devices 2 --bandwidth '40 Mbit/s' --yes
+    """
+    from palmette.spec.files import write_text
+    from palmette.zoo.sketch import sketched
+
+    given = {
+        "devices": devices,
+        "edges": edges,
+        "clouds": clouds,
+        "device_hardware": device_hardware,
+        "edge_hardware": edge_hardware,
+        "cloud_hardware": cloud_hardware,
+        "bandwidth": bandwidth,
+        "cloud_bandwidth": cloud_bandwidth,
+        "samples": samples,
+        "private": private,
+    }
+    if file.exists() and not force:
+        raise InputError(Fault("", "file exists", "choose another name or pass --force", str(file)))
+    write_text(file, sketched(replace(_sketch(_answers(given, ask=not yes)), local=local)))
+    print(f"{file}: written. Next: palmette profile lenet5 --cluster {file} -o profile.json")
+
+
+def _answers(given: Mapping[str, Any], *, ask: bool) -> dict[str, Any]:
+    from palmette.zoo.sketch import Sketch
+
+    default = Sketch()
+    answers = {f"{tier}s": default.many[tier] for tier in TIERS} | {
+        f"{tier}_hardware": default.hardware[tier] for tier in TIERS
+    }
+    answers |= {name: getattr(default, name) for name in ("bandwidth", "cloud_bandwidth", "samples", "private")}
+    for name, question in QUESTIONS.items():
+        if given.get(name) is not None:
+            answers[name] = given[name]
+        elif ask and _is_relevant(name, answers):
+            answers[name] = _ask_until_valid(name, question, answers)
+    return answers
+
+
+def _sketch(answers: Mapping[str, Any]) -> Sketch:
+    from palmette.zoo.sketch import Sketch
+
+    return Sketch(
+        many={tier: answers[f"{tier}s"] for tier in TIERS},
+        hardware={tier: answers[f"{tier}_hardware"] for tier in TIERS},
+        bandwidth=answers["bandwidth"],
+        cloud_bandwidth=answers["cloud_bandwidth"],
+        samples=answers["samples"],
+        private=answers["private"],
+    )
+
+
+def _ask_until_valid(name: str, question: str, answers: Mapping[str, Any]) -> Any:
+    """A valid answer: on a terminal the question is asked until there is one."""
+    from palmette.zoo.sketch import wrong
+
+    while True:
+        try:
+            answer = _ask(question, answers[name])
+            faults = [
+                fault
+                for fault in wrong(_sketch({**answers, name: answer}))
+                if {name, flag(name)} & {*fault.field.split(", ")}
+            ]
+            if not faults:
+                return answer
+            raise InputError(faults)
+        except InputError as error:
+            if not sys.stdin.isatty() or error.faults[0].field == STDIN:
+                raise
+            print(f"palmette: {error}", file=sys.stderr)
+
+
+def _is_relevant(name: str, answers: Mapping[str, Any]) -> bool:
+    """Whether a question still makes sense after the answers so far."""
+    tier = name.removesuffix("_hardware")
+    if tier != name:
+        return bool(answers[f"{tier}s"])
+    if name == "cloud_bandwidth":
+        return bool(answers["clouds"])
+    return True
+
+
+def _ask(question: str, default: Any) -> Any:
+    """An answer of the default's type; an empty line is the default."""
+    shown = {True: "yes", False: "no"}[default] if isinstance(default, bool) else default
+    print(f"{question}? [{shown}] ", end="", file=sys.stderr, flush=True)
+    line = sys.stdin.readline()
+    if not line:
+        print(file=sys.stderr)
+        raise InputError(Fault(STDIN, "end of file", f"expected an answer to: {question}? Or pass --yes"))
+    text = line.strip()
+    if not text:
+        return default
+    if isinstance(default, bool):
+        if text.lower() not in ("y", "yes", "n", "no"):
+            raise InputError(Fault(question, text, "expected yes or no"))
+        return text.lower().startswith("y")
+    if isinstance(default, int):
+        if not text.isdecimal():
+            raise InputError(Fault(question, text, "expected a whole number"))
+        return int(text)
+    return text

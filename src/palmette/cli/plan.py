@@ -1,0 +1,207 @@
+"""``palmette plan STRATEGY``: one command per strategy, with the common options and its own.
+
+The commands are created when ``plan`` is called, so that ``palmette --help`` need not load any strategy.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+from typer.core import TyperGroup
+
+from palmette.cli import options as opt
+from palmette.errors import ArgumentFault, InputError
+
+# The options of all planners in the order of the help; required ones first.
+FILES: dict[str, tuple[Any, Any]] = {
+    "profile": (opt.ProfileFile, inspect.Parameter.empty),
+    "cluster": (opt.ClusterFile, inspect.Parameter.empty),
+}
+FILES_IF_GIVEN: dict[str, tuple[Any, Any]] = {
+    "profile": (opt.ProfileFileIfGiven, None),
+    "cluster": (opt.ClusterFileIfGiven, None),
+}
+COMMON: dict[str, tuple[Any, Any]] = {
+    "batch": (opt.Batch, 32),
+    "goal": (opt.GoalText, None),
+    "deadline": (opt.Deadline, None),
+    "iteration_deadline": (opt.IterationDeadline, None),
+    "loss": (opt.Loss, None),
+    "optimizer": (opt.OptimizerName, "sgd"),
+    "seed": (opt.Seed, 0),
+    "json_": (opt.Json, False),
+    "output": (opt.Output, None),
+}
+
+
+class Strategies(TyperGroup):
+    """The group ``plan``, whose commands are the strategies."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Every strategy's name."""
+        from palmette.plan.core.registry import strategies
+
+        return list(strategies())
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of one strategy; an unknown one is an error that names the nearest."""
+        from palmette.plan.core.registry import find
+
+        return typer.main.get_command(_app(find(cmd_name)))
+
+
+plan = typer.Typer(
+    cls=Strategies,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Decide which node computes which layers: one command per strategy.\n\n"
+    "Example: palmette plan all-edge --profile profile.json --cluster cluster.yaml -o plan.json",
+)
+
+
+def _app(kind: Any) -> typer.Typer:
+    from palmette.plan.core.make_plan import document_type
+
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    files = ["--profile profile.json", "--cluster cluster.yaml"] if kind.needs_profile else []
+    hints = get_type_hints(kind)
+    needed = [option.name for option in fields(kind) if option.default is MISSING]
+    tables = [option.name for option in fields(kind) if document_type(hints[option.name])]
+    files += [f"--{name} {name}.json" for name in needed or (tables if not kind.needs_profile else [])]
+    if "learning" in needed:  # a learning curve is for training to a target loss
+        files.append("--loss 0.3")
+    example = f"palmette plan {kind.name} {' '.join(files)} -o plan.json"
+    app.command(
+        kind.name, short_help=kind.summary, help=f"{kind.summary[0].upper()}{kind.summary[1:]}.\n\nExample: {example}"
+    )(_command(kind))
+    return app
+
+
+def _command(kind: Any) -> Callable[..., None]:
+    own = _own_options(kind)
+
+    def command(**given: Any) -> None:
+        _make_plan(kind, {name: given.pop(name) for name in own}, **given)
+
+    parameters = (FILES if kind.needs_profile else FILES_IF_GIVEN) | COMMON | own
+    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            for name, (annotation, default) in parameters.items()
+        ]
+    )
+    command.__annotations__ = {name: annotation for name, (annotation, _) in parameters.items()}
+    return command
+
+
+def _own_options(kind: Any) -> dict[str, tuple[Any, Any]]:
+    from palmette.plan.core.make_plan import document_type
+
+    hints = get_type_hints(kind)
+    own = {}
+    for option in fields(kind):
+        default = inspect.Parameter.empty if option.default is MISSING else option.default
+        hint = Path if document_type(hints[option.name]) else hints[option.name]
+        name = option.name.replace("_", "-")
+        flag = f"--{name}/--no-{name}" if default is True else f"--{name}"
+        info = typer.Option(flag, help=option.metadata.get("help", ""))
+        annotation = Annotated.__class_getitem__((hint | None if default is None else hint, info))  # type: ignore[attr-defined]
+        own[option.name] = (annotation, default)
+    return own
+
+
+def _load_files(kind: Any, own: dict[str, Any]) -> dict[str, Any]:
+    """A strategy's own options, with documents in the place of the files that hold them.
+
+    Raises:
+        InputError: a file cannot be read; holds every fault.
+    """
+    from palmette.plan.core.make_plan import document_type
+    from palmette.spec.files import load
+
+    hints = get_type_hints(kind)
+    return {
+        name: load(held, value) if isinstance(value, Path) and (held := document_type(hints[name])) else value
+        for name, value in own.items()
+    }
+
+
+def load_documents(**files: Path | None) -> dict[str, Any]:
+    """Documents that several strategies take as options, by option; those that are not given are left out.
+
+    Raises:
+        InputError: a file cannot be read, or no strategy takes it.
+    """
+    from palmette.plan.core.make_plan import document_type
+    from palmette.plan.core.registry import strategies
+
+    found: dict[str, Any] = {}
+    for name, file in files.items():
+        if file is None:
+            continue
+        kind = next((kind for kind in strategies().values() if document_type(get_type_hints(kind).get(name))), None)
+        if kind is None:
+            raise InputError(ArgumentFault(name, str(file), "no strategy takes it"))
+        found |= _load_files(kind, {name: file})
+    return found
+
+
+def _make_plan(  # one argument per option
+    kind: Any,
+    own: dict[str, Any],
+    *,
+    profile: Path | None,
+    cluster: Path | None,
+    batch: int,
+    goal: str | None,
+    deadline: str | None,
+    iteration_deadline: str | None,
+    loss: float | None,
+    optimizer: str,
+    seed: int,
+    json_: bool,
+    output: Path | None,
+) -> None:
+    """Make a plan and print it, or write it to a file."""
+    import palmette as pt
+    from palmette.cli.show.plan import show_plan
+    from palmette.cost.memory import known_optimizer
+    from palmette.spec.files import write_text
+
+    with opt.naming(cluster, "nodes"):
+        made = pt.plan(
+            kind.name,
+            profile=pt.load_profile(profile) if profile else None,
+            cluster=pt.load_cluster(cluster) if cluster else None,
+            batch=batch,
+            goal=opt.parse_goal(kind.default_goal if goal is None else goal, deadline, iteration_deadline, loss),
+            optimizer=known_optimizer(optimizer),
+            seed=seed,
+            **_load_files(kind, own),
+        )
+    if output is not None:
+        write_text(output, made.to_json())
+    if json_:
+        print(made.to_json(), end="")
+    else:
+        show_plan(made)
+        _show_decision(made.decision)
+
+
+def _show_decision(decision: dict[str, Any]) -> None:
+    """Print what stands in a decision beside the tree: a lower bound, a ranking of devices, a schedule."""
+    from palmette.cli.show.device_choice import show_choice
+    from palmette.cli.show.lower_bound import show_gap
+    from palmette.cli.show.schedule import show_schedule
+
+    if {"goal", "value", "lower_bound"} <= decision.keys():
+        show_gap(decision["goal"], decision["value"], decision["lower_bound"])
+    if {"devices", "ranking"} <= decision.keys():
+        show_choice(decision)
+    if "schedule" in decision:
+        show_schedule(decision)

@@ -1,0 +1,164 @@
+"""``palmette predict``: predictors of the loss, trained on learning curves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from palmette.cli import options as opt
+from palmette.errors import ArgumentFault, InputError
+
+if TYPE_CHECKING:
+    from palmette.predict.forecast import Predictor, Setting
+    from palmette.predict.learned import LearnedPredictor
+
+predict = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Predict the loss of later epochs."
+    "\n\nExample: palmette predict loss --losses 2.3,1.95,1.7 --samples 1300 --classes 7",
+)
+
+
+@predict.command("train")
+def train(
+    curves_: Annotated[
+        Path | None, typer.Argument(metavar="[CURVES]", help="A file of curves; the shipped one if not given.")
+    ] = None,
+    output: opt.Output = None,
+    seed: opt.Seed = 0,
+    json_: opt.Json = False,
+    quiet: opt.Quiet = False,
+) -> None:
+    """Train a predictor on curves; evaluate it beside a power law on held-out curves, a quarter of the seeds.
+
+    Example: palmette predict train curves.jsonl -o predictor.safetensors
+    """
+    from palmette.cli.show.console import print_json
+    from palmette.cli.show.forecast import show_quality
+    from palmette.predict.learned import save
+
+    predictor, quality = _train(curves_, seed, quiet or json_)
+    if output is not None:
+        save(predictor, output)
+    if json_:
+        print_json({"origin": predictor.origin, "quality": quality})
+    else:
+        show_quality(predictor.origin, quality)
+
+
+@predict.command("loss")
+def loss(
+    losses: Annotated[
+        str, typer.Option("--losses", help="Losses so far, such as 2.3,1.9,1.6; the first before training.")
+    ],
+    samples: Annotated[int, typer.Option("--samples", min=1, help="Samples in the nodes' data.")],
+    classes: Annotated[int, typer.Option("--classes", min=1, help="Classes in the nodes' data.")],
+    pruning: Annotated[float, typer.Option("--pruning", help="Fraction of the parameters removed so far.")] = 0.0,
+    before: Annotated[str | None, typer.Option("--before", help="Losses before the last change of model.")] = None,
+    epochs: Annotated[int, typer.Option("--epochs", min=1, max=10_000, help="Epochs to predict.")] = 5,
+    to_pruning: Annotated[
+        float | None, typer.Option("--to-pruning", help="Predict a change to a model with this fraction removed.")
+    ] = None,
+    to_samples: Annotated[
+        int | None, typer.Option("--to-samples", min=1, help="Predict a change to nodes with so many samples.")
+    ] = None,
+    to_classes: Annotated[
+        int | None, typer.Option("--to-classes", min=1, help="Predict a change to nodes with so many classes.")
+    ] = None,
+    predictor: Annotated[
+        str, typer.Option("--predictor", help="shipped, power-law or a file from palmette predict train.")
+    ] = "shipped",
+    bound: Annotated[
+        float | None, typer.Option("--bound", min=0.0, help="Largest decrease of the loss to predict for one epoch.")
+    ] = None,
+    json_: opt.Json = False,
+) -> None:
+    """Predict the change of the loss in the next epochs, or with a smaller model: mean, and 0.05 and 0.95 quantiles.
+
+    Example: palmette predict loss --losses 2.3,1.95,1.7 --samples 1300 --classes 7 --to-pruning 0.5
+    """
+    from palmette.cli.show.console import print_json
+    from palmette.cli.show.forecast import show_forecast
+    from palmette.predict.forecast import Past, Setting
+    from palmette.predict.named import predictor_of
+
+    setting = Setting(pruning=_fraction("pruning", pruning), samples=samples, classes=classes)
+    earlier = () if before is None else _losses("before", before)
+    past = Past(setting=setting, losses=_losses("losses", losses), before=earlier)
+    known = predictor_of(predictor, bound)
+    forecast = known.run(past, epochs)
+    to = _changed_setting(setting, to_pruning, to_samples, to_classes)
+    change = None if to is None else known.change(past, to)
+    if json_:
+        print_json({"run": _rows(forecast), "change": None if change is None else _rows(change)[0]})
+    else:
+        show_forecast(past, forecast, change)
+
+
+def _rows(forecast: Any) -> list[dict[str, float]]:
+    names = ("expected", "low", "robust", "total_robust")
+    each = zip(*(getattr(forecast, name) for name in names), strict=True)
+    return [dict(zip(names, row, strict=True)) for row in each]
+
+
+def _losses(argument: str, text: str) -> tuple[float, ...]:
+    found = opt.parse_numbers(argument, text, float)
+    wrong = [value for value in found if not 0 <= value < float("inf")]
+    if wrong or not found:
+        raise InputError(ArgumentFault(argument, wrong[0] if wrong else "none", "expected finite numbers of 0 or more"))
+    return found
+
+
+def _fraction(argument: str, value: float) -> float:
+    if not 0 <= value < 1:
+        raise InputError(ArgumentFault(argument, value, "expected a fraction from 0 to below 1"))
+    return value
+
+
+def _train(path: Path | None, seed: int, quiet: bool) -> tuple[LearnedPredictor, dict[str, Any]]:
+    """A predictor trained on curves, and how good it and a power law are on held-out curves.
+
+    Raises:
+        InputError: the file cannot be used, or has too few curves.
+    """
+    from dataclasses import asdict
+
+    from palmette.cli.show.progress_bar import progress_bar
+    from palmette.predict.examples import changes, runs
+    from palmette.predict.judging import judged_changes, judged_runs
+    from palmette.predict.learned import learn
+    from palmette.predict.power_law import PowerLawPredictor
+    from palmette.predict.shipping import shipped_curves
+    from palmette.spec.curves import load_curves
+
+    curves = shipped_curves() if path is None else load_curves(path)
+    with progress_bar("training", quiet) as watch:
+        predictor, left_out = learn(curves, seed=seed, told=watch)
+    moments, switches = runs(left_out), changes(left_out)
+    rivals: dict[str, Predictor] = {"learned": predictor, "power-law": PowerLawPredictor()}
+    return predictor, {
+        name: {"run": asdict(judged_runs(rival, moments)), "change": asdict(judged_changes(rival, switches))}
+        for name, rival in rivals.items()
+    }
+
+
+def _changed_setting(
+    setting: Setting, pruning: float | None, samples: int | None, classes: int | None
+) -> Setting | None:
+    """The setting after a change, None where no change is asked for.
+
+    Raises:
+        InputError: less would be removed than already is.
+    """
+    from palmette.predict.forecast import Setting
+
+    if pruning is None and samples is None and classes is None:
+        return None
+    pruning = setting.pruning if pruning is None else pruning
+    if not setting.pruning <= pruning < 1:
+        expected = f"expected a fraction from {setting.pruning:g}, which is removed already, to below 1"
+        raise InputError(ArgumentFault("to_pruning", pruning, expected))
+    return Setting(pruning=pruning, samples=samples or setting.samples, classes=classes or setting.classes)

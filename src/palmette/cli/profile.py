@@ -1,0 +1,103 @@
+"""``palmette profile``: measures a network's layers, with a progress bar."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from palmette.cli import options as opt
+from palmette.errors import ArgumentFault, InputError
+
+if TYPE_CHECKING:
+    from palmette.measure.conditions import Progress
+
+REFRESH_S = 0.1
+
+
+def profile(
+    model: opt.ModelName,
+    cluster: opt.ClusterFile,
+    on: Annotated[
+        list[str] | None, typer.Option("--on", help="Measure this machine as this node; may be repeated.")
+    ] = None,
+    input_shape: opt.InputShape = None,
+    engine: opt.EngineName = "local",
+    variants: Annotated[
+        str | None,
+        typer.Option("--variants", help="Also profile it with these fractions of parameters pruned: 0.25,0.5."),
+    ] = None,
+    output: opt.Output = None,
+    json_: opt.Json = False,
+    quiet: opt.Quiet = False,
+) -> None:
+    """Measure a network's layers on this machine or the hosts of a Ray cluster; predict them for other hardware.
+
+    Example: palmette profile lenet5 --cluster cluster.yaml --on phone -o profile.json
+    """
+    import palmette as pt
+    from palmette.cli.show.profile import show_profile
+    from palmette.spec.files import write_text
+
+    fractions, shape = _parse_fractions(variants), opt.parse_shape(input_shape)
+    known = pt.load_cluster(cluster)
+    with _progress_bar(quiet or json_) as progress:
+        made = pt.profile(
+            model,
+            cluster=known,
+            on=on or (),
+            input_shape=shape,
+            engine=engine,
+            variants=fractions,
+            progress=progress,
+        )
+    if output is not None:
+        write_text(output, made.to_json())
+    if json_:
+        print(made.to_json(), end="")
+    else:
+        show_profile(made)
+
+
+@contextmanager
+def _progress_bar(quiet: bool) -> Iterator[Progress]:
+    """A bar on stderr where that is a terminal; it is drawn only between measurements, never while a layer is timed."""
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    out = Console(stderr=True)
+    columns = (
+        TextColumn("measuring"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}", markup=False),
+    )
+    with Bar(*columns, console=out, transient=True, auto_refresh=False, disable=quiet or not out.is_terminal) as bar:
+        task, drawn = bar.add_task("", total=1.0), 0.0
+
+        def progress(layer: str, done: float) -> None:
+            nonlocal drawn
+            if monotonic() - drawn >= REFRESH_S:
+                bar.update(task, description=layer, completed=done, refresh=True)
+                drawn = monotonic()
+
+        yield progress
+
+
+def _parse_fractions(text: str | None) -> tuple[float, ...]:
+    """Fractions of the parameters, none where no text is given.
+
+    Raises:
+        InputError: it is not fractions separated by commas.
+    """
+    if text is None:
+        return ()
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        expected = "expected fractions from 0 to below 1 separated by commas, such as 0.25,0.5"
+        raise InputError(ArgumentFault("variants", text, expected)) from None

@@ -1,0 +1,233 @@
+"""``palmette run``: executes a plan, or continues a run."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from palmette.cli import options as opt
+from palmette.errors import Fault, InputError, RunError, shown
+
+if TYPE_CHECKING:
+    from palmette.control.run.record import PlanChange
+    from palmette.control.run.session import TrainingSession
+    from palmette.runtime.training.loop import Training
+    from palmette.spec.plan import Plan
+
+
+def run(
+    context: typer.Context,
+    plan: Annotated[Path | None, typer.Argument(help="The plan (JSON).", show_default=False)] = None,
+    profile: opt.AnyProfileFile = None,
+    cluster: opt.AnyClusterFile = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data",
+            help="digits (default), cifar10:FOLDER or package.module:callable; "
+            "where the sources name data in the cluster file, only for the evaluation.",
+        ),
+    ] = None,
+    iterations: Annotated[int | None, typer.Option("--iterations", min=1, help="Iterations to train.")] = None,
+    epochs: Annotated[int | None, typer.Option("--epochs", min=1, help="Epochs to train.")] = None,
+    optimizer: opt.OptimizerName = "sgd",
+    lr: opt.LearningRate = None,
+    seed: opt.Seed = 0,
+    engine: opt.EngineName = "local",
+    testbed: Annotated[
+        str,
+        typer.Option(
+            "--testbed",
+            help="Emulate the cluster: paced (default) or namespaces; none for real machines, as on ray.",
+        ),
+    ] = "",
+    dilation: opt.Dilation = None,
+    transport: Annotated[
+        str, typer.Option("--transport", help="gloo on a trusted network, tls on any other.")
+    ] = "gloo",
+    keys: Annotated[
+        Path | None,
+        typer.Option("--keys", help="Folder of keys for tls (palmette keys); created for the run if not given."),
+    ] = None,
+    hub: Annotated[
+        str | None, typer.Option("--hub", help="The node that relays messages for tls; chosen if not given.")
+    ] = None,
+    init: Annotated[Path | None, typer.Option("--init", help="Start from these weights (safetensors).")] = None,
+    compress: Annotated[
+        str | None,
+        typer.Option("--compress", help="How to make models smaller, prune or distill, instead of as in the plan."),
+    ] = None,
+    freeze: Annotated[
+        list[str] | None,
+        typer.Option("--freeze", help="Weights or layers not to train, such as 'conv1.*'; may be repeated."),
+    ] = None,
+    dtype: Annotated[str, typer.Option("--dtype", help="Type of the weights: float32 or float64.")] = "float32",
+    mixed_precision: Annotated[bool, typer.Option("--mixed-precision", help="Compute in bfloat16.")] = False,
+    input_shape: opt.InputShape = None,
+    replan: Annotated[
+        bool, typer.Option("--replan/--no-replan", help="Plan again when a node is lost or joins, instead of stopping.")
+    ] = True,
+    drift: Annotated[
+        float, typer.Option("--drift", min=0.05, help="Plan again when a link's bandwidth is off by this fraction.")
+    ] = 0.5,
+    allow_data_loss: Annotated[
+        bool, typer.Option("--allow-data-loss", help="Continue without a lost node even if its data is lost too.")
+    ] = False,
+    resume: Annotated[Path | None, typer.Option("--resume", help="Continue the run in this folder.")] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for what the run writes.")] = Path("run"),
+    json_: Annotated[bool, typer.Option("--json", help="Print run.json when the run ends.")] = False,
+    quiet: opt.Quiet = False,
+) -> None:
+    """Execute a plan: train the network.
+
+    Example: palmette run plan.json --data digits --iterations 20 --seed 0 -o run
+    """
+    import palmette as pt
+    from palmette.control.prune import known_compression
+    from palmette.control.run.request import Request, training_options
+    from palmette.control.run.session import prepare
+    from palmette.control.run.session import resume as resume_run
+    from palmette.spec.plan import inputs_of
+
+    if resume is not None:
+        session = resume_run(resume)
+        _refuse_other_options(session, resume, context)
+        _execute(session, json_, quiet)
+        return
+    if plan is None:
+        raise InputError(Fault("PLAN", "missing", "expected a plan file, or --resume DIR"))
+    known = pt.load_plan(plan)
+    for_profile, for_cluster = inputs_of(
+        known, pt.load_profile(profile) if profile else None, pt.load_cluster(cluster) if cluster else None
+    )
+    request = Request(
+        **_start_and_length(known, init, iterations, epochs),
+        data=data,
+        engine=engine,
+        testbed=testbed,
+        dilation=dilation,
+        transport=transport,
+        keys=None if keys is None else str(keys),
+        hub=hub,
+        input_shape=opt.parse_shape(input_shape),
+        cluster_file=None if cluster is None else str(cluster.absolute()),
+        replan=replan,
+        allow_data_loss=allow_data_loss,
+        compress=None if compress is None else known_compression(compress),
+        drift=drift,
+        options=training_options(
+            optimizer, lr=lr, seed=seed, dtype=dtype, mixed_precision=mixed_precision, freeze=tuple(freeze or ())
+        ),
+    )
+    _execute(prepare(known, for_profile, for_cluster, request, output), json_, quiet)
+
+
+def _start_and_length(plan: Plan, init: Path | None, iterations: int | None, epochs: int | None) -> dict[str, Any]:
+    """Where a run starts and how long it is: as the options say, else as a plan that continues a pre-training says."""
+    pretrained = plan.decision if isinstance(plan.decision.get("init"), str) else {}
+    weights = str(init) if init is not None else pretrained.get("init")
+    if iterations is None and epochs is None:
+        iterations = pretrained.get("steps")
+    return {"init": weights, "iterations": iterations, "epochs": epochs}
+
+
+def _refuse_other_options(session: TrainingSession, folder: Path, context: typer.Context) -> None:
+    """Refuse options beside ``--resume`` that differ from those of the run: it continues as it began.
+
+    Raises:
+        InputError: names each of them.
+    """
+    from dataclasses import asdict
+
+    known = asdict(session.request) | asdict(session.request.options) | {"output": str(folder)}
+    wrong = []
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        value, source = context.params.get(name), context.get_parameter_source(name)
+        value = str(value) if isinstance(value, Path) else value
+        if name in known and source is not None and source.name == "COMMANDLINE" and not _same(value, known[name]):
+            expected = f"this run began with {shown(known[name])}; expected the same, or --resume alone"
+            wrong.append(Fault(parameter.opts[-1], value, expected))
+    if wrong:
+        raise InputError(wrong)
+
+
+def _same(given: Any, known: Any) -> bool:
+    if isinstance(given, str) and isinstance(known, tuple):  # --input-shape
+        given = tuple(map(int, filter(str.isdecimal, given.split(","))))
+    return bool((tuple(given) if isinstance(given, list) else given) == known)
+
+
+def _execute(session: TrainingSession, json_: bool, quiet: bool) -> None:
+    """Run, and show what happens.
+
+    Raises:
+        RunError: it failed or was stopped; the message says how to continue.
+    """
+    from palmette.cli.show.run_progress import progress_display, show_outcome
+    from palmette.control.adapt.supervise import Supervisor
+
+    folder = session.folder
+    if session.finished:
+        if json_:
+            _print_record(folder)
+        elif not quiet:
+            print(f"{folder}: this run has ended, nothing is left to do")
+        return
+    try:
+        with _restored_signals(), progress_display(quiet) as display:
+
+            def ready(training: Training) -> None:
+                _stop_on_signals(training)
+                display.begin(training)
+
+            supervisor = Supervisor(session, _report_change)
+            outcome = supervisor.run(display.update, ready)
+    except RunError as error:
+        raise RunError(f"{error}; continue with: palmette run --resume {folder}") from None
+    if json_:
+        _print_record(folder)
+    elif not quiet:
+        show_outcome(outcome, supervisor.session)
+    if outcome.ended == "stopped":
+        raise RunError(f"stopped after {outcome.iterations} iterations; continue with: palmette run --resume {folder}")
+
+
+def _print_record(folder: Path) -> None:
+    print((folder / "run.json").read_text(), end="")
+
+
+def _report_change(change: PlanChange) -> None:
+    """Say on stderr, quiet or not, that the run continues with another plan."""
+    nodes = ", ".join(change.nodes)
+    print(f"palmette: {change.reason}; continuing after {change.iteration} iterations with {nodes}", file=sys.stderr)
+
+
+@contextmanager
+def _restored_signals() -> Iterator[None]:
+    """Restore the signal handlers when the run is over."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stop_on_signals(training: Training) -> None:
+    """Let the first Ctrl-C end the run after its iteration; the second ends it at once."""
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        training.stop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.default_int_handler)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)

@@ -1,0 +1,13 @@
+"""Results as people see them.
+
+console        where results are printed; JSON; quantities with units
+progress_bar   a progress bar on stderr
+plan           a plan's tree, its estimate and timeline
+lower_bound    how far a plan may be from the best possible
+device_choice  a ranking of clusters of devices
+schedule       a schedule of models and nodes
+comparison     all strategies, best first
+profile        a network's layers and their times
+run_progress   a run while it goes on, and its outcome
+forecast       predicted losses, and how good predictors are
+"""

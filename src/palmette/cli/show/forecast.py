@@ -1,0 +1,49 @@
+"""Predicted losses as people see them, and how good predictors are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.table import Table
+
+from palmette.cli.show.console import console
+from palmette.predict.forecast import Forecast, Past
+
+
+def show_quality(origin: dict[str, Any], quality: dict[str, Any]) -> None:
+    """Print how good predictors are on held-out curves."""
+    out = console()
+    out.print(f"trained on {origin['curves']} curves of {origin['model']} on {origin['data']}; evaluated on the others")
+    table = Table("", "predictor", box=None, pad_edge=False)
+    for heading in ("mean error", "mean interval", "within", "total above", "changes"):
+        table.add_column(heading, justify="right")
+    for which, name in (("run", "λ_run"), ("change", "λ_change")):
+        for predictor, found in quality.items():
+            row = found[which]
+            table.add_row(
+                name,
+                predictor,
+                f"{row['mae']:.4f}",
+                f"{row['mil']:.3f}",
+                f"{row['icp']:.1%}",
+                f"{row['exceeded']:.1%}",
+                f"{row['many']}",
+            )
+    out.print(table)
+
+
+def show_forecast(past: Past, forecast: Forecast, change: Forecast | None) -> None:
+    """Print the predicted loss of each epoch, and of a change."""
+    out = console()
+    table = Table("epoch", box=None, pad_edge=False)
+    for heading in ("change expected", "0.05", "0.95 (robust)", "loss expected", "loss robust"):
+        table.add_column(heading, justify="right")
+    loss = past.loss
+    rows = zip(forecast.expected, forecast.low, forecast.robust, forecast.total_robust, strict=True)
+    for epoch, (*row, total) in enumerate(rows, 1):
+        loss += row[0]
+        table.add_row(f"+{epoch}", *(f"{value:+.4f}" for value in row), f"{loss:.4f}", f"{past.loss + total:.4f}")
+    out.print(table)
+    if change is not None:
+        (expected,), (low,), (robust,) = change.expected, change.low, change.robust
+        out.print(f"the change: {expected:+.4f}, quantiles {low:+.4f} and {robust:+.4f} (robust)")

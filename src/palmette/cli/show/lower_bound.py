@@ -1,0 +1,36 @@
+"""How far a plan may be from the best possible, in one line."""
+
+from __future__ import annotations
+
+from palmette.cli.show.console import console, energy, joule_seconds, time
+
+_FAR = 10.0  # times the bound: beyond, a percentage says nothing
+
+
+def show_gap(goal: str, value: float, lower_bound: float) -> None:
+    """Print by how much the value of a plan may be above the best possible."""
+    console().print(gap(goal, value, lower_bound))
+
+
+def gap(goal: str, value: float, lower_bound: float) -> str:
+    """The line: by how much the value may be above the best possible."""
+    if value <= lower_bound * (1 + 1e-4):
+        return f"{goal}: the best possible"
+    bound = _format(goal, lower_bound)
+    if value > _FAR * lower_bound:
+        return f"{goal}: {_format(goal, value)}; no lower bound above {bound}, so the best possible is not known"
+    return f"{goal}: at most {value / lower_bound - 1:.0%} above the best possible, which is at least {bound}"
+
+
+def _format(goal: str, value: float) -> str:
+    match goal:
+        case "time":
+            return time(value)
+        case "energy":
+            return energy(value)
+        case "power":
+            return f"{value:.3g} W"
+        case "edp":
+            return joule_seconds(value)
+        case _:
+            return f"{value:.3g}"

@@ -1,0 +1,97 @@
+"""Tables for people: what a plan decides and costs."""
+
+from __future__ import annotations
+
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from palmette.spec.codec import PLAIN
+from palmette.cli.show.console import console
+from palmette.cli.show.console import energy
+from palmette.cli.show.console import size
+from palmette.cli.show.console import time
+from palmette.spec.estimate import Estimate
+from palmette.spec.plan import Phase, Plan
+
+
+def show_plan(plan: Plan) -> None:
+    """Print a plan: its tree and what it costs."""
+    out = console()
+    out.print(Text.assemble((plan.strategy, "bold"), f" for {plan.model}, batch {plan.batch}"))
+    for number, phase in enumerate(plan.phases, 1):
+        label = f"phase {number}" if len(plan.phases) > 1 else "the tree"
+        out.print(_tree(phase, f"{label} ({', '.join(_sync(phase))})"))
+    if plan.estimate is not None:
+        show_estimate(plan.estimate)
+    if isinstance(plan.decision.get("why"), str):
+        out.print(Text(plan.decision["why"]))
+
+
+def _sync(phase: Phase) -> list[str]:
+    """How the replicas of a phase synchronise."""
+    words: list[str] = [phase.sync]
+    words += [] if phase.meet is None else [f"gradients averaged at {phase.meet}"]
+    return words + (["batch norm over the whole batch"] if phase.batch_norm == "whole" else [])
+
+
+def _tree(phase: Phase, label: str) -> Tree:
+    tree = Tree(label)
+
+    def grow(branch: Tree, into: str | None) -> None:
+        for instance in phase.instances:
+            if instance.into == into:
+                first, last = instance.layers
+                share = "" if instance.cpu_share == 1 else f", {instance.cpu_share:.0%} CPU"
+                codec = "" if instance.codec == PLAIN else f", {instance.codec}"
+                layers = f"layers {first}–{last}" if first < last else f"layer {first}"
+                node = (instance.node, "bold")
+                twig = branch.add(Text.assemble(f"{instance.id}: {layers} on ", node, f"{share}{codec}"))
+                for source in phase.sources:
+                    if source.into == instance.id:
+                        twig.add(Text.assemble((f"{source.samples} samples from ", "dim"), source.node))
+                grow(twig, instance.id)
+
+    grow(tree, None)
+    return tree
+
+
+def show_estimate(estimate: Estimate) -> None:
+    """Print an estimate: the whole, and each node's part of an iteration."""
+    out = console()
+    line = f"an iteration: {time(estimate.iteration_s)}, {energy(estimate.iteration_j)}"
+    line += f"; an epoch: {time(estimate.epoch_s)}, {energy(estimate.epoch_j)}"
+    if estimate.total_s is not None:
+        line += f"; {estimate.epochs:g} epochs: {time(estimate.total_s)}, {energy(estimate.total_j)}"
+    out.print(line)
+    table = Table("node", box=None, pad_edge=False)
+    for heading in ("busy", "energy", "sent", "received", "peak memory"):
+        table.add_column(heading, justify="right")
+    for name, node in (estimate.nodes or {}).items():
+        table.add_row(
+            name,
+            time(node.busy_s),
+            energy(node.energy_j),
+            size(node.sent_bytes),
+            size(node.received_bytes),
+            size(node.peak_memory_bytes),
+        )
+    out.print(table)
+    for warning in estimate.warnings:
+        out.print(Text(f"note: {warning}"))
+    if estimate.energy_source:
+        out.print(f"energy {estimate.energy_source}", style="dim")
+    if estimate.timeline:
+        show_timeline(estimate)
+
+
+def show_timeline(estimate: Estimate) -> None:
+    """Print every operation of an iteration with its start and end."""
+    table = Table("node", "instance", "op", box=None, pad_edge=False)
+    for heading in ("start", "end", "bytes"):
+        table.add_column(heading, justify="right")
+    for operation in estimate.timeline or ():
+        start, end = f"{operation.start_s:.6f} s", f"{operation.end_s:.6f} s"
+        carried = f"{operation.bytes:.0f}" if operation.bytes else ""
+        table.add_row(operation.node, operation.instance, operation.op, start, end, carried)
+    console().print(table)

@@ -1,0 +1,21 @@
+"""A schedule of models and nodes as people see it: which nodes train which model for how long, and its cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.table import Table
+
+from palmette.cli.show.console import console, energy, time
+
+
+def show_schedule(decision: dict[str, Any]) -> None:
+    """Print what ``palmette plan pact`` and its rivals decided."""
+    out = console()
+    table = Table("model", "nodes", box=None, pad_edge=False)
+    table.add_column("epochs", justify="right")
+    for stage in decision["schedule"]:
+        table.add_row(stage["model"], stage["nodes"], str(stage["epochs"]))
+    out.print(table)
+    cost = f"{time(decision['time_s'])}, {energy(decision['energy_j'])}"
+    out.print(f"loss {decision['loss']:.4g} after {cost}")

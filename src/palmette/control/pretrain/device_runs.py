@@ -1,0 +1,124 @@
+"""Runs of one device: alone, to be measured, and with the parameter server on another one, to fit its factors.
+
+A device's training is an ordinary run of a plan with one node, on the testbed that emulates it, or, with
+``host: local``, as fast as this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median_high
+from urllib.parse import quote
+
+from palmette.control.pretrain.power import mean_counters, watts_of
+from palmette.control.pretrain.request import PretrainRequest
+from palmette.control.pretrain.step_timer import StepTimer
+from palmette.control.run.request import Request
+from palmette.control.run.session import TrainingSession
+from palmette.measure.counters import counters
+from palmette.runtime.training.job import Update
+from palmette.runtime.training.loop import Training
+from palmette.spec.cluster import Cluster, Link
+from palmette.spec.plan import Inputs, Phase, Plan
+from palmette.spec.profile import Profile
+from palmette.spec.tree import Feed, Instance
+
+FACTOR_STEPS = 5
+
+
+@dataclass(frozen=True)
+class DeviceMeasurement:
+    """What was measured of a device that trained alone."""
+
+    timer: StepTimer
+    power_w: float
+    power_source: str
+    weights: Path
+    counters: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class DeviceRuns:
+    """Trains devices of a cluster, one at a time; what they write goes to ``folder``."""
+
+    request: PretrainRequest
+    cluster: Cluster
+    profile: Profile
+    folder: Path
+
+    def train_alone(self, name: str) -> DeviceMeasurement:
+        """Train one device; its step timer ends the run.
+
+        Raises:
+            PalmetteError: it may not or cannot train.
+        """
+        timer, samples = StepTimer(self.request.step_counts), list[dict[str, float]]()
+        here = self.cluster.nodes[name].host == "local" and self.request.engine != "ray"
+        meter = self.request.meter if here else None
+        started: list[Training] = []
+
+        def on_update(update: Update) -> None:
+            if update.judgement is not None:
+                return
+            was_counting = timer.counting
+            timer.step(update.iteration_s)
+            if timer.counting:
+                samples.append(counters())
+                if meter is not None and not was_counting:
+                    meter.begin()
+            if timer.done:
+                started[0].stop()
+
+        request = self._request(timer.counts.most, "none" if here else self.request.testbed)
+        plan = self._plan(name, name, self.cluster)
+        session = TrainingSession(plan, request, self.folder / folder_name(name), None)
+        outcome = session.run(on_update, started.append)
+        model = self.request.power if self.cluster.nodes[name].host == "local" else None
+        power_w, source = watts_of(name, outcome, meter, model, samples)
+        return DeviceMeasurement(timer, power_w, source, session.folder / "model.safetensors", mean_counters(samples))
+
+    def step_with_server_s(self, name: str, server: str, bandwidth_bps: float) -> float:
+        """Seconds of a device's step with the parameter server on another one, at a bandwidth."""
+        link = Link(between=(name, server), bandwidth_bps=bandwidth_bps)
+        pair = self.cluster.model_copy(update={"links": (link,), "sets": {}})
+        steps_s: list[float] = []
+
+        def on_update(update: Update) -> None:
+            if update.judgement is None:
+                steps_s.append(update.iteration_s)
+
+        request = self._request(FACTOR_STEPS, self.request.testbed)
+        session = TrainingSession(self._plan(name, server, pair), request, self.folder / ".tried", None)
+        session.run(on_update, lambda _: None)
+        return median_high(steps_s)
+
+    def _request(self, iterations: int, testbed: str) -> Request:
+        asked = self.request
+        return Request(
+            data=asked.data,
+            iterations=iterations,
+            engine=asked.engine,
+            testbed=testbed,
+            dilation=asked.dilation if testbed != "none" else None,
+            input_shape=asked.input_shape,
+            options=asked.options,
+        )
+
+    def _plan(self, name: str, server: str, cluster: Cluster) -> Plan:
+        """One device trains the whole network, with the parameter server on itself or another one."""
+        share = cluster.nodes[name].limits.cpu_share
+        phase = Phase(
+            sync="async",
+            server=server,
+            sources=(Feed(node=name, samples=self.request.batch, into=name),),
+            instances=(Instance(id=name, layers=(1, len(self.profile.layers)), node=name, cpu_share=share),),
+        )
+        inputs = Inputs(cluster=cluster, profile=self.profile)
+        return Plan(model=self.profile.model, batch=self.request.batch, phases=(phase,), inputs=inputs)
+
+
+def folder_name(device: str) -> str:
+    """A device's name as the name of a folder, whatever characters it has."""
+    return quote(device, safe=" ").replace(".", "%2E")

@@ -1,0 +1,221 @@
+"""Pre-training: every device trains the network alone for a short while, so that the best of them can be chosen.
+
+Steps 1 to 3 of Gu et al. The weights of the device that is to have the parameter server are where the chosen cluster
+continues, so that the steps of the pre-training count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from palmette.control.pretrain.device_runs import DeviceMeasurement, DeviceRuns
+from palmette.control.pretrain.power import refuse_unpowered
+from palmette.control.pretrain.request import PretrainRequest
+from palmette.control.run.data import COMMON
+from palmette.control.run.engines import engine_of
+from palmette.control.run.request import Request
+from palmette.cost.estimate import evaluator
+from palmette.cost.evaluate import Evaluator
+from palmette.errors import Infeasible, PalmetteError, RunError
+from palmette.measure.bandwidth import Measured as MeasuredPath
+from palmette.measure.bandwidth import measured_bandwidth
+from palmette.measure.building import Built, built_here
+from palmette.measure.factors import Alone, Factors, fitted, predicted
+from palmette.measure.hosts import built_on_hosts, on_hosts, times_on_hosts
+from palmette.measure.profiling import profile_network
+from palmette.runtime.engines.testbed import Ground
+from palmette.runtime.training.loop import refuse_unfit
+from palmette.spec.cluster import Cluster, Source
+from palmette.spec.files import make_folder, write_text
+from palmette.spec.measurements import Measurements
+from palmette.spec.plan import Plan
+from palmette.spec.profile import Profile
+from palmette.zoo.data import load_data
+from palmette.zoo.freezing import frozen, refuse_all_frozen
+from palmette.zoo.models import Network, load_network
+
+Paths = Mapping[tuple[str, str], MeasuredPath]
+"""Bandwidth and latency from one device to another."""
+
+
+class Pretrainer:
+    """Pre-trains a cluster; ``progress`` is called with what is being done, ``warn`` with what is left out."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        request: PretrainRequest,
+        folder: Path,
+        progress: Callable[[str], None],
+        warn: Callable[[str], None],
+    ) -> None:
+        self.request, self.folder, self._progress, self._warn = request, folder, progress, warn
+        network = load_network(request.model, request.input_shape, seed=request.options.seed)
+        refuse_all_frozen(request.model, network.layers, frozen(network.layers, request.options.freeze))
+        self.cluster = with_data(cluster, self._common_samples(cluster, network))
+        refuse_unpowered(self.cluster, request)
+        self.profile = request.profile or self._measure_layers(network)
+        self.parameter_bytes = sum(layer.parameter_bytes for layer in self.profile.layers)
+        self._runs = DeviceRuns(request, self.cluster, self.profile, folder)
+
+    def _common_samples(self, cluster: Cluster, network: Network) -> int:
+        """How many samples the data has that is not a node's own; 0 where every node names its own.
+
+        Raises:
+            InputError: it cannot be loaded, or does not fit the network.
+        """
+        named = [node.source is not None and node.source.data is not None for node in cluster.nodes.values()]
+        if self.request.data is None and all(named):
+            return 0
+        data = load_data(self.request.data or COMMON, network.input_shape)
+        refuse_unfit(network, data)
+        return len(data.train)
+
+    def _measure_layers(self, network: Network) -> Profile:
+        self._progress("layer times")
+        asked = self.request
+        elsewhere = times_on_hosts(asked.model, self.cluster, (), asked.input_shape) if self._on_ray else {}
+        return profile_network(network, self.cluster, elsewhere=elsewhere)
+
+    def run(self) -> Measurements:
+        """Measure all devices.
+
+        Raises:
+            Infeasible: none of them could train.
+        """
+        make_folder(self.folder)
+        write_text(self.folder / "profile.json", self.profile.to_json())
+        alone = self._train_all()
+        self._progress("building")
+        built = self._measure_building()
+        server = min(alone, key=lambda name: alone[name].timer.step_s)
+        paths = self._measure_paths(list(alone))
+        taken = alone[server].timer.taken
+        factors = self._all_factors(server, alone, paths)
+        devices = {name: self._device(name, alone[name], built[name], paths, each) for name, each in factors.items()}
+        return Measurements.model_validate(
+            {
+                "model": self.profile.model,
+                "batch": self.request.batch,
+                "steps": max(1, self.request.steps - taken),
+                "pretrained_steps": taken,
+                "parameter_bytes": self.parameter_bytes,
+                "engine": self.request.engine,
+                "testbed": self.request.testbed,
+                "devices": devices,
+            }
+        )
+
+    @property
+    def _on_ray(self) -> bool:
+        return self.request.engine == "ray"
+
+    def _measure_building(self) -> dict[str, Built]:
+        asked = self.request
+        if self._on_ray:
+            return built_on_hosts(asked.model, self.cluster, asked.input_shape, asked.batch)
+        return dict.fromkeys(self.cluster.nodes, built_here(asked.model, asked.input_shape, asked.batch))
+
+    def _train_all(self) -> dict[str, DeviceMeasurement]:
+        alone, failed = {}, []
+        for name in self.cluster.nodes:
+            self._progress(f"{name} trains alone")
+            try:
+                alone[name] = self._runs.train_alone(name)
+            except PalmetteError as error:
+                failed.append(f"{name}: {_first_line(error)}")
+                self._warn(f"{name} is left out: {_first_line(error)}")
+        if not alone:
+            raise Infeasible(f"no device could train; {failed[0]}")
+        return alone
+
+    def _measure_paths(self, names: list[str]) -> Paths:
+        """Bandwidth and latency between any two devices that links join, either way round."""
+        routes = evaluator(self.profile, self.cluster).routes
+        found: dict[tuple[str, str], MeasuredPath] = {}
+        for k, a in enumerate(names):
+            for b in names[k + 1 :]:
+                if routes.between(a, b) is None:
+                    self._warn(f"{a} and {b} cannot talk: there is no path between them")
+                    continue
+                self._progress(f"bandwidth between {a} and {b}")
+                try:
+                    path = measured_bandwidth(a, b, self.cluster, self._testbed, on_hosts if self._on_ray else None)
+                except RunError as error:
+                    self._warn(f"{a} and {b} are treated as unconnected: {_first_line(error)}")
+                    continue
+                found[a, b] = found[b, a] = path
+        return found
+
+    def _testbed(self, plan: Plan, prices: Evaluator) -> Ground:
+        request = Request(engine=self.request.engine, testbed=self.request.testbed, dilation=1.0)
+        return engine_of(request, plan, prices)[0]
+
+    def _all_factors(self, server: str, alone: Mapping[str, DeviceMeasurement], paths: Paths) -> dict[str, Factors]:
+        """The communication factors of every device; one that fails beside the parameter server is left out."""
+        if len(self.request.bandwidths_bps) == 1:
+            self._warn("one --bandwidth is too few to fit the factors: they are predicted")
+        found = {}
+        for name, each in alone.items():
+            try:
+                found[name] = self._factors(name, server, each, paths)
+            except RunError as error:
+                self._warn(f"{name} is left out: {_first_line(error)}")
+        return found
+
+    def _factors(self, name: str, server: str, alone: DeviceMeasurement, paths: Paths) -> Factors:
+        if name == server:
+            return Factors()
+        if (name, server) not in paths:
+            return Factors(origin=f"unknown: it cannot talk with {server}")
+        power = self.cluster.nodes[name].power
+        idle_w = None if power is None else min(power.idle_w, alone.power_w)
+        path, lone = paths[name, server], Alone(alone.timer.step_s, alone.power_w, idle_w)
+        if len(self.request.bandwidths_bps) < 2:
+            return predicted(lone, self.parameter_bytes, *path)
+        steps_s = {}
+        for bandwidth_bps in self.request.bandwidths_bps:
+            self._progress(f"{name} with the parameter server on {server} at {bandwidth_bps / 1e6:g} Mbit/s")
+            steps_s[bandwidth_bps] = self._runs.step_with_server_s(name, server, bandwidth_bps)
+        return fitted(lone, steps_s, path.bandwidth_bps)
+
+    def _device(
+        self, name: str, alone: DeviceMeasurement, built: Built, paths: Paths, factors: Factors
+    ) -> dict[str, Any]:
+        node, step_s = self.cluster.nodes[name], alone.timer.step_s
+        here = node.host == "local" or self._on_ray
+        machine = "its host" if self._on_ray else "this machine"
+        return {
+            "step_s": step_s,
+            "build_s": built.build_s if here else built.build_s * step_s / built.pass_s,
+            "power_w": alone.power_w,
+            "with_server": {},
+            **{field: getattr(factors, field) for field in factors._fields if field != "origin"},
+            "origin": {
+                "steps": f"measured on {machine}" if here else f"emulated: {node.hardware}, {self.request.testbed}",
+                "build": f"measured on {machine}" if here else "modelled: this machine's, by the time of a step",
+                "power": alone.power_source,
+                "factors": factors.origin,
+            },
+            "bandwidth_bps": {b: path.bandwidth_bps for (a, b), path in paths.items() if a == name},
+            "latency_s": {b: path.latency_s for (a, b), path in paths.items() if a == name},
+            "warmup_steps": alone.timer.warm_at,
+            "pretrained_steps": alone.timer.taken,
+            "counters": dict(alone.counters),
+            "weights": str(alone.weights),
+        }
+
+
+def _first_line(error: PalmetteError) -> str:
+    return str(error).splitlines()[0]
+
+
+def with_data(cluster: Cluster, samples: int) -> Cluster:
+    """The cluster in which every node has data of its own: each device is to train alone."""
+    nodes = {
+        name: node if node.source else node.model_copy(update={"source": Source(samples=samples)})
+        for name, node in cluster.nodes.items()
+    }
+    return cluster.model_copy(update={"nodes": nodes})

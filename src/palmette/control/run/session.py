@@ -1,0 +1,173 @@
+"""From a plan and a request to a training: network, data and engine are found, ``run.json`` is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from palmette.compress.networks import network_origin
+from palmette.control.adapt.online import online_planner
+from palmette.control.adapt.replanning import can_replan
+from palmette.control.prune import Compression
+from palmette.control.run.data import common_name, find_data, refuse_few
+from palmette.control.run.engines import engine_of, refuse_strange_hub
+from palmette.control.run.record import PlanChange, write_record
+from palmette.control.run.request import Request, from_record
+from palmette.control.run.validation import (
+    load_checked_network,
+    refuse_unknown_norms,
+    refuse_unprunable,
+    refuse_unrunnable,
+)
+from palmette.control.weights import load, save_network, shrunk, with_initial_weights
+from palmette.cost.estimate import evaluator
+from palmette.runtime.training import checkpoint
+from palmette.runtime.training.job import Job, Outcome, Update
+from palmette.runtime.training.loop import Training
+from palmette.spec.cluster import Cluster
+from palmette.spec.files import make_folder, read, validated
+from palmette.spec.plan import Inputs, Phase, Plan, inputs_of
+from palmette.spec.profile import Profile
+from palmette.zoo.freezing import frozen, refuse_all_frozen
+
+
+def prepare(plan: Plan, profile: Profile, cluster: Cluster, request: Request, folder: Path) -> TrainingSession:
+    """Prepare to run a plan from its beginning.
+
+    Raises:
+        InputError: the plan cannot be executed, or network, data or options do not fit.
+    """
+    plan = _with_compression(plan, request.compress)
+    refuse_strange_hub(request, plan)
+    whole = plan.model_copy(update={"inputs": Inputs(cluster=cluster, profile=profile)})
+    return TrainingSession(whole, request, folder, None)
+
+
+def _with_compression(plan: Plan, compression: Compression | None) -> Plan:
+    """The plan with smaller models made like this, if given."""
+    if compression is None:
+        return plan
+    return plan.model_copy(
+        update={"phases": tuple(p.model_copy(update={"compress": compression}) for p in plan.phases)}
+    )
+
+
+def resume(folder: Path) -> TrainingSession:
+    """Prepare to continue a run that was stopped.
+
+    Raises:
+        InputError: there is no such run, or no checkpoint to continue from.
+    """
+    written = read(folder / "run.json")
+    plan = validated(Plan, written.get("plan"), str(folder / "run.json"))
+    request = from_record(written.get("options"), str(folder / "run.json"))
+    found = checkpoint.last(folder / "checkpoints")
+    if found.progress.phases:  # it left the plan
+        plan = plan.model_copy(update={"phases": _phases(found.progress.phases, str(folder / "checkpoints"))})
+    changes = [PlanChange(**each) for each in written.get("changes", ())]
+    return TrainingSession(plan, request, folder, found, finished=written.get("ended") == "done", changes=changes)
+
+
+def _phases(written: Sequence[Any], file: str) -> tuple[Phase, ...]:
+    return tuple(validated(Phase, each, file) for each in written)
+
+
+class TrainingSession:
+    """A run that is ready to start, runs, and writes its files; unless it is ``finished`` already."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        request: Request,
+        folder: Path,
+        resumed: checkpoint.Checkpoint | None,
+        *,
+        finished: bool = False,
+        changes: Sequence[PlanChange] = (),
+    ) -> None:
+        self.plan, self.request, self.folder, self.finished = plan, request, folder, finished
+        self.changes = changes
+        profile, cluster = inputs_of(plan, None, None)
+        self.evaluator = evaluator(profile, cluster, request.options.optimizer)
+        refuse_unrunnable(plan, self.evaluator)
+        ground, hire = engine_of(request, plan, self.evaluator)
+        self.network = load_checked_network(plan.model, request, profile)
+        planner = (
+            online_planner(plan, self.evaluator) if request.iterations is None and request.epochs is None else None
+        )
+        phases = [*plan.phases, *(planner.phases.values() if planner else ())]
+        origin = network_origin(self.network) if any(phase.pruning for phase in phases) else None
+        refuse_unprunable(plan, origin)
+        refuse_unknown_norms(plan, self.network, profile)
+        self.request = replace(request, data=common_name(phases, cluster, request.data))
+        data = find_data(phases, cluster, self.request.data, self.network)
+        refuse_few(plan.phases, cluster, data)
+        pruning = plan.phases[0].pruning
+        if resumed is not None:
+            self.network = shrunk(self.network, resumed.progress.pruning, origin)
+            load(self.network, resumed.weights, str(folder))
+        elif request.init is not None:
+            self.network = with_initial_weights(self.network, request.init, pruning, origin)
+        else:
+            self.network = shrunk(self.network, pruning, origin)
+        frozen_names = frozen(self.network.layers, request.options.freeze)
+        refuse_all_frozen(plan.model, self.network.layers, frozen_names)
+        make_folder(folder)
+        self._job = Job(
+            plan=plan,
+            evaluator=self.evaluator,
+            network=self.network,
+            data=data.evaluated,
+            own_data=data.own,
+            options=replace(request.options, freeze=frozen_names),
+            folder=folder,
+            ground=ground,
+            hire=hire,
+            iterations=request.iterations,
+            epochs=request.epochs,
+            resumed=resumed,
+            origin=origin,
+            pruning=pruning,
+            keeps=request.replan and can_replan(plan),
+            direct=planner,
+        )
+
+    def run(self, on_update: Callable[[Update], None], ready: Callable[[Training], None]) -> Outcome:
+        """Run; ``ready`` gets the training before it starts, to be able to stop it.
+
+        Raises:
+            RunError: it stopped before its end; the last checkpoint remains.
+        """
+        training = Training(self._job, on_update)
+        self._write(training, "running")
+        training.foretold.append(lambda _: self._write(training, "running"))
+        ready(training)
+        try:
+            outcome = training.run()
+        except BaseException as error:
+            self._write(training, str(error) or type(error).__name__)
+            raise
+        self.network = training.network
+        save_network(self.network, training.pruning, self.folder / "model.safetensors")
+        self._write(training, outcome.ended)
+        return outcome
+
+    def estimate_s(self, outcome: Outcome) -> float:
+        """The estimate of the iteration that was measured."""
+        return self.evaluator.price(self.plan.phases[outcome.phase]).iteration_s
+
+    def _write(self, training: Training, ended: str) -> None:
+        if training.course.turned:
+            self.plan = self.plan.model_copy(update={"phases": tuple(training.course.phases())})
+        outcome = training.outcome
+        write_record(
+            self.folder,
+            outcome,
+            ended=ended,
+            estimate_s=self.estimate_s(outcome),
+            plan=self.plan,
+            request=self.request,
+            changes=self.changes,
+        )
