@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import palmette as pt
+from palmette.cli.options import with_flags
+from palmette.errors import ArgumentFault, Fault
 from palmette.spec.plan import Inputs
 from tests.plan.problems import profile, three_tiers
 
@@ -62,11 +64,11 @@ def test_an_estimate_without_inputs_names_what_is_missing(plan) -> None:
     bare = plan.model_copy(update={"inputs": None})
     with pytest.raises(pt.InputError) as caught:
         pt.estimate(bare)
-    assert [fault.field for fault in caught.value.faults] == ["--profile", "--cluster"]
+    assert [fault.field for fault in caught.value.faults] == ["profile", "cluster"]
     half = plan.model_copy(update={"inputs": Inputs(profile=profile())})
     with pytest.raises(pt.InputError) as caught:
         pt.estimate(half)
-    assert [fault.field for fault in caught.value.faults] == ["--cluster"]
+    assert [fault.field for fault in caught.value.faults] == ["cluster"]
 
 
 def test_the_timeline_comes_when_asked_for(plan) -> None:
@@ -90,3 +92,34 @@ def test_a_plan_says_how_long_planning_took_and_what_it_was_for(plan) -> None:
 def test_errors_have_one_base_and_an_exit_code(kind: type[pt.PalmetteError], code: int) -> None:
     assert issubclass(kind, pt.PalmetteError)
     assert kind.exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ({"lr": -1}, "lr: -1: expected a number above 0"),
+        ({"optimizer": "sdg"}, "optimizer: sdg: no such optimizer; did you mean sgd?"),
+        ({"iterations": 0}, "iterations: 0: expected at least 1"),
+        ({"iterations": 1, "epochs": 1}, "epochs: 1: expected either epochs or iterations, not both"),
+        ({"dilation": 0.5}, "dilation: 0.5: expected a number of at least 1"),
+        ({"input_shape": ()}, "input_shape: (): expected whole numbers of 1 or more"),
+        ({"drift": 0.0}, "drift: 0.0: expected a number of at least 0.05"),
+        ({"compress": "shrink"}, "compress: shrink: expected prune or distill"),
+        ({"transport": "tsl"}, "transport: tsl: no such transport; expected one of gloo, tls"),
+    ],
+)
+def test_a_run_refuses_an_argument_by_its_python_name(tmp_path: Path, plan, arguments, line: str) -> None:
+    with pytest.raises(pt.InputError) as caught:
+        pt.run(plan, tmp_path / "run", **arguments)
+    assert str(caught.value) == line
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_command_line_names_the_flag_instead() -> None:
+    faults = [
+        ArgumentFault("input_shape", 0, "expected more"),
+        ArgumentFault("deadline_s", 0, "expected more"),
+        Fault("phases[0].sync", "x", "expected step"),
+    ]
+    lines = str(with_flags(pt.InputError(faults))).splitlines()
+    assert [line.partition(": ")[0] for line in lines] == ["--input-shape", "--deadline", "phases[0].sync"]

@@ -108,11 +108,11 @@ def plan(
     from palmette.plan.core.strategy import Ask, Task
 
     chosen = configured(strategy, options)
-    asked: dict[str, Any] = {"batch": _checked_batch(batch), "goal": _goal(goal or chosen.default_goal)}
-    asked |= {"optimizer": optimizer, "seed": seed}
+    inputs: dict[str, Any] = {"batch": _checked_batch(batch), "goal": _goal(goal or chosen.default_goal)}
+    inputs |= {"optimizer": optimizer, "seed": seed}
     if profile is not None and cluster is not None:
-        return make_plan(chosen, Task(profile=profile, cluster=cluster, **asked))
-    return make_plan(chosen, Ask(profile=profile, cluster=cluster, **asked))
+        return make_plan(chosen, Task(profile=profile, cluster=cluster, **inputs))
+    return make_plan(chosen, Ask(profile=profile, cluster=cluster, **inputs))
 
 
 def compare(
@@ -208,11 +208,12 @@ def profile(
     from palmette.control.run.engines import refuse_unknown
     from palmette.measure.profiling import profile_network
     from palmette.measure.ray_hosts import measure_times_on_hosts
+    from palmette.runtime.engines.registry import ENGINES
     from palmette.zoo.models import load_network
 
     refuse_unknown("engine", engine)
     network = load_network(model, input_shape, seed=0)
-    elsewhere = measure_times_on_hosts(model, cluster, on, input_shape, variants) if engine == "ray" else {}
+    elsewhere = measure_times_on_hosts(model, cluster, on, input_shape, variants) if ENGINES[engine].real_hosts else {}
     return profile_network(network, cluster, on, progress, elsewhere, variants=variants)
 
 

@@ -48,7 +48,7 @@ def test_what_is_no_goal_is_told_in_a_line(text: str, expected: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_weights(text)
     (line,) = str(caught.value).splitlines()
-    assert line.startswith("--goal: ")
+    assert line.startswith("goal: ")
     assert expected in line
 
 

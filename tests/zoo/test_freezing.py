@@ -46,8 +46,8 @@ def test_what_matches_nothing_is_refused_each_with_its_nearest() -> None:
     with pytest.raises(InputError) as refused:
         matching_weights(LAYERS, ["conv", "fc1", "pool1"])
     first, second = (str(fault) for fault in refused.value.faults)
-    assert first == "--freeze: conv: no such layer with weights; did you mean conv2?"
-    assert second.startswith("--freeze: pool1: no such layer with weights; expected one of conv1, conv2, fc1, fc2, ")
+    assert first == "freeze: conv: no such layer with weights; did you mean conv2?"
+    assert second.startswith("freeze: pool1: no such layer with weights; expected one of conv1, conv2, fc1, fc2, ")
 
 
 WAYS: dict[str, Callable[[nn.Module], nn.Module]] = {

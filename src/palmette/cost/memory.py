@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from palmette.cost.sizes import Run, Sizes
-from palmette.errors import Fault, InputError, expected_name
+from palmette.errors import ArgumentFault, InputError, expected_name
 from palmette.spec.plan import Phase
 
 Optimizer = Literal["sgd", "momentum", "adam"]
@@ -22,7 +22,7 @@ def known_optimizer(name: str) -> Optimizer:
     for known in STATE_COPIES:
         if name == known:
             return known
-    raise InputError(Fault("--optimizer", name, expected_name(name, "optimizer", list(STATE_COPIES))))
+    raise InputError(ArgumentFault("optimizer", name, expected_name(name, "optimizer", list(STATE_COPIES))))
 
 
 def peak_bytes(phase: Phase, sizes: Sizes, samples: Sequence[int], optimizer: Optimizer) -> dict[str, float]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, assert_never, get_args
 
-from palmette.errors import Fault, InputError, expected_name
+from palmette.errors import ArgumentFault, InputError, expected_name
 from palmette.spec.document import MOST
 
 Quantity = Literal["time", "energy", "power", "edp"]
@@ -31,13 +31,13 @@ class Goal:
         for name in self.weights:
             known_quantity(name)
         limits = {
-            "--deadline": self.deadline_s,
-            "--iteration-deadline": self.iteration_deadline_s,
-            "--loss": self.loss,
+            "deadline_s": self.deadline_s,
+            "iteration_deadline_s": self.iteration_deadline_s,
+            "loss": self.loss,
         }
         wrong = [
-            Fault(option, value, f"expected a number of at most {MOST:g}")
-            for option, value in limits.items()
+            ArgumentFault(argument, value, f"expected a number of at most {MOST:g}")
+            for argument, value in limits.items()
             if value is not None and not value <= MOST
         ]
         if wrong:
@@ -59,7 +59,7 @@ def known_quantity(name: str) -> Quantity:
         InputError: there is none; names the nearest.
     """
     if name not in QUANTITIES:
-        raise InputError(Fault("--goal", name, expected_name(name, "goal", QUANTITIES)))
+        raise InputError(ArgumentFault("goal", name, expected_name(name, "goal", QUANTITIES)))
     return name
 
 
@@ -73,7 +73,7 @@ def parse_weights(text: str) -> dict[Quantity, float]:
     for part in re.split(r"(?<!\d[eE])\+", text):
         weight, name = _term(part.strip(), text)
         if name in weights:
-            raise InputError(Fault("--goal", text, f"{name} stands there twice; expected it once"))
+            raise InputError(ArgumentFault("goal", text, f"{name} stands there twice; expected it once"))
         weights[name] = weight
     return weights
 
@@ -82,14 +82,14 @@ def _term(part: str, text: str) -> tuple[float, Quantity]:
     match = _TERM.fullmatch(part)
     if match is None:
         expected = f"expected {'|'.join(QUANTITIES)} or a weighted sum such as 0.3*time+0.7*energy"
-        raise InputError(Fault("--goal", text, expected))
+        raise InputError(ArgumentFault("goal", text, expected))
     name = known_quantity(match[2])
     try:
         weight = float(match[1] or 1)
     except ValueError:
         weight = math.nan
     if not (0 < weight < math.inf):
-        raise InputError(Fault("--goal", match[1], "expected a weight above 0"))
+        raise InputError(ArgumentFault("goal", match[1], "expected a weight above 0"))
     return weight, name
 
 

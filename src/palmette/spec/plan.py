@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from palmette.errors import Fault, InputError, expected_name
+from palmette.errors import ArgumentFault, InputError, expected_name
 from palmette.spec.cluster import Cluster
 from palmette.spec.document import (
     Count,
@@ -172,7 +172,7 @@ def inputs_of(plan: Plan, profile: Profile | None, cluster: Cluster | None) -> t
     carried = plan.inputs
     profile = profile or (carried.profile if carried else None)
     cluster = cluster or (carried.cluster if carried else None)
-    missing = [option for option, found in (("--profile", profile), ("--cluster", cluster)) if found is None]
+    missing = [name for name, found in (("profile", profile), ("cluster", cluster)) if found is None]
     if profile is None or cluster is None:
-        raise InputError(Fault(option, "missing", "the plan carries none; expected a file") for option in missing)
+        raise InputError(ArgumentFault(name, "missing", "the plan carries none; expected one") for name in missing)
     return profile, cluster

@@ -12,8 +12,12 @@ from collections.abc import Collection, Iterable, Sequence
 
 from torch import nn
 
-from palmette.errors import Fault, InputError, expected_name
-from palmette.zoo.capture import NetworkLayer, parameters
+from palmette.errors import Fault
+from palmette.errors import InputError
+from palmette.errors import expected_name
+from palmette.zoo.capture import NetworkLayer
+from palmette.zoo.capture import parameters
+from palmette.errors import ArgumentFault
 
 
 def matching_weights(layers: Sequence[NetworkLayer], patterns: Iterable[str]) -> tuple[str, ...]:
@@ -29,7 +33,7 @@ def matching_weights(layers: Sequence[NetworkLayer], patterns: Iterable[str]) ->
         matched = [pair[1] for pair in named if any(fnmatch.fnmatchcase(name, pattern) for name in pair)]
         if not matched:
             known = list(dict.fromkeys([*(layer for layer, _ in named), *(name for _, name in named)]))
-            wrong.append(Fault("--freeze", pattern, expected_name(pattern, "layer with weights", known)))
+            wrong.append(ArgumentFault("freeze", pattern, expected_name(pattern, "layer with weights", known)))
         found |= dict.fromkeys(matched)
     if wrong:
         raise InputError(wrong)

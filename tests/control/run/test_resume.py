@@ -96,8 +96,8 @@ def test_a_run_that_goes_on_keeps_its_options(runs: Runs, capsys: pytest.Capture
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.splitlines() == [
-        "palmette: --iterations: 9: this run began with 3; expected that, or --resume alone",
-        "palmette: --freeze: ['conv1']: this run began with (); expected that, or --resume alone",
+        "palmette: --iterations: 9: this run began with 3; expected the same, or --resume alone",
+        "palmette: --freeze: ['conv1']: this run began with (); expected the same, or --resume alone",
     ]
 
 

@@ -30,15 +30,15 @@ def show_plan(plan: Plan) -> None:
 
 def _sync(phase: Phase) -> list[str]:
     """How the replicas of a phase synchronise."""
-    words: list[str] = [phase.sync]
-    words += [] if phase.meet is None else [f"gradients averaged at {phase.meet}"]
-    return words + (["batch norm over the whole batch"] if phase.batch_norm == "whole" else [])
+    parts: list[str] = [phase.sync]
+    parts += [] if phase.meet is None else [f"gradients averaged at {phase.meet}"]
+    return parts + (["batch norm over the whole batch"] if phase.batch_norm == "whole" else [])
 
 
 def _tree(phase: Phase, label: str) -> Tree:
     tree = Tree(label)
 
-    def grow(branch: Tree, into: str | None) -> None:
+    def add_instances(branch: Tree, into: str | None) -> None:
         for instance in phase.instances:
             if instance.into == into:
                 first, last = instance.layers
@@ -46,13 +46,13 @@ def _tree(phase: Phase, label: str) -> Tree:
                 codec = "" if instance.codec == PLAIN else f", {instance.codec}"
                 layers = f"layers {first}–{last}" if first < last else f"layer {first}"
                 node = (instance.node, "bold")
-                twig = branch.add(Text.assemble(f"{instance.id}: {layers} on ", node, f"{share}{codec}"))
+                item = branch.add(Text.assemble(f"{instance.id}: {layers} on ", node, f"{share}{codec}"))
                 for source in phase.sources:
                     if source.into == instance.id:
-                        twig.add(Text.assemble((f"{source.samples} samples from ", "dim"), source.node))
-                grow(twig, instance.id)
+                        item.add(Text.assemble((f"{source.samples} samples from ", "dim"), source.node))
+                add_instances(item, instance.id)
 
-    grow(tree, None)
+    add_instances(tree, None)
     return tree
 
 

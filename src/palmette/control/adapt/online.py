@@ -47,7 +47,7 @@ class OnlinePlanner:
         """The phase of the next epoch; none where the loss is reached, time is up, or the loss no longer falls.
 
         Where PACT finds no schedule to the target, training continues as it is for as long as the loss still falls;
-        a change, which raises it, starts this anew.
+        a change, which raises it, starts this again.
         """
         here = self._pair(standing.phase)
         if here is None:

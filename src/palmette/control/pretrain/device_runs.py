@@ -18,6 +18,7 @@ from palmette.control.pretrain.step_timer import StepTimer
 from palmette.control.run.request import Request
 from palmette.control.run.session import TrainingSession
 from palmette.measure.counters import counters
+from palmette.runtime.engines.registry import ENGINES
 from palmette.runtime.training.job import Update
 from palmette.runtime.training.loop import Training
 from palmette.spec.cluster import Cluster, Link
@@ -55,7 +56,7 @@ class DeviceRuns:
             PalmetteError: it may not or cannot train.
         """
         timer, samples = StepTimer(self.request.step_counts), list[dict[str, float]]()
-        here = self.cluster.nodes[name].host == "local" and self.request.engine != "ray"
+        here = self.cluster.nodes[name].host == "local" and not ENGINES[self.request.engine].real_hosts
         meter = self.request.meter if here else None
         started: list[Training] = []
 

@@ -25,6 +25,7 @@ from palmette.measure.building import Built, built_here
 from palmette.measure.factors import Alone, Factors, fitted, predicted
 from palmette.measure.hosts import built_on_hosts, on_hosts, times_on_hosts
 from palmette.measure.profiling import profile_network
+from palmette.runtime.engines.registry import ENGINES
 from palmette.runtime.engines.testbed import Ground
 from palmette.runtime.training.loop import refuse_unfit
 from palmette.spec.cluster import Cluster, Source
@@ -52,6 +53,7 @@ class Pretrainer:
         warn: Callable[[str], None],
     ) -> None:
         self.request, self.folder, self._progress, self._warn = request, folder, progress, warn
+        self._real_hosts = ENGINES[request.engine].real_hosts
         network = load_network(request.model, request.input_shape, seed=request.options.seed)
         refuse_all_frozen(request.model, network.layers, frozen(network.layers, request.options.freeze))
         self.cluster = with_data(cluster, self._common_samples(cluster, network))
@@ -76,7 +78,7 @@ class Pretrainer:
     def _measure_layers(self, network: Network) -> Profile:
         self._progress("layer times")
         asked = self.request
-        elsewhere = times_on_hosts(asked.model, self.cluster, (), asked.input_shape) if self._on_ray else {}
+        elsewhere = times_on_hosts(asked.model, self.cluster, (), asked.input_shape) if self._real_hosts else {}
         return profile_network(network, self.cluster, elsewhere=elsewhere)
 
     def run(self) -> Measurements:
@@ -108,13 +110,9 @@ class Pretrainer:
             }
         )
 
-    @property
-    def _on_ray(self) -> bool:
-        return self.request.engine == "ray"
-
     def _measure_building(self) -> dict[str, Built]:
         asked = self.request
-        if self._on_ray:
+        if self._real_hosts:
             return built_on_hosts(asked.model, self.cluster, asked.input_shape, asked.batch)
         return dict.fromkeys(self.cluster.nodes, built_here(asked.model, asked.input_shape, asked.batch))
 
@@ -142,7 +140,7 @@ class Pretrainer:
                     continue
                 self._progress(f"bandwidth between {a} and {b}")
                 try:
-                    path = measured_bandwidth(a, b, self.cluster, self._testbed, on_hosts if self._on_ray else None)
+                    path = measured_bandwidth(a, b, self.cluster, self._testbed, on_hosts if self._real_hosts else None)
                 except RunError as error:
                     self._warn(f"{a} and {b} are treated as unconnected: {_first_line(error)}")
                     continue
@@ -185,8 +183,8 @@ class Pretrainer:
         self, name: str, alone: DeviceMeasurement, built: Built, paths: Paths, factors: Factors
     ) -> dict[str, Any]:
         node, step_s = self.cluster.nodes[name], alone.timer.step_s
-        here = node.host == "local" or self._on_ray
-        machine = "its host" if self._on_ray else "this machine"
+        here = node.host == "local" or self._real_hosts
+        machine = "its host" if self._real_hosts else "this machine"
         return {
             "step_s": step_s,
             "build_s": built.build_s if here else built.build_s * step_s / built.pass_s,
