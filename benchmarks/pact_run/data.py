@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from benchmarks.pact_run.network import INPUT_SHAPE
-from palmette.zoo.data import Part, load_data
+from palmette.zoo.data import DataSplit, load_data
 
 SAMPLES = {"gold": 640, "silver": 256, "bronze": 128}
 
@@ -16,7 +16,7 @@ SAMPLES = {"gold": 640, "silver": 256, "bronze": 128}
 class Digits:
     """Some of the digits, as a map-style data set."""
 
-    def __init__(self, part: Part, numbers: Sequence[int]) -> None:
+    def __init__(self, part: DataSplit, numbers: Sequence[int]) -> None:
         self._part, self._numbers = part, numbers
 
     def __len__(self) -> int:

@@ -13,7 +13,7 @@ from palmette.cost.handover import change_price
 from palmette.plan.core.strategy import Task
 from palmette.spec.plan import Phase
 from palmette.spec.problem import Pair
-from palmette.zoo.data import Part
+from palmette.zoo.data import DataSplit
 
 Schedule = tuple[tuple[Pair, int], ...]
 """Pairs and epochs."""
@@ -32,7 +32,7 @@ class Switch(NamedTuple):
 class Hindsight:
     """What schedules of a seed come to."""
 
-    def __init__(self, task: Task, phases: dict[Pair, Phase], parts: dict[str, Part], seed: int) -> None:
+    def __init__(self, task: Task, phases: dict[Pair, Phase], parts: dict[str, DataSplit], seed: int) -> None:
         self._task, self._phases, self._parts, self._seed = task, phases, parts, seed
         self._deadline_s = task.goal.deadline_s or math.inf
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from benchmarks.pact_run.replay import Trainee, fresh
 from benchmarks.pact_run.setting import PAIRS
 from palmette.spec.problem import Pair
-from palmette.zoo.data import Part
+from palmette.zoo.data import DataSplit
 
 WHOLE, FIRST, SECOND = 10, (4, 5, 7), (2, 5)
 """Epochs of the whole network, and after how many the first and the second switch come."""
@@ -41,7 +41,7 @@ class Course:
     came: tuple[Pair, float] | None = None
 
 
-def courses(seed: int, parts: dict[str, Part]) -> list[Course]:
+def courses(seed: int, parts: dict[str, DataSplit]) -> list[Course]:
     """A training of the whole network, and all those that went on from it."""
     whole, medium, small = PAIRS
     trunk, first = fresh(seed), Course(whole, [])
@@ -62,7 +62,7 @@ def courses(seed: int, parts: dict[str, Part]) -> list[Course]:
     return found
 
 
-def _trained(trainee: Trainee, pair: Pair, parts: dict[str, Part], epochs: int) -> list[float]:
+def _trained(trainee: Trainee, pair: Pair, parts: dict[str, DataSplit], epochs: int) -> list[float]:
     return [trainee.epoch(float(pair[0]), parts[pair[1]]) for _ in range(epochs)]
 
 

@@ -16,7 +16,7 @@ from benchmarks.pact_run.setting import BATCH, LR, MODEL
 from palmette.compress.channels import PruningOrigin, pruning_origin
 from palmette.compress.pruning import prune
 from palmette.runtime.data.batches import Batches
-from palmette.zoo.data import Indices, Part, load_data
+from palmette.zoo.data import DataSplit, Indices, load_data
 from palmette.zoo.models import load_network
 
 
@@ -36,7 +36,7 @@ class Trainee:
         module, optimizer = copy.deepcopy((self.module, self.optimizer))
         return Trainee(module, optimizer, self.origin, self.seed, self.pruning, self.steps)
 
-    def epoch(self, pruning: float, part: Part) -> float:
+    def epoch(self, pruning: float, part: DataSplit) -> float:
         """Prune if need be, train for an epoch; the mean loss of its batches."""
         batches, losses = Batches(len(part), BATCH, self.seed), []
         if pruning != self.pruning:
@@ -81,7 +81,7 @@ class Kept:
         return self.inputs[at], self.labels[at]
 
 
-def own_data() -> dict[str, Part]:
+def own_data() -> dict[str, DataSplit]:
     """The samples of each set of nodes."""
     parts = {nodes: load_data(f"benchmarks.pact_run.data:{nodes}", INPUT_SHAPE).train for nodes in SAMPLES}
     return {nodes: Kept(*part.batch(range(len(part)))) for nodes, part in parts.items()}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from palmette.control.run.engines import engine_of
-from palmette.measure.bandwidth import measure_bandwidth
 from palmette.control.run.request import Request
+from palmette.measure.bandwidth import measure_bandwidth
 from palmette.spec.cluster import Cluster, Link, Node
 
 

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Literal
 import pytest
 
 import palmette as pt
-from palmette.plan.core import registry
 from palmette.cli import execute
+from palmette.plan.core import registry
 from palmette.plan.core.make_plan import configured, make_plan
 from palmette.plan.core.strategy import Ask, Decision
 from palmette.spec.document import Count, OpenDocument

@@ -13,8 +13,8 @@ from palmette.cli import options as opt
 from palmette.errors import RunError
 
 if TYPE_CHECKING:
-    from palmette.measure.curves.grid import Grid
-    from palmette.measure.curves.learner import Recipe
+    from palmette.measure.curves.grid import CurveGrid
+    from palmette.measure.curves.trainer import CurveRecipe
 
 curves = typer.Typer(
     no_args_is_help=True,
@@ -66,10 +66,10 @@ def collect_curves(
     Example: palmette curves collect --data digits -o curves.jsonl
     """
     from palmette.cli.show.console import print_json
-    from palmette.measure.curves.grid import Grid
-    from palmette.measure.curves.learner import Recipe
+    from palmette.measure.curves.grid import CurveGrid
+    from palmette.measure.curves.trainer import CurveRecipe
 
-    grid = Grid(
+    grid = CurveGrid(
         seeds=seeds,
         k1=_distinct("k1", k1, int),
         k2=_distinct("k2", k2, int),
@@ -77,7 +77,7 @@ def collect_curves(
         f2=_distinct("f2", f2, float),
         last=last,
     )
-    recipe = Recipe(model=model, data=data, batch=batch, lr=lr)
+    recipe = CurveRecipe(model=model, data=data, batch=batch, lr=lr)
     new, total = _collect(output, recipe, grid, jobs, quiet or json_)
     if json_:
         print_json({"file": str(output), "new": new, "curves": total})
@@ -85,7 +85,7 @@ def collect_curves(
         print(f"{output}: {total} curves, {new} of them new")
 
 
-def _collect(path: Path, recipe: Recipe, grid: Grid, jobs: int | None, quiet: bool) -> tuple[int, int]:
+def _collect(path: Path, recipe: CurveRecipe, grid: CurveGrid, jobs: int | None, quiet: bool) -> tuple[int, int]:
     """Collect curves; how many are new, and how many there are.
 
     Raises:
@@ -97,7 +97,7 @@ def _collect(path: Path, recipe: Recipe, grid: Grid, jobs: int | None, quiet: bo
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with progress_bar("curves", quiet) as watch:
-            return collect(path, recipe, grid, jobs=jobs or _cores(), watch=watch)
+            return collect(path, recipe, grid, jobs=jobs or _cores(), on_progress=watch)
     except KeyboardInterrupt:
         raise RunError(f"stopped; {path} has the finished curves; the same command continues") from None
 

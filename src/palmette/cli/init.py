@@ -14,7 +14,7 @@ from palmette.cli.options import flag
 from palmette.errors import Fault, InputError
 
 if TYPE_CHECKING:
-    from palmette.zoo.sketch import Sketch
+    from palmette.zoo.cluster_template import ClusterTemplate
 
 TIERS = ("device", "edge", "cloud")
 STDIN = "stdin"
@@ -65,7 +65,7 @@ def init(
     Example: palmette init cluster.yaml --devices 2 --bandwidth '40 Mbit/s' --yes
     """
     from palmette.spec.files import write_text
-    from palmette.zoo.sketch import sketched
+    from palmette.zoo.cluster_template import render_cluster
 
     given = {
         "devices": devices,
@@ -81,15 +81,15 @@ def init(
     }
     if file.exists() and not force:
         raise InputError(Fault("", "file exists", "choose another name or pass --force", str(file)))
-    write_text(file, sketched(replace(_sketch(_answers(given, ask=not yes)), local=local)))
+    write_text(file, render_cluster(replace(_sketch(_answers(given, ask=not yes)), local=local)))
     print(f"{file}: written. Next: palmette profile lenet5 --cluster {file} -o profile.json")
 
 
 def _answers(given: Mapping[str, Any], *, ask: bool) -> dict[str, Any]:
-    from palmette.zoo.sketch import Sketch
+    from palmette.zoo.cluster_template import ClusterTemplate
 
-    default = Sketch()
-    answers = {f"{tier}s": default.many[tier] for tier in TIERS} | {
+    default = ClusterTemplate()
+    answers = {f"{tier}s": default.counts[tier] for tier in TIERS} | {
         f"{tier}_hardware": default.hardware[tier] for tier in TIERS
     }
     answers |= {name: getattr(default, name) for name in ("bandwidth", "cloud_bandwidth", "samples", "private")}
@@ -101,11 +101,11 @@ def _answers(given: Mapping[str, Any], *, ask: bool) -> dict[str, Any]:
     return answers
 
 
-def _sketch(answers: Mapping[str, Any]) -> Sketch:
-    from palmette.zoo.sketch import Sketch
+def _sketch(answers: Mapping[str, Any]) -> ClusterTemplate:
+    from palmette.zoo.cluster_template import ClusterTemplate
 
-    return Sketch(
-        many={tier: answers[f"{tier}s"] for tier in TIERS},
+    return ClusterTemplate(
+        counts={tier: answers[f"{tier}s"] for tier in TIERS},
         hardware={tier: answers[f"{tier}_hardware"] for tier in TIERS},
         bandwidth=answers["bandwidth"],
         cloud_bandwidth=answers["cloud_bandwidth"],
@@ -116,14 +116,14 @@ def _sketch(answers: Mapping[str, Any]) -> Sketch:
 
 def _ask_until_valid(name: str, question: str, answers: Mapping[str, Any]) -> Any:
     """A valid answer: on a terminal the question is asked until there is one."""
-    from palmette.zoo.sketch import wrong
+    from palmette.zoo.cluster_template import find_faults
 
     while True:
         try:
             answer = _ask(question, answers[name])
             faults = [
                 fault
-                for fault in wrong(_sketch({**answers, name: answer}))
+                for fault in find_faults(_sketch({**answers, name: answer}))
                 if {name, flag(name)} & {*fault.field.split(", ")}
             ]
             if not faults:

@@ -30,9 +30,8 @@ def fit_command(
 
     Example: palmette power fit samples.csv -o power.json
     """
-    from palmette.measure.power_fit import fit_power_model
-    from palmette.measure.power_fit import load_samples
     from palmette.cli.show.console import console
+    from palmette.measure.power_fit import fit_power_model, load_samples
     from palmette.spec.files import write_text
     from palmette.spec.power import COUNTERS
 

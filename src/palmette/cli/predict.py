@@ -82,20 +82,20 @@ def loss(
     """
     from palmette.cli.show.console import print_json
     from palmette.cli.show.forecast import show_forecast
-    from palmette.predict.forecast import Past, Setting
-    from palmette.predict.named import predictor_of
+    from palmette.predict.forecast import History, Setting
+    from palmette.predict.registry import load_predictor
 
     setting = Setting(pruning=_fraction("pruning", pruning), samples=samples, classes=classes)
     earlier = () if before is None else _losses("before", before)
-    past = Past(setting=setting, losses=_losses("losses", losses), before=earlier)
-    known = predictor_of(predictor, bound)
-    forecast = known.run(past, epochs)
+    history = History(setting=setting, losses=_losses("losses", losses), earlier=earlier)
+    known = load_predictor(predictor, bound)
+    forecast = known.predict_epochs(history, epochs)
     to = _changed_setting(setting, to_pruning, to_samples, to_classes)
-    change = None if to is None else known.change(past, to)
+    change = None if to is None else known.predict_change(history, to)
     if json_:
         print_json({"run": _rows(forecast), "change": None if change is None else _rows(change)[0]})
     else:
-        show_forecast(past, forecast, change)
+        show_forecast(history, forecast, change)
 
 
 def _rows(forecast: Any) -> list[dict[str, float]]:
@@ -127,20 +127,20 @@ def _train(path: Path | None, seed: int, quiet: bool) -> tuple[LearnedPredictor,
     from dataclasses import asdict
 
     from palmette.cli.show.progress_bar import progress_bar
-    from palmette.predict.examples import changes, runs
-    from palmette.predict.judging import judged_changes, judged_runs
-    from palmette.predict.learned import learn
+    from palmette.predict.examples import change_examples, run_examples
+    from palmette.predict.learned import train_predictor
+    from palmette.predict.metrics import evaluate_changes, evaluate_runs
     from palmette.predict.power_law import PowerLawPredictor
-    from palmette.predict.shipping import shipped_curves
+    from palmette.predict.shipped_curves import load_shipped_curves
     from palmette.spec.curves import load_curves
 
-    curves = shipped_curves() if path is None else load_curves(path)
+    curves = load_shipped_curves() if path is None else load_curves(path)
     with progress_bar("training", quiet) as watch:
-        predictor, left_out = learn(curves, seed=seed, told=watch)
-    moments, switches = runs(left_out), changes(left_out)
+        predictor, left_out = train_predictor(curves, seed=seed, on_epoch=watch)
+    moments, switches = run_examples(left_out), change_examples(left_out)
     rivals: dict[str, Predictor] = {"learned": predictor, "power-law": PowerLawPredictor()}
     return predictor, {
-        name: {"run": asdict(judged_runs(rival, moments)), "change": asdict(judged_changes(rival, switches))}
+        name: {"run": asdict(evaluate_runs(rival, moments)), "change": asdict(evaluate_changes(rival, switches))}
         for name, rival in rivals.items()
     }
 

@@ -71,11 +71,11 @@ def pretrain(
     Example: palmette pretrain cifar10 --cluster cluster.yaml --data digits -o m.json
     """
     import palmette as pt
-    from palmette.measure.meters.registry import open_meter
     from palmette.control.pretrain.pretrainer import Pretrainer
     from palmette.control.pretrain.request import PretrainRequest
     from palmette.control.pretrain.step_timer import StepCounts
     from palmette.control.run.request import training_options
+    from palmette.measure.meters.registry import open_meter
     from palmette.spec.files import load, write_text
     from palmette.spec.power import PowerModel
 

@@ -13,7 +13,7 @@ from palmette.cli import options as opt
 from palmette.errors import ArgumentFault, InputError
 
 if TYPE_CHECKING:
-    from palmette.measure.conditions import Progress
+    from palmette.measure.contexts import Progress
 
 REFRESH_S = 0.1
 

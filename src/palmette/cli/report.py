@@ -11,7 +11,7 @@ import typer
 from palmette.cli import options as opt
 
 if TYPE_CHECKING:
-    from palmette.report.entry import Entry
+    from palmette.report.entry import ReportEntry
 
 
 def report(
@@ -28,8 +28,8 @@ def report(
     Example: palmette report run plan.json -o report.html
     """
     import palmette as pt
+    from palmette.report.build import build_report as make_report
     from palmette.report.entry import read_entries
-    from palmette.report.making import report as make_report
     from palmette.spec.files import write_text
     from palmette.spec.reading import size
 
@@ -45,7 +45,7 @@ def report(
     print(f"{output}: {size(len(text.encode()))}, open it in any browser")
 
 
-def prediction_errors(entries: Sequence[Entry]) -> Iterator[str]:
+def prediction_errors(entries: Sequence[ReportEntry]) -> Iterator[str]:
     """A line for each run on a testbed: what an iteration took, and how far the prediction was off."""
     from palmette.spec.reading import time
 
@@ -56,7 +56,7 @@ def prediction_errors(entries: Sequence[Entry]) -> Iterator[str]:
             yield f"{entry.name}: measured {time(run.iteration_s)}, predicted {time(run.estimate_s)} ({off:+.1%})"
 
 
-def speed_ups(entries: Sequence[Entry]) -> Iterator[str]:
+def speed_ups(entries: Sequence[ReportEntry]) -> Iterator[str]:
     """How much faster the fastest run is than the others with the same network and batch."""
     took = {
         entry.name: entry.run.iteration_s
@@ -68,5 +68,5 @@ def speed_ups(entries: Sequence[Entry]) -> Iterator[str]:
         yield f"{best} is {took[name] / took[best]:.2f} times as fast as {name}, measured"
 
 
-def _same_training(a: Entry, b: Entry) -> bool:
+def _same_training(a: ReportEntry, b: ReportEntry) -> bool:
     return (a.plan.model, a.plan.batch) == (b.plan.model, b.plan.batch)

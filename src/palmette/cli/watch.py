@@ -37,8 +37,8 @@ def watch(
 
 def _serve(folder: Path, port: int, open_browser: bool) -> None:
     """Serve the live page until Ctrl-C."""
-    from palmette.report.following import Follower
-    from palmette.report.serving import LiveServer
+    from palmette.report.live_run import LiveRun
+    from palmette.report.live_server import LiveServer
 
     with LiveServer(LiveRun(folder), port) as server:
         print(f"{server.address}", flush=True)
@@ -56,7 +56,7 @@ def _show_in_terminal(folder: Path) -> None:
     from rich.live import Live
 
     from palmette.cli.show.console import console
-    from palmette.report.following import Follower
+    from palmette.report.live_run import LiveRun
 
     follower, out = LiveRun(folder), console()
     view = follower.view()

@@ -12,12 +12,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 from torch import nn
 
-from palmette.errors import Fault
-from palmette.errors import InputError
-from palmette.errors import expected_name
-from palmette.zoo.capture import NetworkLayer
-from palmette.zoo.capture import parameters
-from palmette.errors import ArgumentFault
+from palmette.errors import ArgumentFault, Fault, InputError, expected_name
+from palmette.zoo.capture import NetworkLayer, parameters
 
 
 def matching_weights(layers: Sequence[NetworkLayer], patterns: Iterable[str]) -> tuple[str, ...]:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 
-from palmette.testbed.namespace_network import shaping_rules
 from palmette.cli import execute as palmette
+from palmette.testbed.namespace_network import shaping_rules
 from tests.runtime.rig import relatively_off
 from tests.testbed.stand import Files
 from tests.testbed.test_namespaces import (  # noqa: F401  (fixtures)

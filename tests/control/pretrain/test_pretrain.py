@@ -157,7 +157,6 @@ class TestTable:
     def test_none_is_left(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(FakeRun, "broken", ("fast", "slow"))
         monkeypatch.setattr(
-            
             pretrainer, "measure_build_time", None
         )  # nor is anything built, which takes long with large batches
         with pytest.raises(pt.Infeasible, match="no device could train; fast: node fast"):
@@ -257,7 +256,9 @@ def test_nodes_that_all_name_data_need_no_other(tmp_path: Path) -> None:
     for node in named["nodes"].values():
         node["source"] = {"samples": 54, "data": DATA}
     request = PretrainRequest(model="tests.control.pretrain.test_pretrain:five_numbers", batch=4, step_counts=SHORT)
-    made = Pretrainer(fill_hardware_defaults(validated(Cluster, named)), request, tmp_path, lambda _: None, lambda _: None)
+    made = Pretrainer(
+        fill_hardware_defaults(validated(Cluster, named)), request, tmp_path, lambda _: None, lambda _: None
+    )
     assert made.cluster.nodes["fast"].source.data == DATA
     del named["nodes"]["slow"]["source"]["data"]
     with pytest.raises(InputError, match="digits: holds images"):

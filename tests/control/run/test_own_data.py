@@ -23,7 +23,7 @@ from palmette.runtime.training.loop import Training
 from palmette.runtime.worker.dropout import Draw, Drawing, replace_dropout
 from palmette.spec.plan import Phase
 from palmette.zoo.capture import load_state
-from palmette.zoo.data import joined, load_data
+from palmette.zoo.data import concatenate, load_data
 from palmette.zoo.models import load_network
 from tests.cost.small import instance, phase, source
 from tests.runtime.rig import off, optimizer_of
@@ -124,7 +124,7 @@ def test_data_beside_sources_that_name_their_own_is_what_the_network_is_judged_b
     network = load_network(TINY, seed=0)
     load_state(network.layers, weights(given))
     for folder, data in (
-        (own_parts, joined([load_data(name, (1, 8, 8)) for name in (SMALL, LARGE)])),
+        (own_parts, concatenate([load_data(name, (1, 8, 8)) for name in (SMALL, LARGE)])),
         (given, load_data("digits", (1, 8, 8))),
     ):
         found = [line for line in lines(folder / "metrics.jsonl") if "accuracy" in line]

@@ -10,8 +10,7 @@ import pytest
 
 from palmette.cost.estimate import evaluator
 from palmette.errors import InputError, RunError
-from palmette.measure.bandwidth import MeasuredLink as Way
-from palmette.measure.bandwidth import Measured as MeasuredPath
+from palmette.measure.bandwidth import MeasuredLink as MeasuredPath
 from palmette.measure.profiling import profile_network
 from palmette.reproduce.cluster import figures, paper
 from palmette.reproduce.cluster import measured as module

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from palmette.predict.learned import load_shipped_predictor
 from palmette.cli import execute
+from palmette.predict.learned import load_shipped_predictor
 from palmette.predict.power_law import PowerLawPredictor
 from palmette.predict.shipped_curves import load_shipped_curves
 from palmette.reproduce.pact.predictions import claims, figure_4, predictions

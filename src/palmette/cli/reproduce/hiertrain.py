@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from palmette.report.line_chart import line_chart
 import typer
 
 from palmette.cli import options as opt
 from palmette.cli.reproduce.output import Record, create_folder, present, progress_printer, show_claims
+from palmette.report.line_chart import line_chart
 
 if TYPE_CHECKING:
     from palmette.reproduce.hiertrain.figures import TimingSource
@@ -46,7 +46,6 @@ def reproduce_hiertrain(
 
 
 def _draw(number: str, figure: dict[str, Any]) -> str:
-    from palmette.report.lines import line_chart
 
     def each(what: str) -> dict[str, list[Any]]:
         return {name: [point[what] for point in points] for name, points in figure["series"].items()}

@@ -5,14 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from palmette.report.line_chart import line_chart
 from palmette.cli import options as opt
-from palmette.cli.reproduce.output import Record
-from palmette.cli.reproduce.output import create_folder
-from palmette.cli.reproduce.output import present
-from palmette.cli.reproduce.output import progress_printer
-from palmette.cli.reproduce.output import show_claims
-from palmette.cli.reproduce.output import show_row
+from palmette.cli.reproduce.output import Record, create_folder, present, progress_printer, show_claims, show_row
+from palmette.report.line_chart import line_chart
 
 
 def reproduce_righttrain(
@@ -35,7 +30,6 @@ def reproduce_righttrain(
 
 
 def _draw(number: str, figure: dict[str, Any]) -> str:
-    from palmette.report.lines import line_chart
 
     shown = {name: values for name, values in figure["series"].items() if None not in values}
     return line_chart(f"RightTrain, Fig. {number}", figure["x"], shown, figure["x_label"], figure["y_label"])

@@ -7,7 +7,7 @@ from typing import Any
 from rich.table import Table
 
 from palmette.cli.show.console import console
-from palmette.predict.forecast import Forecast, Past
+from palmette.predict.forecast import Forecast, History
 
 
 def show_quality(origin: dict[str, Any], quality: dict[str, Any]) -> None:
@@ -32,7 +32,7 @@ def show_quality(origin: dict[str, Any], quality: dict[str, Any]) -> None:
     out.print(table)
 
 
-def show_forecast(past: Past, forecast: Forecast, change: Forecast | None) -> None:
+def show_forecast(past: History, forecast: Forecast, change: Forecast | None) -> None:
     """Print the predicted loss of each epoch, and of a change."""
     out = console()
     table = Table("epoch", box=None, pad_edge=False)

@@ -6,11 +6,8 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from palmette.cli.show.console import console, energy, size, time
 from palmette.spec.codec import PLAIN
-from palmette.cli.show.console import console
-from palmette.cli.show.console import energy
-from palmette.cli.show.console import size
-from palmette.cli.show.console import time
 from palmette.spec.estimate import Estimate
 from palmette.spec.plan import Phase, Plan
 

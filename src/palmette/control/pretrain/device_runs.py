@@ -17,7 +17,7 @@ from palmette.control.pretrain.request import PretrainRequest
 from palmette.control.pretrain.step_timer import StepTimer
 from palmette.control.run.request import Request
 from palmette.control.run.session import TrainingSession
-from palmette.measure.counters import counters
+from palmette.measure.counters import read_counters
 from palmette.runtime.engines.registry import ENGINES
 from palmette.runtime.training.job import Update
 from palmette.runtime.training.loop import Training
@@ -66,7 +66,7 @@ class DeviceRuns:
             was_counting = timer.counting
             timer.step(update.iteration_s)
             if timer.counting:
-                samples.append(counters())
+                samples.append(read_counters())
                 if meter is not None and not was_counting:
                     meter.begin()
             if timer.done:

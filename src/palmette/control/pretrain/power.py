@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from palmette.control.pretrain.request import PretrainRequest
 from palmette.errors import ArgumentFault, Fault, InputError
-from palmette.measure.counters import counters
-from palmette.measure.meters.meter import Meter
+from palmette.measure.counters import read_counters
+from palmette.measure.meters.base import Meter
 from palmette.runtime.engines.registry import ENGINES
 from palmette.runtime.training.job import Outcome
 from palmette.spec.cluster import Cluster
@@ -37,7 +37,7 @@ def refuse_unpowered(cluster: Cluster, request: PretrainRequest) -> None:
     """
     read_here = request.meter is not None or request.power is not None
     if request.power is not None and any(node.host == "local" for node in cluster.nodes.values()):
-        refuse_missing_counters(request.power, counters())
+        refuse_missing_counters(request.power, read_counters())
     if read_here and ENGINES[request.engine].real_hosts:
         argument = "power" if request.meter is None else "meter"
         raise InputError(ArgumentFault(argument, "given", "it is read on this machine; expected engine local"))

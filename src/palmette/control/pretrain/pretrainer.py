@@ -19,12 +19,12 @@ from palmette.control.run.request import Request
 from palmette.cost.estimate import evaluator
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import Infeasible, PalmetteError, RunError
-from palmette.measure.bandwidth import Measured as MeasuredPath
-from palmette.measure.bandwidth import measured_bandwidth
-from palmette.measure.building import Built, built_here
-from palmette.measure.factors import Alone, Factors, fitted, predicted
-from palmette.measure.hosts import built_on_hosts, on_hosts, times_on_hosts
+from palmette.measure.bandwidth import MeasuredLink as MeasuredPath
+from palmette.measure.bandwidth import measure_bandwidth
+from palmette.measure.build_time import BuildTime, measure_build_time
+from palmette.measure.communication_factors import CommunicationFactors, StandaloneDevice, fit_factors, predict_factors
 from palmette.measure.profiling import profile_network
+from palmette.measure.ray_hosts import measure_build_times_on_hosts, measure_times_on_hosts, transfer_on_hosts
 from palmette.runtime.engines.registry import ENGINES
 from palmette.runtime.engines.testbed import Ground
 from palmette.runtime.training.loop import refuse_unfit
@@ -34,7 +34,7 @@ from palmette.spec.measurements import Measurements
 from palmette.spec.plan import Plan
 from palmette.spec.profile import Profile
 from palmette.zoo.data import load_data
-from palmette.zoo.freezing import frozen, refuse_all_frozen
+from palmette.zoo.freezing import matching_weights, refuse_all_frozen
 from palmette.zoo.models import Network, load_network
 
 Paths = Mapping[tuple[str, str], MeasuredPath]
@@ -55,7 +55,7 @@ class Pretrainer:
         self.request, self.folder, self._progress, self._warn = request, folder, progress, warn
         self._real_hosts = ENGINES[request.engine].real_hosts
         network = load_network(request.model, request.input_shape, seed=request.options.seed)
-        refuse_all_frozen(request.model, network.layers, frozen(network.layers, request.options.freeze))
+        refuse_all_frozen(request.model, network.layers, matching_weights(network.layers, request.options.freeze))
         self.cluster = with_data(cluster, self._common_samples(cluster, network))
         refuse_unpowered(self.cluster, request)
         self.profile = request.profile or self._measure_layers(network)
@@ -78,7 +78,7 @@ class Pretrainer:
     def _measure_layers(self, network: Network) -> Profile:
         self._progress("layer times")
         asked = self.request
-        elsewhere = times_on_hosts(asked.model, self.cluster, (), asked.input_shape) if self._real_hosts else {}
+        elsewhere = measure_times_on_hosts(asked.model, self.cluster, (), asked.input_shape) if self._real_hosts else {}
         return profile_network(network, self.cluster, elsewhere=elsewhere)
 
     def run(self) -> Measurements:
@@ -110,11 +110,11 @@ class Pretrainer:
             }
         )
 
-    def _measure_building(self) -> dict[str, Built]:
+    def _measure_building(self) -> dict[str, BuildTime]:
         asked = self.request
         if self._real_hosts:
-            return built_on_hosts(asked.model, self.cluster, asked.input_shape, asked.batch)
-        return dict.fromkeys(self.cluster.nodes, built_here(asked.model, asked.input_shape, asked.batch))
+            return measure_build_times_on_hosts(asked.model, self.cluster, asked.input_shape, asked.batch)
+        return dict.fromkeys(self.cluster.nodes, measure_build_time(asked.model, asked.input_shape, asked.batch))
 
     def _train_all(self) -> dict[str, DeviceMeasurement]:
         alone, failed = {}, []
@@ -140,7 +140,9 @@ class Pretrainer:
                     continue
                 self._progress(f"bandwidth between {a} and {b}")
                 try:
-                    path = measured_bandwidth(a, b, self.cluster, self._testbed, on_hosts if self._real_hosts else None)
+                    path = measure_bandwidth(
+                        a, b, self.cluster, self._testbed, transfer_on_hosts if self._real_hosts else None
+                    )
                 except RunError as error:
                     self._warn(f"{a} and {b} are treated as unconnected: {_first_line(error)}")
                     continue
@@ -151,7 +153,9 @@ class Pretrainer:
         request = Request(engine=self.request.engine, testbed=self.request.testbed, dilation=1.0)
         return engine_of(request, plan, prices)[0]
 
-    def _all_factors(self, server: str, alone: Mapping[str, DeviceMeasurement], paths: Paths) -> dict[str, Factors]:
+    def _all_factors(
+        self, server: str, alone: Mapping[str, DeviceMeasurement], paths: Paths
+    ) -> dict[str, CommunicationFactors]:
         """The communication factors of every device; one that fails beside the parameter server is left out."""
         if len(self.request.bandwidths_bps) == 1:
             self._warn("one --bandwidth is too few to fit the factors: they are predicted")
@@ -163,24 +167,24 @@ class Pretrainer:
                 self._warn(f"{name} is left out: {_first_line(error)}")
         return found
 
-    def _factors(self, name: str, server: str, alone: DeviceMeasurement, paths: Paths) -> Factors:
+    def _factors(self, name: str, server: str, alone: DeviceMeasurement, paths: Paths) -> CommunicationFactors:
         if name == server:
-            return Factors()
+            return CommunicationFactors()
         if (name, server) not in paths:
-            return Factors(origin=f"unknown: it cannot talk with {server}")
+            return CommunicationFactors(origin=f"unknown: it cannot talk with {server}")
         power = self.cluster.nodes[name].power
         idle_w = None if power is None else min(power.idle_w, alone.power_w)
-        path, lone = paths[name, server], Alone(alone.timer.step_s, alone.power_w, idle_w)
+        path, lone = paths[name, server], StandaloneDevice(alone.timer.step_s, alone.power_w, idle_w)
         if len(self.request.bandwidths_bps) < 2:
-            return predicted(lone, self.parameter_bytes, *path)
+            return predict_factors(lone, self.parameter_bytes, *path)
         steps_s = {}
         for bandwidth_bps in self.request.bandwidths_bps:
             self._progress(f"{name} with the parameter server on {server} at {bandwidth_bps / 1e6:g} Mbit/s")
             steps_s[bandwidth_bps] = self._runs.step_with_server_s(name, server, bandwidth_bps)
-        return fitted(lone, steps_s, path.bandwidth_bps)
+        return fit_factors(lone, steps_s, path.bandwidth_bps)
 
     def _device(
-        self, name: str, alone: DeviceMeasurement, built: Built, paths: Paths, factors: Factors
+        self, name: str, alone: DeviceMeasurement, built: BuildTime, paths: Paths, factors: CommunicationFactors
     ) -> dict[str, Any]:
         node, step_s = self.cluster.nodes[name], alone.timer.step_s
         here = node.host == "local" or self._real_hosts

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from palmette.control.pretrain.step_timer import StepCounts
 from palmette.control.run.engines import default_testbed, refuse_unknown
 from palmette.errors import ArgumentFault, InputError
-from palmette.measure.meters.meter import Meter
+from palmette.measure.meters.base import Meter
 from palmette.runtime.options import Options
 from palmette.spec.power import PowerModel
 from palmette.spec.profile import Profile

@@ -30,7 +30,7 @@ from palmette.spec.cluster import Cluster
 from palmette.spec.files import make_folder, read, validated
 from palmette.spec.plan import Inputs, Phase, Plan, inputs_of
 from palmette.spec.profile import Profile
-from palmette.zoo.freezing import frozen, refuse_all_frozen
+from palmette.zoo.freezing import matching_weights, refuse_all_frozen
 
 
 def prepare(plan: Plan, profile: Profile, cluster: Cluster, request: Request, folder: Path) -> TrainingSession:
@@ -112,7 +112,7 @@ class TrainingSession:
             self.network = with_initial_weights(self.network, request.init, pruning, origin)
         else:
             self.network = shrunk(self.network, pruning, origin)
-        frozen_names = frozen(self.network.layers, request.options.freeze)
+        frozen_names = matching_weights(self.network.layers, request.options.freeze)
         refuse_all_frozen(plan.model, self.network.layers, frozen_names)
         make_folder(folder)
         self._job = Job(

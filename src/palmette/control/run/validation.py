@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from palmette.compress.channels import Origin
+from palmette.compress.channels import PruningOrigin
 from palmette.control.run.request import Request
 from palmette.cost.check import check
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import Fault, InputError
-from palmette.measure.layers import batch_norm_channels
+from palmette.measure.layer_sizes import batch_norm_channels
 from palmette.spec.plan import Plan
 from palmette.spec.profile import Profile
 from palmette.zoo.models import Network, load_network
@@ -26,7 +26,7 @@ def refuse_unrunnable(plan: Plan, prices: Evaluator) -> None:
         raise InputError(wrong)
 
 
-def refuse_unprunable(plan: Plan, origin: Origin | None) -> None:
+def refuse_unprunable(plan: Plan, origin: PruningOrigin | None) -> None:
     """Refuse phases whose model cannot be made: too small, or larger than the one before.
 
     Raises:

@@ -7,8 +7,8 @@ from itertools import permutations
 
 from palmette.cost.estimate import evaluator
 from palmette.cost.evaluate import Evaluator
-from palmette.measure.building import built_here
-from palmette.measure.factors import Alone
+from palmette.measure.build_time import measure_build_time
+from palmette.measure.communication_factors import StandaloneDevice
 from palmette.measure.profiling import profile_network
 from palmette.reproduce.cluster.paper import (
     BATCH,
@@ -39,7 +39,7 @@ class CatalogueCases:
     def cases(self, name: str) -> Iterator[ClusterCase]:
         """A device alone takes what the plan's estimate says, and links are as fast as declared."""
         profile = profile_network(load_network(MODELS[name]), machines(MBPS[0]))
-        built = built_here(MODELS[name], None, BATCH)
+        built = measure_build_time(MODELS[name], None, BATCH)
         for mbps in MBPS:
             self._progress(f"{name} at {mbps:g} Mbit/s")
             prices = evaluator(profile, machines(mbps))
@@ -51,11 +51,11 @@ class CatalogueCases:
             yield ClusterCase(mbps, alone, builds_s, paths, weights, found, dict.fromkeys(found, "simulated"))
 
 
-def declared(device: str, prices: Evaluator) -> Alone:
+def declared(device: str, prices: Evaluator) -> StandaloneDevice:
     """A device alone, by the event clock and its declared power."""
     power = prices.cluster.nodes[device].power
     assert power is not None, "the catalogue knows every machine's"
-    return Alone(prices.price(forest((device,), prices.profile)).iteration_s, power.busy_w, power.idle_w)
+    return StandaloneDevice(prices.price(forest((device,), prices.profile)).iteration_s, power.busy_w, power.idle_w)
 
 
 def simulated_cost(members: Devices, prices: Evaluator, builds_s: dict[str, float]) -> ClusterCost:

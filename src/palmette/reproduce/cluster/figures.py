@@ -12,11 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from palmette.measure.bandwidth import MeasuredLink as Way
-from palmette.measure.build_time import measure_build_time
-from palmette.measure.communication_factors import CommunicationFactors
-from palmette.measure.communication_factors import StandaloneDevice
-from palmette.measure.communication_factors import predict_factors
+from palmette.measure.communication_factors import CommunicationFactors, StandaloneDevice, predict_factors
 from palmette.plan.cluster.strategy import ClusterChoice
 from palmette.plan.core.make_plan import make_plan
 from palmette.plan.core.strategy import Ask
@@ -26,7 +22,6 @@ from palmette.reproduce.cluster.paper import BATCH, MODELS, STEPS, CaseSource, C
 from palmette.reproduce.progress import Progress, Record, silent
 from palmette.spec.goal import Goal, parse_weights
 from palmette.spec.measurements import Measurements
-from palmette.zoo.hardware_defaults import fill_hardware_defaults
 
 PRETRAINED_STEPS = 500
 # The paper repeats each case four times; windows of steps agree within 2%, its regression is off by up to 2.2%.
@@ -54,7 +49,7 @@ def reproduce_from(source: CaseSource) -> Record:
     return made | {"claims": claims(made)}
 
 
-def with_noise(alone: dict[str, Alone], rng: np.random.Generator) -> dict[str, Alone]:
+def with_noise(alone: dict[str, StandaloneDevice], rng: np.random.Generator) -> dict[str, StandaloneDevice]:
     """Devices as a short measurement and a regression would find them."""
     return {
         name: StandaloneDevice(

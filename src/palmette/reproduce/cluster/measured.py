@@ -32,10 +32,9 @@ from palmette.control.run.session import prepare
 from palmette.cost.estimate import evaluator
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import RunError
-from palmette.measure.bandwidth import MeasuredLink as Way
+from palmette.measure.bandwidth import MeasuredLink as MeasuredPath
 from palmette.measure.bandwidth import measure_bandwidth
 from palmette.measure.communication_factors import StandaloneDevice
-from palmette.measure.bandwidth import Measured as MeasuredPath
 from palmette.measure.profiling import profile_network
 from palmette.reproduce.cluster import paper
 from palmette.reproduce.cluster.catalogue import simulated_cost, whole_s

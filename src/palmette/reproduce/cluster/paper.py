@@ -11,13 +11,13 @@ from itertools import combinations
 from typing import NamedTuple, Protocol
 
 from palmette.cost.routes import Route
-from palmette.measure.bandwidth import Measured as MeasuredPath
-from palmette.measure.factors import Alone
+from palmette.measure.bandwidth import MeasuredLink as MeasuredPath
+from palmette.measure.communication_factors import StandaloneDevice
 from palmette.spec.cluster import Cluster, Link, Node, Source
 from palmette.spec.plan import Phase
 from palmette.spec.profile import Profile
 from palmette.spec.tree import Feed, Instance
-from palmette.zoo.equip import equipped
+from palmette.zoo.hardware_defaults import fill_hardware_defaults
 
 BATCH, STEPS = 32, 100_000
 MACHINES = {"desktop": "i7-2600-gtx-1050", "jtx2": "jetson-tx2", "jtx1": "jetson-tx1"}
@@ -53,7 +53,7 @@ def machines(mbps: float) -> Cluster:
         name: Node(tier="edge", hardware=hardware, source=Source(samples=50_000)) for name, hardware in MACHINES.items()
     }
     links = tuple(Link(between=pair, bandwidth_bps=mbps * 1e6) for pair in combinations(MACHINES, 2))
-    return equipped(Cluster(nodes=nodes, links=links))
+    return fill_hardware_defaults(Cluster(nodes=nodes, links=links))
 
 
 def clusters() -> list[Devices]:
@@ -76,7 +76,7 @@ class ClusterCase(NamedTuple):
     """A network at a bandwidth: what its pre-training measured, and what its clusters really cost."""
 
     mbps: float
-    alone: dict[str, Alone]
+    alone: dict[str, StandaloneDevice]
     builds_s: dict[str, float]
     paths: Paths
     parameter_bytes: float

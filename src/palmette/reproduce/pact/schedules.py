@@ -17,9 +17,7 @@ from palmette.plan.core.make_plan import configured, make_plan
 from palmette.plan.core.strategy import Ask
 from palmette.plan.pact.actions import actions_of
 from palmette.plan.pact.simulation import initial_state
-from palmette.reproduce.progress import Progress
-from palmette.reproduce.progress import Record
-from palmette.reproduce.progress import silent
+from palmette.reproduce.progress import Progress, Record, silent
 from palmette.spec.goal import Goal
 from palmette.spec.problem import Change, Problem, Run, Start
 
