@@ -15,7 +15,7 @@ from palmette.cost.prices import NodePrice, Price
 from palmette.cost.simulate import PhaseSimulator, timed_steps
 from palmette.cost.steps import Iteration
 from palmette.cost.sync import epoch
-from palmette.cost.sync.registry import PRICINGS
+from palmette.cost.sync.registry import SYNC_COSTS
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase
 from palmette.spec.profile import Profile
@@ -36,7 +36,7 @@ class Evaluator(PhaseSimulator):
 
     def price(self, phase: Phase) -> Price:
         """The price of a phase that ``check`` finds nothing wrong with."""
-        return PRICINGS[phase.sync](self, phase)
+        return SYNC_COSTS[phase.sync].price(self, phase)
 
     def peak_bytes(self, phase: Phase) -> dict[str, float]:
         """The memory that each node needs at most."""

@@ -1,6 +1,6 @@
 """The parts of a phase, each with its own programs. Pure, no torch.
 
-A part is the whole phase, a tree of it, or an exchange of weights (``cost/parts``). A part has the same number on all
+A part is the whole phase, a tree of it, or an exchange of weights (``cost/sync``). A part has the same number on all
 nodes, and channels that no other part uses.
 """
 
@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from palmette.cost.evaluate import Evaluator
-from palmette.cost.parts import part_graphs
 from palmette.cost.steps import Iteration
+from palmette.cost.sync.registry import SYNC_COSTS
 from palmette.runtime.program import Channel, Program, compiled
 from palmette.spec.plan import Phase
 
@@ -33,7 +33,7 @@ def parts_of(phase: Phase, evaluator: Evaluator) -> list[Part]:
     """The parts of a phase, in the order of their numbers."""
     made: list[Part] = []
     channels = 0
-    for each, graph in part_graphs(phase, evaluator.sizes(phase.pruning), evaluator.routes):
+    for each, graph in SYNC_COSTS[phase.sync].parts(phase, evaluator.sizes(phase.pruning), evaluator.routes):
         programs = compiled(each, graph, channels)
         made.append(Part(each, graph, {node: program for node, program in programs.items() if program.operations}))
         channels += sum(step.to is not None for step in graph.steps)

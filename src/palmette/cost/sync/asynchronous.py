@@ -6,8 +6,17 @@ import math
 
 from palmette.cost.operations import trees, worker_step
 from palmette.cost.prices import NodePrice, Price, added
+from palmette.cost.routes import Routes
 from palmette.cost.simulate import PhaseSimulator, timed_steps
+from palmette.cost.sizes import Sizes
+from palmette.cost.sync.base import PartGraphs, SyncCost
 from palmette.spec.plan import Phase
+
+
+def parts(phase: Phase, sizes: Sizes, _routes: Routes) -> PartGraphs:
+    """The step of each tree: pull, compute, push, and the server's update."""
+    for tree in trees(phase):
+        yield tree, worker_step(tree, sizes)
 
 
 def price(simulator: PhaseSimulator, phase: Phase) -> Price:
@@ -29,3 +38,6 @@ def price(simulator: PhaseSimulator, phase: Phase) -> Price:
     many = math.ceil(sum(simulator.epoch_samples(phase).values()) / samples_per_step) if time_s else 0
     epoch_j = None if energy_j is None else many * energy_j
     return Price(time_s, energy_j, many * time_s, epoch_j, nodes, [(nodes, many)], workers)
+
+
+ASYNC = SyncCost(parts=parts, price=price)

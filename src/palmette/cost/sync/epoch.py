@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from palmette.cost.operations import exchange, exchanges_weights, iteration
+from palmette.cost.operations import exchange, exchanges_weights, iteration, trees
 from palmette.cost.prices import NodePrice, Price, added
+from palmette.cost.routes import Routes
 from palmette.cost.shards import described_samples, shard_steps, used_fraction
 from palmette.cost.simulate import PhaseSimulator, steps_by_tree, timed_steps
+from palmette.cost.sizes import Sizes
+from palmette.cost.sync.base import PartGraphs, SyncCost
 from palmette.spec.plan import Phase
+
+
+def parts(phase: Phase, sizes: Sizes, routes: Routes) -> PartGraphs:
+    """The steps of each tree, and the exchange of weights where an epoch ends with one."""
+    for tree in trees(phase):
+        yield tree, iteration(tree, sizes, routes)
+    if exchanges_weights(phase):
+        yield phase, exchange(phase, sizes)
 
 
 def price(simulator: PhaseSimulator, phase: Phase) -> Price:
@@ -64,3 +75,6 @@ def _exchange_s(simulator: PhaseSimulator, phase: Phase, parts: list[tuple[dict[
     played = simulator.play(phase, made)
     parts.append((simulator.node_prices(phase, phase.nodes(), timed_steps(made, played)), 1))
     return played.total_s
+
+
+EPOCH = SyncCost(parts=parts, price=price)

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import math
 
+from palmette.cost.operations import iteration
 from palmette.cost.prices import Price
+from palmette.cost.routes import Routes
 from palmette.cost.simulate import PhaseSimulator, timed_steps
+from palmette.cost.sizes import Sizes
+from palmette.cost.sync.base import PartGraphs, SyncCost
 from palmette.spec.plan import Phase
+
+
+def parts(phase: Phase, sizes: Sizes, routes: Routes) -> PartGraphs:
+    """One part: the whole phase, exchange of gradients included."""
+    yield phase, iteration(phase, sizes, routes)
 
 
 def price(simulator: PhaseSimulator, phase: Phase) -> Price:
@@ -17,3 +26,6 @@ def price(simulator: PhaseSimulator, phase: Phase) -> Price:
     time_s, energy_j = played.total_s, simulator.energy_j(nodes, played.total_s)
     epoch_j = None if energy_j is None else many * energy_j
     return Price(time_s, energy_j, many * time_s, epoch_j, nodes, [(nodes, many)], [(phase, made, played)])
+
+
+STEP = SyncCost(parts=parts, price=price)

@@ -1,6 +1,6 @@
 """How replicas are synchronized, behind one interface: a ``SyncMethod`` for each kind of ``sync``.
 
-A phase is executed in parts (the whole phase, a tree of it, an exchange of weights: ``cost/parts``), each with one
+A phase is executed in parts (the whole phase, a tree of it, an exchange of weights: ``cost/sync``), each with one
 program per node. A method has two sides: the worker's defines what the operations of a program do with weights and
 gradients, and the engine's when the workers execute which part.
 """
