@@ -83,6 +83,7 @@ def test_the_timeline_comes_when_asked_for(plan) -> None:
     ]
 
 
+@pytest.mark.timing
 def test_a_plan_says_how_long_planning_took_and_what_it_was_for(plan) -> None:
     assert 0 <= plan.plan_s < 10
     assert (plan.inputs.profile, plan.inputs.cluster) == (profile(), three_tiers())

@@ -20,6 +20,7 @@ def measured(cluster: Cluster, testbed: str) -> tuple[float, float]:
     return measure_bandwidth("a", "b", cluster, lambda plan, prices: engine_of(request, plan, prices)[0])
 
 
+@pytest.mark.timing
 @pytest.mark.slow
 def test_a_paced_link_has_its_bandwidth_and_latency() -> None:
     bps, latency_s = measured(lan(10.0, 0.05), "paced")
@@ -27,6 +28,7 @@ def test_a_paced_link_has_its_bandwidth_and_latency() -> None:
     assert 0.05 <= latency_s < 0.5
 
 
+@pytest.mark.timing
 @pytest.mark.slow
 def test_this_machine_as_it_is() -> None:
     bps, latency_s = measured(lan(1.0), "none")
@@ -34,6 +36,7 @@ def test_this_machine_as_it_is() -> None:
     assert latency_s < 0.5
 
 
+@pytest.mark.timing
 @pytest.mark.namespaces
 def test_a_namespaced_link_has_its_bandwidth() -> None:
     bps, _ = measured(lan(10.0), "namespaces")

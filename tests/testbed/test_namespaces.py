@@ -101,6 +101,7 @@ def files(tmp_path, monkeypatch):
         signal.signal(number, handler)
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize(
     ("wires", "bottleneck_bps"),
     [
@@ -116,24 +117,28 @@ def test_a_transfer_takes_bytes_over_bandwidth(wires, bottleneck_bps):
             assert min(taken) == pytest.approx(size * 8 / bottleneck_bps, rel=0.05)  # a busy machine only adds
 
 
+@pytest.mark.timing
 def test_the_two_directions_of_a_link_do_not_share_it():
     with ends(NamespaceTestbed(1.0), cluster(("a", "b", "10 Mbit/s")), "a", "b") as pair:
         pair.transfer_s([pair.there, pair.back], 100_000)
         assert pair.transfer_s([pair.there, pair.back], 500_000) == pytest.approx([0.4, 0.4], rel=0.08)
 
 
+@pytest.mark.timing
 def test_a_full_link_is_not_taken_for_a_cut_one():
     with ends(NamespaceTestbed(1.0), cluster(("a", "b", "500 kbit/s")), "a", "b") as pair:
         there, back = pair.transfer_s([pair.there, pair.back], 375_000)
     assert (there, back) == pytest.approx((6.0, 6.0), rel=0.1)
 
 
+@pytest.mark.timing
 def test_messages_wait_for_the_latency_of_their_route():
     with ends(NamespaceTestbed(2.0), cluster(("a", "b", "1 Gbit/s"), latency="100 ms"), "a", "b") as pair:
         pair.transfer_s([pair.there], 10)
         assert pair.transfer_s([pair.there], 10)[0] == pytest.approx(0.2, abs=0.03)
 
 
+@pytest.mark.timing
 def test_time_that_is_stretched_further_slows_links_down():
     with ends(NamespaceTestbed(), cluster(("a", "b", "1 Mbit/s"), latency="20 ms"), "a", "b") as pair:
         pair.transfer_s([pair.there], 10_000)
@@ -141,12 +146,14 @@ def test_time_that_is_stretched_further_slows_links_down():
         assert pair.transfer_s([pair.there], 50_000)[0] == pytest.approx(3 * (0.02 + 0.4), rel=0.08)
 
 
+@pytest.mark.timing
 def test_a_message_shorter_than_predicted_arrives_sooner():
     with ends(NamespaceTestbed(1.0), cluster(("a", "b", "200 kbit/s")), "a", "b") as pair:
         pair.transfer_s([pair.there], 10)
         assert pair.transfer_s([pair.there], 2_000)[0] < 0.15 < 10_000 * 8 / 200e3  # by the profile
 
 
+@pytest.mark.timing
 def test_two_runs_at_once_do_not_meet():
     wires = cluster(("a", "b", "20 Mbit/s"))
     with ends(NamespaceTestbed(1.0), wires, "a", "b") as one, ends(NamespaceTestbed(1.0), wires, "a", "b") as other:
@@ -155,6 +162,7 @@ def test_two_runs_at_once_do_not_meet():
             assert pair.transfer_s([pair.there], 200_000)[0] < 1
 
 
+@pytest.mark.timing
 def test_a_cut_link_is_noticed_and_the_silent_node_named():
     with ends(NamespaceTestbed(1.0), cluster(("a", "b", "1 Mbit/s")), "a", "b") as pair:
         subprocess.run(["ip", "-n", namespaces(os.getpid())[0], "link", "set", "link0", "down"], check=True)
@@ -171,6 +179,7 @@ def crossed(name: str) -> int:
     return int(found["stats64"]["rx"]["bytes"] + found["stats64"]["tx"]["bytes"])
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("transport", ["gloo", "tls"])
 def test_signs_of_life_are_few_bytes_and_enough(transport):
     """Two nodes that have nothing to tell each other for longer than silence may last."""
@@ -230,6 +239,7 @@ def test_weights_are_those_of_a_run_without_a_network(files):
     assert all(weights.equal(other[name]) for name, weights in one.items())
 
 
+@pytest.mark.timing
 def test_a_run_whose_link_is_cut_ends_and_names_a_node(files, capsys):
     made = files("2 Mbit/s")
     cut_s: list[float] = []

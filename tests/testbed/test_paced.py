@@ -21,17 +21,20 @@ def pair() -> Iterator[Ends]:
         yield made
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("size_bytes", [0, PREDICTED_BYTES // 5, PREDICTED_BYTES, 5 * PREDICTED_BYTES])
 def test_a_transfer_takes_as_long_as_its_own_bytes_whatever_was_predicted(pair: Ends, size_bytes: int) -> None:
     taken_s = min(pair.transfer_s([pair.there], size_bytes)[0] for _ in range(2))
     assert taken_s == pytest.approx(LATENCY_S + size_bytes * 8 / 200e3, abs=0.03)
 
 
+@pytest.mark.timing
 def test_messages_share_a_link_by_the_bytes_that_they_have(pair: Ends) -> None:
     both_s = min(max(pair.transfer_s([pair.there, pair.back], 2500)) for _ in range(2))
     assert both_s == pytest.approx(LATENCY_S + 2 * 2500 * 8 / 200e3, abs=0.03)
 
 
+@pytest.mark.timing
 def test_time_that_is_stretched_further_slows_links_down() -> None:
     with ends(PacedTestbed(), cluster(("a", "b", "200 kbit/s"), latency="20 ms"), "a", "b") as pair:
         assert pair._ground.widen(3.0) is not None

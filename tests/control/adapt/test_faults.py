@@ -66,6 +66,7 @@ class Broken:
         return said.err
 
 
+@pytest.mark.timing
 def test_a_worker_that_is_killed_is_named(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     broken = Broken(runs)
     said = broken.by(lambda pids: os.kill(pids["server"], signal.SIGKILL), capsys)
@@ -73,6 +74,7 @@ def test_a_worker_that_is_killed_is_named(runs: Runs, capsys: pytest.CaptureFixt
     assert broken.took_s < NOTICED_S
 
 
+@pytest.mark.timing
 def test_a_worker_that_is_frozen_is_named(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     broken = Broken(runs)
     said = broken.by(lambda pids: os.kill(pids["cloud"], signal.SIGSTOP), capsys)
@@ -80,6 +82,7 @@ def test_a_worker_that_is_frozen_is_named(runs: Runs, capsys: pytest.CaptureFixt
     assert broken.took_s < NOTICED_S + ENDED_S
 
 
+@pytest.mark.timing
 @pytest.mark.slow
 @pytest.mark.parametrize("node", ["phone", "server", "cloud"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP, signal.SIGABRT])
@@ -227,6 +230,7 @@ def test_files_that_may_not_grow_are_one_line(runs: Runs) -> None:
     assert "File too large" in process.stderr
 
 
+@pytest.mark.timing
 @pytest.mark.slow
 def test_standing_still_together_is_no_fault(runs: Runs) -> None:
     """Ctrl-Z stops engine and workers alike; after ``fg`` they go on."""

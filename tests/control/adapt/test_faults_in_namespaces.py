@@ -164,6 +164,7 @@ def test_a_node_that_dies_or_freezes(four: Four, transport: str, number: signal.
     four.assert_weights_are_those_of_a_quiet_run()
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_a_cable_that_is_cut(four: Four, transport: str) -> None:
     """The hut's only one: nothing but silence tells of it."""
@@ -177,6 +178,7 @@ def test_a_cable_that_is_cut(four: Four, transport: str) -> None:
     four.assert_weights_are_those_of_a_quiet_run()
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_a_link_that_becomes_half_as_fast(four: Four, transport: str) -> None:
     slow = next(line for line in shaping_rules("link0", 4e6, ()) if "tbf" in line).replace("qdisc add", "qdisc change")

@@ -89,6 +89,7 @@ def test_after_a_kill_the_living_go_on_from_the_iteration_before(runs: Runs, nod
     assert change["iteration"] >= 10  # not from the checkpoint of the beginning
 
 
+@pytest.mark.timing
 def test_a_frozen_node_is_left_behind(runs: Runs) -> None:
     eventful = Eventful(runs, REPLICAS)
     assert eventful.run(end("cloud", signal.SIGSTOP)) == 0

@@ -67,6 +67,7 @@ def at_links(*words: str) -> None:
                 subprocess.run(["tc", "-n", space, *(word.format(device=device) for word in words)], check=True)
 
 
+@pytest.mark.timing
 @pytest.mark.slow
 def test_a_cut_link_is_left_out(files: Callable[[str], Files]) -> None:  # noqa: F811
     eventful = Eventful(files("4 Mbit/s"))
@@ -83,6 +84,7 @@ def test_a_cut_link_is_left_out(files: Callable[[str], Files]) -> None:  # noqa:
     eventful.assert_weights_are_those_of_a_quiet_run(12)
 
 
+@pytest.mark.timing
 @pytest.mark.slow
 def test_a_link_that_becomes_slow_is_planned_for(files: Callable[[str], Files]) -> None:  # noqa: F811
     eventful = Eventful(files("8 Mbit/s"))

@@ -24,6 +24,7 @@ pytestmark = [
     pytest.mark.ray,
     pytest.mark.namespaces,
     pytest.mark.slow,
+    pytest.mark.timing,  # BACK_WITHIN_S
     pytest.mark.timeout(300),
     pytest.mark.skipif(_why_not() is not None, reason=str(_why_not())),
 ]

@@ -115,6 +115,7 @@ def test_devices_pretrain_where_they_are(cluster: RayCluster, runs: Runs) -> Non
     assert devices["phone"]["bandwidth_bps"]["cloud"] > 0
 
 
+@pytest.mark.timing
 def test_a_worker_that_is_killed_is_named(cluster: RayCluster, runs: Runs) -> None:
     killed_s: list[float] = []
 

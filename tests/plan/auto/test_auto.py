@@ -139,6 +139,7 @@ def test_it_takes_no_lossy_plan_unless_that_is_allowed() -> None:
     assert "unknown until it is measured" in lossy.estimate.warnings[0]
 
 
+@pytest.mark.timing
 def test_it_has_as_long_as_it_is_given() -> None:
     with pytest.raises(InputError, match="--seconds: 0: expected more than 0"):
         auto(three_tiers(), seconds=0)

@@ -75,6 +75,7 @@ def test_of_nodes_that_do_not_compute_nothing_is_told() -> None:
     assert of_computing_nodes([PlanWithout(("phone",), None, "why")], plan) == []
 
 
+@pytest.mark.timing
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_auto_plans_for_a_fleet_and_says_how_far_it_may_be_from_the_best() -> None:

@@ -74,6 +74,7 @@ def two_workers(*, server: str = "c") -> Phase:
     )
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("server", ["a", "c"])
 def test_the_next_step_goes_to_who_is_free(server: str, tmp_path: Path) -> None:
     ground = MemoryGround({"b": 0.02})

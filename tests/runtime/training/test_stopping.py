@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -40,6 +41,7 @@ def forest(folder: Path) -> Forest:
     return Forest(rig, TWO_NODES, WHERE, folder)
 
 
+@pytest.mark.timing
 def test_a_stop_gives_up_a_long_iteration_and_the_run_goes_on_to_the_same_weights(tmp_path: Path) -> None:
     _, expected = forest(tmp_path / "whole").trained(iterations=5)
     made, stopped_s = forest(tmp_path / "stopped"), []
@@ -85,6 +87,7 @@ def test_before_the_first_iteration_it_is_told_how_long_all_take_here(tmp_path: 
     assert outcome.expected_wall_s >= expected_s
 
 
+@pytest.mark.timing
 def test_patience_ends_a_while_after_a_stop() -> None:
     stopping: list[bool] = []
     patience = StopTimeout(lambda: bool(stopping), 0.05)

@@ -53,6 +53,7 @@ def pair(tmp_path, monkeypatch):
     meeting.transport.close()
 
 
+@pytest.mark.timing
 def test_messages_pass_while_both_are_there(pair):
     a, b = pair
     message = torch.arange(5, dtype=torch.uint8)
@@ -62,6 +63,7 @@ def test_messages_pass_while_both_are_there(pair):
         time.sleep(0.4)
 
 
+@pytest.mark.timing
 def test_whoever_waits_is_told_that_the_peer_is_silent(pair):
     a, b = pair
     a._presence.close()
@@ -71,6 +73,7 @@ def test_whoever_waits_is_told_that_the_peer_is_silent(pair):
     assert time.monotonic() - began_s < 3
 
 
+@pytest.mark.timing
 def test_whoever_comes_later_is_told_at_once(pair):
     a, b = pair
     a._presence.close()
@@ -79,6 +82,7 @@ def test_whoever_comes_later_is_told_at_once(pair):
         b.send(Channel(1, "b", "a"), torch.zeros(1, dtype=torch.uint8))
 
 
+@pytest.mark.timing
 def test_datagrams_of_others_do_not_count(pair, tmp_path):
     a, b = pair
     a._presence.close()

@@ -50,6 +50,7 @@ def really(shares: list[float], limit: float = 1.0) -> list[float]:
     return starts
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize(
     ("shares", "limit"),
     [
@@ -152,6 +153,7 @@ def test_waiting_ends_at_the_moment_that_was_asked_for() -> None:
     assert sorted(late)[10] < 2e-4
 
 
+@pytest.mark.timing
 def test_padded_calls_last_as_long_as_they_should() -> None:
     """Within a hundredth or half a millisecond, but for moments in which the machine is somewhere else."""
     rig = Rig(random_layers(random.Random(1), 3), (5,))
@@ -173,6 +175,7 @@ def test_padded_calls_last_as_long_as_they_should() -> None:
     assert sum(rounds) >= 6
 
 
+@pytest.mark.timing
 def test_calls_with_half_a_share_run_side_by_side_and_whole_ones_in_turn() -> None:
     rig = Rig(random_layers(random.Random(1), 2), (5,))
     known = cluster(a=node(100))

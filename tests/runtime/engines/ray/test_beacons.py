@@ -28,6 +28,7 @@ def test_each_is_seen_by_its_own_beacon(monkeypatch: pytest.MonkeyPatch) -> None
     lookout.close()
 
 
+@pytest.mark.timing
 def test_datagrams_of_others_are_passed_over() -> None:
     lookout, other = Lookout("127.0.0.1", ["phone"]), Lookout("127.0.0.1", ["phone"])
     ours, theirs = lookout.beacon("phone"), other.beacon("phone")
