@@ -6,12 +6,13 @@ import json
 import statistics
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-from benchmarks.compare.page import opened
+from benchmarks.command import parser, print_result
 from benchmarks.evaluator.timing import yardstick_s
 
 TURNS = 3
@@ -34,23 +35,23 @@ def palmette(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def timed(folder: Path, *arguments: str) -> dict[str, Any]:
-    """Wall time of a command, several times over."""
-    seconds = []
-    for _ in range(TURNS):
+def timed(folder: Path, turns: int, *arguments: str) -> tuple[dict[str, Any], str]:
+    """Wall time of a command, several times over, and what it printed."""
+    seconds, printed = [], ""
+    for _ in range(turns):
         began = perf_counter()
-        palmette(folder, *arguments)
+        printed = palmette(folder, *arguments)
         seconds.append(perf_counter() - began)
-    return {"median_s": round(statistics.median(seconds), 2), "most_s": round(max(seconds), 2)}
+    return {"median_s": round(statistics.median(seconds), 2), "most_s": round(max(seconds), 2)}, printed
 
 
-def described(folder: Path) -> None:
+def described(folder: Path, network: str, plans: Sequence[str]) -> None:
     """The cluster, the networks' profiles, plans and a run."""
     (folder / "cluster.yaml").write_text(CLUSTER)
-    palmette(folder, "profile", NETWORK, "--cluster", "cluster.yaml", "-o", "alexnet.json", "--quiet")
+    palmette(folder, "profile", network, "--cluster", "cluster.yaml", "-o", "compared.json", "--quiet")
     palmette(folder, "profile", "lenet5", "--cluster", "cluster.yaml", "-o", "lenet5.json", "--quiet")
-    for name in PLANS:
-        palmette(folder, "plan", name, *inputs("alexnet"), "-o", f"{name}.json")
+    for name in plans:
+        palmette(folder, "plan", name, *inputs("compared"), "-o", f"{name}.json")
     palmette(folder, "plan", "all-edge", *inputs("lenet5", 16), "-o", "small.json")
     palmette(folder, "run", "small.json", "--iterations", "20", "--quiet", "-o", "run")
 
@@ -61,27 +62,35 @@ def inputs(network: str, batch: int = 128) -> list[str]:
 
 def main() -> None:
     """Print all figures."""
+    options = parser(__doc__, "LeNet-5 instead of AlexNet, each command once, no browser")
+    quick = options.parse_args().quick
+    turns, network, plans = (1, "lenet5", PLANS[:1]) if quick else (TURNS, NETWORK, PLANS)
     with TemporaryDirectory() as name:
         folder = Path(name)
-        described(folder)
+        described(folder, network, plans)
         commands = {
-            "palmette compare": ["compare", *inputs("alexnet"), "--json"],
-            "palmette plan auto": ["plan", "auto", *inputs("alexnet"), "--json"],
+            "palmette compare": ["compare", *inputs("compared"), "--json"],
+            "palmette plan auto": ["plan", "auto", *inputs("compared"), "--json"],
             "palmette report": ["report", "auto.json", "-o", "one.html"],
         }
+        took = {said: timed(folder, turns, *words) for said, words in commands.items()}
         result = {
-            "commands": {said: timed(folder, *words) for said, words in commands.items()},
+            "network": network,
+            "commands": {said: seconds for said, (seconds, _) in took.items()},
             "compared": {
                 row["strategy"]: {"plan_s": round(row["plan_s"], 3), "iteration_s": row["estimate"]["iteration_s"]}
-                for row in json.loads(palmette(folder, *commands["palmette compare"]))["strategies"]
+                for row in json.loads(took["palmette compare"][1])["strategies"]
                 if "estimate" in row
             },
         }
-        palmette(folder, "report", "run", *(f"{each}.json" for each in PLANS), "-o", "page.html")
+        palmette(folder, "report", "run", *(f"{each}.json" for each in plans), "-o", "page.html")
         page = folder / "page.html"
         result["page"] = {"bytes": page.stat().st_size, "one_plan_bytes": (folder / "one.html").stat().st_size}
-        result["page"] |= {f"processor / {slow}": opened(page, slow, TURNS) for slow in (1, 4)}
-    print(json.dumps(result | {"yardstick_ns": round(yardstick_s() * 1e9, 1)}, indent=1))
+        if not quick:
+            from benchmarks.compare.page import opened
+
+            result["page"] |= {f"processor / {slow}": opened(page, slow, turns) for slow in (1, 4)}
+    print_result(result | {"yardstick_ns": round(yardstick_s() * 1e9, 1)})
 
 
 if __name__ == "__main__":

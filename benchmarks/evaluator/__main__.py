@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import itertools
-import json
 import platform
+from collections.abc import Sequence
 from typing import Any
 
 import palmette as pt
+from benchmarks.command import parser, print_result
 from benchmarks.evaluator import cases, timing
 from palmette.cost.evaluate import Evaluator
 
-SIZES = (10, 30, 100, 300, 1000, 3000)
+SIZES, QUICK_SIZES = (10, 30, 100, 300, 1000, 3000), (10, 30, 100)
+ROUNDS, QUICK_ROUNDS = 15, 2
 
 
-def hierarchical() -> dict[str, Any]:
+def hierarchical(rounds: int) -> dict[str, Any]:
     """Evaluations a second of the three-node, 34-layer tree."""
     profile, cluster = cases.three_tiers()
     evaluator = Evaluator(profile, cluster)
@@ -25,13 +27,13 @@ def hierarchical() -> dict[str, Any]:
         "pt.estimate": (lambda: pt.estimate(plan, profile=profile, cluster=cluster), 100),
         "making the phase": (lambda: cases.hybrid(8, 20), 100),
     }
-    return timing.rates(jobs)
+    return timing.rates(jobs, rounds)
 
 
-def growth(kind: str) -> dict[str, Any]:
+def growth(kind: str, sizes: Sequence[int]) -> dict[str, Any]:
     """Seconds of fleets of growing size, and the exponent of that growth in operations."""
     rows = []
-    for size in SIZES:
+    for size in sizes:
         profile, cluster, phase = cases.fleet(kind, size)
         evaluator = Evaluator(profile, cluster)
         operations = len(evaluator.price(phase).played[0][1].steps)
@@ -41,7 +43,7 @@ def growth(kind: str) -> dict[str, Any]:
     return {"exponent": round(slope, 3), "sizes": rows}
 
 
-def first_price(kind: str, size: int = 1000) -> float:
+def first_price(kind: str, size: int) -> float:
     """Seconds of a fleet's first price: routes found and tables summed up on the way."""
     profile, cluster, phase = cases.fleet(kind, size)
     return round(timing.fastest_s(lambda: Evaluator(profile, cluster).price(phase), 3), 4)
@@ -49,13 +51,16 @@ def first_price(kind: str, size: int = 1000) -> float:
 
 def main() -> None:
     """Print all figures."""
+    quick = parser(__doc__, "small fleets, few rounds").parse_args().quick
+    sizes, rounds = (QUICK_SIZES, QUICK_ROUNDS) if quick else (SIZES, ROUNDS)
+    devices = min(1000, sizes[-1])
     result = {
         "python": platform.python_version(),
-        "three nodes, 34 layers": hierarchical(),
-        "1000 devices, first price, s": {kind: first_price(kind) for kind in cases.FLEETS},
-        "growth": {kind: growth(kind) for kind in cases.FLEETS},
+        "three nodes, 34 layers": hierarchical(rounds),
+        f"{devices} devices, first price, s": {kind: first_price(kind, devices) for kind in cases.FLEETS},
+        "growth": {kind: growth(kind, sizes) for kind in cases.FLEETS},
     }
-    print(json.dumps(result, indent=1))
+    print_result(result)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
 
-ROUNDS = 15
 _LOOP = 100_000
 
 
@@ -21,11 +20,11 @@ def yardstick_s() -> float:
     return (perf_counter() - began) / _LOOP
 
 
-def rates(jobs: dict[str, tuple[Callable[[], Any], int]]) -> dict[str, dict[str, Any]]:
+def rates(jobs: dict[str, tuple[Callable[[], Any], int]], rounds: int) -> dict[str, dict[str, Any]]:
     """Calls a second of each job (what to call, calls a round), the rounds of all jobs taking turns."""
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in jobs}
     loops = [yardstick_s()]
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for name, (call, many) in jobs.items():
             began = perf_counter()
             for _ in range(many):

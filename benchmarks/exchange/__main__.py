@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import palmette as pt
+from benchmarks.command import parser, print_result
 from benchmarks.exchange.alone import each_alone
 from benchmarks.planner import cases
 from benchmarks.righttrain import cases as righttrain_cases
@@ -104,8 +104,9 @@ def exchanged(made: Iteration) -> dict[str, float]:
 
 def main() -> None:
     """Print all figures."""
-    every = [pipelines(), *fleets(), *righttrain()]
-    print(json.dumps({name: figures(phase, profile, cluster) for name, phase, profile, cluster in every}, indent=1))
+    quick = parser(__doc__, "the pipelines only, with 16 micro-batches").parse_args().quick
+    every = [pipelines(16)] if quick else [pipelines(), *fleets(), *righttrain()]
+    print_result({name: figures(phase, profile, cluster) for name, phase, profile, cluster in every})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Cases in which prediction and reality differ on purpose: a testbed that shows no difference agrees by construction.
 
-    python benchmarks/fidelity/run.py --differing
+    python -m benchmarks.fidelity --differing
 
 - Frozen weights: the profile assumes that all are trained, so fewer bytes pass and less is computed than predicted.
 - Data smaller than the profile says: samples have half, or a quarter, of ``input_bytes``.

@@ -1,6 +1,6 @@
 """Cases for a busy machine: many sources, many instances, and iterations of milliseconds.
 
-    python benchmarks/fidelity/run.py --loaded --load 4
+    python -m benchmarks.fidelity --loaded --load 4
 
 Emulated time on a busy machine is the hard part: calls overrun, and threads have their turns late.
 """

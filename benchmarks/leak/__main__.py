@@ -6,37 +6,33 @@ every worker and of the engine is read every few iterations; after the first 200
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from benchmarks.command import parser, print_result
 from benchmarks.leak.cases import job
-from palmette.runtime.engines.crew import Crew
 from palmette.runtime.engines.local import ProcessCrew
-from palmette.runtime.phase_programs import Part
 from palmette.runtime.training.job import Job, Update
 from palmette.runtime.training.loop import Training
-from palmette.spec.plan import Phase
 
 WARM = 200
 EVERY = 20
+ITERATIONS, QUICK_ITERATIONS = 2000, 300
 
 
 class Watched(Training):
     """A training whose processes are watched."""
 
     def __init__(self, given: Job) -> None:
-        super().__init__(given, self._look)
+        super().__init__(replace(given, hire=self._hired), self._look)
         self._pids: dict[str, int] = {"engine": os.getpid()}
         self.resident: dict[str, dict[int, int]] = {}
 
-    def _start(self, phase: Phase, parts: Sequence[Part]) -> Crew:
-        crew = super()._start(phase, parts)
-        assert isinstance(crew, ProcessCrew)
+    def _hired(self, *given: Any) -> ProcessCrew:
+        crew = ProcessCrew(*given)
         self._pids |= crew.pids
         return crew
 
@@ -65,14 +61,15 @@ def growth(resident: dict[int, int]) -> dict[str, Any]:
 
 def main() -> None:
     """Print the memory of all."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--iterations", type=int, default=2000)
-    iterations = parser.parse_args().iterations
+    options = parser(__doc__, f"{QUICK_ITERATIONS} iterations")
+    options.add_argument("--iterations", type=int, help=f"default: {ITERATIONS}")
+    given = options.parse_args()
+    iterations = given.iterations or (QUICK_ITERATIONS if given.quick else ITERATIONS)
     with TemporaryDirectory() as folder:
         watched = Watched(job(Path(folder), iterations))
         watched.run()
     found = {name: growth(resident) for name, resident in watched.resident.items()}
-    print(json.dumps({"iterations": iterations, "processes": found}, indent=1))
+    print_result({"iterations": iterations, "processes": found})
 
 
 if __name__ == "__main__":

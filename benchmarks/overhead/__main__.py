@@ -9,7 +9,6 @@ So there is another that keeps what it frees, as workers do.
 
 from __future__ import annotations
 
-import json
 import statistics
 from dataclasses import replace
 from itertools import chain
@@ -19,6 +18,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any, NamedTuple
 
+from benchmarks.command import parser, print_result
 from benchmarks.overhead import plain
 from benchmarks.overhead.cases import Case, job
 from palmette.runtime.engines.forking import forking
@@ -37,6 +37,7 @@ class How(NamedTuple):
 
 
 CASES = {Case("lenet5", 64): How(4, 16, 50), Case("alexnet?size=64", 32): How(2, 12, 2)}
+QUICK = {Case("lenet5", 64): How(1, 6, 10)}
 
 
 class Turns(Training):
@@ -131,7 +132,8 @@ def ratios(plain_s: list[float], ours_s: list[float]) -> dict[str, Any]:
 
 def main() -> None:
     """Print all figures."""
-    print(json.dumps({case.model: measured(case, how) for case, how in CASES.items()}, indent=1))
+    quick = parser(__doc__, "LeNet-5 only, a few turns").parse_args().quick
+    print_result({case.model: measured(case, how) for case, how in (QUICK if quick else CASES).items()})
 
 
 if __name__ == "__main__":

@@ -1,22 +1,19 @@
-"""Prints, as JSON, how fast PACT plans and how near it comes to the optimum."""
+"""How fast PACT plans and how near it comes to the optimum, as JSON.
+
+python -m benchmarks.pact [speed] [quality] [--problems 20]
+"""
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import Any
 
+from benchmarks.command import parser, print_result
 from benchmarks.pact.quality import COARSE, judged
 from benchmarks.pact.speed import against_the_full_graph, growth, whole_trainings
 
 NOISES, LARGE = (0.01, 0.02, 0.05), 0.1
 LONG_S = 1000.0
-
-
-def main(parts: set[str], many: int) -> None:
-    """Measure and print."""
-    made = (speed() if "speed" in parts else {}) | (quality(many) if "quality" in parts else {})
-    print(json.dumps(made, indent=1))
+QUICK_PROBLEMS = 3
 
 
 def speed() -> dict[str, Any]:
@@ -47,6 +44,26 @@ def quality(many: int) -> dict[str, Any]:
     }
 
 
+def in_short() -> dict[str, Any]:
+    """A little of both."""
+    coarse = judged(QUICK_PROBLEMS, noise=0.02, chain=True, loss_step=COARSE, time_step_s=25 * COARSE)
+    return {"full_graph": against_the_full_graph(), "short_deadline_coarse": {"0.02": coarse}}
+
+
+def main() -> None:
+    """Measure and print."""
+    options = parser(__doc__, f"one full graph, {QUICK_PROBLEMS} problems at coarse resolutions")
+    options.add_argument("parts", nargs="*", metavar="PART", help="speed or quality; default: both")
+    options.add_argument("--problems", type=int, default=20, help="random trainings in a row of quality")
+    given = options.parse_args()
+    parts = given.parts or ["speed", "quality"]
+    if unknown := set(parts) - {"speed", "quality"}:
+        options.error(f"{unknown.pop()}: expected speed or quality")
+    if given.quick:
+        print_result(in_short())
+        return
+    print_result((speed() if "speed" in parts else {}) | (quality(given.problems) if "quality" in parts else {}))
+
+
 if __name__ == "__main__":
-    chosen = {name for name in sys.argv[1:] if not name.isdigit()}
-    main(chosen or {"speed", "quality"}, next((int(name) for name in sys.argv[1:] if name.isdigit()), 20))
+    main()

@@ -2,14 +2,16 @@
 
 Prints JSON: for every seed PACT's run, never switching, and the best of all single switches in hindsight, all of them
 real runs on the paced testbed that end when the mean loss of an epoch reaches the target.
+
+    python -m benchmarks.pact_run [SEED ...]
 """
 
 from __future__ import annotations
 
 import json
 import math
-import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -17,9 +19,10 @@ from typing import Any
 
 import torch
 
+from benchmarks.command import parser, print_result, progress
 from benchmarks.pact_run.deciding import director
 from benchmarks.pact_run.hindsight import Hindsight, Schedule
-from benchmarks.pact_run.pilot import Known, courses, known
+from benchmarks.pact_run.pilot import FIRST, Known, courses, known
 from benchmarks.pact_run.replay import own_data
 from benchmarks.pact_run.setting import BATCH, LR, MODEL, PAIRS, TARGET, phases, task
 from palmette.control.run.request import Request
@@ -34,15 +37,35 @@ SEEDS, PILOTS = (0, 1, 2), (11, 12, 13)
 Record = dict[str, Any]
 
 
-def main(seeds: tuple[int, ...]) -> None:
+def main() -> None:
     """Pilots, and for each seed the runs; prints JSON."""
+    options = parser(__doc__, "one pilot, and PACT's run alone with one seed, without emulation")
+    options.add_argument("seeds", nargs="*", type=int, metavar="SEED", help=f"default: {' '.join(map(str, SEEDS))}")
+    given = options.parse_args()
     torch.set_num_threads(1)
+    if given.quick:
+        print_result(in_short((given.seeds or SEEDS)[0]))
+    else:
+        print_result(compared(given.seeds or SEEDS))
+
+
+def in_short(seed: int) -> Record:
+    """PACT's run after one pilot that switched twice, on this machine as it is."""
+    asked, parts = task(), own_data()
+    pairs = phases(asked)
+    told = known(courses(PILOTS[0], parts, FIRST[:2]))
+    found = _decided(asked, pairs, told, seed, testbed="none")
+    return {"target_loss": TARGET, "deadline_s": asked.goal.deadline_s, "pact": found}
+
+
+def compared(seeds: Sequence[int]) -> Record:
+    """PACT's runs beside never switching and the best switch."""
     asked, parts = task(), own_data()
     pairs = phases(asked)
     told = known([course for seed in PILOTS for course in courses(seed, parts)])
-    print(told, file=sys.stderr, flush=True)
+    progress(str(told))
     rows = [_seed(asked, pairs, told, Hindsight(asked, pairs, parts, seed), seed) for seed in seeds]
-    found = {
+    return {
         "target_loss": TARGET,
         "deadline_s": asked.goal.deadline_s,
         "costs": {f"{model}, {nodes}": _costs(asked, pairs[model, nodes]) for model, nodes in PAIRS},
@@ -52,7 +75,6 @@ def main(seeds: tuple[int, ...]) -> None:
             for rival in ("beside_never", "beside_best_switch")
         },
     }
-    print(json.dumps(found, indent=1))
 
 
 def _costs(asked: Task, phase: Phase) -> Record:
@@ -61,8 +83,7 @@ def _costs(asked: Task, phase: Phase) -> Record:
 
 
 def _seed(asked: Task, pairs: dict[Pair, Phase], told: Known, hindsight: Hindsight, seed: int) -> Record:
-    begun = _plan(asked, pairs, tuple((pair, 1) for pair in PAIRS))  # after the first epoch it is decided what follows
-    row: Record = {"pact": _run(asked, begun, seed, director(asked, pairs, told))}
+    row: Record = {"pact": _decided(asked, pairs, told, seed)}
     replayed = hindsight.losses(tuple((tuple(p["pair"]), p["epochs"]) for p in row["pact"]["schedule"]))
     row["pact"]["off_from_one_process"] = max(abs(a - b) for a, b in zip(row["pact"]["losses"], replayed, strict=True))
     every = list(hindsight.every_switch())
@@ -79,16 +100,21 @@ def _seed(asked: Task, pairs: dict[Pair, Phase], told: Known, hindsight: Hindsig
     return row
 
 
+def _decided(asked: Task, pairs: dict[Pair, Phase], told: Known, seed: int, testbed: str = "paced") -> Record:
+    begun = _plan(asked, pairs, tuple((pair, 1) for pair in PAIRS))  # after the first epoch it is decided what follows
+    return _run(asked, begun, seed, director(asked, pairs, told), testbed)
+
+
 def _plan(asked: Task, pairs: dict[Pair, Phase], schedule: Schedule) -> Plan:
     made = tuple(pairs[pair].model_copy(update={"epochs": epochs}) for pair, epochs in schedule)
     return Plan(model=MODEL, batch=BATCH, phases=made, inputs=Inputs(cluster=asked.cluster, profile=asked.profile))
 
 
-def _run(asked: Task, plan: Plan, seed: int, direct: Director | None = None) -> Record:
+def _run(asked: Task, plan: Plan, seed: int, direct: Director | None = None, testbed: str = "paced") -> Record:
     """A real run to its end, decided epoch by epoch where there is somebody to ask: what was trained, what it took."""
     folder = Path(tempfile.mkdtemp(prefix="pact-run-")) / "out"
     options = Options(optimizer="adam", lr=LR, seed=seed)
-    made = prepare(plan, asked.profile, asked.cluster, Request(data="digits", options=options), folder)
+    made = prepare(plan, asked.profile, asked.cluster, Request(data="digits", testbed=testbed, options=options), folder)
     made._job = replace(made._job, direct=direct)  # noqa: SLF001  (with the pilots' predictions)
     outcome = made.run(lambda _: None, lambda _: None)
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
@@ -106,9 +132,9 @@ def _run(asked: Task, plan: Plan, seed: int, direct: Director | None = None) -> 
         "accuracy": [line["accuracy"] for line in lines if "accuracy" in line][-1],
         "meets": losses[-1] <= TARGET and outcome.time_s <= (asked.goal.deadline_s or math.inf),
     }
-    print(seed, "decided" if direct else "fixed", json.dumps(found), file=sys.stderr, flush=True)
+    progress(f"{seed} {'decided' if direct else 'fixed'} {json.dumps(found)}")
     return found
 
 
 if __name__ == "__main__":
-    main(tuple(map(int, sys.argv[1:])) or SEEDS)
+    main()

@@ -41,14 +41,14 @@ class Course:
     came: tuple[Pair, float] | None = None
 
 
-def courses(seed: int, parts: dict[str, DataSplit]) -> list[Course]:
+def courses(seed: int, parts: dict[str, DataSplit], first_switches: Sequence[int] = FIRST) -> list[Course]:
     """A training of the whole network, and all those that went on from it."""
     whole, medium, small = PAIRS
     trunk, first = fresh(seed), Course(whole, [])
     found = [first]
     for done in range(1, WHOLE + 1):
         first.losses.extend(_trained(trunk, whole, parts, 1))
-        if done not in FIRST:
+        if done not in first_switches:
             continue
         came = (whole, first.losses[-1])
         found.append(Course(small, _trained(trunk.twin(), small, parts, AFTER["bronze"]), came))

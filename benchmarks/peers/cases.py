@@ -9,13 +9,12 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from clocked import MICROBATCHES, all_pipelines, ddp_s, pipeline_s, streamed_s
-from crew import Crew
-from plans import described, planned, three_way
-from tasks import Ddp, Lesson, Pipeline
-from trainers import reference_losses
-from turns import Contender, PalmetteTurns, PeerTurns, ddp_turns
-
+from benchmarks.peers.clocked import MICROBATCHES, all_pipelines, ddp_s, pipeline_s, streamed_s
+from benchmarks.peers.crew import Crew
+from benchmarks.peers.plans import described, planned, three_way
+from benchmarks.peers.tasks import Ddp, Lesson, Pipeline
+from benchmarks.peers.trainers import reference_losses
+from benchmarks.peers.turns import Contender, PalmetteTurns, PeerTurns, ddp_turns
 from palmette.cost.evaluate import Evaluator
 from palmette.plan.core.samples import apportion
 from palmette.spec.plan import Phase, Plan

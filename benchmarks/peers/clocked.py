@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from tasks import Pipeline, Schedule
-
+from benchmarks.peers.tasks import Pipeline, Schedule
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.steps import Iteration, Kind, Step
 from palmette.spec.plan import Phase

@@ -19,10 +19,10 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from clocked import replicas
-from tasks import Ddp, Done, Failed, Lesson, Order, Pipeline, Setup
-from trainers import DdpTrainer, PipelineTrainer
 
+from benchmarks.peers.clocked import replicas
+from benchmarks.peers.tasks import Ddp, Done, Failed, Lesson, Order, Pipeline, Setup
+from benchmarks.peers.trainers import DdpTrainer, PipelineTrainer
 from palmette.cost.evaluate import Evaluator
 from palmette.runtime.engines.testbed import Entrance
 from palmette.runtime.phase_programs import parts_of
@@ -78,7 +78,7 @@ class Crew:
 
     def _start(self, node: str, entrance: Entrance | None, setup: Setup) -> None:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["palmette.runtime.engines.preload", "crew"])
+        context.set_forkserver_preload(["palmette.runtime.engines.preload", __name__])
         ours, theirs = context.Pipe()
         process = context.Process(target=work, args=(entrance, setup, theirs), name=f"peer on {node}", daemon=True)
         process.start()

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from palmette.measure.pass_timer import BACKWARD, PassTimer
 from palmette.runtime.worker.cpu_queue import last_until
-from palmette.runtime.worker.dropout import Draw, drawing
+from palmette.runtime.worker.dropout import Draw, Drawing
 from palmette.spec.profile import Times
 from palmette.zoo.models import Network
 
@@ -75,7 +75,7 @@ class PaddedLayers(nn.Module):
         if values.requires_grad:  # not on the very tensor: it may be a buffer that is used again
             values = values.view_as(values)
             values.register_hook(backward.ended)
-        with drawing(self.draw()):
+        with Drawing(self.draw()):
             for k, due_s in enumerate(accumulate(self._seconds.forward_s(samples))):
                 values = self.layers[k](values)
                 last_until(began + due_s)

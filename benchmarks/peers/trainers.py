@@ -12,12 +12,12 @@ from functools import cache
 
 import torch
 import torch.distributed as dist
-from pads import PaddedLayers, Seconds, rehearsed
-from tasks import Ddp, Done, Lesson, Order, Pipeline, Setup
 from torch import Tensor, nn
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 from torch.nn.parallel import DistributedDataParallel
 
+from benchmarks.peers.pads import PaddedLayers, Seconds, rehearsed
+from benchmarks.peers.tasks import Ddp, Done, Lesson, Order, Pipeline, Setup
 from palmette.runtime.data.batches import Batches
 from palmette.runtime.worker.cpu_queue import last_until
 from palmette.runtime.worker.dropout import Draw, replace_dropout

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import signal
@@ -16,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.command import parser, print_result, progress
 from benchmarks.overhead.cases import profile_of
 from benchmarks.soak.faults import CLUSTER
 from palmette.zoo.models import load_network
@@ -142,14 +142,16 @@ CONTENDERS: dict[str, Callable[[Path], float | None]] = {"palmette": palmette, "
 
 def main() -> None:
     """Print all figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
-    found: dict[str, list[float | None]] = {name: [] for name in CONTENDERS}
-    for _ in range(parser.parse_args().rounds):
-        for name, contend in CONTENDERS.items():
+    options = parser(__doc__, "Palmette alone, once")
+    options.add_argument("--rounds", type=int, default=3)
+    given = options.parse_args()
+    found: dict[str, list[float | None]] = {name: [] for name in (["palmette"] if given.quick else CONTENDERS)}
+    for _ in range(1 if given.quick else given.rounds):
+        for name, seconds in found.items():
             with tempfile.TemporaryDirectory(prefix="recovery-") as folder:
-                found[name].append(contend(Path(folder)))
-    print(json.dumps({name: _figures(seconds) for name, seconds in found.items()}, indent=1))
+                seconds.append(CONTENDERS[name](Path(folder)))
+            progress(f"{name}: {seconds[-1]} s")
+    print_result({name: _figures(seconds) for name, seconds in found.items()})
 
 
 def _figures(seconds: list[float | None]) -> dict[str, Any]:

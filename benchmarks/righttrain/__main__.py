@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import random
 import resource
 import statistics
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import palmette as pt
+from benchmarks.command import parser, print_result
 from benchmarks.evaluator.timing import yardstick_s
 from benchmarks.righttrain.cases import CURVE, fleet
 from palmette.spec.goal import Goal
@@ -19,6 +20,7 @@ from palmette.spec.plan import Plan
 from tests.plan.righttrain.problems import least_s, planned, random_problem, task
 
 SIZES = ((10, 5, 20), (20, 10, 20), (40, 20, 20), (100, 50, 20))
+QUICK_SIZES, QUICK_SCENARIOS = ((5, 2, 6), (10, 5, 6)), 2
 LOOSE = (1.02, 1.3, 2.5, None)
 
 
@@ -75,10 +77,10 @@ def _row(seed: int, ours: Any, optimum: Any) -> dict[str, Any]:
     }
 
 
-def growth() -> dict[str, Any]:
+def growth(sizes: Sequence[tuple[int, int, int]]) -> dict[str, Any]:
     """Seconds of a planning by the size of the fleet, and the exponent of their growth with the number of nodes."""
     rows = []
-    for nodes, sources, layers in SIZES:
+    for nodes, sources, layers in sizes:
         profile, cluster = fleet(nodes, sources, layers)
         goal = Goal(weights={"energy": 1.0}, loss=0.3)
         plan = pt.plan("righttrain", profile=profile, cluster=cluster, batch=128, goal=goal, learning=CURVE)
@@ -91,32 +93,32 @@ def growth() -> dict[str, Any]:
 
 def main() -> None:
     """Print all figures."""
-    options = argparse.ArgumentParser()
-    options.add_argument("--first", type=int, default=0, help="The seed of the first scenario.")
-    options.add_argument("--scenarios", type=int, default=200, help="How many; with 0 only growth is printed.")
-    options.add_argument("--rows", action="store_true", help="Print the scenarios only, a row each.")
+    options = parser(__doc__, f"{QUICK_SCENARIOS} scenarios, small fleets")
+    options.add_argument("--first", type=int, default=0, help="the seed of the first scenario")
+    options.add_argument("--scenarios", type=int, default=200, help="how many; with 0 only growth is printed")
+    options.add_argument("--rows", action="store_true", help="print the scenarios only, one row each")
     options.add_argument(
         "--solvers", type=int, metavar="N", help="Compare solvers of CPU shares on N programs instead."
     )
-    options.add_argument("--summary", nargs="+", metavar="FILE", help="Sum up what --rows printed.")
+    options.add_argument("--summary", nargs="+", metavar="FILE", help="sum up what --rows printed")
     asked = options.parse_args()
     if asked.summary:
         rows = [row for name in asked.summary for row in json.loads(Path(name).read_text())]
-        print(json.dumps(summary(rows), indent=1))
+        print_result(summary(rows))
         return
     if asked.solvers:
         from benchmarks.righttrain.solvers import compare
 
         print(json.dumps(compare(asked.solvers), indent=1))
         return
-    seeds = range(asked.first, asked.first + asked.scenarios)
+    seeds = range(asked.first, asked.first + (QUICK_SCENARIOS if asked.quick else asked.scenarios))
     if asked.rows:
-        print(json.dumps(against_optimum(seeds), indent=1))
+        print_result(against_optimum(seeds))
         return
-    result = {"growth": growth(), "yardstick_ns": round(yardstick_s() * 1e9, 1)}
+    result = {"growth": growth(QUICK_SIZES if asked.quick else SIZES), "yardstick_ns": round(yardstick_s() * 1e9, 1)}
     if seeds:
         result["against_optimum"] = summary(against_optimum(seeds))
-    print(json.dumps(result, indent=1))
+    print_result(result)
 
 
 if __name__ == "__main__":

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import random
 import signal
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -18,12 +15,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from benchmarks.command import parser, print_result, progress
 from benchmarks.soak.faults import ANYWHERE, IN_NAMESPACES, LOCKED
 from benchmarks.soak.runs import ITERATIONS, TREES, Soaked
 from palmette.errors import InputError
 from palmette.testbed import iproute
 
 DISK = "48m"
+MINUTES, QUICK_MINUTES = 10.0, 0.1
+QUICK_SEED = 1  # it begins with a killed worker
 
 
 def testbed() -> str:
@@ -60,7 +60,7 @@ def soak(minutes: float, seed: int, where: str) -> dict[str, Any]:
         with disk(where == "namespaces") as folder:
             found = Soaked(folder, tree, where, transport).run(faults[fault], at)
         rows.append({"tree": tree, "transport": transport, "fault": fault, "at": at, **found})
-        print(rows[-1], file=sys.stderr)
+        progress(str(rows[-1]))
     return {
         "minutes": minutes,
         "seed": seed,
@@ -92,14 +92,17 @@ def _spread(rows: list[dict[str, Any]], field: str, *faults: str) -> dict[str, f
 
 def main() -> None:
     """Print all figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--testbed", choices=["namespaces", "none"], default=testbed())
-    given = parser.parse_args()
+    options = parser(__doc__, "one or two runs, without namespaces")
+    options.add_argument("--minutes", type=float, help="default: 10")
+    options.add_argument("--seed", type=int, help="default: 0")
+    options.add_argument("--testbed", choices=["namespaces", "none"], help="default: namespaces where possible")
+    given = options.parse_args()
+    minutes = given.minutes or (QUICK_MINUTES if given.quick else MINUTES)
+    where = given.testbed or ("none" if given.quick else testbed())
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     os.environ["OMP_NUM_THREADS"] = "1"
-    print(json.dumps(soak(given.minutes, given.seed, given.testbed), indent=1))
+    seed = (QUICK_SEED if given.quick else 0) if given.seed is None else given.seed
+    print_result(soak(minutes, seed, where))
 
 
 if __name__ == "__main__":

@@ -11,18 +11,19 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
+from benchmarks.command import parser, print_result
 from benchmarks.evaluator.cases import three_tiers
 from benchmarks.evaluator.timing import yardstick_s
 
-TIMES = 10
+TIMES, QUICK_TIMES = 10, 2
 HEAVY = ("torch", "scipy", "sklearn", "numpy")
 PALMETTE = str(Path(sys.executable).with_name("palmette"))
 
 
-def timed(command: list[str]) -> dict[str, Any]:
+def timed(command: list[str], times: int) -> dict[str, Any]:
     """Wall time of a command, several times over."""
     seconds = []
-    for _ in range(TIMES):
+    for _ in range(times):
         began = perf_counter()
         subprocess.run(command, check=True, capture_output=True)
         seconds.append(perf_counter() - began)
@@ -48,6 +49,7 @@ def heavy_modules(arguments: list[str]) -> list[str]:
 
 def main() -> None:
     """Print all figures."""
+    times = QUICK_TIMES if parser(__doc__, "each command twice").parse_args().quick else TIMES
     with TemporaryDirectory() as folder:
         profile, cluster = three_tiers()
         files = {"profile": Path(folder, "profile.json"), "cluster": Path(folder, "cluster.yaml")}
@@ -55,15 +57,15 @@ def main() -> None:
         files["cluster"].write_text(cluster.to_yaml())
         plan = ["plan", "all-edge", *(word for name, path in files.items() for word in (f"--{name}", str(path)))]
         result = {
-            "python -c pass": timed([sys.executable, "-c", "pass"]),
-            "palmette --help": timed([PALMETTE, "--help"]),
-            "palmette plan all-edge": timed([PALMETTE, *plan]),
-            "import palmette": timed([sys.executable, "-c", "import palmette"]),
+            "python -c pass": timed([sys.executable, "-c", "pass"], times),
+            "palmette --help": timed([PALMETTE, "--help"], times),
+            "palmette plan all-edge": timed([PALMETTE, *plan], times),
+            "import palmette": timed([sys.executable, "-c", "import palmette"], times),
             "heavy modules of palmette --help": heavy_modules(["--help"]),
             "heavy modules of palmette plan all-edge": heavy_modules(plan),
             "yardstick_ns": round(yardstick_s() * 1e9, 1),
         }
-    print(json.dumps(result, indent=1))
+    print_result(result)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
 import statistics
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,9 @@ from typing import Any
 import palmette as pt
 from palmette.control.run.request import Request
 from palmette.control.run.session import prepare
+from benchmarks.command import parser
+from benchmarks.command import print_result
+from benchmarks.command import progress
 from palmette.runtime.options import Options
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Plan, inputs_of
@@ -20,6 +21,7 @@ from palmette.zoo.hardware_defaults import fill_hardware_defaults
 
 MODEL, BATCH, ITERATIONS = "lenet5", 48, 4
 STRATEGIES = ("hiertrain", "jointdnn", "jointdnn+", "jalad", "hybrid")
+QUICK_STRATEGIES = ("hiertrain", "hybrid")
 # Between device and edge server, between edge server and cloud, Mbit/s.
 BANDWIDTHS = ((1.5, 0.5), (6.0, 6.0), (30.0, 15.0))
 
@@ -72,20 +74,22 @@ def row(plan: Plan) -> dict[str, Any]:
 
 def main() -> None:
     """Run all plans and print what came out."""
+    quick = parser(__doc__, "hiertrain and hybrid at one bandwidth").parse_args().quick
     rows = []
-    for bandwidths, private in itertools.product(BANDWIDTHS, (False, True)):
+    wheres = [(BANDWIDTHS[-1], False)] if quick else itertools.product(BANDWIDTHS, (False, True))
+    for bandwidths, private in wheres:
         where = cluster(*bandwidths, private=private)
         profile = pt.profile(MODEL, cluster=where)
-        for strategy in STRATEGIES:
+        for strategy in QUICK_STRATEGIES if quick else STRATEGIES:
             try:
                 plan = pt.plan(strategy, profile=profile, cluster=where, batch=BATCH)
             except pt.Infeasible:  # JALAD's raw data goes to the edge server, or to the cloud
                 continue
             found = {"strategy": strategy, "mbps": bandwidths, "private": private, **row(plan)}
-            print(f"{strategy} at {bandwidths}: {found['error']:+.1%} ({found['nodes']})", file=sys.stderr)
+            progress(f"{strategy} at {bandwidths}: {found['error']:+.1%} ({found['nodes']})")
             rows.append(found)
     errors = [abs(each["error"]) for each in rows]
-    print(json.dumps({"rows": rows, "median": statistics.median(errors), "worst": max(errors)}, indent=1))
+    print_result({"rows": rows, "median": statistics.median(errors), "worst": max(errors)})
 
 
 if __name__ == "__main__":

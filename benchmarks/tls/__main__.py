@@ -6,17 +6,21 @@ ratio is taken turn by turn.
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.fidelity.run import BATCHES, cluster, plan, trees
 from palmette.control.run.request import Request
 from palmette.control.run.session import prepare
+from benchmarks.command import need_namespaces
+from benchmarks.command import parser
+from benchmarks.command import print_result
+from benchmarks.command import progress
+from benchmarks.fidelity.cases import BATCHES
+from benchmarks.fidelity.cases import cluster
+from benchmarks.fidelity.cases import plan
+from benchmarks.fidelity.cases import trees
 from palmette.measure.profiling import profile_network
 from palmette.runtime.options import Options
 from palmette.runtime.training.job import Outcome
@@ -28,6 +32,7 @@ from palmette.zoo.models import load_network
 MODEL = "lenet5"
 BANDWIDTH_MBIT = 100.0
 ITERATIONS = 12
+QUICK_TREE = "split-in-two"
 TRANSPORTS = ("gloo", "tls")
 
 
@@ -57,33 +62,31 @@ def measured(made: Plan, profile: Profile, where: Cluster, turns: int, **request
 
 def main() -> None:
     """Print all figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--testbed", default="namespaces", choices=["paced", "namespaces", "none"])
-    parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--dilation", type=float, default=1.0)
-    parser.add_argument("--tree", action="append", help="such as split-in-two; all if not given")
-    given = parser.parse_args()
+    options = parser(__doc__, f"one turn of {QUICK_TREE} on the paced testbed")
+    options.add_argument("--testbed", choices=["paced", "namespaces", "none"], help="default: namespaces")
+    options.add_argument("--turns", type=int, default=5)
+    options.add_argument("--dilation", type=float, default=1.0)
+    options.add_argument("--tree", action="append", help="such as split-in-two; all if not given")
+    given = options.parse_args()
+    testbed = given.testbed or ("paced" if given.quick else "namespaces")
+    chosen, turns = ([QUICK_TREE], 1) if given.quick else (given.tree, given.turns)
+    if testbed == "namespaces":
+        need_namespaces()
     network, where = load_network(MODEL), cluster(BANDWIDTH_MBIT)
     profile = profile_network(network, where, [])
     rows: dict[str, Any] = {}
     for name, tree in trees(len(network.layers), BATCHES[MODEL]).items():
-        if given.tree is None or name in given.tree:
-            rows[name] = measured(
-                plan(MODEL, tree), profile, where, given.turns, testbed=given.testbed, dilation=given.dilation
-            )
-            print(f"{name}: {rows[name]}", file=sys.stderr)
-    worst = max(row["ratio"] for row in rows.values())
-    print(
-        json.dumps(
-            {
-                "testbed": given.testbed,
-                "bandwidth_mbit": BANDWIDTH_MBIT,
-                "dilation": given.dilation,
-                "worst": worst,
-                "trees": rows,
-            },
-            indent=1,
-        )
+        if chosen is None or name in chosen:
+            rows[name] = measured(plan(MODEL, tree), profile, where, turns, testbed=testbed, dilation=given.dilation)
+            progress(f"{name}: {rows[name]}")
+    print_result(
+        {
+            "testbed": testbed,
+            "bandwidth_mbit": BANDWIDTH_MBIT,
+            "dilation": given.dilation,
+            "worst": max(row["ratio"] for row in rows.values()),
+            "trees": rows,
+        }
     )
 
 

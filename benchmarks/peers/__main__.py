@@ -1,6 +1,6 @@
 """Palmette against DDP and torch.distributed.pipelining, on the same emulated cluster.
 
-    python benchmarks/peers/run.py [--model lenet5] [--hardware paper] [--bandwidth 5] [--rounds 1]
+    python -m benchmarks.peers [--model lenet5] [--hardware paper] [--bandwidth 5] [--rounds 1]
 
 Needs root on Linux (network namespaces). Prints JSON: a case for each network and cluster, in it the seconds of a step
 of each contender, how they came about, and by how much Palmette's plans are faster.
@@ -9,25 +9,21 @@ of each contender, how they came about, and by how much Palmette's plans are fas
 from __future__ import annotations
 
 import os
-import sys
 
 # Gradients of tens of megabytes: without these, every backward waits for fresh memory. The same for all contenders.
 os.environ.setdefault("MALLOC_MMAP_MAX_", "0")
 os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(2**34))
-# The server that workers are forked from finds the modules beside this file, so that workers need not import them anew.
-os.environ["PYTHONPATH"] = os.pathsep.join([sys.path[0], *filter(None, [os.environ.get("PYTHONPATH")])])
 
-import argparse
-import json
 import time
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
-from cases import Case, said
-from tasks import Lesson
 
+from benchmarks.command import need_namespaces, parser, print_result
+from benchmarks.peers.cases import Case, said
+from benchmarks.peers.tasks import Lesson
 from palmette.cost.estimate import evaluator
 from palmette.measure.profiling import profile_network
 from palmette.spec.cluster import Cluster
@@ -87,21 +83,27 @@ def run_case(model: str, hardware: str, bandwidth_mbit: float, rounds: int) -> d
 
 def main() -> None:
     """Run all cases and print what came out."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", action="append", choices=list(LABS))
-    parser.add_argument("--hardware", action="append", choices=list(HARDWARE), help="default: common")
-    parser.add_argument("--bandwidth", action="append", type=float, help="Mbit/s of both links")
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="turns of each contender; 0: by the clock only")
-    given = parser.parse_args()
+    options = parser(__doc__, "LeNet-5 at 50 Mbit/s, by the event clock only")
+    options.add_argument("--model", action="append", choices=list(LABS))
+    options.add_argument("--hardware", action="append", choices=list(HARDWARE), help="default: common")
+    options.add_argument("--bandwidth", action="append", type=float, help="Mbit/s of both links")
+    options.add_argument("--rounds", type=int, help=f"turns of each contender, default {ROUNDS}; 0: by the clock only")
+    given = options.parse_args()
+    if given.quick:
+        given.model, given.bandwidth = given.model or ["lenet5"], given.bandwidth or [50.0]
+        given.rounds = given.rounds or 0
+    rounds = ROUNDS if given.rounds is None else given.rounds
+    if rounds:
+        need_namespaces()
     torch.set_num_threads(1)
     began = time.monotonic()
     cases = [
-        run_case(model, hardware, bandwidth, given.rounds)
+        run_case(model, hardware, bandwidth, rounds)
         for hardware in given.hardware or ["common"]
         for model in given.model or LABS
         for bandwidth in given.bandwidth or LABS[model].bandwidths_mbit
     ]
-    print(json.dumps({"seconds": time.monotonic() - began, "cases": cases}, indent=1))
+    print_result({"seconds": time.monotonic() - began, "cases": cases})
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
-"""10,000 devices, each goal, as JSON: ``python benchmarks/cluster-choice/fleet.py`` from the project's root."""
+"""Large fleets to choose a cluster from, for each goal."""
 
 from __future__ import annotations
 
-import json
 import random
 import resource
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from typing import Any
 import palmette as pt
 from palmette.spec.measurements import Measurements
 
-DEVICES, STEPS = 10_000, 100_000
+STEPS = 100_000
 GOALS = ("time", "power", "energy", "edp", "0.3*time+0.7*energy", "time+power+energy+edp")
 
 
@@ -38,21 +37,18 @@ def equally_good(rng: random.Random) -> dict[str, float]:
     return {"step_s": step_s, "build_s": 0.0, "power_w": 1 / step_s}
 
 
-def planned(make: Callable[[random.Random], dict[str, float]], goal: str) -> dict[str, Any]:
+def planned(make: Callable[[random.Random], dict[str, float]], many: int, goal: str) -> dict[str, Any]:
     rng = random.Random(1)
-    devices = {f"device{k}": make(rng) for k in range(DEVICES)}
+    devices = {f"device{k}": make(rng) for k in range(many)}
     table = Measurements.model_validate({"steps": STEPS, "devices": devices})
     made = pt.plan("cluster", measurements=table, goal=goal)
     chosen, gap = len(made.decision["devices"]), made.decision.get("gap")
     return {"plan_s": round(made.plan_s or 0.0, 3), "chosen": chosen, "exact": made.decision["exact"], "gap": gap}
 
 
-def main() -> None:
-    fleets = {make.__name__: make for make in (random_device, without_build, alike, equally_good)}
-    found = {name: {goal: planned(make, goal) for goal in GOALS} for name, make in fleets.items()}
+def fleets(devices: int) -> dict[str, Any]:
+    """Seconds of a choice, how many devices it takes, its gap, and the peak of memory."""
+    kinds = {make.__name__: make for make in (random_device, without_build, alike, equally_good)}
+    found = {name: {goal: planned(make, devices, goal) for goal in GOALS} for name, make in kinds.items()}
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"devices": DEVICES, "fleets": found, "peak_memory_mib": round(peak_mib, 1)}, indent=1))
-
-
-if __name__ == "__main__":
-    main()
+    return {"devices": devices, "fleets": found, "peak_memory_mib": round(peak_mib, 1)}

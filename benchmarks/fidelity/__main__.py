@@ -1,0 +1,121 @@
+"""How far the estimated iteration time is from the measured one, on the testbeds, as JSON.
+
+    python -m benchmarks.fidelity [--testbed paced --testbed namespaces] [--model lenet5] [--bandwidth 5] [--quick]
+    python -m benchmarks.fidelity --loaded --load 4
+    python -m benchmarks.fidelity --differing
+
+A row for each case, and the median and worst error for each testbed.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.command import need_namespaces, parser, print_result, progress
+from benchmarks.fidelity.cases import BATCHES, cases
+from benchmarks.fidelity.differing import differing_cases
+from benchmarks.fidelity.loaded import load, loaded_cases
+from palmette.control.run.run import Request, start
+from palmette.runtime.options import Options
+from palmette.spec.cluster import Cluster
+from palmette.spec.plan import Plan
+from palmette.spec.profile import Profile
+
+ITERATIONS = 6
+LOADED_ITERATIONS = 12
+
+
+def measured(
+    plan: Plan, profile: Profile, where: Cluster, testbed: str, iterations: int, *, freeze: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Run a case; returns measured and estimated iteration time and their error."""
+    options = Options(seed=1, lr=0.001, freeze=freeze)
+    request = Request(iterations=iterations, testbed=testbed, replan=False, options=options)
+    with tempfile.TemporaryDirectory() as folder:
+        running = start(plan, profile, where, request, Path(folder))
+        outcome = running.run(lambda _: None, lambda _: None)
+    assert outcome.iteration_s is not None
+    estimate_s = running.estimate_s(outcome)
+    return {
+        "measured_s": outcome.iteration_s,
+        "estimated_s": estimate_s,
+        "error": outcome.iteration_s / estimate_s - 1,
+        "dilation": outcome.dilation,
+        "widened": [each.dilation for each in outcome.widened],
+        "load_average": os.getloadavg()[0],
+    }
+
+
+def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Median and worst absolute error."""
+    errors = [abs(row["error"]) for row in rows if "error" in row]
+    return {"cases": len(rows), "median": statistics.median(errors), "worst": max(errors)} if errors else {"cases": 0}
+
+
+def differences(testbeds: list[str], busy: int) -> None:
+    """Run the cases that differ on purpose, print what came out, and fail where a testbed does not show it."""
+    rows = []
+    for testbed in testbeds:
+        for case in differing_cases():
+            with load(busy):
+                found = measured(case.plan, case.profile, case.cluster, testbed, ITERATIONS, freeze=case.freeze)
+            rows.append({"testbed": testbed, "case": case.name, **found, "shown": case.shown(found["error"])})
+            progress(f"{testbed} {case.name}: {found['error']:+.1%}, shown: {rows[-1]['shown']}")
+    print_result({"rows": rows})
+    hidden = [f"{row['testbed']}: {row['case']}" for row in rows if not row["shown"]]
+    if hidden:
+        sys.exit(f"not shown: {'; '.join(hidden)}")
+
+
+def main() -> None:
+    """Run all cases and print what came out."""
+    options = parser(__doc__, "one bandwidth; LeNet-5 on the paced testbed unless options say otherwise")
+    options.add_argument("--testbed", action="append", choices=["paced", "namespaces"], help="default: both")
+    options.add_argument("--model", action="append", choices=list(BATCHES), help="default: all")
+    options.add_argument("--bandwidth", action="append", type=float, help="in Mbit/s")
+    options.add_argument("--loaded", action="store_true", help="the cases for a busy machine instead")
+    options.add_argument("--differing", action="store_true", help="the cases that differ on purpose instead")
+    options.add_argument("--load", type=int, default=0, help="processes that compute all the time beside")
+    given = options.parse_args()
+    testbeds = given.testbed or (["paced"] if given.quick else ["paced", "namespaces"])
+    if "namespaces" in testbeds:
+        need_namespaces()
+    if given.differing:
+        differences(testbeds, given.load)
+        return
+    models = given.model or (["lenet5"] if given.quick else list(BATCHES))
+    many = LOADED_ITERATIONS if given.loaded else ITERATIONS
+    began, rows = time.monotonic(), list[dict[str, Any]]()
+    asked = list(loaded_cases() if given.loaded else cases(models, given.bandwidth or [], given.quick))
+    for testbed in testbeds:
+        for model, tree, bandwidth, made, profile, where in asked:
+            row = {"testbed": testbed, "model": model, "tree": tree, "bandwidth_mbit": bandwidth}
+            with load(given.load):
+                row |= measured(made, profile, where, testbed, many)
+            found = f"{row['error']:+.1%} of {row['estimated_s'] * 1e3:.1f} ms, dilation {row['dilation']:g}"
+            progress(f"{testbed} {model} {tree} {bandwidth:g} Mbit/s: {found}")
+            rows.append(row)
+    print_result({"seconds": time.monotonic() - began, "rows": rows, **by_testbed(testbeds, rows)})
+
+
+def by_testbed(testbeds: list[str], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The errors on each testbed, apart for trees whose transfers share a link."""
+    shared, found = ("hiertrain-like", "three-replicas"), {}
+    for testbed in testbeds:
+        own = [row for row in rows if row["testbed"] == testbed]
+        found[testbed] = {
+            "all": summary(own),
+            "links to themselves": summary([row for row in own if row["tree"] not in shared]),
+            "links shared": summary([row for row in own if row["tree"] in shared]),
+        }
+    return found
+
+
+if __name__ == "__main__":
+    main()

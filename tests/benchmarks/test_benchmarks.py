@@ -1,0 +1,189 @@
+"""Every benchmark runs: ``--help`` names its options, ``--quick`` prints JSON with the figures that it is there for."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from palmette.errors import InputError
+from palmette.testbed import iproute
+from tests.runtime.world import ROOT
+
+Found = dict[str, Any]
+FOLDERS = sorted(path.parent.name for path in (ROOT / "benchmarks").glob("*/__main__.py"))
+
+
+def _why_not() -> str | None:
+    try:
+        iproute.refuse_unusable()
+    except InputError as error:
+        return str(error)
+    return None
+
+
+def run(name: str, *words: str) -> str:
+    """What a benchmark prints."""
+    command = [sys.executable, "-m", f"benchmarks.{name}", *words]
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def cluster_choice(found: Found) -> None:
+    for goals in found["fleets"].values():
+        assert goals["power"]["chosen"] == 1
+        assert all(1 <= row["chosen"] <= found["devices"] for row in goals.values())
+
+
+def compare(found: Found) -> None:
+    assert found["compared"]["hybrid"]["iteration_s"] <= found["compared"]["all-device"]["iteration_s"]
+    assert all(row["median_s"] > 0 for row in found["commands"].values())
+    assert 1e5 < found["page"]["one_plan_bytes"] < found["page"]["bytes"] < 3e6
+
+
+def evaluator(found: Found) -> None:
+    rates = found["three nodes, 34 layers"]
+    assert rates["same tree"]["a_second"] > rates["pt.estimate"]["a_second"] > 0
+    assert all(0.5 < row["exponent"] < 2 for row in found["growth"].values())
+
+
+def exchange(found: Found) -> None:
+    (row,) = found.values()
+    assert row["times_as_fast"] > 1
+    assert row["added_up"]["messages"] < row["each_alone"]["messages"]
+    assert row["added_up"]["exchanged_bytes"] < row["each_alone"]["exchanged_bytes"]
+
+
+def fidelity(found: Found) -> None:
+    assert {row["tree"] for row in found["rows"]} >= {"all-cloud", "hiertrain-like", "three-replicas"}
+    assert found["paced"]["all"]["cases"] == len(found["rows"])
+    assert found["paced"]["all"]["median"] < 0.3  # a busy machine; the figure itself stands in RESULTS
+
+
+def leak(found: Found) -> None:
+    assert set(found["processes"]) == {"engine", "phone", "server", "cloud"}
+    assert all(row["growth_at_most"] < 0.2 for row in found["processes"].values())
+
+
+def overhead(found: Found) -> None:
+    (row,) = found.values()
+    assert 0.1 < row["throughput_by_cpu_time"]["median"] < 3
+    assert row["beside_a_loop_that_keeps_memory"]["iteration_s"] > 0
+
+
+def pact(found: Found) -> None:
+    row = found["short_deadline_coarse"]["0.02"]
+    assert row["problems"] > 0
+    assert row["worst"] >= row["quartiles"][1] >= 1
+    assert found["full_graph"]["times_faster"] > 1
+
+
+def pact_run(found: Found) -> None:
+    ran = found["pact"]
+    assert len(ran["losses"]) == sum(row["epochs"] for row in ran["schedule"])
+    assert ran["losses"][-1] < ran["losses"][0] / 2
+    assert ran["schedule"][0]["pair"] == ["0", "gold"]
+
+
+def peers(found: Found) -> None:
+    (case,) = found["cases"]
+    assert {"palmette-hybrid", "pipeline-2", "ddp-even"} <= set(case["contenders"])
+    assert case["times_faster"]["palmette-hybrid"]["better peer"] > 1
+    assert all(row["equal"] for row in case["loss_checks"].values())
+
+
+def planner(found: Found) -> None:
+    (hiertrain,) = found["hiertrain"].values()
+    assert hiertrain["exact_T_total_s"] <= hiertrain["algorithm_1_T_total_s"] * (1 + 1e-6)
+    (hybrid,) = found["hybrid"].values()
+    assert hybrid["lower_bound_s"] <= hybrid["iteration_s"] * (1 + 1e-9)
+    assert hybrid["iteration_s"] <= min(row["iteration_s"] for row in hybrid["rivals"].values()) * (1 + 1e-9)
+
+
+def recovery(found: Found) -> None:
+    assert 0 < found["palmette"]["median_s"] < 60
+
+
+def righttrain(found: Found) -> None:
+    assert found["against_optimum"]["both_planned"] > 0
+    assert -1e-3 < found["against_optimum"]["worst_excess"] < 1
+    assert all(row["plan_s"] > 0 for row in found["growth"]["fleets"])
+
+
+def soak(found: Found) -> None:
+    assert found["runs"] == found["ended_well"] == found["weights_right"] > 0
+    assert found["processes_left"] == 0
+    assert found["wrong"] == []
+
+
+def startup(found: Found) -> None:
+    assert found["heavy modules of palmette --help"] == []
+    assert found["palmette plan all-edge"]["median_s"] > found["python -c pass"]["median_s"] > 0
+
+
+def strategies(found: Found) -> None:
+    assert [row["strategy"] for row in found["rows"]] == ["hiertrain", "hybrid"]
+    assert found["median"] < 0.3  # a busy machine
+
+
+def tls(found: Found) -> None:
+    (row,) = found["trees"].values()
+    assert 0.3 < row["ratio"] < 3
+    assert found["worst"] == row["ratio"]
+
+
+CHECKS: dict[str, Callable[[Found], None]] = {
+    check.__name__: check
+    for check in (
+        *(cluster_choice, compare, evaluator, exchange, fidelity, leak, overhead, pact, pact_run, peers, planner),
+        *(recovery, righttrain, soak, startup, strategies, tls),
+    )
+}
+
+
+def test_every_benchmark_has_its_check_its_readme_and_its_row() -> None:
+    assert sorted(CHECKS) == FOLDERS
+    table = (ROOT / "benchmarks" / "README.md").read_text()
+    for name in FOLDERS:
+        assert f"`python -m benchmarks.{name}`" in table
+        assert f"python -m benchmarks.{name}" in Path(ROOT, "benchmarks", name, "README.md").read_text()
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_help_names_the_options(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """In this process, which has imported torch already."""
+    monkeypatch.setattr(sys, "argv", ["benchmark", "--help"])
+    for variable in ("MALLOC_MMAP_MAX_", "MALLOC_TRIM_THRESHOLD_"):
+        monkeypatch.setenv(variable, "0")  # peers sets them: not beyond this test
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module(f"benchmarks.{name}", run_name="__main__")
+    said = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert said.startswith("usage: ")
+    assert "--quick" in said
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", FOLDERS)
+def test_quick_prints_figures(name: str) -> None:
+    CHECKS[name](json.loads(run(name, "--quick")))
+
+
+@pytest.mark.slow
+@pytest.mark.namespaces
+@pytest.mark.timeout(300)
+@pytest.mark.skipif(_why_not() is not None, reason=str(_why_not()))
+def test_peers_train_for_real() -> None:
+    found = json.loads(run("peers", "--quick", "--rounds", "1"))
+    peers(found)
+    (case,) = found["cases"]
+    assert {row["how"] for row in case["contenders"].values()} == {"measured"}
+    assert set(case["loss_checks"]) >= {"palmette-hybrid", "pipeline-2", "ddp"}
