@@ -4,7 +4,15 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.control.ray_cluster import RayCluster
 from tests.runtime.world import ROOT, Runs
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[RayCluster]:
+    """One Ray cluster for all tests that need one; they run in one process (``xdist_group``)."""
+    with RayCluster() as made:
+        yield made
 
 
 @pytest.fixture

@@ -21,6 +21,14 @@ from tests.runtime.world import ROOT
 HOSTS = ("server", "phone", "cloud")  # the first is the head
 LATE = "hut"  # a host that may join later
 PORT = 6379
+WORKER = "ray::WorkerActor"
+# The head misses a silent host after ten seconds instead of a minute, long after Palmette has missed its worker.
+HEALTH_CHECKS = {
+    "RAY_health_check_initial_delay_ms": "2000",
+    "RAY_health_check_period_ms": "2000",
+    "RAY_health_check_timeout_ms": "2000",
+    "RAY_health_check_failure_threshold": "4",
+}
 PALMETTE = [sys.executable, "-c", "from palmette.cli import main; main()"]
 
 UNTIL_GONE = """
@@ -42,6 +50,7 @@ class RayCluster:
         self.addresses = {host: f"10.78.{k}.2" for k, host in enumerate((*HOSTS, LATE, "stranger"))}
         self.keys = Keys(self.folder / "keys")
         self.token = self.folder / "token"
+        self._lost: set[str] = set()
 
     def __enter__(self) -> Self:
         try:
@@ -73,9 +82,26 @@ class RayCluster:
 
     def cut(self, host: str) -> None:
         """Take the cable of a host away."""
+        self._lost.add(host)
         _ip("-n", self._names["router"], "link", "set", self._device(host), "down")
 
-    def renew(self, host: str) -> None:
+    def signal(self, host: str, number: int, words: str = "") -> None:
+        """Send a signal to the processes of a host whose command line has these words."""
+        pids = self.pids(host, words)
+        assert pids, self.commands(host)
+        if words != WORKER:
+            self._lost.add(host)
+        for pid in pids:
+            os.kill(pid, number)
+
+    def mend(self, host: str) -> None:
+        """Let a host be as before: a lost one is renewed, on another only workers are ended that are left."""
+        if host in self._lost:
+            self._renew(host)
+        for pid in self.pids(host, WORKER):
+            os.kill(pid, signal.SIGKILL)
+
+    def _renew(self, host: str) -> None:
         """End all that is left on a host, and let it come back once Ray knows that it had left."""
         self.leave(host)
         waiting = self._inside("server", [sys.executable, "-c", UNTIL_GONE, host])
@@ -89,6 +115,7 @@ class RayCluster:
 
     def leave(self, host: str) -> None:
         """End all that is left on a host."""
+        self._lost.add(host)
         for pid in self.pids(host):
             os.kill(pid, signal.SIGKILL)
 
@@ -98,6 +125,7 @@ class RayCluster:
         head = f"{self.addresses['server']}:{PORT}"
         done = self.palmette("cluster", "join", head, "--node", host, *given, on=host)
         assert (done.returncode, done.stderr) == (0, ""), done
+        self._lost.discard(host)
 
     @property
     def _disk(self) -> Path:
@@ -123,16 +151,20 @@ class RayCluster:
     def environment(self, host: str) -> dict[str, str]:
         """What Ray and palmette find in a host's environment."""
         nodes = self.keys.folder / "nodes"
-        settings = environment() | {
-            "RAY_AUTH_MODE": "token",
-            "RAY_AUTH_TOKEN_PATH": str(self.token),
-            "RAY_USE_TLS": "1",
-            "RAY_TLS_SERVER_CERT": str(nodes / f"{host}.crt"),
-            "RAY_TLS_SERVER_KEY": str(nodes / f"{host}.key"),
-            "RAY_TLS_CA_CERT": str(self.keys.folder / "authority.crt"),
-            "RAY_ADDRESS": f"{self.addresses['server']}:{PORT}",
-            "OMP_NUM_THREADS": "1",
-        }
+        settings = (
+            environment()
+            | HEALTH_CHECKS
+            | {
+                "RAY_AUTH_MODE": "token",
+                "RAY_AUTH_TOKEN_PATH": str(self.token),
+                "RAY_USE_TLS": "1",
+                "RAY_TLS_SERVER_CERT": str(nodes / f"{host}.crt"),
+                "RAY_TLS_SERVER_KEY": str(nodes / f"{host}.key"),
+                "RAY_TLS_CA_CERT": str(self.keys.folder / "authority.crt"),
+                "RAY_ADDRESS": f"{self.addresses['server']}:{PORT}",
+                "OMP_NUM_THREADS": "1",
+            }
+        )
         path = [str(ROOT / "src"), str(ROOT), *filter(None, [settings.get("PYTHONPATH")])]
         return settings | {"PYTHONPATH": os.pathsep.join(path)}
 

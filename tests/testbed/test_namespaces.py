@@ -37,7 +37,11 @@ def _why_not() -> str | None:
     return None
 
 
-pytestmark = [pytest.mark.namespaces, pytest.mark.skipif(_why_not() is not None, reason=str(_why_not()))]
+pytestmark = [
+    pytest.mark.namespaces,
+    pytest.mark.xdist_group("namespaces"),  # one after the other: each looks for what others leave behind
+    pytest.mark.skipif(_why_not() is not None, reason=str(_why_not())),
+]
 
 
 def namespaces(pid: int) -> list[str]:

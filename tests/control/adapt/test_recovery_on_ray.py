@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import threading
 import time
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.control.adapt.test_recovery import ADAM, ASKED, CHOSEN, CLUSTER, REPLICAS, no_more_memory
-from tests.control.ray_cluster import LATE, RayCluster
+from tests.control.ray_cluster import LATE, WORKER, RayCluster
 from tests.control.run.test_ray import _why_not
 from tests.runtime.rig import off
 from tests.runtime.world import TINY, Runs, alone, lines, losses, weights
@@ -22,6 +21,7 @@ from tests.testbed.test_namespaces import eventually
 
 pytestmark = [
     pytest.mark.ray,
+    pytest.mark.xdist_group("ray"),
     pytest.mark.namespaces,
     pytest.mark.slow,
     pytest.mark.timing,  # BACK_WITHIN_S
@@ -32,17 +32,11 @@ pytestmark = [
 BACK_WITHIN_S = 30.0
 
 
-@pytest.fixture(scope="module")
-def whole() -> Iterator[RayCluster]:
-    with RayCluster() as made:
-        yield made
-
-
 @pytest.fixture
-def cluster(whole: RayCluster) -> Iterator[RayCluster]:
+def cluster(ray_cluster: RayCluster) -> Iterator[RayCluster]:
     """All three hosts; what a test did to the cloud's is mended afterwards."""
-    yield whole
-    whole.renew("cloud")
+    yield ray_cluster
+    ray_cluster.mend("cloud")
 
 
 class Eventful:
@@ -92,7 +86,7 @@ class Eventful:
         assert self.back_s is not None
         assert self.back_s < BACK_WITHIN_S
         for host in ("server", "phone"):
-            assert eventually(lambda host=host: not self.cluster.pids(host, "ray::WorkerActor"), 10), host
+            assert eventually(lambda host=host: not self.cluster.pids(host, WORKER), 10), host
 
     def assert_weights_are_those_of_one_process(self) -> None:
         """And every iteration is written down once."""
@@ -110,21 +104,14 @@ def _many(metrics: Path) -> int:
 
 def signalled(cluster: RayCluster, number: int, words: str) -> Callable[[], None]:
     """Something that sends a signal to the processes of the cloud's host with these words."""
-
-    def happen() -> None:
-        pids = cluster.pids("cloud", words)
-        assert pids, cluster.commands("cloud")
-        for pid in pids:
-            os.kill(pid, number)
-
-    return happen
+    return lambda: cluster.signal("cloud", number, words)
 
 
 @pytest.mark.parametrize(
     ("number", "words"),
     [
-        pytest.param(signal.SIGKILL, "ray::WorkerActor", id="a worker dies"),
-        pytest.param(signal.SIGSTOP, "ray::WorkerActor", id="a worker freezes"),
+        pytest.param(signal.SIGKILL, WORKER, id="a worker dies"),
+        pytest.param(signal.SIGSTOP, WORKER, id="a worker freezes"),
         pytest.param(signal.SIGKILL, "raylet", id="its Ray dies"),
         pytest.param(signal.SIGKILL, "", id="a host dies"),
         pytest.param(signal.SIGSTOP, "", id="a host freezes"),
@@ -196,7 +183,7 @@ def test_a_worker_that_runs_out_of_memory(runs: Runs, cluster: RayCluster) -> No
     eventful = Eventful(runs, cluster, model="tests.runtime.networks:roomy")
 
     def exhaust() -> None:
-        (pid,) = cluster.pids("cloud", "ray::WorkerActor")
+        (pid,) = cluster.pids("cloud", WORKER)
         no_more_memory("cloud")({"cloud": pid})
 
     eventful.run(exhaust)

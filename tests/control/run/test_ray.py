@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from benchmarks.soak.faults import GARBAGE
 from palmette.errors import InputError
 from palmette.runtime.options import Options
 from palmette.testbed import iproute
-from tests.control.ray_cluster import HOSTS, RayCluster
+from tests.control.ray_cluster import HOSTS, WORKER, RayCluster
 from tests.control.run.test_resume import when
 from tests.cost.small import instance, phase, source
 from tests.runtime.rig import off
@@ -32,6 +31,7 @@ def _why_not() -> str | None:
 
 pytestmark = [
     pytest.mark.ray,
+    pytest.mark.xdist_group("ray"),
     pytest.mark.timeout(240),
     pytest.mark.skipif(_why_not() is not None, reason=str(_why_not())),
 ]
@@ -46,10 +46,9 @@ TREE = phase(
 OPTIONS = Options(optimizer="momentum", lr=0.05, seed=3, dtype="float64")
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[RayCluster]:
-    with RayCluster() as made:
-        yield made
+@pytest.fixture
+def cluster(ray_cluster: RayCluster) -> RayCluster:
+    return ray_cluster
 
 
 def arguments(runs: Runs, out: str, iterations: int, *more: str) -> list[str]:
@@ -121,7 +120,7 @@ def test_a_worker_that_is_killed_is_named(cluster: RayCluster, runs: Runs) -> No
 
     def kill() -> None:
         killed_s.append(time.time())
-        for pid in cluster.pids("phone", "ray::WorkerActor"):
+        for pid in cluster.pids("phone", WORKER):
             os.kill(pid, signal.SIGKILL)
 
     watching = when(runs.folder / "out" / "metrics.jsonl", 5, kill)
@@ -131,7 +130,7 @@ def test_a_worker_that_is_killed_is_named(cluster: RayCluster, runs: Runs) -> No
     said = done.stderr.splitlines()[-1]
     assert said.startswith("palmette: node phone: its worker died, or its host is gone; continue with: ")
     assert (runs.folder / "out" / "run.json").stat().st_mtime - killed_s[0] < 5
-    assert not cluster.pids("cloud", "ray::WorkerActor")
+    assert not cluster.pids("cloud", WORKER)
 
 
 def test_without_the_token_nobody_gets_in(cluster: RayCluster, runs: Runs) -> None:

@@ -1,0 +1,29 @@
+"""In which order tests run, and which of them in one process (``pytest --dist loadgroup``)."""
+
+from __future__ import annotations
+
+import pytest
+
+LONG_FIRST = ("ray", "namespaces", "slow", "browser")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long tests first, so that none is left to one process at the end; those that share a fixture together."""
+    for item in items:
+        if _rank(item) < len(LONG_FIRST):
+            item.add_marker("no_cover")  # of pytest-cov: tracing would make it slower still
+        if _shares_a_fixture(item) and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+    items.sort(key=_rank)
+
+
+def _rank(item: pytest.Item) -> int:
+    marks = {mark.name for mark in item.iter_markers()}
+    return next((rank for rank, name in enumerate(LONG_FIRST) if name in marks), len(LONG_FIRST))
+
+
+def _shares_a_fixture(item: pytest.Item) -> bool:
+    """Whether a test uses a fixture that its module makes once."""
+    known = getattr(item, "_fixtureinfo", None)
+    return known is not None and any(each[-1].scope == "module" for each in known.name2fixturedefs.values())
