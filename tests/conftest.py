@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
+TRACED_CASES = 2  # of each quick test, under --cov
 LONG_FIRST = ("ray", "namespaces", "slow", "browser")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long tests first, so that none is left to one process at the end; those that share a fixture together."""
+    cases = Counter[str]()
     for item in items:
-        if _rank(item) < len(LONG_FIRST):
-            item.add_marker("no_cover")  # of pytest-cov: tracing would make it slower still
+        test = item.nodeid.partition("[")[0]
+        cases[test] += 1
+        if _rank(item) < len(LONG_FIRST) or cases[test] > TRACED_CASES:
+            item.add_marker("no_cover")  # of pytest-cov: traced code takes twice as long
         if _shares_a_fixture(item) and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
     items.sort(key=_rank)

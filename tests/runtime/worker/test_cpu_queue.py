@@ -11,7 +11,7 @@ import pytest
 from palmette.runtime.worker import cpu_queue
 from palmette.runtime.worker.commands import Go, SetPace
 from palmette.runtime.worker.cpu_queue import Cpu, last_until
-from palmette.runtime.worker.executor import Pace
+from palmette.runtime.worker.executor import MOST_LATE_S, Pace
 from tests.cost.small import cluster, instance, node, phase, price, profile, source, times, timetable
 from tests.runtime.rig import Rig, done, random_layers
 
@@ -19,8 +19,6 @@ SHORT_S = 0.05
 # Threads of a busy machine are late now and then: the order must hold, the moments nearly.
 LATE_S = 0.04
 LOOK_S = 1e-6
-# Of an iteration beside its calls: messages between threads.
-OVERHEAD_S = 0.5
 
 
 def played(shares: list[float], limit: float = 1.0) -> list[float]:
@@ -174,7 +172,7 @@ def test_a_moment_that_has_passed_is_not_waited_for(monkeypatch: pytest.MonkeyPa
 
 
 def test_padded_calls_last_as_long_as_they_should() -> None:
-    """None is shorter; what one is late the next makes up for, so that they are as long together as they should be."""
+    """A call that starts late is due as if it had not, by MOST_LATE_S at most; none ends before it is due."""
     rig = Rig(random_layers(random.Random(1), 3), (5,))
     tree = phase(source("a", 4, "1"), instance("1", 1, 2, "a", "2"), instance("2", 3, 3, "a"))
     with rig.crew(tree, cluster(a=node(100))) as (crew, programs):
@@ -188,10 +186,9 @@ def test_padded_calls_last_as_long_as_they_should() -> None:
             assert whole_s >= sum(seconds.values())
             for each, wanted_s in seconds.items():
                 record = records[each]
-                assert record.late_s >= 0
-                # Where a call began late, it is shorter by that, and never by more.
-                assert record.end_s - record.start_s >= wanted_s - max(r.late_s for r in records.values()) - 1e-4
-            assert whole_s <= sum(seconds.values()) + sum(r.late_s for r in records.values()) + OVERHEAD_S
+                assert record.late_s >= 0  # never too short
+                due_to_start_s = record.end_s - record.late_s - wanted_s
+                assert record.start_s - MOST_LATE_S - 1e-6 <= due_to_start_s <= record.start_s + 1e-6
 
 
 @pytest.mark.timing
