@@ -26,9 +26,9 @@ from benchmarks.peers.trainers import DdpTrainer, PipelineTrainer
 from palmette.cost.evaluate import Evaluator
 from palmette.runtime.engines.testbed import Entrance
 from palmette.runtime.phase_programs import parts_of
-from palmette.runtime.transports.heartbeat import WatchedPlace
 from palmette.spec.profile import Times
 from palmette.testbed.namespaces import NamespaceTestbed
+from palmette.testbed.wiring import Wiring
 
 START_PATIENCE_S = 120.0
 STEP_PATIENCE_S = 600.0
@@ -51,6 +51,7 @@ class Crew:
         self._folder = tempfile.TemporaryDirectory(prefix="peers-")
         self._ground = NamespaceTestbed(dilation)
         phase = replicas(nodes, [1] * len(nodes), len(evaluator.profile.layers))
+        self._wiring = Wiring(evaluator.cluster, tuple(phase.nodes()), evaluator.routes)  # as the testbed has it
         try:
             self._ground.open(phase, parts_of(phase, evaluator), evaluator)
             for rank, node in enumerate(nodes):
@@ -63,15 +64,13 @@ class Crew:
             raise
 
     def _setup(self, rank: int, node: str, lesson: Lesson, way: Ddp | Pipeline, times: Times) -> Setup:
-        place = self._ground.place(node)
-        assert isinstance(place, WatchedPlace)
         return Setup(
             lesson=lesson,
             way=way,
             rank=rank,
             world=len(self._nodes),
             store=Path(self._folder.name) / "store",
-            address=place.address,
+            address=self._wiring.address(node),
             times=times,
             dilation=self._dilation,
         )
