@@ -10,7 +10,7 @@ import tempfile
 
 from benchmarks.cluster_choice.fleet import fleets
 from benchmarks.command import parser, print_result
-from palmette.cli import run
+from palmette.cli import execute
 
 DEVICES, QUICK_DEVICES = 10_000, 300
 
@@ -27,7 +27,7 @@ def main() -> None:
         return
     more = ["--measured"] if given.measured else []
     with tempfile.TemporaryDirectory() as folder:
-        sys.exit(run(["reproduce", "cluster", "--json", "-o", given.keep or folder, *more]))
+        sys.exit(execute(["reproduce", "cluster", "--json", "-o", given.keep or folder, *more]))
 
 
 if __name__ == "__main__":

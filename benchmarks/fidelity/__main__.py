@@ -21,7 +21,8 @@ from benchmarks.command import need_namespaces, parser, print_result, progress
 from benchmarks.fidelity.cases import BATCHES, cases
 from benchmarks.fidelity.differing import differing_cases
 from benchmarks.fidelity.loaded import load, loaded_cases
-from palmette.control.run.run import Request, start
+from palmette.control.run.request import Request
+from palmette.control.run.session import prepare
 from palmette.runtime.options import Options
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Plan
@@ -38,7 +39,7 @@ def measured(
     options = Options(seed=1, lr=0.001, freeze=freeze)
     request = Request(iterations=iterations, testbed=testbed, replan=False, options=options)
     with tempfile.TemporaryDirectory() as folder:
-        running = start(plan, profile, where, request, Path(folder))
+        running = prepare(plan, profile, where, request, Path(folder))
         outcome = running.run(lambda _: None, lambda _: None)
     assert outcome.iteration_s is not None
     estimate_s = running.estimate_s(outcome)

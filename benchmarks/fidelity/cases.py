@@ -8,7 +8,7 @@ from palmette.measure.profiling import profile_network
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase, Plan
 from palmette.spec.profile import Profile
-from palmette.zoo.equip import equipped
+from palmette.zoo.hardware_defaults import fill_hardware_defaults
 from palmette.zoo.models import load_network
 
 BANDWIDTHS_MBIT = (1.5, 5.0, 20.0, 100.0)
@@ -52,7 +52,7 @@ def trees(layers: int, batch: int) -> dict[str, Tree]:
 
 def cluster(bandwidth_mbit: float) -> Cluster:
     """Three tiers in a row; none of the nodes is much faster than one core of an ordinary machine."""
-    return equipped(
+    return fill_hardware_defaults(
         Cluster.model_validate(
             {
                 "nodes": {

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from palmette.testbed.namespace_network import NamespaceNetwork
 
 from benchmarks.peers.clocked import replicas
 from benchmarks.peers.tasks import Ddp, Done, Failed, Lesson, Order, Pipeline, Setup
@@ -28,7 +29,6 @@ from palmette.runtime.engines.testbed import Entrance
 from palmette.runtime.phase_programs import parts_of
 from palmette.spec.profile import Times
 from palmette.testbed.namespaces import NamespaceTestbed
-from palmette.testbed.wiring import Wiring
 
 START_PATIENCE_S = 120.0
 STEP_PATIENCE_S = 600.0
@@ -51,7 +51,9 @@ class Crew:
         self._folder = tempfile.TemporaryDirectory(prefix="peers-")
         self._ground = NamespaceTestbed(dilation)
         phase = replicas(nodes, [1] * len(nodes), len(evaluator.profile.layers))
-        self._wiring = Wiring(evaluator.cluster, tuple(phase.nodes()), evaluator.routes)  # as the testbed has it
+        self._network = NamespaceNetwork(
+            evaluator.cluster, tuple(phase.nodes()), evaluator.routes
+        )  # as the testbed has it
         try:
             self._ground.open(phase, parts_of(phase, evaluator), evaluator)
             for rank, node in enumerate(nodes):
@@ -70,7 +72,7 @@ class Crew:
             rank=rank,
             world=len(self._nodes),
             store=Path(self._folder.name) / "store",
-            address=self._wiring.address(node),
+            address=self._network.address(node),
             times=times,
             dilation=self._dilation,
         )

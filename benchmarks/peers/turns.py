@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from palmette.control.run.request import Request
-from palmette.control.run.session import prepare
 from benchmarks.peers.crew import Crew
 from benchmarks.peers.tasks import Lesson
+from palmette.control.run.request import Request
+from palmette.control.run.session import prepare
 from palmette.cost.evaluate import Evaluator
 from palmette.runtime.options import Options
 from palmette.runtime.training.loop import Training, Update

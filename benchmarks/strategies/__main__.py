@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import palmette as pt
+from benchmarks.command import parser, print_result, progress
 from palmette.control.run.request import Request
 from palmette.control.run.session import prepare
-from benchmarks.command import parser
-from benchmarks.command import print_result
-from benchmarks.command import progress
 from palmette.runtime.options import Options
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Plan, inputs_of

@@ -11,16 +11,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from benchmarks.command import need_namespaces, parser, print_result, progress
+from benchmarks.fidelity.cases import BATCHES, cluster, plan, trees
 from palmette.control.run.request import Request
 from palmette.control.run.session import prepare
-from benchmarks.command import need_namespaces
-from benchmarks.command import parser
-from benchmarks.command import print_result
-from benchmarks.command import progress
-from benchmarks.fidelity.cases import BATCHES
-from benchmarks.fidelity.cases import cluster
-from benchmarks.fidelity.cases import plan
-from benchmarks.fidelity.cases import trees
 from palmette.measure.profiling import profile_network
 from palmette.runtime.options import Options
 from palmette.runtime.training.job import Outcome
