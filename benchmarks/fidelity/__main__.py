@@ -48,7 +48,7 @@ def measured(
         "estimated_s": estimate_s,
         "error": outcome.iteration_s / estimate_s - 1,
         "dilation": outcome.dilation,
-        "widened": [each.dilation for each in outcome.widened],
+        "widened": [each.dilation for each in outcome.dilation_increases],
         "load_average": os.getloadavg()[0],
     }
 

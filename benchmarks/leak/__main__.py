@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.command import parser, print_result
 from benchmarks.leak.cases import job
 from palmette.runtime.engines.local import ProcessCrew
-from palmette.runtime.training.job import Job, Update
+from palmette.runtime.training.job import Job, ProgressUpdate
 from palmette.runtime.training.loop import Training
 
 WARM = 200
@@ -27,7 +27,7 @@ class Watched(Training):
     """A training whose processes are watched."""
 
     def __init__(self, given: Job) -> None:
-        super().__init__(replace(given, hire=self._hired), self._look)
+        super().__init__(replace(given, start_crew=self._hired), self._look)
         self._pids: dict[str, int] = {"engine": os.getpid()}
         self.resident: dict[str, dict[int, int]] = {}
 
@@ -36,8 +36,8 @@ class Watched(Training):
         self._pids |= crew.pids
         return crew
 
-    def _look(self, update: Update) -> None:
-        if update.iteration % EVERY == 0 and update.judgement is None:
+    def _look(self, update: ProgressUpdate) -> None:
+        if update.iteration % EVERY == 0 and update.evaluation is None:
             for name, pid in self._pids.items():
                 self.resident.setdefault(name, {})[update.iteration] = resident_bytes(pid)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from benchmarks.overhead.cases import profile_of
 from palmette.cost.evaluate import Evaluator
 from palmette.runtime.engines.local import ProcessCrew
-from palmette.runtime.engines.testbed import BareGround
+from palmette.runtime.engines.testbed import NoTestbed
 from palmette.runtime.options import Options
 from palmette.runtime.training.job import Job
 from palmette.spec.cluster import Cluster
@@ -44,8 +44,8 @@ def job(folder: Path, iterations: int) -> Job:
         data=load_data("digits", network.input_shape),
         options=Options(optimizer="adam", lr=0.001),
         folder=folder,
-        ground=BareGround(),
-        hire=ProcessCrew,
+        testbed=NoTestbed(),
+        start_crew=ProcessCrew,
         iterations=iterations,
     )
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from benchmarks.command import parser, print_result
 from benchmarks.overhead import plain
 from benchmarks.overhead.cases import Case, job
-from palmette.runtime.engines.forking import forking
+from palmette.runtime.engines.forkserver import forkserver_context
 from palmette.runtime.engines.local import ProcessCrew
 from palmette.runtime.sync.base import EngineSide
 from palmette.runtime.training.job import Job
@@ -44,7 +44,7 @@ class Turns(Training):
     """A training that takes turns with a plain loop."""
 
     def __init__(self, given: Job, pipe: Connection[Any, Any], how: How) -> None:
-        super().__init__(replace(given, hire=self._hired), lambda _: None)
+        super().__init__(replace(given, start_crew=self._hired), lambda _: None)
         self._pipe, (_, self._turns, self._many) = pipe, how
         self.ours_s: list[float] = []
         self.plain_s: list[float] = []
@@ -90,7 +90,7 @@ def cpu_s(pid: int) -> float:
 
 def measured(case: Case, how: How) -> dict[str, Any]:
     """Throughput beside a loop as people write it, and beside one that keeps the memory it frees, pair about pair."""
-    pairs = [[_taken(case, how, keeps) for keeps in (False, True)] for _ in range(how.pairs)]
+    pairs = [[_taken(case, how, rollback) for rollback in (False, True)] for _ in range(how.pairs)]
     plain, keeping = (_figures(list(taken), how.iterations) for taken in zip(*pairs, strict=True))
     return {"batch": case.batch, **how._asdict(), **plain, "beside_a_loop_that_keeps_memory": keeping}
 
@@ -108,10 +108,10 @@ def _figures(taken: list[Turns], iterations: int) -> dict[str, Any]:
     }
 
 
-def _taken(case: Case, how: How, keeps: bool) -> Turns:
+def _taken(case: Case, how: How, rollback: bool) -> Turns:
     """A worker and a plain loop that have taken turns."""
-    ours, theirs = forking().Pipe()
-    process = forking().Process(target=plain.serve, args=(case, theirs, keeps), daemon=True)
+    ours, theirs = forkserver_context().Pipe()
+    process = forkserver_context().Process(target=plain.serve, args=(case, theirs, rollback), daemon=True)
     process.start()
     with TemporaryDirectory() as folder:
         taking = Turns(job(case, Path(folder), (how.turns + 1) * how.iterations), ours, how)

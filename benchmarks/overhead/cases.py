@@ -10,7 +10,7 @@ import torch
 
 from palmette.cost.evaluate import Evaluator
 from palmette.runtime.engines.local import ProcessCrew
-from palmette.runtime.engines.testbed import BareGround
+from palmette.runtime.engines.testbed import NoTestbed
 from palmette.runtime.options import Options
 from palmette.runtime.training.job import Job
 from palmette.spec.cluster import Cluster
@@ -47,8 +47,8 @@ def job(case: Case, folder: Path, iterations: int) -> Job:
         data=load_data("digits", network.input_shape),
         options=OPTIONS,
         folder=folder,
-        ground=BareGround(),
-        hire=ProcessCrew,
+        testbed=NoTestbed(),
+        start_crew=ProcessCrew,
         iterations=iterations,
     )
 

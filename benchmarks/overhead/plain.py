@@ -16,13 +16,13 @@ from palmette.zoo.data import load_data
 from palmette.zoo.models import load_network
 
 
-def serve(case: Case, pipe: Connection[Any, Any], keeps: bool) -> None:
+def serve(case: Case, pipe: Connection[Any, Any], rollback: bool) -> None:
     """Run as many iterations as asked for and answer with the seconds they took, of the wall and of CPU; 0 ends.
 
     A loop that ``keeps`` the memory it frees, as workers do, is not left to the luck it has with the C library.
     """
     torch.set_num_threads(1)
-    if keeps:
+    if rollback:
         keep_freed_memory()
     network = load_network(case.model, seed=0)
     model = nn.Sequential(*[layer.module for layer in network.layers]).train()

@@ -29,7 +29,7 @@ from palmette.control.run.request import Request
 from palmette.control.run.session import prepare
 from palmette.plan.core.strategy import Task
 from palmette.runtime.options import Options
-from palmette.runtime.training.job import Director
+from palmette.runtime.training.job import EpochCallback
 from palmette.spec.plan import Inputs, Phase, Plan
 from palmette.spec.problem import Pair
 
@@ -110,12 +110,14 @@ def _plan(asked: Task, pairs: dict[Pair, Phase], schedule: Schedule) -> Plan:
     return Plan(model=MODEL, batch=BATCH, phases=made, inputs=Inputs(cluster=asked.cluster, profile=asked.profile))
 
 
-def _run(asked: Task, plan: Plan, seed: int, direct: Director | None = None, testbed: str = "paced") -> Record:
+def _run(
+    asked: Task, plan: Plan, seed: int, on_epoch_end: EpochCallback | None = None, testbed: str = "paced"
+) -> Record:
     """A real run to its end, decided epoch by epoch where there is somebody to ask: what was trained, what it took."""
     folder = Path(tempfile.mkdtemp(prefix="pact-run-")) / "out"
     options = Options(optimizer="adam", lr=LR, seed=seed)
     made = prepare(plan, asked.profile, asked.cluster, Request(data="digits", testbed=testbed, options=options), folder)
-    made._job = replace(made._job, direct=direct)  # noqa: SLF001  (with the pilots' predictions)
+    made._job = replace(made._job, on_epoch_end=on_epoch_end)  # noqa: SLF001  (with the pilots' predictions)
     outcome = made.run(lambda _: None, lambda _: None)
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     written = json.loads((folder / "run.json").read_text())
@@ -132,7 +134,7 @@ def _run(asked: Task, plan: Plan, seed: int, direct: Director | None = None, tes
         "accuracy": [line["accuracy"] for line in lines if "accuracy" in line][-1],
         "meets": losses[-1] <= TARGET and outcome.time_s <= (asked.goal.deadline_s or math.inf),
     }
-    progress(f"{seed} {'decided' if direct else 'fixed'} {json.dumps(found)}")
+    progress(f"{seed} {'decided' if on_epoch_end else 'fixed'} {json.dumps(found)}")
     return found
 
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from benchmarks.pact_run.pilot import FIRST, Known
 from benchmarks.pact_run.setting import PAIRS, TARGET
-from palmette.control.adapt.online import OnlinePlanner
+from palmette.control.adapt.online import OnlineReplanner
 from palmette.cost.handover import change_price
 from palmette.plan.core.strategy import Task
-from palmette.runtime.training.job import Director, Standing
+from palmette.runtime.training.job import EpochCallback, EpochStatus
 from palmette.spec.files import validated
 from palmette.spec.plan import Phase
 from palmette.spec.problem import Pair, Problem
@@ -22,16 +22,16 @@ def height(loss: float) -> float:
     return max(0.0, math.log(loss / TARGET))
 
 
-def director(task: Task, phases: dict[Pair, Phase], known: Known) -> Director:
+def director(task: Task, phases: dict[Pair, Phase], known: Known) -> EpochCallback:
     """Who decides after every epoch."""
 
-    def direct(standing: Standing) -> Sequence[Phase] | None:
+    def on_epoch_end(standing: EpochStatus) -> Sequence[Phase] | None:
         losses = standing.losses
         table = problem(task, phases, known, losses[-1], switching=len(losses) >= FIRST[0])
-        online = OnlinePlanner(phases, 0.0, table.deadline_s, lambda _, __: (table, len(losses)))
+        online = OnlineReplanner(phases, 0.0, table.deadline_s, lambda _, __: (table, len(losses)))
         return online(replace(standing, losses=[height(loss) for loss in losses]))
 
-    return direct
+    return on_epoch_end
 
 
 def problem(task: Task, phases: dict[Pair, Phase], known: Known, loss: float, *, switching: bool) -> Problem:

@@ -19,15 +19,15 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from palmette.testbed.namespace_network import NamespaceNetwork
 
 from benchmarks.peers.clocked import replicas
 from benchmarks.peers.tasks import Ddp, Done, Failed, Lesson, Order, Pipeline, Setup
 from benchmarks.peers.trainers import DdpTrainer, PipelineTrainer
 from palmette.cost.evaluate import Evaluator
-from palmette.runtime.engines.testbed import Entrance
 from palmette.runtime.phase_programs import parts_of
+from palmette.runtime.transports.service import ProcessInitializer
 from palmette.spec.profile import Times
+from palmette.testbed.namespace_network import NamespaceNetwork
 from palmette.testbed.namespaces import NamespaceTestbed
 
 START_PATIENCE_S = 120.0
@@ -58,9 +58,9 @@ class Crew:
             self._ground.open(phase, parts_of(phase, evaluator), evaluator)
             for rank, node in enumerate(nodes):
                 setup = self._setup(rank, node, lesson, way, evaluator.profile.nodes[node])
-                self._start(node, self._ground.entrance(node), setup)
+                self._start(node, self._ground.initializer(node), setup)
             self._answers(START_PATIENCE_S)
-            self._ground.settle({node: {} for node in nodes})
+            self._ground.apply_calibration({node: {} for node in nodes})
         except BaseException:
             self.close()
             raise
@@ -77,11 +77,11 @@ class Crew:
             dilation=self._dilation,
         )
 
-    def _start(self, node: str, entrance: Entrance | None, setup: Setup) -> None:
+    def _start(self, node: str, initializer: ProcessInitializer | None, setup: Setup) -> None:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["palmette.runtime.engines.preload", __name__])
         ours, theirs = context.Pipe()
-        process = context.Process(target=work, args=(entrance, setup, theirs), name=f"peer on {node}", daemon=True)
+        process = context.Process(target=work, args=(initializer, setup, theirs), name=f"peer on {node}", daemon=True)
         process.start()
         theirs.close()
         self._processes.append(process)
@@ -97,11 +97,11 @@ class Crew:
         wall_s = max(each.ended_s for each in done) - min(each.began_s for each in done)
         return wall_s / self._dilation
 
-    def _answers(self, patience_s: float) -> list[Any]:
-        until, answers = time.monotonic() + patience_s, []
+    def _answers(self, timeout_s: float) -> list[Any]:
+        until, answers = time.monotonic() + timeout_s, []
         for node, line in zip(self._nodes, self._lines, strict=True):
             if not line.poll(max(0.0, until - time.monotonic())):
-                raise TimeoutError(f"the peer's worker on {node} has not answered within {patience_s:g} s")
+                raise TimeoutError(f"the peer's worker on {node} has not answered within {timeout_s:g} s")
             try:
                 answers.append(line.recv())
             except EOFError:
@@ -126,12 +126,12 @@ class Crew:
         self._folder.cleanup()
 
 
-def work(entrance: Entrance | None, setup: Setup, line: Connection[Any, Any]) -> None:
+def work(initializer: ProcessInitializer | None, setup: Setup, line: Connection[Any, Any]) -> None:
     """The life of a worker's process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends all
     try:
-        assert entrance is not None
-        entrance()
+        assert initializer is not None
+        initializer()
         os.environ["GLOO_SOCKET_IFNAME"] = interface_with(setup.address)
         torch.set_num_threads(1)
         store = dist.FileStore(str(setup.store), setup.world)

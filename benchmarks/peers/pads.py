@@ -20,7 +20,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from palmette.measure.pass_timer import BACKWARD, PassTimer
-from palmette.runtime.worker.cpu_queue import last_until
+from palmette.runtime.worker.cpu_queue import sleep_until
 from palmette.runtime.worker.dropout import Draw, Drawing
 from palmette.spec.profile import Times
 from palmette.zoo.models import Network
@@ -78,7 +78,7 @@ class PaddedLayers(nn.Module):
         with Drawing(self.draw()):
             for k, due_s in enumerate(accumulate(self._seconds.forward_s(samples))):
                 values = self.layers[k](values)
-                last_until(began + due_s)
+                sleep_until(began + due_s)
                 values.register_hook(backward.hook(k))
         return values
 
@@ -97,17 +97,17 @@ class _Backward:
         def wait(_: Tensor) -> None:
             if self._began is None:
                 self._began = time.monotonic()
-            last_until(self._began + self._waits_s[k])
+            sleep_until(self._began + self._waits_s[k])
 
         return wait
 
     def ended(self, _: Tensor) -> None:
         """The gradient of the stage's input is there: the pass is over."""
         assert self._began is not None, "a layer's own hook comes first"
-        last_until(self._began + self._ends_s[0])
+        sleep_until(self._began + self._ends_s[0])
 
 
-def rehearsed(network: Network, samples: int) -> list[float]:
+def calibrated(network: Network, samples: int) -> list[float]:
     """Seconds of each layer's backward on this machine, the best of a few."""
     passes = PassTimer(network, lambda _: None)
     best = np.min(np.stack([passes.run(samples) for _ in range(REHEARSALS)]), axis=0)

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 from torch.nn.parallel import DistributedDataParallel
 
-from benchmarks.peers.pads import PaddedLayers, Seconds, rehearsed
+from benchmarks.peers.pads import PaddedLayers, Seconds, calibrated
 from benchmarks.peers.tasks import Ddp, Done, Lesson, Order, Pipeline, Setup
 from palmette.runtime.data.batches import Batches
-from palmette.runtime.worker.cpu_queue import last_until
+from palmette.runtime.worker.cpu_queue import sleep_until
 from palmette.runtime.worker.dropout import Draw, replace_dropout
 from palmette.spec.profile import Times
 from palmette.zoo.data import load_data
@@ -43,7 +43,7 @@ class Lessons:
 
 def padded(network: Network, first: int, last: int, setup: Setup) -> PaddedLayers:
     """Layers ``first`` to ``last``, as slow as the worker's node."""
-    real_s = cache(lambda samples: rehearsed(network, samples)[first - 1 : last])
+    real_s = cache(lambda samples: calibrated(network, samples)[first - 1 : last])
     for samples in seen_samples(setup):
         real_s(samples)  # now, and not within a step
     layers = [replace_dropout(network.layers[n - 1].module.train(), str(n)) for n in range(first, last + 1)]
@@ -66,7 +66,7 @@ def update(optimizer: torch.optim.Optimizer, seconds: float) -> None:
     """Update the weights, for as long as the node takes."""
     began = time.monotonic()
     optimizer.step()
-    last_until(began + seconds)
+    sleep_until(began + seconds)
 
 
 class DdpTrainer:

@@ -16,7 +16,8 @@ from palmette.control.run.request import Request
 from palmette.control.run.session import prepare
 from palmette.cost.evaluate import Evaluator
 from palmette.runtime.options import Options
-from palmette.runtime.training.loop import Training, Update
+from palmette.runtime.training.job import ProgressUpdate
+from palmette.runtime.training.loop import Training
 from palmette.spec.plan import Plan
 
 TURN_PATIENCE_S = 600.0
@@ -82,8 +83,8 @@ class PalmetteTurns:
             self._error = error
         self._rest.release()
 
-    def _watch(self, update: Update) -> None:
-        if update.judgement is not None:
+    def _watch(self, update: ProgressUpdate) -> None:
+        if update.evaluation is not None:
             return
         self.losses.append(update.loss)
         self._left -= 1

@@ -150,7 +150,7 @@ class Soaked:
             return  # the run was over
 
     def _watch(self, update: Any) -> None:
-        if update.judgement is None:
+        if update.evaluation is None:
             if self._fault_s is not None and len(self._crews) > 1 and self._recovered_s is None:
                 self._recovered_s = time.monotonic()
             self._done = update.iteration

@@ -17,7 +17,7 @@ from palmette.control.run.request import Request
 from palmette.control.run.session import prepare
 from palmette.measure.profiling import profile_network
 from palmette.runtime.options import Options
-from palmette.runtime.training.job import Outcome
+from palmette.runtime.training.job import RunOutcome
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Plan
 from palmette.spec.profile import Profile
@@ -30,7 +30,7 @@ QUICK_TREE = "split-in-two"
 TRANSPORTS = ("gloo", "tls")
 
 
-def ran(made: Plan, profile: Profile, where: Cluster, **request: Any) -> Outcome:
+def ran(made: Plan, profile: Profile, where: Cluster, **request: Any) -> RunOutcome:
     """What a run comes to."""
     asked = Request(iterations=ITERATIONS, options=Options(seed=1, lr=0.001), **request)
     with tempfile.TemporaryDirectory() as folder:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from palmette.cost.memory import Optimizer
     from palmette.plan.core.comparison import Comparison
     from palmette.runtime.options import Dtype
-    from palmette.runtime.training.job import Outcome
+    from palmette.runtime.training.job import RunOutcome
     from palmette.spec.cluster import Cluster
     from palmette.spec.estimate import Estimate
     from palmette.spec.goal import Goal
@@ -245,7 +245,7 @@ def run(
     drift: float = 0.5,
     allow_data_loss: bool = False,
     cluster_file: File | None = None,
-) -> Outcome:
+) -> RunOutcome:
     """Execute a plan: train the network. A script that calls this guards its main part with
     ``if __name__ == "__main__"``, as everywhere where processes are started.
 

@@ -9,7 +9,7 @@ import pytest
 
 from palmette.cli import execute
 from palmette.cli.show.run_progress import prediction_lines
-from palmette.runtime.training.job import Outlook
+from palmette.runtime.training.job import RemainingTime
 from tests.cli.test_process import imported
 from tests.cli.world import World
 from tests.cost.small import instance, phase, source
@@ -64,12 +64,12 @@ def test_without_a_plan_or_with_one_that_carries_nothing(world: World) -> None:
     ("seconds", "said"), [(0.2, "1 s"), (59.6, "60 s"), (100, "2 min"), (4000, "67 min"), (9000, "2.5 h")]
 )
 def test_how_long_a_run_takes_is_told_roughly(seconds: float, said: str) -> None:
-    assert prediction_lines(Outlook(20, seconds, 3.5, widened=False)) == [
+    assert prediction_lines(RemainingTime(20, seconds, 3.5, increased=False)) == [
         f"20 iterations take about {said} on this machine (time dilation 3.5)"
     ]
 
 
 def test_that_time_is_stretched_further_is_said() -> None:
-    first, second = prediction_lines(Outlook(1, 10.0, 7.0, widened=True))
+    first, second = prediction_lines(RemainingTime(1, 10.0, 7.0, increased=True))
     assert first == "this machine could not keep up: time dilation was increased, and iterations are measured again"
     assert second == "1 iteration takes about 10 s on this machine (time dilation 7)"

@@ -88,19 +88,19 @@ def test_an_epoch_takes_no_more_samples_than_there_are() -> None:
 
 
 def test_labels_that_are_private_too_keep_the_loss_where_they_are() -> None:
-    keeps = cluster(link("a", "b"), a=node(10, private="labels"), b=node(10))
+    rollback = cluster(link("a", "b"), a=node(10, private="labels"), b=node(10))
     cut = phase(source("a", 2, "I"), source("b", 2, "O"), instance("I", 1, 1, "a", "J"), *_joined("b"))
-    fault = the_fault(cut, keeps)
+    fault = the_fault(cut, rollback)
     assert (fault.field, fault.value) == ("phases[0].sources[0].into", "loss computed by J on b")
     assert fault.expected == (
         "the source of a keeps its labels (private: labels); expected the last layer of its samples to run there"
     )
-    assert faults(phase(*WHOLE), keeps) == []
+    assert faults(phase(*WHOLE), rollback) == []
     three = profile([(1.0, 1.0)] * 3, a=times(3), b=times(3))
     back = [instance("I", 1, 1, "a", "J"), instance("J", 2, 2, "b", "K"), instance("K", 3, 3, "a")]
-    assert faults(phase(source("a", 2, "I"), *back), keeps, three) == []
+    assert faults(phase(source("a", 2, "I"), *back), rollback, three) == []
     away = phase(source("a", 2, "I"), instance("I", 1, 2, "b"))
-    assert [each.value for each in faults(away, keeps)] == ["I on b", "loss computed by I on b"]
+    assert [each.value for each in faults(away, rollback)] == ["I on b", "loss computed by I on b"]
 
 
 def _joined(at: str) -> list[dict[str, object]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
-from palmette.runtime.data.base import Samples
+from palmette.runtime.data.base import SampleReader
 from palmette.runtime.data.batches import Batches
 from palmette.runtime.data.samples import NodeBatches
 from palmette.runtime.options import Options
@@ -44,7 +44,7 @@ class OwnToys:
     parts: Mapping[str, Toy]
     seed: int
 
-    def samples(self, program: Program) -> Samples:
+    def samples(self, program: Program) -> SampleReader:
         if program.node not in {source.node for source in program.phase.sources}:
             return NodeBatches(program.phase, program.node, Toy((1,), 1, 1), self.seed)
         return NodeBatches(program.phase, program.node, self.parts[program.node], self.seed)

@@ -21,15 +21,15 @@ from torch import Tensor, nn
 
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.operations import iteration
-from palmette.runtime.data.base import Samples, Source
+from palmette.runtime.data.base import SampleReader, SampleSource
 from palmette.runtime.data.batches import Batches
 from palmette.runtime.data.samples import CommonBatches
 from palmette.runtime.engines.threads import ThreadCrew
 from palmette.runtime.options import Options
-from palmette.runtime.program import Program, compiled, numbers_of
+from palmette.runtime.program import Program, compile_programs, numbers_of
 from palmette.runtime.sync.step import StepWorkerSide
-from palmette.runtime.transports.memory import MemoryPlace, MemoryTransport
-from palmette.runtime.worker.commands import Done, GiveState, Go, Ready, State
+from palmette.runtime.transports.memory import MemoryEndpoint, MemoryTransport
+from palmette.runtime.worker.commands import Execute, GetState, IterationDone, Ready, StateReply
 from palmette.runtime.worker.dropout import Draw, Drawing, replace_dropout
 from palmette.runtime.worker.setup import Setup, held_layers
 from palmette.spec.cluster import Cluster
@@ -70,7 +70,7 @@ class ToyData:
     part: Toy
     seed: int
 
-    def samples(self, program: Program) -> Samples:
+    def samples(self, program: Program) -> SampleReader:
         return CommonBatches(program.phase, self.part, self.seed)
 
 
@@ -104,7 +104,7 @@ class Rig:
             shapes.append(tuple(values.shape[1:]))
         return shapes
 
-    def source(self) -> Source:
+    def source(self) -> SampleSource:
         """Where workers find their samples."""
         return ToyData(self.data, self.options.seed)
 
@@ -142,18 +142,18 @@ class Rig:
 
     def programs(self, phase: Phase, cluster: Cluster) -> dict[str, Program]:
         known = self.evaluator(cluster)
-        made = compiled(phase, iteration(phase, known.sizes(), known.routes))
+        made = compile_programs(phase, iteration(phase, known.sizes(), known.routes))
         return {node: program for node, program in made.items() if program.operations}
 
     @contextmanager
     def crew(self, phase: Phase, cluster: Cluster) -> Iterator[tuple[ThreadCrew, dict[str, Program]]]:
         """A worker in a thread for each node, ready to go."""
-        programs, place = self.programs(phase, cluster), MemoryPlace(self.transport())
+        programs, endpoint = self.programs(phase, cluster), MemoryEndpoint(self.transport())
         layers = self.fresh()
         setups = {
             node: Setup(
                 node=node,
-                place=place,
+                endpoint=endpoint,
                 programs=[program],
                 layers={n: layers[n - 1] for n in held_layers(program)},
                 shapes=self.shapes,
@@ -179,7 +179,7 @@ class Rig:
             losses = []
             for number in range(iterations):
                 for node in programs:
-                    crew.send(node, Go(0, number, number))
+                    crew.send(node, Execute(0, number, number))
                 losses.append(sum(done(crew).loss for _ in programs))
             return losses, {node: given(crew, node, own_layers(program)) for node, program in programs.items()}
 
@@ -244,7 +244,7 @@ class _Groups:
         before = [j for j, other in enumerate(self.phase.instances) if other.into == instance.id]
         parts += [self.output(j) for j in sorted(before, key=lambda j: self.phase.instances[j].layers[0])]
         values = torch.cat([part for part, _ in parts])
-        places = [place for _, more in parts for place in more]
+        places = [endpoint for _, more in parts for endpoint in more]
         with Drawing(Draw(self.rig.options.seed, self.number, places)):
             for n in range(instance.layers[0], instance.layers[1] + 1):
                 values = self.passed(k, n, values)
@@ -285,17 +285,17 @@ def heard(crew: ThreadCrew) -> tuple[str, object]:
     return found
 
 
-def done(crew: ThreadCrew) -> Done:
+def done(crew: ThreadCrew) -> IterationDone:
     event = heard(crew)[1]
-    assert isinstance(event, Done)
+    assert isinstance(event, IterationDone)
     return event
 
 
 def given(crew: ThreadCrew, node: str, layers: Sequence[int]) -> Weights:
     """The weights and buffers of a node's layers."""
-    crew.send(node, GiveState(tuple(layers)))
+    crew.send(node, GetState(tuple(layers)))
     event = heard(crew)[1]
-    assert isinstance(event, State)
+    assert isinstance(event, StateReply)
     return from_bytes(event.weights)
 
 

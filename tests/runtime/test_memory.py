@@ -12,7 +12,7 @@ from torch import nn
 from palmette.cli import execute
 from palmette.runtime.options import Options
 from palmette.runtime.training.loop import Training
-from palmette.runtime.worker.compute import Compute, twin
+from palmette.runtime.worker.compute import Compute, shared_copy
 from tests.cost.small import cluster, instance, link, node, phase, source
 from tests.runtime.rig import Rig, given, random_layers
 from tests.runtime.world import ROOT, Runs, hired
@@ -44,7 +44,7 @@ def test_a_worker_holds_the_layers_of_its_instances(monkeypatch: pytest.MonkeyPa
 
 def test_replicas_on_one_node_share_their_weights() -> None:
     layer = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
-    other = twin(layer)
+    other = shared_copy(layer)
     assert [id(weight) for weight in other.parameters()] == [id(weight) for weight in layer.parameters()]
     assert all(a is not b for a, b in zip(other.buffers(), layer.buffers(), strict=True))
 

@@ -11,7 +11,7 @@ import pytest
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.operations import iteration
 from palmette.cost.steps import Iteration
-from palmette.runtime.program import Program, compiled, feeds, positions, slices
+from palmette.runtime.program import Program, compile_programs, feeds, positions, slices
 from palmette.spec.plan import Phase
 from tests.cost.random_trees import random_case
 from tests.cost.small import cluster, instance, link, node, phase, profile, source, times
@@ -23,7 +23,7 @@ def programs_of(seed: int) -> tuple[Phase, Iteration, dict[str, Program]]:
     tree, known, nodes = random_case(seed)
     prices = Evaluator(known, nodes)
     made = iteration(tree, prices.sizes(), prices.routes)
-    return tree, made, compiled(tree, made)
+    return tree, made, compile_programs(tree, made)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -124,7 +124,7 @@ def small() -> dict[str, Program]:
         profile([(8, 4), (8, 4)], phone=times(2), server=times(2)),
         cluster(link("phone", "server"), phone=node(10), server=node()),
     )
-    return compiled(tree, iteration(tree, prices.sizes(), prices.routes))
+    return compile_programs(tree, iteration(tree, prices.sizes(), prices.routes))
 
 
 def test_the_printed_program_reads_like_a_list_of_things_to_do() -> None:

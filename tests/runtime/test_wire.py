@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from palmette.cost.labels import labels_by_instance, travelling
 from palmette.cost.operations import iteration
 from palmette.cost.steps import Kind, Step
-from palmette.runtime.transports.memory import MemoryPlace
+from palmette.runtime.transports.memory import MemoryEndpoint
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase
 from tests.cost.small import cluster, instance, link, node, phase, source
@@ -140,7 +140,7 @@ class RecordingGround(MemoryGround):
     wire: Recording = field(default_factory=Recording)
 
     def open(self, *_: Any) -> None:
-        self._place = MemoryPlace(self.wire)
+        self._place = MemoryEndpoint(self.wire)
 
 
 @pytest.mark.parametrize("sync", ["step", "epoch", "async"])
@@ -156,13 +156,13 @@ def test_under_every_sync_labels_stay_unless_the_loss_is_computed_elsewhere(sync
         sync=sync,
     )
     owner = {"tier": "device", "source": {"samples": 54, "private": True, "data": DATA}}
-    known, ground = cluster(link("a", "b"), a=owner, b=node()), RecordingGround()
-    forest = Forest(Rig(layers, (5,)), tree, known, tmp_path, ground)
+    known, testbed = cluster(link("a", "b"), a=owner, b=node()), RecordingGround()
+    forest = Forest(Rig(layers, (5,)), tree, known, tmp_path, testbed)
     outcome, _ = forest.trained(iterations=ITERATIONS)
     assert (outcome.ended, outcome.iterations) == ("done", ITERATIONS)
     secret = set(forest.job().own_data[DATA].train.batch(range(54))[0].flatten().tolist())
-    assert not any(numbers_in(message) & secret for _, message in ground.wire.sent)
-    assert any(labels_in(message) for _, message in ground.wire.sent) == (at == "b")
+    assert not any(numbers_in(message) & secret for _, message in testbed.wire.sent)
+    assert any(labels_in(message) for _, message in testbed.wire.sent) == (at == "b")
 
 
 def test_samples_that_may_leave_go_without_labels_that_are_needed_at_home() -> None:

@@ -17,14 +17,14 @@ from torch import Tensor, nn
 
 from palmette.cost.operations import trees
 from palmette.runtime.data.batches import Batches
-from palmette.runtime.data.epoch_length import shares
+from palmette.runtime.data.epoch_length import phase_shards
 from palmette.runtime.data.shards import by_tree
-from palmette.runtime.engines.testbed import Rehearsals
+from palmette.runtime.engines.testbed import Calibrations
 from palmette.runtime.engines.threads import ThreadCrew
 from palmette.runtime.training.checkpoint import last
-from palmette.runtime.training.job import Job, Outcome, Update
+from palmette.runtime.training.job import Job, ProgressUpdate, RunOutcome
 from palmette.runtime.training.loop import Training
-from palmette.runtime.transports.memory import MemoryPlace, MemoryTransport
+from palmette.runtime.transports.memory import MemoryEndpoint, MemoryTransport
 from palmette.runtime.worker.executor import Pace
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase, Plan
@@ -60,21 +60,21 @@ class MemoryGround:
     emulates: bool = True
 
     def open(self, *_: Any) -> None:
-        self._place = MemoryPlace(MemoryTransport())
+        self._place = MemoryEndpoint(MemoryTransport())
 
-    def place(self, node: str) -> MemoryPlace:
+    def endpoint(self, node: str) -> MemoryEndpoint:
         return self._place
 
-    def entrance(self, node: str) -> None:
+    def initializer(self, node: str) -> None:
         return None
 
-    def settle(self, rehearsed: Rehearsals) -> dict[str, dict[int, Pace]]:
+    def apply_calibration(self, calibrated: Calibrations) -> dict[str, dict[int, Pace]]:
         return {
             node: {n: Pace(dict.fromkeys(found.seconds, self.seconds.get(node, 0.0))) for n, found in programs.items()}
-            for node, programs in rehearsed.items()
+            for node, programs in calibrated.items()
         }
 
-    def widen(self, by: float) -> None:
+    def increase_dilation(self, by: float) -> None:
         return None
 
     def close(self) -> None:
@@ -89,8 +89,8 @@ class Forest:
     phase: Phase
     cluster: Cluster
     folder: Path
-    ground: MemoryGround = field(default_factory=MemoryGround)
-    watch: Callable[[Training, Update], None] = lambda *_: None
+    testbed: MemoryGround = field(default_factory=MemoryGround)
+    watch: Callable[[Training, ProgressUpdate], None] = lambda *_: None
 
     def job(self, *, resume: bool = False, **lengths: int | None) -> Job:
         layers = zip(self.rig.fresh(), self.rig.shapes[1:], strict=True)
@@ -107,13 +107,13 @@ class Forest:
             own_data={name: load_data(name, self.rig.shape) for name in (DATA, OTHER_DATA)},
             options=self.rig.options,
             folder=self.folder,
-            ground=self.ground,
-            hire=lambda setups, _: ThreadCrew(setups),
+            testbed=self.testbed,
+            start_crew=lambda setups, _: ThreadCrew(setups),
             resumed=resumed,
             **lengths,
         )
 
-    def trained(self, *, resume: bool = False, **lengths: int | None) -> tuple[Outcome, Weights]:
+    def trained(self, *, resume: bool = False, **lengths: int | None) -> tuple[RunOutcome, Weights]:
         """Run; the outcome, and the weights and buffers in the end."""
         job = self.job(resume=resume, **lengths)
         training = Training(job, lambda update: self.watch(training, update))
@@ -123,7 +123,7 @@ class Forest:
     def batches(self) -> list[list[Callable[[int], tuple[Tensor, Tensor]]]]:
         """For each source of each tree, its batch of a step."""
         job = self.job()
-        owned = by_tree(self.phase, shares(self.phase, job.evaluator, job.epoch_data))
+        owned = by_tree(self.phase, phase_shards(self.phase, job.evaluator, job.epoch_data))
         found = []
         for tree, own in zip(trees(self.phase), owned, strict=True):
             row = []

@@ -18,12 +18,12 @@ import torch
 
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import PalmetteError
-from palmette.runtime.engines.forking import forking
-from palmette.runtime.engines.testbed import Ground
+from palmette.runtime.engines.forkserver import forkserver_context
+from palmette.runtime.engines.testbed import Testbed
 from palmette.runtime.phase_programs import channels_of, parts_of
 from palmette.runtime.program import Channel
-from palmette.runtime.transports.base import Place, Transport
-from palmette.runtime.transports.service import Entrance
+from palmette.runtime.transports.base import Endpoint, Transport
+from palmette.runtime.transports.service import ProcessInitializer
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import validated
 from palmette.spec.plan import Plan
@@ -67,24 +67,24 @@ def split(a: str, b: str) -> Plan:
 class Ends:
     """Two nodes that stand on a ground and send each other what they are told to."""
 
-    def __init__(self, ground: Ground, of: Cluster, a: str, b: str) -> None:
+    def __init__(self, testbed: Testbed, of: Cluster, a: str, b: str) -> None:
         prices, phase = evaluator(of), split(a, b).phases[0]
         parts = parts_of(phase, prices)
-        self._ground = ground
+        self._ground = testbed
         self.there, self.back = sorted(channels_of(parts).values())
-        ground.open(phase, parts, prices)
+        testbed.open(phase, parts, prices)
         self._processes: list[Any] = []
         self._lines: dict[str, Any] = {}
         for node in (a, b):
             self._start(node)
         for line in self._lines.values():
             assert line.recv() == "ready"
-        ground.settle({})
+        testbed.apply_calibration({})
 
     def _start(self, node: str) -> None:
-        ours, theirs = forking().Pipe()
-        arguments = (self._ground.entrance(node), self._ground.place(node), node, theirs)
-        process = forking().Process(target=_stand, args=arguments, daemon=True)
+        ours, theirs = forkserver_context().Pipe()
+        arguments = (self._ground.initializer(node), self._ground.endpoint(node), node, theirs)
+        process = forkserver_context().Process(target=_stand, args=arguments, daemon=True)
         process.start()
         theirs.close()
         self._processes.append(process)
@@ -112,22 +112,22 @@ class Ends:
 
 
 @contextmanager
-def ends(ground: Ground, of: Cluster, a: str, b: str) -> Iterator[Ends]:
+def ends(testbed: Testbed, of: Cluster, a: str, b: str) -> Iterator[Ends]:
     """Two nodes, for as long as they are needed."""
     made = None
     try:
-        made = Ends(ground, of, a, b)
+        made = Ends(testbed, of, a, b)
         yield made
     finally:
         if made is not None:
             made.close()
-        ground.close()
+        testbed.close()
 
 
-def _stand(entrance: Entrance | None, place: Place, node: str, line: Connection[Any, Any]) -> None:
-    if entrance is not None:
-        entrance()
-    transport = place.join(node)
+def _stand(initializer: ProcessInitializer | None, endpoint: Endpoint, node: str, line: Connection[Any, Any]) -> None:
+    if initializer is not None:
+        initializer()
+    transport = endpoint.connect(node)
     line.send("ready")
     while True:
         channels, size_bytes, began_s = line.recv()

@@ -20,8 +20,8 @@ from safetensors.torch import load_file
 from palmette.cli import execute as palmette
 from palmette.errors import InputError, RunError
 from palmette.runtime.phase_programs import parts_of
-from palmette.runtime.transports.rendezvous import GlooMeeting
-from palmette.runtime.transports.tls.meeting import TlsMeeting
+from palmette.runtime.transports.rendezvous import FileRendezvous
+from palmette.runtime.transports.tls.rendezvous import HubRendezvous
 from palmette.testbed import iproute
 from palmette.testbed.namespaces import NamespaceTestbed
 from tests.testbed.stand import Files, cluster, ends, evaluator, split
@@ -146,7 +146,7 @@ def test_messages_wait_for_the_latency_of_their_route():
 def test_time_that_is_stretched_further_slows_links_down():
     with ends(NamespaceTestbed(), cluster(("a", "b", "1 Mbit/s"), latency="20 ms"), "a", "b") as pair:
         pair.transfer_s([pair.there], 10_000)
-        assert pair._ground.widen(3.0) is not None
+        assert pair._ground.increase_dilation(3.0) is not None
         assert pair.transfer_s([pair.there], 50_000)[0] == pytest.approx(3 * (0.02 + 0.4), rel=0.08)
 
 
@@ -188,8 +188,8 @@ def crossed(name: str) -> int:
 def test_signs_of_life_are_few_bytes_and_enough(transport):
     """Two nodes that have nothing to tell each other for longer than silence may last."""
     wires = cluster(("a", "b", "1 Mbit/s"))
-    meeting = TlsMeeting(wires) if transport == "tls" else GlooMeeting()
-    with ends(NamespaceTestbed(1.0, meeting), wires, "a", "b") as pair:
+    rendezvous = HubRendezvous(wires) if transport == "tls" else FileRendezvous()
+    with ends(NamespaceTestbed(1.0, rendezvous), wires, "a", "b") as pair:
         pair.transfer_s([pair.there], 100)
         (space, _) = namespaces(os.getpid())
         before, began_s = crossed(space), time.monotonic()

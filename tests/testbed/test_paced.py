@@ -37,7 +37,7 @@ def test_messages_share_a_link_by_the_bytes_that_they_have(pair: Ends) -> None:
 @pytest.mark.timing
 def test_time_that_is_stretched_further_slows_links_down() -> None:
     with ends(PacedTestbed(), cluster(("a", "b", "200 kbit/s"), latency="20 ms"), "a", "b") as pair:
-        assert pair._ground.widen(3.0) is not None
+        assert pair._ground.increase_dilation(3.0) is not None
         taken_s = min(pair.transfer_s([pair.there], 1000)[0] for _ in range(2))
         assert pair._ground.dilation == 3.0
     assert taken_s == pytest.approx(3 * (0.02 + 1000 * 8 / 200e3), abs=0.03)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from palmette.runtime.phase_programs import parts_of
-from palmette.runtime.worker.commands import Rehearsal
+from palmette.runtime.worker.commands import Calibration
 from palmette.spec.plan import Plan
 from palmette.testbed.padding import CONTENTION, MAX_DILATION, MAX_OVERHEAD_DILATION, MAX_OVERRUN, Padding, dilation
 from tests.testbed.stand import cluster, evaluator, split
@@ -15,7 +15,7 @@ def chosen(plan: Plan, bandwidth: str, fixed: float | None = None) -> float:
     """The dilation of a plan whose calls take no time, on a link of that bandwidth."""
     known = evaluator(cluster(("a", "b", bandwidth)))
     padding = Padding(parts_of(plan.phases[0], known), known, fixed)
-    return padding.settle({})[0]
+    return padding.apply_calibration({})[0]
 
 
 def span_s(plan: Plan, bandwidth: str) -> float:
@@ -54,7 +54,7 @@ def test_calls_are_padded_to_the_work_that_they_do() -> None:
     part = parts_of(split("a", "b").phases[0], known)[0]
     calls = known.call_seconds(part.phase, part.made)
     lazy, *others = calls
-    factor, paces = padding.settle({"a": {0: Rehearsal(calls, {lazy: 0.25})}})
+    factor, paces = padding.apply_calibration({"a": {0: Calibration(calls, {lazy: 0.25})}})
     assert factor == 2.0
     assert paces["a"][0].seconds[lazy] == pytest.approx(0.25 * 2.0 * calls[lazy])
     assert all(paces["a"][0].seconds[number] == pytest.approx(2.0 * calls[number]) for number in others)

@@ -38,7 +38,7 @@ def join(
 
     Example: palmette cluster join 10.0.0.1:6379 --node phone
     """
-    from palmette.runtime.engines.ray.joining import join as join_cluster
+    from palmette.runtime.engines.ray.join import join as join_cluster
 
     join_cluster(address, node, token, keys)
     print(f"this machine is node {node} of the Ray cluster at {address}")

@@ -53,7 +53,7 @@ class SharedNorm(NamedTuple):
 
 def shared_norms(phase: Phase, sizes: Sizes, routes: Routes) -> list[SharedNorm]:
     """The batch norms of a phase that share statistics among replicas, from the first layer on."""
-    if phase.batch_norm == "parts" or not phase.agreement.one_model:
+    if phase.batch_norm == "parts" or not phase.sync_kind.one_model:
         return []
     return [
         SharedNorm(NormPoint(layer, number, channels), layer - 1 + (number + 1) / (len(norms) + 1), run)

@@ -40,7 +40,7 @@ def missing(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
 
 
 def _wrong_norms(phase: Phase) -> Iterator[Fault]:
-    if phase.batch_norm == "whole" and not phase.agreement.one_model:
+    if phase.batch_norm == "whole" and not phase.sync_kind.one_model:
         expected = f"under {phase.sync} replicas have weights of their own; expected parts"
         yield Fault("batch_norm", phase.batch_norm, expected)
 
@@ -103,7 +103,7 @@ def _unmeasured_nodes(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
     table = evaluator.profile.variant(phase.pruning)
     known = table.nodes if table else {}
     used = [(f"instances[{k}].node", instance.node) for k, instance in enumerate(phase.instances)]
-    if phase.agreement.has_server:
+    if phase.sync_kind.has_server:
         used.append(("server", phase.meeting_node))
     for field, name in used:
         if name not in known:
@@ -132,9 +132,9 @@ def _cut_off(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
     for k, instance in enumerate(phase.instances):
         if instance.into is not None:
             talks.append((f"instances[{k}].into", instance.node, places[instance.into]))
-        if not phase.agreement.one_model:
+        if not phase.sync_kind.one_model:
             talks.append((f"instances[{k}].node", instance.node, phase.meeting_node))
-    if phase.agreement.one_model:
+    if phase.sync_kind.one_model:
         for run in replicated_layers(phase, evaluator.routes):
             talks += [(f"instances[{k}].node", phase.instances[k].node, run.place) for k in run.replicas]
     for field, a, b in dict.fromkeys(talks):

@@ -72,7 +72,7 @@ def changes_model(before: Phase, after: Phase) -> bool:
 
 def copies_per_weight(before: Phase, after: Phase, optimizer: Optimizer) -> int:
     """How many numbers travel for each weight: itself, and the optimizer's state of it if that is kept."""
-    ended = before.agreement.averages_weights and exchanges_weights(before)
+    ended = before.sync_kind.averages_weights and exchanges_weights(before)
     distilled = changes_model(before, after) and after.compress == "distill"
     return 1 if ended or distilled else 1 + STATE_COPIES[optimizer]
 
@@ -156,17 +156,17 @@ def _compressing(before: Phase, after: Phase, evaluator: Evaluator) -> tuple[flo
 def _held(phase: Phase) -> dict[str, set[int]]:
     """The layers whose weights each node has when a phase is over."""
     everything = set(range(1, phase.depth + 1))
-    if phase.agreement.has_server:
+    if phase.sync_kind.has_server:
         return {phase.meeting_node: everything}
     held = _hosted(phase)
-    if phase.agreement.averages_weights and exchanges_weights(phase):
+    if phase.sync_kind.averages_weights and exchanges_weights(phase):
         held[phase.meeting_node] = everything
     return held
 
 
 def _wanted(phase: Phase) -> dict[str, set[int]]:
     """The layers whose weights each node needs when a phase begins."""
-    if phase.agreement.has_server:
+    if phase.sync_kind.has_server:
         return {phase.meeting_node: set(range(1, phase.depth + 1))}
     return _hosted(phase)
 

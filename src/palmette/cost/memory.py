@@ -37,13 +37,13 @@ def peak_bytes(phase: Phase, sizes: Sizes, samples: Sequence[int], optimizer: Op
         runs.setdefault(instance.node, []).append(instance.layers)
         kept = sizes.activation_bytes(instance.layers, many)
         peaks[instance.node] = peaks.get(instance.node, 0.0) + kept
-    if not phase.agreement.one_model:
+    if not phase.sync_kind.one_model:
         runs.setdefault(phase.meeting_node, []).append((1, phase.depth))
     elif phase.meet is not None and phase.meet in phase.nodes() and phase.meet not in runs:
         peaks[phase.meet] = 2 * sizes.weight_bytes([(1, phase.depth)])  # gradients that arrive, and their sums
     copies = 2 + STATE_COPIES[optimizer]
     for node, held in runs.items():
-        own = _union(held) if phase.agreement.one_model else held
+        own = _union(held) if phase.sync_kind.one_model else held
         peaks[node] = peaks.get(node, 0.0) + copies * sizes.weight_bytes(own)
     return peaks
 

@@ -33,7 +33,7 @@ def iteration_steps(phase: Phase, sizes: Sizes, routes: Routes) -> Steps:
     shared = shared_norms(phase, sizes, routes)
     forward = ForwardPass(steps, phase, shared).add(order)
     backward = BackwardPass(steps, phase, forward, shared).add(order[::-1])
-    if phase.agreement.one_model:
+    if phase.sync_kind.one_model:
         add_averages(steps, phase, sizes, routes, backward)
     else:
         for k, instance in enumerate(phase.instances):
@@ -145,7 +145,7 @@ def trees(phase: Phase) -> list[Phase]:
         parts.setdefault(root(instance), ([], []))[1].append(instance)
     for source in phase.sources:
         parts[root(source)][0].append(source)
-    common = {"server": phase.meeting_node} if not phase.agreement.one_model else {}
+    common = {"server": phase.meeting_node} if not phase.sync_kind.one_model else {}
     return [
         phase.model_copy(update={"sources": tuple(sources), "instances": tuple(instances), **common})
         for sources, instances in parts.values()

@@ -139,7 +139,7 @@ class PhaseSimulator:
                     return seconds.backward_span_s(step.span, samples) / share
                 return seconds.backward_s(first, last, samples) / share
             case Kind.UPDATE:
-                if phase.agreement.has_server:  # the parameter server's is no instance's
+                if phase.sync_kind.has_server:  # the parameter server's is no instance's
                     seconds, share = self.seconds(step.node, phase.pruning), self._share(phase, step)
                 return sum([seconds.update_s(*run) for run in step.layers or ((first, last),)]) / share
             case Kind.AVERAGE | Kind.COMBINE:
@@ -159,7 +159,7 @@ class PhaseSimulator:
         nodes = {name: NodePrice() for name in hosts}
         calls: dict[str, list[tuple[float, float, float]]] = {}
         shares, between = [instance.cpu_share for instance in phase.instances], self.routes.between
-        serves = phase.agreement.has_server
+        serves = phase.sync_kind.has_server
         for step, size, start, end in timed:
             if step.to is not None:
                 sender, route = nodes[step.node], between(step.node, step.to)
@@ -175,7 +175,7 @@ class PhaseSimulator:
         return nodes
 
     def _share(self, phase: Phase, step: Step) -> float:
-        if step.kind is Kind.UPDATE and phase.agreement.has_server:  # the parameter server's is no instance's
+        if step.kind is Kind.UPDATE and phase.sync_kind.has_server:  # the parameter server's is no instance's
             return self._limits[self._index[step.node]]
         return phase.instances[step.instance].cpu_share
 

@@ -22,12 +22,12 @@ import torch
 from palmette.cost.estimate import evaluator
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import RunError
-from palmette.runtime.engines.forking import forking
-from palmette.runtime.engines.testbed import Ground
+from palmette.runtime.engines.forkserver import forkserver_context
+from palmette.runtime.engines.testbed import Testbed
 from palmette.runtime.phase_programs import parts_of
 from palmette.runtime.program import Channel
-from palmette.runtime.transports.base import Place, Transport
-from palmette.runtime.transports.service import Entrance
+from palmette.runtime.transports.base import Endpoint, Transport
+from palmette.runtime.transports.service import ProcessInitializer
 from palmette.spec.cluster import Cluster, Source
 from palmette.spec.plan import Phase, Plan
 from palmette.spec.profile import Layer, Profile, Times
@@ -39,7 +39,7 @@ FEW_BYTES = 64
 ROUND_TRIPS = 3
 _TIMEOUT_S = 120.0
 
-TestbedFor = Callable[[Plan, Evaluator], Ground]
+TestbedFor = Callable[[Plan, Evaluator], Testbed]
 RunTransfer = Callable[["TransferEnd", "TransferEnd"], float]
 
 
@@ -81,7 +81,7 @@ def _round_trip_s(
     testbed.open(phase, parts, prices)
     try:
         both = (channels[device], channels[other])
-        ends = [TransferEnd(node, testbed.entrance(node), testbed.place(node), both, size) for node in pair]
+        ends = [TransferEnd(node, testbed.initializer(node), testbed.endpoint(node), both, size) for node in pair]
         return run_transfer(ends[0], ends[1]) if run_transfer else transfer_in_processes(ends[0], ends[1], testbed)
     finally:
         testbed.close()
@@ -103,13 +103,13 @@ def _probe_plan(device: str, other: str, size: int, cluster: Cluster) -> tuple[P
     return phase, evaluator(profile, owned)
 
 
-def transfer_in_processes(one: TransferEnd, two: TransferEnd, testbed: Ground) -> float:
+def transfer_in_processes(one: TransferEnd, two: TransferEnd, testbed: Testbed) -> float:
     """The fastest round trip of two ends in processes of this machine.
 
     Raises:
         RunError: nothing came through.
     """
-    context = forking()
+    context = forkserver_context()
     workers: list[Any] = []
     lines: list[Connection[Any, Any]] = []
     try:
@@ -122,7 +122,7 @@ def transfer_in_processes(one: TransferEnd, two: TransferEnd, testbed: Ground) -
         for line in lines:
             _receive(line, one, two)  # it is ready
         if testbed.emulates:
-            testbed.settle({})
+            testbed.apply_calibration({})
         for line in lines:
             line.send("go")
         return _receive(lines[0], one, two)
@@ -154,8 +154,8 @@ class TransferEnd:
     """One end of a transfer: how it gets to its place, the channels there and back, and the bytes."""
 
     node: str
-    entrance: Entrance | None
-    place: Place
+    initializer: ProcessInitializer | None
+    endpoint: Endpoint
     channels: tuple[Channel, Channel]
     size: int
 
@@ -182,10 +182,10 @@ def fastest_round_trip_s(end: TransferEnd) -> float:
 
 
 def _connect(end: TransferEnd) -> Transport:
-    if end.entrance is not None:
-        end.entrance()
+    if end.initializer is not None:
+        end.initializer()
     torch.set_num_threads(1)
-    return end.place.join(end.node)
+    return end.endpoint.connect(end.node)
 
 
 def _fastest_s(end: TransferEnd, transport: Transport) -> float:

@@ -63,7 +63,7 @@ def _phase_view(phase: Phase) -> JsonObject:
     samples = samples_by_instance(phase)
     return {
         "sync": phase.sync,
-        "server": phase.meeting_node if not phase.agreement.one_model else None,
+        "server": phase.meeting_node if not phase.sync_kind.one_model else None,
         "pruning": phase.pruning,
         "sources": [s.model_dump(include={"node", "samples", "epoch_samples", "into"}) for s in phase.sources],
         "instances": [

@@ -12,11 +12,11 @@ from typing import NamedTuple
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.steps import Iteration
 from palmette.cost.sync.registry import SYNC_COSTS
-from palmette.runtime.program import Channel, Program, compiled
+from palmette.runtime.program import Channel, Program, compile_programs
 from palmette.spec.plan import Phase
 
 
-class Part(NamedTuple):
+class PhasePart(NamedTuple):
     """A phase or a tree of it; the graph that the event clock simulates for it; and the programs of its nodes."""
 
     phase: Phase
@@ -29,17 +29,17 @@ class Part(NamedTuple):
         return next(instance.id for instance in self.phase.instances if instance.into is None)
 
 
-def parts_of(phase: Phase, evaluator: Evaluator) -> list[Part]:
+def parts_of(phase: Phase, evaluator: Evaluator) -> list[PhasePart]:
     """The parts of a phase, in the order of their numbers."""
-    made: list[Part] = []
+    made: list[PhasePart] = []
     channels = 0
     for each, graph in SYNC_COSTS[phase.sync].parts(phase, evaluator.sizes(phase.pruning), evaluator.routes):
-        programs = compiled(each, graph, channels)
-        made.append(Part(each, graph, {node: program for node, program in programs.items() if program.operations}))
+        programs = compile_programs(each, graph, channels)
+        made.append(PhasePart(each, graph, {node: program for node, program in programs.items() if program.operations}))
         channels += sum(step.to is not None for step in graph.steps)
     return made
 
 
-def channels_of(parts: Sequence[Part]) -> dict[int, Channel]:
+def channels_of(parts: Sequence[PhasePart]) -> dict[int, Channel]:
     """All channels by number."""
     return {c.number: c for part in parts for program in part.programs.values() for c in program.channels}

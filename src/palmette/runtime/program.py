@@ -33,7 +33,7 @@ class Channel(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class ProgramOperation:
     """One operation of a node; ``number`` is the same on all nodes, ``after`` are operations of this node.
 
     ``what`` is the kind of step it belongs to: the same as ``op`` for a call, the message's content for a transfer.
@@ -68,7 +68,7 @@ class Program:
 
     node: str
     phase: Phase
-    operations: tuple[Operation, ...]
+    operations: tuple[ProgramOperation, ...]
 
     def __str__(self) -> str:
         ids = [instance.id for instance in self.phase.instances]
@@ -85,17 +85,17 @@ class Program:
         return [k for k, instance in enumerate(self.phase.instances) if instance.node == self.node]
 
 
-def compiled(phase: Phase, made: Iteration, first_channel: int = 0) -> dict[str, Program]:
+def compile_programs(phase: Phase, made: Iteration, first_channel: int = 0) -> dict[str, Program]:
     """The programs of all nodes that take part; channels are numbered from ``first_channel``."""
     channels = _channels(made, first_channel)
-    programs: dict[str, list[Operation]] = {name: [] for name in phase.nodes()}
+    programs: dict[str, list[ProgramOperation]] = {name: [] for name in phase.nodes()}
     for number in in_order(made):
         step = made.steps[number]
         for node, op in _ends(step):
             here = tuple(need for need in step.after if node in _places(made.steps[need]))
             receives = op == "receive"
             programs[node].append(
-                Operation(
+                ProgramOperation(
                     number=number,
                     op=op,
                     what=step.kind,
@@ -209,9 +209,9 @@ def slices(phase: Phase) -> list[tuple[int, int]]:
 __all__ = [
     "Channel",
     "Feeds",
-    "Operation",
     "Program",
-    "compiled",
+    "ProgramOperation",
+    "compile_programs",
     "feeds",
     "numbers_of",
     "positions",

@@ -73,7 +73,7 @@ class Phase(OpenDocument):
         return max(instance.layers[1] for instance in self.instances)
 
     @property
-    def agreement(self) -> SyncKind:
+    def sync_kind(self) -> SyncKind:
         """How its replicas agree."""
         return SYNC_KINDS[self.sync]
 
@@ -91,7 +91,7 @@ class Phase(OpenDocument):
     def nodes(self) -> list[str]:
         """The nodes that take part: that host an instance, a source or the server, or where gradients meet."""
         hosts = [*(s.node for s in self.sources), *(i.node for i in self.instances)]
-        if not self.agreement.one_model:
+        if not self.sync_kind.one_model:
             hosts.append(self.meeting_node)
         elif self.meet is not None and self._shares_layers():
             hosts.append(self.meet)
@@ -150,7 +150,7 @@ class Plan(OpenDocument):
         wrong = [
             LocatedFault(("batch",), self.batch, f"the sources of phases[{k}] take {phase.batch} samples an iteration")
             for k, phase in enumerate(self.phases)
-            if phase.agreement.one_model and phase.batch != self.batch
+            if phase.sync_kind.one_model and phase.batch != self.batch
         ]
         if not (self.phases or self.decision):
             wrong.append(LocatedFault(("phases",), [], "expected at least 1"))

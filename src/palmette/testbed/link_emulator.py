@@ -22,7 +22,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from palmette.cost.sharing import Flows, Path
-from palmette.runtime.engines.forking import forking
+from palmette.runtime.engines.forkserver import forkserver_context
 
 _BEGINS = struct.Struct("<qqd")
 _ARRIVES = struct.Struct("<qd")
@@ -44,7 +44,7 @@ class LinkEmulator:
     def __init__(
         self, routes: Mapping[int, ChannelRoute], capacities: Sequence[float], nodes: Sequence[str], folder: FilePath
     ) -> None:
-        context = forking()
+        context = forkserver_context()
         self.address = str(folder / "links")
         self._control, control = context.Pipe()
         arguments = (dict(routes), list(capacities), len(nodes), self.address, control)

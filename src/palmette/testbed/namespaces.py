@@ -18,14 +18,14 @@ from torch import Tensor
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import Fault, InputError
 from palmette.runtime.engines.service import ServiceProcess
-from palmette.runtime.engines.socket_folder import meeting_folder
-from palmette.runtime.engines.testbed import Rehearsals
-from palmette.runtime.phase_programs import Part, channels_of
+from palmette.runtime.engines.socket_folder import socket_folder
+from palmette.runtime.engines.testbed import Calibrations
+from palmette.runtime.phase_programs import PhasePart, channels_of
 from palmette.runtime.program import Channel
-from palmette.runtime.transports.base import Place, Transport
-from palmette.runtime.transports.rendezvous import GlooMeeting, Meeting, Site
-from palmette.runtime.transports.service import Entrance
-from palmette.runtime.worker.cpu_queue import last_until
+from palmette.runtime.transports.base import Endpoint, Transport
+from palmette.runtime.transports.rendezvous import FileRendezvous, Rendezvous, Site
+from palmette.runtime.transports.service import ProcessInitializer
+from palmette.runtime.worker.cpu_queue import sleep_until
 from palmette.runtime.worker.executor import Pace
 from palmette.spec.plan import Phase, Plan
 from palmette.testbed import iproute
@@ -34,16 +34,16 @@ from palmette.testbed.padding import Padding
 
 
 @dataclass(frozen=True)
-class DelayedPlace:
+class DelayedEndpoint:
     """A place whose incoming messages are delayed; ``dilation`` is a file that holds the factor on latencies."""
 
-    place: Place
+    endpoint: Endpoint
     latencies_s: Mapping[str, float]
     dilation: Path
 
-    def join(self, node: str) -> Transport:
+    def connect(self, node: str) -> Transport:
         """Connect, and hold back what arrives."""
-        return DelayedTransport(self.place.join(node), self.latencies_s, self.dilation)
+        return DelayedTransport(self.endpoint.connect(node), self.latencies_s, self.dilation)
 
 
 class DelayedTransport:
@@ -61,7 +61,7 @@ class DelayedTransport:
         message = self._inner.receive(channel, size_bytes)
         arrived_s = time.monotonic()
         dilation = float(self._file.read_text(encoding="ascii"))
-        last_until(arrived_s + self._latencies_s[channel.sender] * dilation)
+        sleep_until(arrived_s + self._latencies_s[channel.sender] * dilation)
         return message
 
     def close(self) -> None:
@@ -79,15 +79,15 @@ class NamespaceTestbed:
     name = "namespaces"
     emulates = True
 
-    def __init__(self, fixed_dilation: float | None = None, meeting: Meeting | None = None) -> None:
-        self._meeting = meeting or GlooMeeting()
+    def __init__(self, fixed_dilation: float | None = None, rendezvous: Rendezvous | None = None) -> None:
+        self._rendezvous = rendezvous or FileRendezvous()
         iproute.require_namespaces()
         self.dilation = fixed_dilation or 1.0
         self._fixed = fixed_dilation
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._cleaner: iproute.NamespaceCleaner | None = None
 
-    def open(self, phase: Phase, parts: Sequence[Part], evaluator: Evaluator) -> None:
+    def open(self, phase: Phase, parts: Sequence[PhasePart], evaluator: Evaluator) -> None:
         """Make the namespaces and their links, as fast as they can be."""
         self._padding = Padding(parts, evaluator, self._fixed)
         self._hosts = tuple(phase.nodes())
@@ -102,7 +102,7 @@ class NamespaceTestbed:
 
     def _set_up(self) -> None:
         network = self._network
-        self._folder = meeting_folder()
+        self._folder = socket_folder()
         self._names = dict(zip(network.nodes, iproute.new_names(len(network.nodes)), strict=True))
         self._cleaner = iproute.NamespaceCleaner(list(self._names.values()))
         for node, name in self._names.items():
@@ -114,36 +114,36 @@ class NamespaceTestbed:
         iproute.run_command("ip", "-batch", "-", lines=pairs)
         for node, name in self._names.items():
             iproute.run_command("ip", "-n", name, "-batch", "-", lines=network.address_commands(node))
-        self._meeting.open(
+        self._rendezvous.open(
             Site(
                 folder=Path(self._folder.name),
                 nodes=self._hosts,
                 parts=self._parts,
                 addresses={node: network.address(node) for node in self._hosts},
-                serve=lambda node, service: ServiceProcess(service, self.entrance(node)),
+                serve=lambda node, service: ServiceProcess(service, self.initializer(node)),
                 apart=True,
                 networked=True,
             )
         )
 
-    def place(self, node: str) -> Place:
+    def endpoint(self, node: str) -> Endpoint:
         """In the node's namespace, behind the latencies of its routes."""
         assert self._folder is not None, "open() comes first"
         senders = {channel.sender for channel in self._channels if channel.receiver == node}
         latencies_s = {sender: self._network.latency_s(sender, node) for sender in senders}
-        return DelayedPlace(self._meeting.place(node), latencies_s, Path(self._folder.name) / "dilation")
+        return DelayedEndpoint(self._rendezvous.endpoint(node), latencies_s, Path(self._folder.name) / "dilation")
 
-    def entrance(self, node: str) -> Entrance | None:
+    def initializer(self, node: str) -> ProcessInitializer | None:
         """Into the node's namespace."""
         return iproute.EnterNamespace(self._names[node])
 
-    def settle(self, rehearsed: Rehearsals) -> dict[str, dict[int, Pace]]:
+    def apply_calibration(self, calibrated: Calibrations) -> dict[str, dict[int, Pace]]:
         """Choose the dilation, make the links as slow as it says, and give every call its time."""
-        self.dilation, paces = self._padding.settle(rehearsed)
+        self.dilation, paces = self._padding.apply_calibration(calibrated)
         self._shape()
         return paces
 
-    def widen(self, by: float) -> dict[str, dict[int, Pace]] | None:
+    def increase_dilation(self, by: float) -> dict[str, dict[int, Pace]] | None:
         """Stretch time further, links and calls alike."""
         wider = self._padding.widened(self.dilation, by)
         if wider is None:
@@ -168,7 +168,7 @@ class NamespaceTestbed:
 
     def close(self) -> None:
         """End the meeting, and remove the namespaces and the folder."""
-        self._meeting.close()
+        self._rendezvous.close()
         if self._cleaner is not None:
             self._cleaner.close()
             self._cleaner = None
@@ -178,14 +178,14 @@ class NamespaceTestbed:
 
 
 def namespace_testbed(
-    fixed_dilation: float | None, meeting: Meeting, plan: Plan, evaluator: Evaluator
+    fixed_dilation: float | None, rendezvous: Rendezvous, plan: Plan, evaluator: Evaluator
 ) -> NamespaceTestbed:
     """The testbed for a plan.
 
     Raises:
         InputError: namespaces cannot be made on this machine, or not for this plan.
     """
-    testbed = NamespaceTestbed(fixed_dilation, meeting)
+    testbed = NamespaceTestbed(fixed_dilation, rendezvous)
     refuse_half_duplex(plan, evaluator)
     return testbed
 

@@ -14,14 +14,14 @@ from torch import Tensor
 
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import RunError
-from palmette.runtime.engines.socket_folder import meeting_folder
-from palmette.runtime.engines.testbed import Rehearsals, on_loopback
-from palmette.runtime.phase_programs import Part
+from palmette.runtime.engines.socket_folder import socket_folder
+from palmette.runtime.engines.testbed import Calibrations, on_loopback
+from palmette.runtime.phase_programs import PhasePart
 from palmette.runtime.program import Channel
-from palmette.runtime.transports.base import Arrival, Place, Transport
-from palmette.runtime.transports.rendezvous import GlooMeeting, Meeting
-from palmette.runtime.transports.service import Entrance
-from palmette.runtime.worker.cpu_queue import last_until
+from palmette.runtime.transports.base import Arrival, Endpoint, Transport
+from palmette.runtime.transports.rendezvous import FileRendezvous, Rendezvous
+from palmette.runtime.transports.service import ProcessInitializer
+from palmette.runtime.worker.cpu_queue import sleep_until
 from palmette.runtime.worker.executor import Pace
 from palmette.spec.plan import Phase
 from palmette.testbed.link_emulator import ChannelRoute, LinkClient, LinkEmulator
@@ -29,15 +29,15 @@ from palmette.testbed.padding import Padding
 
 
 @dataclass(frozen=True)
-class PacedPlace:
+class PacedEndpoint:
     """A place on loopback, and the address of the emulated links."""
 
-    place: Place
+    endpoint: Endpoint
     links: str
 
-    def join(self, node: str) -> Transport:
+    def connect(self, node: str) -> Transport:
         """Connect, and hold back what arrives until the links let it through."""
-        return PacedTransport(self.place.join(node), LinkClient(self.links, node))
+        return PacedTransport(self.endpoint.connect(node), LinkClient(self.links, node))
 
 
 class PacedTransport:
@@ -91,7 +91,7 @@ class PacedTransport:
         arrived_s = None if self._gone else self._queue(channel.number).get()
         if arrived_s is None:
             raise _gone()
-        last_until(arrived_s)
+        sleep_until(arrived_s)
         return arrived_s
 
     def _queue(self, number: int) -> SimpleQueue[float | None]:
@@ -118,40 +118,40 @@ class PacedTestbed:
     name = "paced"
     emulates = True
 
-    def __init__(self, fixed_dilation: float | None = None, meeting: Meeting | None = None) -> None:
-        self._meeting = meeting or GlooMeeting()
+    def __init__(self, fixed_dilation: float | None = None, rendezvous: Rendezvous | None = None) -> None:
+        self._rendezvous = rendezvous or FileRendezvous()
         self.dilation = fixed_dilation or 1.0
         self._fixed = fixed_dilation
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._links: LinkEmulator | None = None
 
-    def open(self, phase: Phase, parts: Sequence[Part], evaluator: Evaluator) -> None:
+    def open(self, phase: Phase, parts: Sequence[PhasePart], evaluator: Evaluator) -> None:
         """Start the emulated links."""
-        self._folder = meeting_folder()
+        self._folder = socket_folder()
         self._nodes = tuple(phase.nodes())
         self._padding = Padding(parts, evaluator, self._fixed)
         routes = {number: route for part in parts for number, route in _channel_routes(part, evaluator).items()}
         folder = Path(self._folder.name)
         self._links = LinkEmulator(routes, evaluator.routes.capacities, self._nodes, folder)
-        self._meeting.open(on_loopback(folder, phase, parts))
+        self._rendezvous.open(on_loopback(folder, phase, parts))
 
-    def place(self, node: str) -> Place:
+    def endpoint(self, node: str) -> Endpoint:
         """On loopback, behind the emulated links."""
         assert self._links is not None, "open() comes first"
-        return PacedPlace(self._meeting.place(node), self._links.address)
+        return PacedEndpoint(self._rendezvous.endpoint(node), self._links.address)
 
-    def entrance(self, node: str) -> Entrance | None:
+    def initializer(self, node: str) -> ProcessInitializer | None:
         """Nothing to do."""
         return None
 
-    def settle(self, rehearsed: Rehearsals) -> dict[str, dict[int, Pace]]:
+    def apply_calibration(self, calibrated: Calibrations) -> dict[str, dict[int, Pace]]:
         """Choose the dilation, slow the links down by it, and give every call its time."""
         assert self._links is not None, "open() comes first"
-        self.dilation, paces = self._padding.settle(rehearsed)
+        self.dilation, paces = self._padding.apply_calibration(calibrated)
         self._links.set_dilation(self.dilation)
         return paces
 
-    def widen(self, by: float) -> dict[str, dict[int, Pace]] | None:
+    def increase_dilation(self, by: float) -> dict[str, dict[int, Pace]] | None:
         """Stretch time further, links and calls alike."""
         assert self._links is not None, "open() comes first"
         wider = self._padding.widened(self.dilation, by)
@@ -163,7 +163,7 @@ class PacedTestbed:
 
     def close(self) -> None:
         """End the meeting and the links, and remove the folder."""
-        self._meeting.close()
+        self._rendezvous.close()
         if self._links is not None:
             self._links.close()
             self._links = None
@@ -172,7 +172,7 @@ class PacedTestbed:
             self._folder = None
 
 
-def _channel_routes(part: Part, evaluator: Evaluator) -> dict[int, ChannelRoute]:
+def _channel_routes(part: PhasePart, evaluator: Evaluator) -> dict[int, ChannelRoute]:
     """The route of each channel of a part."""
     found = {}
     for program in part.programs.values():

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.steps import Iteration
-from palmette.runtime.engines.testbed import Rehearsals
-from palmette.runtime.phase_programs import Part, parts_of
+from palmette.runtime.engines.testbed import Calibrations
+from palmette.runtime.phase_programs import PhasePart, parts_of
 from palmette.runtime.program import in_order
-from palmette.runtime.worker.commands import Rehearsal
+from palmette.runtime.worker.commands import Calibration
 from palmette.runtime.worker.executor import Pace
 from palmette.spec.plan import Phase
 
@@ -34,19 +34,19 @@ MAX_OVERHEAD_DILATION = 3.0
 class Padding:
     """How long each call of a phase has to last, on any testbed, at a given dilation."""
 
-    def __init__(self, parts: Sequence[Part], evaluator: Evaluator, fixed_dilation: float | None) -> None:
+    def __init__(self, parts: Sequence[PhasePart], evaluator: Evaluator, fixed_dilation: float | None) -> None:
         self._fixed, self._programs = fixed_dilation, dict[str, list[int]]()
         self._targets = [evaluator.call_seconds(part.phase, part.made) for part in parts]
         self._spans_s = [evaluator.play(part.phase, part.made).total_s for part in parts]
         self._least = max(map(overhead_dilation, (part.made for part in parts), self._spans_s))
 
-    def settle(self, rehearsed: Rehearsals) -> tuple[float, dict[str, dict[int, Pace]]]:
+    def apply_calibration(self, calibrated: Calibrations) -> tuple[float, dict[str, dict[int, Pace]]]:
         """The dilation, and the pace of each node's programs, from what unpadded calls take and do here."""
         for number, targets in enumerate(self._targets):
-            work = _merged(found.work for found in _of_part(rehearsed, number))
+            work = _merged(found.work for found in _of_part(calibrated, number))
             self._targets[number] = {k: s * work.get(k, 1.0) for k, s in targets.items()}
-        factor = self._dilation(rehearsed) if self._fixed is None else self._fixed
-        self._programs = {node: list(programs) for node, programs in rehearsed.items()}
+        factor = self._dilation(calibrated) if self._fixed is None else self._fixed
+        self._programs = {node: list(programs) for node, programs in calibrated.items()}
         return factor, self.paces(factor)
 
     def paces(self, factor: float) -> dict[str, dict[int, Pace]]:
@@ -62,15 +62,15 @@ class Padding:
             None if self._fixed is not None or dilation >= MAX_DILATION else min(MAX_DILATION, round(dilation * by, 2))
         )
 
-    def _dilation(self, rehearsed: Rehearsals) -> float:
+    def _dilation(self, calibrated: Calibrations) -> float:
         """The largest that any part needs."""
-        taken = [_merged(f.seconds for f in _of_part(rehearsed, number)) for number in range(len(self._targets))]
+        taken = [_merged(f.seconds for f in _of_part(calibrated, number)) for number in range(len(self._targets))]
         return max(self._least, *map(dilation, self._targets, taken, self._spans_s))
 
 
-def _of_part(rehearsed: Rehearsals, number: int) -> list[Rehearsal]:
+def _of_part(calibrated: Calibrations, number: int) -> list[Calibration]:
     """What the nodes of a part rehearsed of it."""
-    return [programs[number] for programs in rehearsed.values() if number in programs]
+    return [programs[number] for programs in calibrated.values() if number in programs]
 
 
 def _merged(parts: Iterable[Mapping[int, float]]) -> dict[int, float]:

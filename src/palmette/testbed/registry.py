@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from palmette.cost.evaluate import Evaluator
-from palmette.runtime.engines.testbed import BareGround, Ground, SiteMaker
-from palmette.runtime.transports.rendezvous import Meeting
+from palmette.runtime.engines.testbed import NoTestbed, SiteMaker, Testbed
+from palmette.runtime.transports.rendezvous import Rendezvous
 from palmette.spec.plan import Plan
 from palmette.testbed.namespaces import namespace_testbed
 from palmette.testbed.paced import PacedTestbed
@@ -21,13 +21,13 @@ class TestbedSettings:
 
     plan: Plan
     evaluator: Evaluator
-    rendezvous: Meeting
+    rendezvous: Rendezvous
     site: SiteMaker
     dilation: float | None = None
 
 
-TESTBEDS: dict[str, Callable[[TestbedSettings], Ground]] = {
+TESTBEDS: dict[str, Callable[[TestbedSettings], Testbed]] = {
     "paced": lambda given: PacedTestbed(given.dilation, given.rendezvous),
     "namespaces": lambda given: namespace_testbed(given.dilation, given.rendezvous, given.plan, given.evaluator),
-    "none": lambda given: BareGround(given.rendezvous, given.site),
+    "none": lambda given: NoTestbed(given.rendezvous, given.site),
 }

@@ -11,14 +11,14 @@ import pytest
 
 from palmette import load_cluster, load_profile
 from palmette.cli import execute
-from palmette.control.adapt.online import OnlinePlanner, online_planner
+from palmette.control.adapt.online import OnlineReplanner, online_planner
 from palmette.control.run.request import Request
 from palmette.control.run.session import prepare
 from palmette.plan.core.strategy import Task
 from palmette.plan.pact.phases import trainable_phases
 from palmette.plan.pact.problem_from_profile import build_problem
-from palmette.runtime.training.evaluation import Judgement
-from palmette.runtime.training.job import Standing
+from palmette.runtime.training.evaluation import Evaluation
+from palmette.runtime.training.job import EpochStatus
 from palmette.spec.files import validated
 from palmette.spec.plan import Asked, Plan
 from palmette.spec.problem import Problem
@@ -59,8 +59,8 @@ def online(**options: Any) -> Any:
     return found
 
 
-def standing(*seen: float, time_s: float = 1.0) -> Standing:
-    return Standing(0, GOLD, seen, Judgement(0.5, seen[-1]), time_s, 1.0, segment_epochs=1, epoch_s=1.0)
+def standing(*seen: float, time_s: float = 1.0) -> EpochStatus:
+    return EpochStatus(0, GOLD, seen, Evaluation(0.5, seen[-1]), time_s, 1.0, segment_epochs=1, epoch_s=1.0)
 
 
 def test_it_ends_when_the_loss_is_reached_or_time_is_up() -> None:
@@ -130,7 +130,7 @@ def test_epochs_that_take_longer_than_the_table_says_leave_fewer_of_them() -> No
         silver | {"time_s": 3.0, "energy_j": 2.0, "loss_expected": [-0.3], "loss_robust": [-0.3]},
     ]
     table = validated(Problem, TABLE | {"run": runs, "deadline_s": 10.0})
-    found = OnlinePlanner(PHASES, 0.5, 10.0, lambda seen, _: (table, len(seen.losses)))
+    found = OnlineReplanner(PHASES, 0.5, 10.0, lambda seen, _: (table, len(seen.losses)))
 
     def prunes(epoch_s: float) -> float:
         phases = found(replace(standing(1.3), epoch_s=epoch_s))

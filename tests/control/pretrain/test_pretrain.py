@@ -23,7 +23,7 @@ from palmette.control.pretrain.step_timer import StepCounts
 from palmette.errors import InputError, RunError
 from palmette.measure.bandwidth import MeasuredLink
 from palmette.measure.build_time import BuildTime
-from palmette.runtime.training.job import Outcome, Update
+from palmette.runtime.training.job import ProgressUpdate, RunOutcome
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import load, validated
 from palmette.spec.measurements import Measurements
@@ -53,7 +53,7 @@ class FakeRun:
         self.phase, self.request, self.folder = plan.phases[0], request, folder
         self.link_bps = plan.inputs.cluster.links[0].bandwidth_bps if plan.inputs.cluster.links else None
 
-    def run(self, watch: Any, ready: Any) -> Outcome:
+    def run(self, watch: Any, ready: Any) -> RunOutcome:
         (instance,) = self.phase.instances
         if instance.node in (self.broken if self.phase.server == instance.node else self.broken_beside):
             raise RunError(f"node {instance.node}: its worker was killed by SIGKILL")
@@ -65,9 +65,9 @@ class FakeRun:
         many = 0
         while many < self.request.iterations and not stopped:
             many += 1
-            watch(Update(many, self.request.iterations, 0, 1.0, 32, 0.0, iteration_s=took_s))
+            watch(ProgressUpdate(many, self.request.iterations, 0, 1.0, 32, 0.0, iteration_s=took_s))
         seconds = {instance.node: {"whole_s": many * took_s}}
-        return Outcome(iterations=many, energy_j=5.0 * many * took_s, node_seconds=seconds)
+        return RunOutcome(iterations=many, energy_j=5.0 * many * took_s, node_seconds=seconds)
 
 
 @pytest.fixture

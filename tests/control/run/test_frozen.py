@@ -14,7 +14,7 @@ from palmette.cli import execute
 from palmette.control.run.request import Request
 from palmette.control.run.session import prepare
 from palmette.runtime.options import Options
-from palmette.runtime.training.job import Update
+from palmette.runtime.training.job import ProgressUpdate
 from palmette.runtime.training.loop import Training
 from palmette.spec.plan import Phase
 from palmette.zoo.models import load_network
@@ -156,7 +156,7 @@ def test_a_run_that_goes_on_later_keeps_them_frozen(runs: Runs) -> None:
     )
     training: list[Training] = []
 
-    def stop(update: Update) -> None:
+    def stop(update: ProgressUpdate) -> None:
         if update.iteration == 2:
             training[0].stop()
 

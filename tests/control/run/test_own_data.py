@@ -17,8 +17,8 @@ from palmette.control.run.session import prepare
 from palmette.errors import InputError
 from palmette.runtime.data.batches import Batches
 from palmette.runtime.options import Options
-from palmette.runtime.training.evaluation import judged
-from palmette.runtime.training.job import Update
+from palmette.runtime.training.evaluation import evaluate
+from palmette.runtime.training.job import ProgressUpdate
 from palmette.runtime.training.loop import Training
 from palmette.runtime.worker.dropout import Draw, Drawing, replace_dropout
 from palmette.spec.plan import Phase
@@ -105,7 +105,7 @@ def test_a_run_on_data_of_its_sources_goes_on_where_it_stopped(runs: Runs) -> No
     )
     training: list[Training] = []
 
-    def stop(update: Update) -> None:
+    def stop(update: ProgressUpdate) -> None:
         if update.iteration == 2:
             training[0].stop()
 
@@ -128,7 +128,7 @@ def test_data_beside_sources_that_name_their_own_is_what_the_network_is_judged_b
         (given, load_data("digits", (1, 8, 8))),
     ):
         found = [line for line in lines(folder / "metrics.jsonl") if "accuracy" in line]
-        expected = judged(network, data.held_out, Options(dtype="float64"))
+        expected = evaluate(network, data.held_out, Options(dtype="float64"))
         assert [line["loss"] for line in found] == pytest.approx([expected.loss])
 
 

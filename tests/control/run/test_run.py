@@ -59,9 +59,9 @@ def test_a_run_leaves_what_others_rely_on(runs: Runs, capsys: pytest.CaptureFixt
     assert all(o.start_s <= o.end_s for o in operations)
     assert len(operations) == 2 * EPOCH * 10
     made = validated(Plan, json.loads((out / "run.json").read_text())["plan"])
-    foretold = pt.estimate(made, timeline=True).timeline or ()
+    on_time_estimate = pt.estimate(made, timeline=True).timeline or ()
     assert Counter((o.node, o.instance, o.op) for o in operations if o.iteration == 7) == Counter(
-        (o.node, o.instance, o.op) for o in foretold
+        (o.node, o.instance, o.op) for o in on_time_estimate
     )
     sent = [o for o in operations if o.op == "send" and o.iteration == 7]
     assert sorted(o.bytes for o in sent) == [50 * 48 * 4, 50 * 48 * 4 + 50 * 8]  # the gradient; the output with labels

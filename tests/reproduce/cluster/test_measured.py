@@ -18,7 +18,7 @@ from palmette.reproduce.cluster.catalogue import declared
 from palmette.reproduce.cluster.measured import MeasuredCases, scaled_to_catalogue
 from palmette.reproduce.hiertrain.sensitivity import scaled
 from palmette.runtime.sync.base import MeasuredTimes as Took
-from palmette.runtime.training.job import Outcome
+from palmette.runtime.training.job import RunOutcome
 from palmette.spec.measurements import Measurements
 from palmette.spec.profile import Profile
 from palmette.zoo.models import load_network
@@ -60,7 +60,7 @@ class FakeRun:
         self.trained.append((self.members, cluster.links[0].bandwidth_bps / 1e6, request.dilation))
         self.folder = folder
 
-    def run(self, watch: Any, ready: Any) -> Outcome:
+    def run(self, watch: Any, ready: Any) -> RunOutcome:
         lines = [
             {"iteration": k, "node": name, "instance": name, "op": op, "start_s": k + at, "end_s": k + at + 0.5}
             for k in range(8)
@@ -68,7 +68,7 @@ class FakeRun:
             for at, op in ((0.0, "forward"), (0.5, "send"))
         ]
         (self.folder / "trace.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-        return Outcome(iterations=8, measured={0: Took(self.iteration_s)})
+        return RunOutcome(iterations=8, measured={0: Took(self.iteration_s)})
 
 
 @pytest.fixture

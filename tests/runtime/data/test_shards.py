@@ -8,7 +8,7 @@ import pytest
 from palmette.control.run.data import RunData, refuse_few
 from palmette.errors import InputError
 from palmette.runtime.data.batches import shard_sizes, shards
-from palmette.runtime.data.shards import own_data, row_of, shares_of
+from palmette.runtime.data.shards import data_shards, own_data, row_of
 from palmette.spec.plan import Phase
 from palmette.zoo.data import load_data
 from tests.cost.small import cluster, instance, link, node, phase, source
@@ -42,21 +42,21 @@ def whole_networks(names: str) -> Phase:
 
 
 def test_nodes_share_in_proportion_to_what_they_own() -> None:
-    found = shares_of(whole_networks("ab"), KNOWN, "digits")
+    found = data_shards(whole_networks("ab"), KNOWN, "digits")
     assert [share.size(90) for share in found] == [60, 30]
     assert [share.data for share in found] == ["digits", "digits"]
     assert own_data("ab", KNOWN) == {}
 
 
 def test_a_node_that_names_data_has_all_of_it() -> None:
-    (found,) = shares_of(whole_networks("c"), KNOWN, "digits")
+    (found,) = data_shards(whole_networks("c"), KNOWN, "digits")
     assert (found.data, found.size(90)) == ("elsewhere", 90)
     assert own_data("c", KNOWN) == {"c": "elsewhere"}
 
 
 def test_sources_of_which_only_some_name_data_are_refused() -> None:
     expected = "source.data: a and b: no data, unlike c; expected data for every source of the plan, or for none"
-    for refused in (lambda: own_data("abc", KNOWN), lambda: shares_of(whole_networks("abc"), KNOWN, "digits")):
+    for refused in (lambda: own_data("abc", KNOWN), lambda: data_shards(whole_networks("abc"), KNOWN, "digits")):
         with pytest.raises(InputError) as error:
             refused()
         assert str(error.value) == expected
@@ -70,7 +70,7 @@ def test_nodes_that_name_the_same_data_have_rows_of_their_own() -> None:
 
 def test_a_node_owns_the_same_samples_whichever_others_a_plan_uses() -> None:
     def owned(*names: str) -> dict[str, list[int]]:
-        found = zip(names, shares_of(whole_networks("".join(names)), KNOWN, "digits"), strict=True)
+        found = zip(names, data_shards(whole_networks("".join(names)), KNOWN, "digits"), strict=True)
         return {name: share.indices(90, seed=5).tolist() for name, share in found}
 
     both = owned("a", "b")
@@ -82,9 +82,9 @@ def test_a_node_owns_the_same_samples_whichever_others_a_plan_uses() -> None:
 def test_sources_on_one_node_share_by_batch_or_by_what_an_epoch_takes() -> None:
     both = [instance("X", 1, 2, "a"), instance("Y", 1, 2, "a")]
     by_batch = phase(source("a", 3, "X"), source("a", 1, "Y"), *both, sync="epoch")
-    assert [share.size(60) for share in shares_of(by_batch, KNOWN, "digits")] == [30, 10]
+    assert [share.size(60) for share in data_shards(by_batch, KNOWN, "digits")] == [30, 10]
     limited = phase(source("a", 3, "X", epoch_samples=50), source("a", 1, "Y", epoch_samples=50), *both, sync="epoch")
-    found = shares_of(limited, KNOWN, "digits")
+    found = data_shards(limited, KNOWN, "digits")
     assert [share.size(60) for share in found] == [20, 20]
     assert [share.fraction for share in found] == [0.5, 0.5]  # 50 of 100 each
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from palmette.runtime.engines.socket_folder import LONGEST_ROOT, USUAL_ROOT, meeting_folder, short_root
+from palmette.runtime.engines.socket_folder import LONGEST_ROOT, USUAL_ROOT, short_root, socket_folder
 from tests.control.run.test_processes import trees
 from tests.runtime.world import TINY, Runs
 
@@ -21,7 +21,7 @@ def test_a_short_root_is_taken_as_it_is(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_deep_root_gives_way_to_the_usual_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / ("deep" * LONGEST_ROOT)))
-    with meeting_folder() as folder:
+    with socket_folder() as folder:
         assert Path(folder).parent == Path(USUAL_ROOT)
     assert not Path(folder).exists()
 

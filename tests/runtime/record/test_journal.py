@@ -9,7 +9,7 @@ import pytest
 
 from palmette.errors import RunError
 from palmette.runtime.record.journal import Journal, operations, span_s
-from palmette.runtime.record.operations import Record
+from palmette.runtime.record.operations import OperationRecord
 from tests.cost.small import instance, phase, source
 
 TREE = phase(source("a", 2, "1"), instance("1", 1, 1, "a", "2"), instance("2", 2, 2, "b"))
@@ -52,8 +52,11 @@ def test_a_folder_that_cannot_be_written_to_is_said(tmp_path: Path) -> None:
 def test_a_receive_starts_when_its_message_was_sent() -> None:
     """The receiver began to wait at 3 s, long before the sender sent at 12 s; times are on the emulated clock."""
     records = {
-        "a": [Record(0, "forward", 0, None, 10.0, 12.0, 0), Record(1, "send", 0, 7, 12.0, 14.0, 80)],
-        "b": [Record(1, "receive", 0, 7, 3.0, 14.0, 80), Record(2, "forward", 1, None, 14.0, 16.0, 0)],
+        "a": [OperationRecord(0, "forward", 0, None, 10.0, 12.0, 0), OperationRecord(1, "send", 0, 7, 12.0, 14.0, 80)],
+        "b": [
+            OperationRecord(1, "receive", 0, 7, 3.0, 14.0, 80),
+            OperationRecord(2, "forward", 1, None, 14.0, 16.0, 0),
+        ],
     }
     made = operations(4, TREE, records, zero_s=8.0, dilation=2.0)
     assert [(line["node"], line["instance"], line["op"], line["start_s"], line["end_s"]) for line in made] == [

@@ -77,8 +77,8 @@ def two_workers(*, server: str = "c") -> Phase:
 @pytest.mark.timing
 @pytest.mark.parametrize("server", ["a", "c"])
 def test_the_next_step_goes_to_who_is_free(server: str, tmp_path: Path) -> None:
-    ground = MemoryGround({"b": 0.02})
-    forest = Forest(rig(), two_workers(server=server), world(**KNOWN), tmp_path, ground)
+    testbed = MemoryGround({"b": 0.02})
+    forest = Forest(rig(), two_workers(server=server), world(**KNOWN), tmp_path, testbed)
     outcome, _ = forest.trained(iterations=90)
     found = noted(tmp_path)
     assert [line["iteration"] for line in found] == list(range(90))

@@ -6,14 +6,24 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from palmette.runtime.record.operations import Record
-from palmette.runtime.sync.dilation import AIM, LATE, LEAST, MOST, MOST_TIMES, WINDOW, DilationControl, factor, lateness
+from palmette.runtime.record.operations import OperationRecord
+from palmette.runtime.sync.dilation import (
+    AIM,
+    LATE,
+    LEAST,
+    MOST,
+    MOST_TIMES,
+    WINDOW,
+    DilationControl,
+    dilation_factor,
+    lateness,
+)
 from palmette.runtime.worker.commands import Command, SetPace
 from palmette.runtime.worker.executor import MOST_LATE_S, Pace
 
 
-def record(start_s: float, end_s: float, late_s: float = 0.0, op: str = "forward") -> Record:
-    return Record(0, op, 0, None, start_s, end_s, 0, late_s)
+def record(start_s: float, end_s: float, late_s: float = 0.0, op: str = "forward") -> OperationRecord:
+    return OperationRecord(0, op, 0, None, start_s, end_s, 0, late_s)
 
 
 def test_an_iteration_is_as_late_as_its_last_operation() -> None:
@@ -30,8 +40,8 @@ def test_an_iteration_does_not_begin_when_a_receive_is_posted() -> None:
 
 @pytest.mark.parametrize(("late", "by"), [(0.0, 1.0), (LATE, 1.0), (2 * LATE, 2 * LATE / AIM), (1.0, MOST)])
 def test_the_later_the_wider(late: float, by: float) -> None:
-    assert factor([late] * WINDOW) == pytest.approx(by)
-    assert factor([0.0, late]) == 1.0  # once is chance
+    assert dilation_factor([late] * WINDOW) == pytest.approx(by)
+    assert dilation_factor([0.0, late]) == 1.0  # once is chance
     assert LEAST < LATE / AIM
 
 
@@ -44,13 +54,13 @@ class Stand:
     sent: list[tuple[str, Command]] = field(default_factory=list)
     stretched_at: list[tuple[int, float]] = field(default_factory=list)
 
-    def widen(self, by: float) -> dict[str, dict[int, Pace]] | None:
+    def increase_dilation(self, by: float) -> dict[str, dict[int, Pace]] | None:
         return None if self.fixed else {"a": {0: Pace({0: by})}}
 
     def send(self, node: str, command: Command) -> None:
         self.sent.append((node, command))
 
-    def stretched(self, at: int, by: float) -> None:
+    def dilation_increased(self, at: int, by: float) -> None:
         self.stretched_at.append((at, by))
 
 
@@ -59,7 +69,7 @@ def gone_through(stand: Stand, late_s: float, iterations: int) -> Stand:
     widening = DilationControl(stand, stand, stand)  # type: ignore[arg-type]
     for at in range(iterations):
         widening.note({"a": [record(0.0, 1.0, late_s)]})
-        widening.widened(at + 1)
+        widening.adjusted(at + 1)
     return stand
 
 

@@ -13,7 +13,7 @@ from torch import nn
 
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.operations import exchanges_weights
-from palmette.runtime.data.epoch_length import EpochData, shares, tree_steps
+from palmette.runtime.data.epoch_length import EpochData, phase_shards, tree_steps
 from palmette.runtime.options import Options
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import validated
@@ -184,7 +184,7 @@ def random_forest(seed: int, folder: Path) -> Forest:
     fields |= {"sync": "epoch", "local_epochs": draw.choice([1, 1, 2])}
     fields["server"] = draw.choice([None, *known.nodes])
     forest = Forest(rig(optimizer=draw.choice(["sgd", "momentum"])), validated(Phase, fields), known, folder)
-    enough = all(share.size(54) for share in shares(forest.phase, *epoch_inputs(forest)))
+    enough = all(share.size(54) for share in phase_shards(forest.phase, *epoch_inputs(forest)))
     return forest if enough else random_forest(seed + 1000, folder)
 
 
@@ -229,7 +229,7 @@ def test_a_stopped_run_goes_on_from_the_last_epoch_to_the_same_weights(tmp_path:
     _, expected = made[0].trained(epochs=4)
 
     def stop(training: Any, update: Any) -> None:
-        if update.iteration == 10 and update.judgement is None:
+        if update.iteration == 10 and update.evaluation is None:
             training.stop()
 
     made[1].watch = stop

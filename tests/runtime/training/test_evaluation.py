@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from palmette.runtime.options import Options
-from palmette.runtime.training.evaluation import judged
+from palmette.runtime.training.evaluation import evaluate
 from palmette.zoo.data.custom import CustomSplit
 from palmette.zoo.models import load_network
 
@@ -21,4 +21,4 @@ def items(dtype: torch.dtype) -> CustomSplit:
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.float64])
 def test_images_of_whole_numbers_are_as_good_as_the_same_with_a_point(dtype: torch.dtype) -> None:
     network = load_network("lenet5", seed=1)
-    assert judged(network, items(dtype), Options()) == judged(network, items(torch.float32), Options())
+    assert evaluate(network, items(dtype), Options()) == evaluate(network, items(torch.float32), Options())

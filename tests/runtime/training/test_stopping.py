@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from palmette.runtime.options import Options
 from palmette.runtime.sync.base import StopTimeout
-from palmette.runtime.training.job import Outlook
+from palmette.runtime.training.job import RemainingTime
 from palmette.runtime.training.loop import Training
 from tests.cost.small import cluster, instance, node, phase, source
 from tests.runtime.rig import Rig
@@ -51,7 +51,7 @@ def test_a_stop_gives_up_a_long_iteration_and_the_run_goes_on_to_the_same_weight
         training.stop()
 
     def watch(training: Training, update: Any) -> None:
-        if update.iteration == 2 and update.judgement is None:
+        if update.iteration == 2 and update.evaluation is None:
             Slow.quick.clear()
             threading.Timer(0.3, stop, [training]).start()
 
@@ -75,14 +75,14 @@ def test_a_run_that_is_stopped_while_its_workers_start_ends_at_once(tmp_path: Pa
 
 def test_before_the_first_iteration_it_is_told_how_long_all_take_here(tmp_path: Path) -> None:
     made = forest(tmp_path)
-    made.ground.dilation = 4.0
+    made.testbed.dilation = 4.0
     job = made.job(iterations=5)
     training, told = Training(job, lambda update: told.append(update)), list[Any]()  # noqa: PLW0108  (it comes first)
-    training.foretold.append(told.append)
+    training.on_time_estimate.append(told.append)
     assert training.iterations == 5
     outcome = training.run()
     expected_s = 4.0 * 5 * job.evaluator.price(TWO_NODES).iteration_s
-    assert told[0] == Outlook(5, expected_s, 4.0, widened=False)
+    assert told[0] == RemainingTime(5, expected_s, 4.0, increased=False)
     assert outcome.expected_wall_s is not None
     assert outcome.expected_wall_s >= expected_s
 

@@ -12,7 +12,7 @@ import torch
 from palmette.errors import RunError
 from palmette.runtime.program import Channel
 from palmette.runtime.transports import heartbeat
-from palmette.runtime.transports.heartbeat import FolderBoard, WatchedPlace, WatchedTransport
+from palmette.runtime.transports.heartbeat import FolderAddressBook, HeartbeatEndpoint, HeartbeatTransport
 from palmette.runtime.transports.memory import MemoryTransport
 
 NODES = ("a", "b")
@@ -26,7 +26,7 @@ class Meeting:
     def __init__(self):
         self.transport, self._all = MemoryTransport(), threading.Barrier(len(NODES))
 
-    def join(self, node):
+    def connect(self, node):
         self._all.wait(10)
         return self.transport
 
@@ -36,11 +36,11 @@ def pair(tmp_path, monkeypatch):
     """Two watched transports, impatient ones."""
     monkeypatch.setattr(heartbeat, "EVERY_S", 0.02)
     monkeypatch.setattr(heartbeat, "SILENCE_S", 0.6)
-    meeting = Meeting()
+    rendezvous = Meeting()
     found = {}
 
     def join(node, peer):
-        found[node] = WatchedPlace(meeting, FolderBoard(tmp_path), NODES, [peer], TOKEN).join(node)
+        found[node] = HeartbeatEndpoint(rendezvous, FolderAddressBook(tmp_path), NODES, [peer], TOKEN).connect(node)
 
     threads = [threading.Thread(target=join, args=names) for names in (("a", "b"), ("b", "a"))]
     for thread in threads:
@@ -50,7 +50,7 @@ def pair(tmp_path, monkeypatch):
     yield found["a"], found["b"]
     for transport in found.values():
         transport.close()
-    meeting.transport.close()
+    rendezvous.transport.close()
 
 
 @pytest.mark.timing
@@ -66,7 +66,7 @@ def test_messages_pass_while_both_are_there(pair):
 @pytest.mark.timing
 def test_whoever_waits_is_told_that_the_peer_is_silent(pair):
     a, b = pair
-    a._presence.close()
+    a._heartbeats.close()
     began_s = time.monotonic()
     with pytest.raises(RunError, match=r"node a has not been heard from for 0.6 s \(its link may be cut\)"):
         b.receive(THERE, 5)
@@ -76,7 +76,7 @@ def test_whoever_waits_is_told_that_the_peer_is_silent(pair):
 @pytest.mark.timing
 def test_whoever_comes_later_is_told_at_once(pair):
     a, b = pair
-    a._presence.close()
+    a._heartbeats.close()
     time.sleep(1.5)
     with pytest.raises(RunError, match="node a has not been heard from"):
         b.send(Channel(1, "b", "a"), torch.zeros(1, dtype=torch.uint8))
@@ -85,7 +85,7 @@ def test_whoever_comes_later_is_told_at_once(pair):
 @pytest.mark.timing
 def test_datagrams_of_others_do_not_count(pair, tmp_path):
     a, b = pair
-    a._presence.close()
+    a._heartbeats.close()
     host, port = (tmp_path / "presence-1").read_text().split()
     stop = time.monotonic() + 1.5
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
@@ -111,13 +111,13 @@ class Silent:
 
 
 def test_an_error_of_the_transport_underneath_is_passed_on():
-    watched = WatchedTransport(Broken(), Silent())
+    watched = HeartbeatTransport(Broken(), Silent())
     with pytest.raises(OSError, match="torn"):
         watched.receive(THERE, 5)
     watched.close()
 
 
 def test_a_node_without_peers_is_not_watched(tmp_path):
-    place = WatchedPlace(Meeting(), tmp_path, NODES, [], TOKEN)
-    place.place._all = threading.Barrier(1)
-    assert isinstance(place.join("a"), MemoryTransport)
+    endpoint = HeartbeatEndpoint(Meeting(), tmp_path, NODES, [], TOKEN)
+    endpoint.endpoint._all = threading.Barrier(1)
+    assert isinstance(endpoint.connect("a"), MemoryTransport)

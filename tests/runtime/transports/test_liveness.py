@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from palmette.runtime.transports.liveness import Silence
+from palmette.runtime.transports.liveness import Liveness
 
 
 def test_whoever_was_not_heard_for_longer_than_patience_is_named() -> None:
-    silence = Silence(4.0, 1.5)
+    silence = Liveness(4.0, 1.5)
     silence.heard(["phone", "cloud"], 0.0)
     for tenth in range(1, 60):
         silence.heard(["phone"], tenth / 10)
         found = silence.first(tenth / 10)
         assert found == ("cloud" if tenth > 40 else None)
-    assert silence.of_s("cloud", 5.9) == 5.9
+    assert silence.silent_s("cloud", 5.9) == 5.9
 
 
 def test_nobody_is_waited_for_before_or_after_its_time() -> None:
-    silence = Silence(4.0, 1.5)
+    silence = Liveness(4.0, 1.5)
     assert silence.first(0.0) is None
     silence.heard(["phone"], 0.0)
     silence.forget("phone")
     silence.forget("nobody")
     assert [silence.first(float(second)) for second in range(10)] == [None] * 10
-    assert not silence.speaks("phone")
-    assert silence.of_s("phone", 3.0) == float("inf")
+    assert not silence.is_known("phone")
+    assert silence.silent_s("phone", 3.0) == float("inf")
 
 
 def test_whoever_slept_gives_the_others_as_long_again() -> None:
-    silence = Silence(4.0, 1.5)
+    silence = Liveness(4.0, 1.5)
     silence.heard(["phone"], 0.0)
     assert silence.first(1.0) is None
     assert silence.first(100.0) is None  # asleep for 99 s

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from palmette.errors import RunError
 from palmette.runtime.options import Options
 from palmette.runtime.worker.batch_norm import SharedNorms, alone
-from palmette.runtime.worker.commands import Go
-from palmette.runtime.worker.coroutine import Stepwise
+from palmette.runtime.worker.commands import Execute
+from palmette.runtime.worker.coroutine import Coroutine
 from palmette.spec.plan import Phase
 from tests.cost.random_trees import random_cluster, random_phase
 from tests.cost.small import cluster, instance, link, node, phase, source
@@ -155,7 +155,7 @@ def test_a_function_stops_where_it_asks_and_goes_on_with_the_answer() -> None:
     def work() -> float:
         return float(going.ask("a", torch.ones(1)) + going.ask("c", torch.zeros(1)))
 
-    going = Stepwise(work)
+    going = Coroutine(work)
     assert torch.equal(going.until("a"), torch.ones(1))
     assert going.until("b", torch.tensor([5.0])) is None
     assert torch.equal(going.until("c"), torch.zeros(1))
@@ -167,11 +167,11 @@ def test_what_goes_wrong_in_it_is_raised_where_it_is_waited_for() -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        Stepwise(work).until("a")
+        Coroutine(work).until("a")
 
 
 def test_a_batch_norm_that_the_profile_does_not_know_is_told() -> None:
-    going = Stepwise(lambda: going.ask((2, 0), torch.ones(1)))
+    going = Coroutine(lambda: going.ask((2, 0), torch.ones(1)))
     with pytest.raises(RunError, match="not in the profile"):
         going.until(None)
 
@@ -179,5 +179,5 @@ def test_a_batch_norm_that_the_profile_does_not_know_is_told() -> None:
 def test_a_worker_that_stops_in_the_midst_of_a_pass_leaves_no_thread() -> None:
     rig = residuals()
     with rig.crew(PAIR, THREE) as (crew, _):
-        crew.send("a", Go(0, 0, 0))  # b never starts, and so a never gets its totals
+        crew.send("a", Execute(0, 0, 0))  # b never starts, and so a never gets its totals
         assert crew.receive(0.3) is None

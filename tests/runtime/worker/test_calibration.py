@@ -10,7 +10,7 @@ from torch import nn
 
 from palmette.runtime.options import Options
 from palmette.runtime.sync.step import StepWorkerSide
-from palmette.runtime.worker.calibration import CHANCE, as_profiled, done_of_assumed, rehearsed
+from palmette.runtime.worker.calibration import CHANCE, as_profiled, calibrate, work_ratios
 from palmette.runtime.worker.setup import Setup, held_layers
 from tests.cost.small import cluster, instance, node, phase, source
 from tests.runtime.rig import Rig, ToyData
@@ -19,7 +19,7 @@ PLAIN = Options()
 
 
 def test_work_that_differs_by_more_than_chance_is_told() -> None:
-    found = done_of_assumed({1: 0.1, 2: 1.0, 3: 3.0, 4: 0.0}, {1: 1.0, 2: 1 + CHANCE / 2, 3: 1.0, 4: 1.0})
+    found = work_ratios({1: 0.1, 2: 1.0, 3: 3.0, 4: 0.0}, {1: 1.0, 2: 1 + CHANCE / 2, 3: 1.0, 4: 1.0})
     assert found == pytest.approx({1: 0.1, 3: 3.0, 4: 0.0})
 
 
@@ -39,7 +39,7 @@ def setup_of(rig: Rig, options: Options) -> Setup:
     layers = rig.fresh()
     return Setup(
         node="a",
-        place=None,  # type: ignore[arg-type]
+        endpoint=None,  # type: ignore[arg-type]
         programs=[program],
         layers={n: layers[n - 1] for n in held_layers(program)},
         shapes=rig.shapes,
@@ -55,7 +55,7 @@ def test_frozen_weights_are_less_work_backwards_and_in_the_update() -> None:
     setup = setup_of(rig, replace(PLAIN, freeze=("l1.weight", "l1.bias")))
     (program,) = setup.programs
     assert program is not None
-    work = rehearsed(program, setup).work
+    work = calibrate(program, setup).work
     backward, update = (next(o.number for o in program.operations if o.op == op) for op in ("backward", "update"))
     assert work[backward] < 0.5
     assert work[update] < 0.8
@@ -66,4 +66,4 @@ def test_plain_training_is_what_the_profile_assumes() -> None:
     setup = setup_of(rig, PLAIN)
     (program,) = setup.programs
     assert program is not None
-    assert rehearsed(program, setup).work == {}
+    assert calibrate(program, setup).work == {}

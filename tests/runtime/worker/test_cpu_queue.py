@@ -9,8 +9,8 @@ import time
 import pytest
 
 from palmette.runtime.worker import cpu_queue
-from palmette.runtime.worker.commands import Go, SetPace
-from palmette.runtime.worker.cpu_queue import Cpu, last_until
+from palmette.runtime.worker.commands import Execute, SetPace
+from palmette.runtime.worker.cpu_queue import CpuQueue, sleep_until
 from palmette.runtime.worker.executor import MOST_LATE_S, Pace
 from tests.cost.small import cluster, instance, node, phase, price, profile, source, times, timetable
 from tests.runtime.rig import Rig, done, random_layers
@@ -35,7 +35,7 @@ def played(shares: list[float], limit: float = 1.0) -> list[float]:
 
 def really(shares: list[float], limit: float = 1.0) -> list[float]:
     """The same with threads; in seconds."""
-    cpu, starts = Cpu(limit), [0.0] * len(shares)
+    cpu, starts = CpuQueue(limit), [0.0] * len(shares)
     began = time.monotonic()
 
     def call(k: int) -> None:
@@ -75,7 +75,7 @@ def test_calls_take_turns_as_on_the_clock(shares: list[float], limit: float) -> 
 
 
 def test_places_that_were_taken_before_keep_their_order_whoever_comes_first() -> None:
-    cpu, turns = Cpu(), []
+    cpu, turns = CpuQueue(), []
     places = [cpu.queue() for _ in range(5)]
 
     def call(k: int) -> None:
@@ -97,13 +97,13 @@ def test_calls_that_are_ready_at_once_run_in_the_order_of_the_plan() -> None:
     tree = phase(*feeds, *(instance(name, 1, 3, "a") for name in names))
     with rig.crew(tree, cluster(a=node(100))) as (crew, _):
         for number in range(5):
-            crew.send("a", Go(0, number, number))
+            crew.send("a", Execute(0, number, number))
             forward = [record for record in done(crew).records if record.op == "forward"]
             assert [r.instance for r in sorted(forward, key=lambda r: r.start_s)] == list(range(len(names)))
 
 
 def test_never_more_than_the_limit_at_once() -> None:
-    cpu, draw, lock = Cpu(), random.Random(1), threading.Lock()
+    cpu, draw, lock = CpuQueue(), random.Random(1), threading.Lock()
     busy, most = 0.0, 0.0
 
     def call(share: float) -> None:
@@ -126,7 +126,7 @@ def test_never_more_than_the_limit_at_once() -> None:
 
 
 def test_a_call_that_fails_gives_its_share_back() -> None:
-    cpu = Cpu()
+    cpu = CpuQueue()
     with pytest.raises(ValueError, match="inside"), cpu.share(1.0):
         raise ValueError("inside")
     with cpu.share(1.0):
@@ -159,7 +159,7 @@ def test_waiting_ends_at_the_moment_that_was_asked_for(
     clock = LateClock(late_s)
     monkeypatch.setattr(cpu_queue, "time", clock)
     end_s = clock.now_s + wait_s
-    last_until(end_s)
+    sleep_until(end_s)
     assert 0 <= clock.now_s - end_s <= 2 * LOOK_S
     assert sum(clock.asleep_s) >= wait_s - 1e-3  # and not awake for all of it
 
@@ -167,7 +167,7 @@ def test_waiting_ends_at_the_moment_that_was_asked_for(
 def test_a_moment_that_has_passed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = LateClock(0.0)
     monkeypatch.setattr(cpu_queue, "time", clock)
-    last_until(clock.now_s)
+    sleep_until(clock.now_s)
     assert clock.asleep_s == []
 
 
@@ -180,7 +180,7 @@ def test_padded_calls_last_as_long_as_they_should() -> None:
         seconds = {number: 0.01 + 0.003 * k for k, number in enumerate(calls)}
         crew.send("a", SetPace(0, Pace(seconds)))
         for number in range(12):
-            crew.send("a", Go(0, number, number))
+            crew.send("a", Execute(0, number, number))
             records = {record.number: record for record in done(crew).records}
             whole_s = max(r.end_s for r in records.values()) - min(r.start_s for r in records.values())
             assert whole_s >= sum(seconds.values())
@@ -205,7 +205,7 @@ def test_calls_with_half_a_share_run_side_by_side_and_whole_ones_in_turn() -> No
         with rig.crew(tree, known) as (crew, programs):
             forwards = [o.number for o in programs["a"].operations if o.op == "forward"]
             crew.send("a", SetPace(0, Pace(dict.fromkeys(forwards, 0.1))))
-            crew.send("a", Go(0, 0, 0))
+            crew.send("a", Execute(0, 0, 0))
             spans = [(r.start_s, r.end_s) for r in done(crew).records if r.op == "forward"]
             (first, first_end), (second, _) = sorted(spans)
             assert (second < first_end - 0.05) == together

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from palmette.runtime.worker.rollback import Keepsake
+from palmette.runtime.worker.rollback import RollbackCopy
 
 
 class Layer:
@@ -22,7 +22,7 @@ class Layer:
         self.optimizer.setdefault("w/momentum", torch.zeros(2)).add_(1)
 
 
-def kept(keepsake: Keepsake, after: int) -> tuple[list[float], list[float] | None]:
+def kept(keepsake: RollbackCopy, after: int) -> tuple[list[float], list[float] | None]:
     weights, optimizer = keepsake.after(after)
     return weights["w"].tolist(), optimizer["w/momentum"].tolist() if "w/momentum" in optimizer else None
 
@@ -30,12 +30,12 @@ def kept(keepsake: Keepsake, after: int) -> tuple[list[float], list[float] | Non
 def test_whoever_has_not_begun_gives_what_it_has() -> None:
     layer = Layer()
     layer.step()
-    assert kept(Keepsake(layer.state), 0) == ([1, 1], [1, 1])
+    assert kept(RollbackCopy(layer.state), 0) == ([1, 1], [1, 1])
 
 
 def test_whoever_has_begun_gives_what_it_had_before() -> None:
     layer = Layer()
-    keepsake = Keepsake(layer.state)
+    keepsake = RollbackCopy(layer.state)
     for iteration in range(3):
         keepsake.begin(iteration)
         layer.step()
@@ -46,7 +46,7 @@ def test_whoever_has_begun_gives_what_it_had_before() -> None:
 
 def test_the_first_iteration_goes_back_to_the_beginning() -> None:
     layer = Layer()
-    keepsake = Keepsake(layer.state)
+    keepsake = RollbackCopy(layer.state)
     keepsake.begin(7)
     layer.step()
     assert kept(keepsake, 6) == ([0, 0], None)

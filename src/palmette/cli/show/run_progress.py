@@ -11,7 +11,7 @@ from rich.table import Table
 
 from palmette.cli.show.console import console, energy, time
 from palmette.control.run.session import TrainingSession
-from palmette.runtime.training.job import Outcome, Outlook, Update
+from palmette.runtime.training.job import ProgressUpdate, RemainingTime, RunOutcome
 from palmette.runtime.training.loop import Training
 
 
@@ -26,11 +26,11 @@ class ProgressDisplay:
 
     def begin(self, training: Training) -> None:
         """A training is about to begin."""
-        training.foretold.append(self._show_prediction)
+        training.on_time_estimate.append(self._show_prediction)
         if self._progress is not None:
             self._progress.update(self._task, total=training.iterations, completed=training.outcome.iterations)
 
-    def _show_prediction(self, outlook: Outlook) -> None:
+    def _show_prediction(self, outlook: RemainingTime) -> None:
         """Print how long it will take on this machine."""
         if self._quiet:
             return
@@ -39,12 +39,12 @@ class ProgressDisplay:
         for line in prediction_lines(outlook):
             self._screen.print(f"palmette: {line}", highlight=False, soft_wrap=True)
 
-    def update(self, update: Update) -> None:
+    def update(self, update: ProgressUpdate) -> None:
         """Move the bar."""
         if self._progress is None:
             return
-        if update.judgement is not None:
-            self._progress.update(self._task, status=f"accuracy {update.judgement.accuracy:.1%}")
+        if update.evaluation is not None:
+            self._progress.update(self._task, status=f"accuracy {update.evaluation.accuracy:.1%}")
             return
         self._samples += update.samples
         self._progress.update(
@@ -57,11 +57,11 @@ class ProgressDisplay:
         )
 
 
-def prediction_lines(outlook: Outlook) -> list[str]:
+def prediction_lines(outlook: RemainingTime) -> list[str]:
     """How long the rest takes on this machine, as text."""
     left = "1 iteration takes" if outlook.iterations == 1 else f"{outlook.iterations} iterations take"
     line = f"{left} about {_duration(outlook.expected_s)} on this machine (time dilation {outlook.dilation:g})"
-    if outlook.widened:
+    if outlook.increased:
         return ["this machine could not keep up: time dilation was increased, and iterations are measured again", line]
     return [line]
 
@@ -91,7 +91,7 @@ def progress_display(quiet: bool) -> Iterator[ProgressDisplay]:
         yield ProgressDisplay(screen, progress, quiet)
 
 
-def _times(outcome: Outcome, session: TrainingSession) -> list[tuple[str, float, float]]:
+def _times(outcome: RunOutcome, session: TrainingSession) -> list[tuple[str, float, float]]:
     """Measured times beside their estimates."""
     found = outcome.measured.get(outcome.phase)
     rows = []
@@ -102,20 +102,19 @@ def _times(outcome: Outcome, session: TrainingSession) -> list[tuple[str, float,
     return rows
 
 
-def _widened(outcome: Outcome) -> str:
+def _dilation_increase(outcome: RunOutcome) -> str:
     """Since when, if the time dilation was increased during the run."""
-    if not outcome.widened:
+    if not outcome.dilation_increases:
         return ""
-    return (
-        f" from iteration {outcome.widened[-1].iteration} on, since this machine could not keep up; measured from there"
-    )
+    since = outcome.dilation_increases[-1].iteration
+    return f" from iteration {since} on, since this machine could not keep up; measured from there"
 
 
-def show_outcome(outcome: Outcome, session: TrainingSession) -> None:
+def show_outcome(outcome: RunOutcome, session: TrainingSession) -> None:
     """Print how long an iteration took beside the estimate, and what each node did with its time."""
     out = console()
-    if outcome.judgement is not None:
-        out.print(f"accuracy on held-out data: {outcome.judgement.accuracy:.1%}, loss {outcome.judgement.loss:.4f}")
+    if outcome.evaluation is not None:
+        out.print(f"accuracy on held-out data: {outcome.evaluation.accuracy:.1%}, loss {outcome.evaluation.loss:.4f}")
     emulated = session.request.testbed != "none"
     for what, measured, estimated in _times(outcome, session):
         line = f"{what}: measured {time(measured)}"
@@ -123,7 +122,7 @@ def show_outcome(outcome: Outcome, session: TrainingSession) -> None:
             line += f", estimated {time(estimated)} ({measured / estimated - 1:+.1%})"
         out.print(line)
     if emulated:
-        out.print(f"time dilation {outcome.dilation:g}{_widened(outcome)}")
+        out.print(f"time dilation {outcome.dilation:g}{_dilation_increase(outcome)}")
     if outcome.energy_j is not None and outcome.iterations:
         out.print(f"energy: {energy(outcome.energy_j)} (modelled: declared power on the measured trace)")
     table = Table("node", box=None, pad_edge=False)

@@ -42,7 +42,7 @@ class ClusterFile:
 def with_joined_nodes(whole: Cluster, current: Cluster, members: Membership) -> Cluster | None:
     """The current cluster with those nodes of the whole one that have joined, if any; its links stay as they are."""
     missing = set(whole.nodes) - set(current.nodes)
-    new = members.there(missing) if missing else set()
+    new = members.present(missing) if missing else set()
     if not new:
         return None
     larger = subcluster(whole, {*current.nodes, *new})

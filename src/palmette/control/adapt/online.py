@@ -20,7 +20,7 @@ from palmette.plan.pact.phases import trainable_phases
 from palmette.plan.pact.problem_from_profile import PlannedTraining, build_problem
 from palmette.plan.pact.simulation import TrainingState
 from palmette.predict.registry import load_predictor
-from palmette.runtime.training.job import Standing
+from palmette.runtime.training.job import EpochStatus
 from palmette.spec.files import validated
 from palmette.spec.goal import Goal, parse_weights
 from palmette.spec.plan import Phase, Plan
@@ -29,12 +29,12 @@ from palmette.spec.problem import Pair, Problem
 TIME_STEPS = 500
 """Largest resolution of time in a decision during a run: parts of the deadline."""
 
-ProblemAt = Callable[[Standing, Pair], tuple[Problem, int]]
+ProblemAt = Callable[[EpochStatus, Pair], tuple[Problem, int]]
 """The problem as it stands, and how many of its epochs are over."""
 
 
 @dataclass(frozen=True)
-class OnlinePlanner:
+class OnlineReplanner:
     """Decides after every epoch which model is trained on which nodes in the next, or that training ends."""
 
     phases: Mapping[Pair, Phase]
@@ -43,7 +43,7 @@ class OnlinePlanner:
     problem_at: ProblemAt
     risk: bool = True
 
-    def __call__(self, standing: Standing) -> Sequence[Phase] | None:
+    def __call__(self, standing: EpochStatus) -> Sequence[Phase] | None:
         """The phase of the next epoch; none where the loss is reached, time is up, or the loss no longer falls.
 
         Where PACT finds no schedule to the target, training continues as it is for as long as the loss still falls;
@@ -61,7 +61,7 @@ class OnlinePlanner:
             return [standing.phase.model_copy(update={"epochs": 1})] if falls else []
         return [self.phases[there].model_copy(update={"epochs": 1, "compress": standing.phase.compress})]
 
-    def _next(self, standing: Standing, here: Pair) -> Pair | None:
+    def _next(self, standing: EpochStatus, here: Pair) -> Pair | None:
         try:
             problem, epochs = self.problem_at(standing, here)
         except Infeasible:
@@ -92,7 +92,7 @@ def _slowdown(problem: Problem, here: Pair, epoch_s: float) -> float:
     return max(1.0, epoch_s / table_s) if table_s > 0 else 1.0
 
 
-def online_planner(plan: Plan, evaluator: Evaluator) -> OnlinePlanner | None:
+def online_planner(plan: Plan, evaluator: Evaluator) -> OnlineReplanner | None:
     """What plans again after every epoch: PACT for a plan that it made for a real network, else nothing."""
     asked, strategy = plan.asked, strategies().get(plan.strategy)
     if strategy is None or not strategy.decides_online or asked is None or not evaluator.cluster.sets:
@@ -106,11 +106,11 @@ def online_planner(plan: Plan, evaluator: Evaluator) -> OnlinePlanner | None:
         table = table.model_copy(update={"target_loss": target, "deadline_s": deadline_s})
         if options.get("independent"):
             table = with_independent_errors(table)
-        return OnlinePlanner(phases, target, deadline_s, lambda standing, _: (table, len(standing.losses)), risk)
+        return OnlineReplanner(phases, target, deadline_s, lambda standing, _: (table, len(standing.losses)), risk)
     if asked.loss is None or asked.deadline_s is None:
         return None
     predicted = _PredictedProblems(task, asked.loss, asked.deadline_s, options)
-    return OnlinePlanner(phases, asked.loss, asked.deadline_s, predicted, risk)
+    return OnlineReplanner(phases, asked.loss, asked.deadline_s, predicted, risk)
 
 
 class _PredictedProblems:
@@ -121,7 +121,7 @@ class _PredictedProblems:
         self._predictor = load_predictor(str(options.get("predictor", "shipped")), options.get("bound"))
         self._classes = int(options.get("classes", 10))
 
-    def __call__(self, standing: Standing, here: Pair) -> tuple[Problem, int]:
+    def __call__(self, standing: EpochStatus, here: Pair) -> tuple[Problem, int]:
         left_s = self._deadline_s - standing.time_s
         goal = Goal(weights=parse_weights("energy"), loss=self._target, deadline_s=left_s)
         task = Task(

@@ -20,7 +20,7 @@ from palmette.control.run.record import PlanChange
 from palmette.control.run.session import TrainingSession
 from palmette.errors import NodeLost, RunError
 from palmette.runtime.training import checkpoint
-from palmette.runtime.training.job import Outcome, Update
+from palmette.runtime.training.job import ProgressUpdate, RunOutcome
 from palmette.runtime.training.loop import Training
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Plan
@@ -44,7 +44,7 @@ class Supervisor:
         self._members = membership_of(session.request)
         self._whole = session.evaluator.cluster
 
-    def run(self, on_update: Callable[[Update], None], ready: Callable[[Training], None]) -> Outcome:
+    def run(self, on_update: Callable[[ProgressUpdate], None], ready: Callable[[Training], None]) -> RunOutcome:
         """Run to the end, with other plans if need be.
 
         Raises:
@@ -72,8 +72,8 @@ class Supervisor:
         if found is None:
             return None
         self._whole = found
-        self._members.welcome()
-        present = subcluster(found, self._members.there(found.nodes))
+        self._members.forget_losses()
+        present = subcluster(found, self._members.present(found.nodes))
         return present if present != self.session.evaluator.cluster else None
 
     def _detectors(self) -> dict[str, Detector]:
@@ -86,7 +86,7 @@ class Supervisor:
             found["the cluster file has changed"] = self._changed_file
         found["a node has joined"] = self._joined
         phase = session.plan.phases[0]
-        if request.testbed != "none" and len(session.plan.phases) == 1 and phase.agreement.one_model:
+        if request.testbed != "none" and len(session.plan.phases) == 1 and phase.sync_kind.one_model:
             trace = session.folder / "trace.jsonl"
             found["the bandwidth of a link has changed"] = LinkSpeeds(trace, phase, session.evaluator, request.drift)
         return found
@@ -96,9 +96,9 @@ class Supervisor:
         if not request.replan:
             raise lost
         if not lost.pairs:
-            self._members.lose(lost.node)
+            self._members.mark_lost(lost.node)
         nodes = set(session.evaluator.cluster.nodes)
-        gone = nodes - self._members.there(nodes)
+        gone = nodes - self._members.present(nodes)
         plan = replan_without(session.plan, lost, allow_data_loss=request.allow_data_loss, gone=gone)
         self._continue_with(plan, str(lost))
 

@@ -19,7 +19,7 @@ from palmette.control.run.request import Request
 from palmette.control.run.session import TrainingSession
 from palmette.measure.counters import read_counters
 from palmette.runtime.engines.registry import ENGINES
-from palmette.runtime.training.job import Update
+from palmette.runtime.training.job import ProgressUpdate
 from palmette.runtime.training.loop import Training
 from palmette.spec.cluster import Cluster, Link
 from palmette.spec.plan import Inputs, Phase, Plan
@@ -60,8 +60,8 @@ class DeviceRuns:
         meter = self.request.meter if here else None
         started: list[Training] = []
 
-        def on_update(update: Update) -> None:
-            if update.judgement is not None:
+        def on_update(update: ProgressUpdate) -> None:
+            if update.evaluation is not None:
                 return
             was_counting = timer.counting
             timer.step(update.iteration_s)
@@ -86,8 +86,8 @@ class DeviceRuns:
         pair = self.cluster.model_copy(update={"links": (link,), "sets": {}})
         steps_s: list[float] = []
 
-        def on_update(update: Update) -> None:
-            if update.judgement is None:
+        def on_update(update: ProgressUpdate) -> None:
+            if update.evaluation is None:
                 steps_s.append(update.iteration_s)
 
         request = self._request(FACTOR_STEPS, self.request.testbed)

@@ -9,7 +9,7 @@ from palmette.errors import ArgumentFault, Fault, InputError
 from palmette.measure.counters import read_counters
 from palmette.measure.meters.base import Meter
 from palmette.runtime.engines.registry import ENGINES
-from palmette.runtime.training.job import Outcome
+from palmette.runtime.training.job import RunOutcome
 from palmette.spec.cluster import Cluster
 from palmette.spec.power import PowerModel
 
@@ -17,7 +17,7 @@ DECLARED = "modelled: declared power on the measured trace"
 
 
 def watts_of(
-    name: str, outcome: Outcome, meter: Meter | None, model: PowerModel | None, samples: list[dict[str, float]]
+    name: str, outcome: RunOutcome, meter: Meter | None, model: PowerModel | None, samples: list[dict[str, float]]
 ) -> tuple[float, str]:
     """Mean watts of a device while it trained, and where they come from; ``samples`` are those of its counters."""
     if meter is not None:

@@ -26,7 +26,7 @@ from palmette.measure.communication_factors import CommunicationFactors, Standal
 from palmette.measure.profiling import profile_network
 from palmette.measure.ray_hosts import measure_build_times_on_hosts, measure_times_on_hosts, transfer_on_hosts
 from palmette.runtime.engines.registry import ENGINES
-from palmette.runtime.engines.testbed import Ground
+from palmette.runtime.engines.testbed import Testbed
 from palmette.runtime.training.loop import refuse_unfit
 from palmette.spec.cluster import Cluster, Source
 from palmette.spec.files import make_folder, write_text
@@ -149,7 +149,7 @@ class Pretrainer:
                 found[a, b] = found[b, a] = path
         return found
 
-    def _testbed(self, plan: Plan, prices: Evaluator) -> Ground:
+    def _testbed(self, plan: Plan, prices: Evaluator) -> Testbed:
         request = Request(engine=self.request.engine, testbed=self.request.testbed, dilation=1.0)
         return engine_of(request, plan, prices)[0]
 

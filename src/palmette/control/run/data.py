@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import permutations
 
 from palmette.errors import Fault, InputError
-from palmette.runtime.data.shards import own_data, shares_of, source_nodes
+from palmette.runtime.data.shards import data_shards, own_data, source_nodes
 from palmette.runtime.training.loop import refuse_unfit
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase
@@ -93,8 +93,8 @@ def refuse_few(phases: Iterable[Phase], cluster: Cluster, data: RunData) -> None
             f"none of the {data.sizes[share.data]} samples is left for this source",
         )
         for k, phase in enumerate(phases)
-        if not phase.agreement.one_model
-        for share in shares_of(phase, cluster, data.evaluated.name)
+        if not phase.sync_kind.one_model
+        for share in data_shards(phase, cluster, data.evaluated.name)
         if not share.size(data.sizes[share.data])
     ]
     if wrong:

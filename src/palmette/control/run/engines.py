@@ -10,7 +10,7 @@ from palmette.cost.evaluate import Evaluator
 from palmette.errors import ArgumentFault, InputError, expected_name
 from palmette.runtime.engines.membership import Membership
 from palmette.runtime.engines.registry import ENGINES, CrewMaker
-from palmette.runtime.engines.testbed import Ground
+from palmette.runtime.engines.testbed import Testbed
 from palmette.runtime.transports.registry import TRANSPORTS, TransportSettings
 from palmette.spec.plan import Plan
 from palmette.testbed.registry import TESTBEDS, TestbedSettings
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 KNOWN: dict[str, Iterable[str]] = {"engine": ENGINES, "testbed": TESTBEDS, "transport": TRANSPORTS}
 
 
-def engine_of(request: Request, plan: Plan, prices: Evaluator) -> tuple[Ground, CrewMaker]:
+def engine_of(request: Request, plan: Plan, prices: Evaluator) -> tuple[Testbed, CrewMaker]:
     """The testbed that workers run on, and what starts them.
 
     Raises:

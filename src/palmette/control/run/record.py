@@ -13,7 +13,7 @@ import torch
 
 from palmette.control.run.request import Request, to_record
 from palmette.errors import InputError, RunError
-from palmette.runtime.training.job import Outcome
+from palmette.runtime.training.job import RunOutcome
 from palmette.spec.files import write_text
 from palmette.spec.plan import Plan
 
@@ -32,7 +32,7 @@ class PlanChange:
 
 def write_record(
     folder: Path,
-    outcome: Outcome,
+    outcome: RunOutcome,
     *,
     ended: str,
     estimate_s: float,
@@ -55,10 +55,10 @@ def write_record(
         "energy_j": outcome.energy_j if outcome.iterations else None,
         "time_s": outcome.time_s if outcome.iterations else None,
         "energy_source": MODELLED if outcome.energy_j is not None else None,
-        "accuracy": outcome.judgement.accuracy if outcome.judgement else None,
+        "accuracy": outcome.evaluation.accuracy if outcome.evaluation else None,
         "dilation": outcome.dilation,
         "expected_wall_s": outcome.expected_wall_s,
-        "widened": [asdict(each) for each in outcome.widened],
+        "widened": [asdict(each) for each in outcome.dilation_increases],
         "engine": request.engine,
         "testbed": request.testbed,
         "transport": request.transport,
@@ -79,7 +79,7 @@ def write_record(
         raise RunError(str(error)) from None
 
 
-def _epoch_times(outcome: Outcome) -> dict[str, float | None]:
+def _epoch_times(outcome: RunOutcome) -> dict[str, float | None]:
     """Seconds of an epoch of federated averaging, and the estimate of one with as many steps."""
     found = outcome.measured.get(outcome.phase)
     if found is None or found.estimate_epoch_s is None:

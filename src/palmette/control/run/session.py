@@ -24,7 +24,7 @@ from palmette.control.run.validation import (
 from palmette.control.weights import load, save_network, shrunk, with_initial_weights
 from palmette.cost.estimate import evaluator
 from palmette.runtime.training import checkpoint
-from palmette.runtime.training.job import Job, Outcome, Update
+from palmette.runtime.training.job import Job, ProgressUpdate, RunOutcome
 from palmette.runtime.training.loop import Training
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import make_folder, read, validated
@@ -92,7 +92,7 @@ class TrainingSession:
         profile, cluster = inputs_of(plan, None, None)
         self.evaluator = evaluator(profile, cluster, request.options.optimizer)
         refuse_unrunnable(plan, self.evaluator)
-        ground, hire = engine_of(request, plan, self.evaluator)
+        testbed, start_crew = engine_of(request, plan, self.evaluator)
         self.network = load_checked_network(plan.model, request, profile)
         planner = (
             online_planner(plan, self.evaluator) if request.iterations is None and request.epochs is None else None
@@ -123,18 +123,18 @@ class TrainingSession:
             own_data=data.own,
             options=replace(request.options, freeze=frozen_names),
             folder=folder,
-            ground=ground,
-            hire=hire,
+            testbed=testbed,
+            start_crew=start_crew,
             iterations=request.iterations,
             epochs=request.epochs,
             resumed=resumed,
             origin=origin,
             pruning=pruning,
-            keeps=request.replan and can_replan(plan),
-            direct=planner,
+            rollback=request.replan and can_replan(plan),
+            on_epoch_end=planner,
         )
 
-    def run(self, on_update: Callable[[Update], None], ready: Callable[[Training], None]) -> Outcome:
+    def run(self, on_update: Callable[[ProgressUpdate], None], ready: Callable[[Training], None]) -> RunOutcome:
         """Run; ``ready`` gets the training before it starts, to be able to stop it.
 
         Raises:
@@ -142,7 +142,7 @@ class TrainingSession:
         """
         training = Training(self._job, on_update)
         self._write(training, "running")
-        training.foretold.append(lambda _: self._write(training, "running"))
+        training.on_time_estimate.append(lambda _: self._write(training, "running"))
         ready(training)
         try:
             outcome = training.run()
@@ -154,13 +154,13 @@ class TrainingSession:
         self._write(training, outcome.ended)
         return outcome
 
-    def estimate_s(self, outcome: Outcome) -> float:
+    def estimate_s(self, outcome: RunOutcome) -> float:
         """The estimate of the iteration that was measured."""
         return self.evaluator.price(self.plan.phases[outcome.phase]).iteration_s
 
     def _write(self, training: Training, ended: str) -> None:
-        if training.course.turned:
-            self.plan = self.plan.model_copy(update={"phases": tuple(training.course.phases())})
+        if training.segments.turned:
+            self.plan = self.plan.model_copy(update={"phases": tuple(training.segments.phases())})
         outcome = training.outcome
         write_record(
             self.folder,

@@ -90,7 +90,7 @@ def paths_of(phase: Phase) -> tuple[SamplePath, ...]:
     return joined(paths)
 
 
-class InstanceTree(NamedTuple):
+class PathTree(NamedTuple):
     """The instance tree that paths make, whatever their samples: its instances, and who feeds them with which paths."""
 
     instances: tuple[Instance, ...]
@@ -110,7 +110,7 @@ class InstanceTree(NamedTuple):
         return Phase.model_construct(sources=tuple(sources), instances=self.instances, meet=meet)
 
 
-def instance_tree(state: SearchState, shares: Mapping[str, float], codec: Codec) -> InstanceTree:
+def instance_tree(state: SearchState, shares: Mapping[str, float], codec: Codec) -> PathTree:
     """The instance tree that the paths of a state make."""
     return _TreeBuilder(state, shares, codec).tree()
 
@@ -123,14 +123,14 @@ class _TreeBuilder:
         self._instances: list[Instance] = []
         self._feeds: list[tuple[str, str, tuple[int, ...]]] = []
 
-    def tree(self) -> InstanceTree:
+    def tree(self) -> PathTree:
         """The instances, and what feeds them."""
         roots: dict[tuple[int, str], list[tuple[int, int]]] = {}
         for k, path in enumerate(self._ways):
             roots.setdefault((path.microbatch, path.runs[-1][0]), []).append((k, len(path.runs) - 1))
         for members in roots.values():
             self._add_instance(members, self._ways[0].runs[-1][1], None, None)
-        return InstanceTree(tuple(self._instances), tuple(self._feeds))
+        return PathTree(tuple(self._instances), tuple(self._feeds))
 
     def _add_instance(self, members: list[tuple[int, int]], last: int, into: str | None, into_node: str | None) -> None:
         """Add the instance that ends with ``last``, and what feeds it; members are (path, its run at that layer)."""

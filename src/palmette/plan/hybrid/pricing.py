@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from palmette.cost.memory import peak_bytes
 from palmette.errors import Fault, InputError
-from palmette.plan.hybrid.paths import InstanceTree, SearchState, instance_tree
+from palmette.plan.hybrid.paths import PathTree, SearchState, instance_tree
 from palmette.plan.hybrid.problem import HybridProblem
 from palmette.spec.goal import Quantity, value
 from palmette.spec.plan import Phase
@@ -49,7 +49,7 @@ class Pricer:
         self.spent = 0
         self.priced = 0
         self._known: dict[SearchState, Cost | None] = {}
-        self._trees: dict[object, InstanceTree] = {}
+        self._trees: dict[object, PathTree] = {}
         self._needs_energy = needs_energy
         nodes = problem.task.cluster.nodes
         self._memory = {name: node.memory_bytes for name, node in nodes.items() if node.memory_bytes is not None}

@@ -67,7 +67,7 @@ def _phase(name: str, task: Task) -> Phase | None:
         (phase,) = configured(name, {}).decide(task).phases
     except PalmetteError:
         return None
-    return phase if phase.agreement.one_model else None
+    return phase if phase.sync_kind.one_model else None
 
 
 def starts(

@@ -9,7 +9,7 @@ from torch import Tensor
 from palmette.runtime.program import Program
 
 
-class Samples(Protocol):
+class SampleReader(Protocol):
     """Provides the samples of sources."""
 
     def open(self, source: int) -> None:
@@ -21,9 +21,9 @@ class Samples(Protocol):
         ...
 
 
-class Source(Protocol):
+class SampleSource(Protocol):
     """Describes a worker's data; the samples are loaded where the worker runs."""
 
-    def samples(self, program: Program) -> Samples:
+    def samples(self, program: Program) -> SampleReader:
         """The samples of the sources in a program."""
         ...

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from palmette.cost.evaluate import Evaluator
-from palmette.runtime.data.shards import Share, epoch_steps, own_data, owners, shares_of, source_nodes
+from palmette.runtime.data.shards import DataShard, data_shards, epoch_steps, own_data, owners, source_nodes
 from palmette.spec.plan import Phase
 
 
@@ -19,14 +19,14 @@ class EpochData:
     sizes: Mapping[str, int]
 
 
-def shares(phase: Phase, evaluator: Evaluator, data: EpochData) -> list[Share]:
+def phase_shards(phase: Phase, evaluator: Evaluator, data: EpochData) -> list[DataShard]:
     """The shard of each source of a phase."""
-    return shares_of(phase, evaluator.cluster, data.common)
+    return data_shards(phase, evaluator.cluster, data.common)
 
 
 def tree_steps(phase: Phase, evaluator: Evaluator, data: EpochData) -> list[int]:
     """Steps that each tree takes in an epoch over its own shard."""
-    return epoch_steps(phase, shares(phase, evaluator, data), data.sizes)
+    return epoch_steps(phase, phase_shards(phase, evaluator, data), data.sizes)
 
 
 def common_steps(phase: Phase, evaluator: Evaluator, data: EpochData) -> int:
@@ -51,4 +51,4 @@ def worker_steps(phase: Phase, evaluator: Evaluator, data: EpochData) -> int:
 
 def _used_samples(phase: Phase, evaluator: Evaluator, data: EpochData) -> float:
     """Samples that an epoch uses of the sources' shards."""
-    return sum(share.size(data.sizes[share.data]) * share.fraction for share in shares(phase, evaluator, data))
+    return sum(share.size(data.sizes[share.data]) * share.fraction for share in phase_shards(phase, evaluator, data))

@@ -69,7 +69,7 @@ def sources_by_instance(phase: Phase) -> list[list[int]]:
     return reach
 
 
-def refuse_strange(labels: Tensor, output_shape: Sequence[int], node: str) -> None:
+def refuse_unknown_labels(labels: Tensor, output_shape: Sequence[int], node: str) -> None:
     """Refuse labels of a node's data that the network has no output for; on a GPU they would crash the process.
 
     Raises:

@@ -60,7 +60,7 @@ class NodeBatches:
             return self._part.batch(self._batches.indices(iteration)[begin:end])
 
 
-class Shard:
+class ShardBatches:
     """The samples that one source owns, and the batches drawn from them."""
 
     def __init__(self, part: DataSplit, indices: Indices, batch: int, seed: int) -> None:
@@ -72,11 +72,11 @@ class Shard:
         return self._part.batch(self._indices[self._batches.indices(step)])
 
 
-class OwnShards:
+class ShardedBatches:
     """``epoch`` and ``async``: each source draws its batches from its own shard."""
 
-    def __init__(self, find: Callable[[int], Shard]) -> None:
-        self._find, self._found = find, dict[int, Shard]()
+    def __init__(self, find: Callable[[int], ShardBatches]) -> None:
+        self._find, self._found = find, dict[int, ShardBatches]()
         self._lock = threading.Lock()
 
     def open(self, source: int) -> None:

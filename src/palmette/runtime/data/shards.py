@@ -23,7 +23,7 @@ from palmette.spec.plan import Phase
 
 
 @dataclass(frozen=True)
-class Share:
+class DataShard:
     """The shard of a source: which part of a data set split in these proportions, and the fraction an epoch uses.
 
     ``number`` is the source's in the plan.
@@ -77,7 +77,7 @@ def owners(node: str, cluster: Cluster) -> dict[str, int]:
     return {name: source.samples for name, source in sources.items() if source.data is None}
 
 
-def shares_of(phase: Phase, cluster: Cluster, data: str) -> list[Share]:
+def data_shards(phase: Phase, cluster: Cluster, data: str) -> list[DataShard]:
     """The shard of each source, in the plan's order; ``data`` is the run's, for sources that name none.
 
     Raises:
@@ -93,7 +93,7 @@ def shares_of(phase: Phase, cluster: Cluster, data: str) -> list[Share]:
         index = [number for number, _ in parts].index(k)
         fraction = used_fraction(feed.epoch_samples, described[k])
         proportions = tuple(part for _, part in parts)
-        made.append(Share(k, named.get(feed.node, data), proportions, index, fraction))
+        made.append(DataShard(k, named.get(feed.node, data), proportions, index, fraction))
     return made
 
 
@@ -102,7 +102,7 @@ def source_nodes(phase: Phase) -> list[str]:
     return list(dict.fromkeys(feed.node for feed in phase.sources))
 
 
-def by_tree(phase: Phase, shares: Sequence[Share]) -> list[list[Share]]:
+def by_tree(phase: Phase, shares: Sequence[DataShard]) -> list[list[DataShard]]:
     """The shards of each tree's sources, in the order of the tree's sources."""
     left = list(zip(phase.sources, shares, strict=True))
     found = []
@@ -112,7 +112,7 @@ def by_tree(phase: Phase, shares: Sequence[Share]) -> list[list[Share]]:
     return found
 
 
-def epoch_steps(phase: Phase, shares: Sequence[Share], samples: Mapping[str, int]) -> list[int]:
+def epoch_steps(phase: Phase, shares: Sequence[DataShard], samples: Mapping[str, int]) -> list[int]:
     """Steps that each tree takes in an epoch, local epochs included; ``samples`` are the data sizes by name."""
     steps = []
     for tree, own in zip(trees(phase), by_tree(phase, shares), strict=True):

@@ -7,32 +7,32 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from palmette.runtime.data.base import Samples
-from palmette.runtime.data.samples import CommonBatches, NodeBatches, OwnShards, Shard
-from palmette.runtime.data.shards import Share
+from palmette.runtime.data.base import SampleReader
+from palmette.runtime.data.samples import CommonBatches, NodeBatches, ShardBatches, ShardedBatches
+from palmette.runtime.data.shards import DataShard
 from palmette.runtime.program import Program
 from palmette.zoo.data import load_data
 
 
 @dataclass(frozen=True)
-class NamedData:
+class CommonData:
     """A data set by name, for inputs of a shape; the seed determines the batches."""
 
     name: str
     input_shape: tuple[int, ...]
     seed: int
 
-    def samples(self, program: Program) -> Samples:
+    def samples(self, program: Program) -> SampleReader:
         """The samples of the sources in a program."""
         return _Lazily(lambda: self._batches(program))
 
-    def _batches(self, program: Program) -> Samples:
+    def _batches(self, program: Program) -> SampleReader:
         part = load_data(self.name, self.input_shape).train
         return CommonBatches(program.phase, part, self.seed)
 
 
 @dataclass(frozen=True)
-class NodesData:
+class NodeData:
     """The data set that each node names, and the row of each node."""
 
     names: Mapping[str, str]
@@ -40,11 +40,11 @@ class NodesData:
     input_shape: tuple[int, ...]
     seed: int
 
-    def samples(self, program: Program) -> Samples:
+    def samples(self, program: Program) -> SampleReader:
         """The samples of the sources in a program."""
         return _Lazily(lambda: self._batches(program))
 
-    def _batches(self, program: Program) -> Samples:
+    def _batches(self, program: Program) -> SampleReader:
         node = program.node
         part = load_data(self.names[node], self.input_shape).train
         return NodeBatches(program.phase, node, part, self.seed, row=self.rows[node])
@@ -53,9 +53,9 @@ class NodesData:
 class _Lazily:
     """Most nodes own no data: it is loaded only on those that take samples."""
 
-    def __init__(self, load: Callable[[], Samples]) -> None:
+    def __init__(self, load: Callable[[], SampleReader]) -> None:
         self._load = load
-        self._samples: Samples | None = None
+        self._samples: SampleReader | None = None
 
     def open(self, source: int) -> None:
         """Load the data."""
@@ -72,15 +72,17 @@ class _Lazily:
 class ShardedData:
     """The shard of each source, by the root of its tree and in the order of the tree's sources."""
 
-    shares: Mapping[str, Sequence[Share]]
+    shares: Mapping[str, Sequence[DataShard]]
     input_shape: tuple[int, ...]
     seed: int
 
-    def samples(self, program: Program) -> Samples:
+    def samples(self, program: Program) -> SampleReader:
         """The samples of the sources in a tree's program."""
         root = next(instance.id for instance in program.phase.instances if instance.into is None)
-        return OwnShards(lambda source: self._shard(self.shares[root][source], program.phase.sources[source].samples))
+        return ShardedBatches(
+            lambda source: self._shard(self.shares[root][source], program.phase.sources[source].samples)
+        )
 
-    def _shard(self, share: Share, batch: int) -> Shard:
+    def _shard(self, share: DataShard, batch: int) -> ShardBatches:
         part = load_data(share.data, self.input_shape).train
-        return Shard(part, share.indices(len(part), self.seed), batch, self.seed + share.number)
+        return ShardBatches(part, share.indices(len(part), self.seed), batch, self.seed + share.number)

@@ -44,7 +44,7 @@ class Crew(Protocol):
         """Send a command to a worker."""
         ...
 
-    def receive(self, patience_s: float | None = None) -> tuple[str, Event] | None:
+    def receive(self, timeout_s: float | None = None) -> tuple[str, Event] | None:
         """The next event of any worker; None after the timeout.
 
         Raises:
@@ -53,7 +53,7 @@ class Crew(Protocol):
         """
         ...
 
-    def ask(self, commands: Mapping[str, Command], kind: type[E], patience_s: float) -> dict[str, E]:
+    def ask(self, commands: Mapping[str, Command], kind: type[E], timeout_s: float) -> dict[str, E]:
         """Send commands; returns the answers of the workers that still respond."""
         ...
 
@@ -97,12 +97,12 @@ def one_from_each(
     return found
 
 
-def silent_for(node: str, seconds: float) -> NodeLost:
+def unresponsive(node: str, seconds: float) -> NodeLost:
     """The error for a worker that has been silent too long."""
     return NodeLost(f"node {node}: its worker has been silent for {seconds:.1f} s; it is frozen or disconnected", node)
 
 
-def packed(node: str, setup: Setup) -> bytes:
+def pickled_setup(node: str, setup: Setup) -> bytes:
     """A setup, pickled for a worker.
 
     Raises:

@@ -23,20 +23,20 @@ from palmette.runtime.engines.crew import (
     OTHERS_WORDS_S,
     SILENCE_S,
     E,
-    packed,
-    silent_for,
+    pickled_setup,
+    unresponsive,
 )
-from palmette.runtime.engines.forking import forking
-from palmette.runtime.transports.liveness import Silence
-from palmette.runtime.transports.service import Entrance
-from palmette.runtime.worker.commands import Alive, Command, Event, Failed, Stop
+from palmette.runtime.engines.forkserver import forkserver_context
+from palmette.runtime.transports.liveness import Liveness
+from palmette.runtime.transports.service import ProcessInitializer
+from palmette.runtime.worker.commands import Command, Event, Stop, WorkerAlive, WorkerFailed
 from palmette.runtime.worker.failure import blamed, failure
 from palmette.runtime.worker.setup import Setup
 from palmette.runtime.worker.tuning import tune_worker
 from palmette.runtime.worker.worker import Worker
 
 
-class _Line:
+class _PipeControl:
     """A worker's end of the pipe to the engine; its process exits when the engine is gone."""
 
     def __init__(self, connection: Connection[Any, Any]) -> None:
@@ -56,14 +56,14 @@ class _Line:
             os._exit(1)
 
 
-def _work(entrance: Entrance | None, connection: Connection[Any, Any]) -> None:
+def _work(initializer: ProcessInitializer | None, connection: Connection[Any, Any]) -> None:
     """Main function of a worker process. The setup comes through the pipe, so that nothing else keeps it in memory."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the engine gets them too, and shuts down in order
-    line = _Line(connection)
+    line = _PipeControl(connection)
     try:
-        if entrance is not None:
-            entrance()
+        if initializer is not None:
+            initializer()
         tune_worker()
         _keep_alive(line)
         setup = line.receive()
@@ -75,12 +75,12 @@ def _work(entrance: Entrance | None, connection: Connection[Any, Any]) -> None:
     os._exit(0)  # threads may still wait for messages that will never come
 
 
-def _keep_alive(line: _Line) -> None:
+def _keep_alive(line: _PipeControl) -> None:
     """Send heartbeats to the engine from a separate thread."""
 
     def tell() -> None:
         while True:
-            line.send(Alive())
+            line.send(WorkerAlive())
             time.sleep(ALIVE_EVERY_S)
 
     threading.Thread(target=tell, daemon=True).start()
@@ -89,15 +89,15 @@ def _keep_alive(line: _Line) -> None:
 class ProcessCrew:
     """One process on this machine per node."""
 
-    def __init__(self, setups: Mapping[str, Setup], entrances: Mapping[str, Entrance | None]) -> None:
-        context = forking()
+    def __init__(self, setups: Mapping[str, Setup], initializers: Mapping[str, ProcessInitializer | None]) -> None:
+        context = forkserver_context()
         self._processes: dict[str, Any] = {}
         self._lines: dict[str, Connection[Any, Any]] = {}
-        self._silence = Silence(SILENCE_S, ABSENCE_S)
+        self._liveness = Liveness(SILENCE_S, ABSENCE_S)
         for node in setups:
             ours, theirs = context.Pipe()
             process = context.Process(
-                target=_work, args=(entrances[node], theirs), name=f"palmette {node}", daemon=True
+                target=_work, args=(initializers[node], theirs), name=f"palmette {node}", daemon=True
             )
             process.start()
             theirs.close()
@@ -105,7 +105,7 @@ class ProcessCrew:
         self._named = {id(line): node for node, line in self._lines.items()}
         try:
             for node, setup in setups.items():
-                self._tell(node, packed(node, setup))
+                self._tell(node, pickled_setup(node, setup))
         except BaseException:
             self.close()
             raise
@@ -125,9 +125,9 @@ class ProcessCrew:
         except OSError:
             self._refuse_dead(node)
 
-    def receive(self, patience_s: float | None = None) -> tuple[str, Event] | None:
+    def receive(self, timeout_s: float | None = None) -> tuple[str, Event] | None:
         """The next event of any worker except heartbeats; None after the timeout."""
-        until = None if patience_s is None else time.monotonic() + patience_s
+        until = None if timeout_s is None else time.monotonic() + timeout_s
         while until is None or time.monotonic() < until:
             self._refuse_silent()
             left = 0.5 if until is None else min(0.5, max(0.0, until - time.monotonic()))
@@ -137,7 +137,7 @@ class ProcessCrew:
                     return heard
         return None
 
-    def ask(self, commands: Mapping[str, Command], kind: type[E], patience_s: float) -> dict[str, E]:
+    def ask(self, commands: Mapping[str, Command], kind: type[E], timeout_s: float) -> dict[str, E]:
         """Send commands; returns the answers of the workers that still respond."""
         lines = {}
         for node, command in commands.items():
@@ -147,7 +147,7 @@ class ProcessCrew:
             except OSError:
                 continue  # it is gone
         found: dict[str, E] = {}
-        until = time.monotonic() + patience_s
+        until = time.monotonic() + timeout_s
         while lines and (left := until - time.monotonic()) > 0:
             for line in wait(list(lines.values()), left):
                 node = self._named[id(line)]
@@ -163,10 +163,10 @@ class ProcessCrew:
 
     def _hear(self, node: str) -> tuple[str, Event] | None:
         event = self._next(node)
-        self._silence.heard([node], time.monotonic())
-        if isinstance(event, Failed):
+        self._liveness.heard([node], time.monotonic())
+        if isinstance(event, WorkerFailed):
             self._refuse_failed(node, event)
-        return None if isinstance(event, Alive) else (node, event)
+        return None if isinstance(event, WorkerAlive) else (node, event)
 
     def _next(self, node: str) -> Event:
         try:
@@ -175,7 +175,7 @@ class ProcessCrew:
             self._refuse_dead(node)
         return event
 
-    def _refuse_failed(self, node: str, failed: Failed) -> NoReturn:
+    def _refuse_failed(self, node: str, failed: WorkerFailed) -> NoReturn:
         """Raise for the node at fault; if this one only lost a peer, first wait for what the others report."""
         told = [(node, failed)]
         until = time.monotonic() + (LAST_WORDS_S if failed.lost else OTHERS_WORDS_S)
@@ -184,8 +184,8 @@ class ProcessCrew:
             for line in wait(list(others.values()), left):
                 name = self._named[id(line)]
                 event = self._next(name)
-                self._silence.heard([name], time.monotonic())
-                if isinstance(event, Failed):
+                self._liveness.heard([name], time.monotonic())
+                if isinstance(event, WorkerFailed):
                     del others[name]
                     told.append((name, event))
         raise blamed(told, self._is_silent)
@@ -193,7 +193,7 @@ class ProcessCrew:
     def _is_silent(self, node: str) -> bool | None:
         if node not in self._lines:
             return None
-        return self._silence.of_s(node, time.monotonic()) > ABSENCE_S
+        return self._liveness.silent_s(node, time.monotonic()) > ABSENCE_S
 
     def _refuse_dead(self, node: str) -> NoReturn:
         process = self._processes[node]
@@ -211,7 +211,7 @@ class ProcessCrew:
         try:
             while self._lines[node].poll():
                 event = pickle.loads(self._lines[node].recv_bytes())  # noqa: S301  (a pipe of our own)
-                if isinstance(event, Failed):
+                if isinstance(event, WorkerFailed):
                     raise blamed([(node, event)], self._is_silent)
         except (EOFError, OSError):
             return
@@ -219,10 +219,10 @@ class ProcessCrew:
     def _refuse_silent(self) -> None:
         """Raise for a worker that has been silent too long, unless this process was suspended itself, as by Ctrl-Z."""
         now = time.monotonic()
-        node = self._silence.first(now)  # a worker that has sent nothing yet is still starting
+        node = self._liveness.first(now)  # a worker that has sent nothing yet is still starting
         if node is not None:
             self._processes[node].kill()
-            raise silent_for(node, self._silence.of_s(node, now))
+            raise unresponsive(node, self._liveness.silent_s(node, now))
 
     def close(self) -> None:
         """Ask all workers to stop, and kill those that do not."""

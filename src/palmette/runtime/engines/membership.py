@@ -9,33 +9,33 @@ from typing import Protocol
 class Membership(Protocol):
     """Which of a cluster's nodes are available."""
 
-    def lose(self, node: str) -> None:
+    def mark_lost(self, node: str) -> None:
         """Mark a node as lost, until it joins again or ``welcome`` is called."""
         ...
 
-    def welcome(self) -> None:
+    def forget_losses(self) -> None:
         """Mark all lost nodes as available again."""
         ...
 
-    def there(self, nodes: Iterable[str]) -> set[str]:
+    def present(self, nodes: Iterable[str]) -> set[str]:
         """Those of some nodes that are available."""
         ...
 
 
-class Processes:
+class LocalMembership:
     """Nodes that are processes on this machine: all are available that were not lost."""
 
     def __init__(self) -> None:
         self._lost: set[str] = set()
 
-    def lose(self, node: str) -> None:
+    def mark_lost(self, node: str) -> None:
         """Mark a node as lost."""
         self._lost.add(node)
 
-    def welcome(self) -> None:
+    def forget_losses(self) -> None:
         """Mark all lost nodes as available again."""
         self._lost.clear()
 
-    def there(self, nodes: Iterable[str]) -> set[str]:
+    def present(self, nodes: Iterable[str]) -> set[str]:
         """All that were not lost."""
         return set(nodes) - self._lost

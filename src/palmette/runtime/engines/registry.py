@@ -8,12 +8,12 @@ from functools import partial
 
 from palmette.runtime.engines.crew import Crew
 from palmette.runtime.engines.local import ProcessCrew
-from palmette.runtime.engines.membership import Membership, Processes
+from palmette.runtime.engines.membership import LocalMembership, Membership
 from palmette.runtime.engines.testbed import SiteMaker, on_loopback
-from palmette.runtime.transports.service import Entrance
+from palmette.runtime.transports.service import ProcessInitializer
 from palmette.runtime.worker.setup import Setup
 
-CrewMaker = Callable[[Mapping[str, Setup], Mapping[str, Entrance | None]], Crew]
+CrewMaker = Callable[[Mapping[str, Setup], Mapping[str, ProcessInitializer | None]], Crew]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +57,6 @@ def _ray_membership() -> Membership:
 
 
 ENGINES: dict[str, EngineKind] = {
-    "local": EngineKind(engine=_local, membership=Processes),
+    "local": EngineKind(engine=_local, membership=LocalMembership),
     "ray": EngineKind(engine=_ray, membership=_ray_membership, real_hosts=True),
 }

@@ -12,8 +12,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from palmette.errors import RunError
-from palmette.runtime.engines.forking import forking
-from palmette.runtime.transports.service import Entrance, Service
+from palmette.runtime.engines.forkserver import forkserver_context
+from palmette.runtime.transports.service import ProcessInitializer, Service
 from palmette.runtime.worker.failure import failure
 
 START_PATIENCE_S = 60.0
@@ -26,17 +26,17 @@ class ServiceProcess:
         RunError: it cannot start.
     """
 
-    def __init__(self, service: Service, entrance: Entrance | None) -> None:
-        context = forking()
+    def __init__(self, service: Service, initializer: ProcessInitializer | None) -> None:
+        context = forkserver_context()
         self._pipe, theirs = context.Pipe()
-        arguments = (service, entrance, theirs)
+        arguments = (service, initializer, theirs)
         self._process = context.Process(target=_be, args=arguments, name=f"palmette {service.name}", daemon=True)
         self._process.start()
         theirs.close()
-        well, self.said = self._first_word()
+        well, self.info = self._first_word()
         if not well:
             self.close()
-            raise RunError(f"{service.name} cannot start: {self.said}")
+            raise RunError(f"{service.name} cannot start: {self.info}")
 
     def _first_word(self) -> tuple[bool, Any]:
         try:
@@ -54,12 +54,12 @@ class ServiceProcess:
         self._pipe.close()
 
 
-def _be(service: Service, entrance: Entrance | None, pipe: Connection[Any, Any]) -> None:
+def _be(service: Service, initializer: ProcessInitializer | None, pipe: Connection[Any, Any]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the engine gets them too, and shuts down in order
     try:
-        if entrance is not None:
-            entrance()
+        if initializer is not None:
+            initializer()
         threading.Thread(target=_end_with, args=(pipe,), daemon=True).start()
         service.serve(lambda said: pipe.send((True, said)))
     except BaseException as error:  # noqa: BLE001  (sent to the engine)

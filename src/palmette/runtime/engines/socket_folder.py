@@ -16,6 +16,6 @@ def short_root() -> str:
     return asked if len(os.fsencode(asked)) <= LONGEST_ROOT else USUAL_ROOT
 
 
-def meeting_folder() -> tempfile.TemporaryDirectory[str]:
+def socket_folder() -> tempfile.TemporaryDirectory[str]:
     """A new folder, deleted by its ``cleanup``."""
     return tempfile.TemporaryDirectory(prefix="palmette-", dir=short_root())

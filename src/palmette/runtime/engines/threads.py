@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from palmette.errors import RunError
-from palmette.runtime.worker.commands import Command, Event, Failed, Stop
+from palmette.runtime.worker.commands import Command, Event, Stop, WorkerFailed
 from palmette.runtime.worker.failure import failure
 from palmette.runtime.worker.setup import Setup
 from palmette.runtime.worker.worker import Worker
@@ -21,7 +21,7 @@ _LAST_WORDS_S = 2.0
 E = TypeVar("E")
 
 
-class _Line:
+class _QueueControl:
     def __init__(self, node: str, events: queue.SimpleQueue[tuple[str, Event]]) -> None:
         self._node, self._events = node, events
         self.commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
@@ -38,7 +38,7 @@ class ThreadCrew:
 
     def __init__(self, setups: Mapping[str, Setup]) -> None:
         self._events: queue.SimpleQueue[tuple[str, Event]] = queue.SimpleQueue()
-        self._lines = {node: _Line(node, self._events) for node in setups}
+        self._lines = {node: _QueueControl(node, self._events) for node in setups}
         self._threads = [
             threading.Thread(target=self._work, args=(setup, self._lines[node]), daemon=True)
             for node, setup in setups.items()
@@ -47,7 +47,7 @@ class ThreadCrew:
             thread.start()
 
     @staticmethod
-    def _work(setup: Setup, line: _Line) -> None:
+    def _work(setup: Setup, line: _QueueControl) -> None:
         try:
             own = replace(setup, layers={number: copy.deepcopy(each) for number, each in setup.layers.items()})
             Worker(own, line).run()
@@ -58,22 +58,22 @@ class ThreadCrew:
         """Send a command to a worker."""
         self._lines[node].commands.put(command)
 
-    def receive(self, patience_s: float | None = None) -> tuple[str, Event] | None:
+    def receive(self, timeout_s: float | None = None) -> tuple[str, Event] | None:
         """The next event of any worker; None after the timeout."""
         try:
-            node, event = self._events.get(timeout=patience_s)
+            node, event = self._events.get(timeout=timeout_s)
         except queue.Empty:
             return None
-        if isinstance(event, Failed):
+        if isinstance(event, WorkerFailed):
             raise RunError(f"node {node}: {event.reason}")
         return node, event
 
-    def ask(self, commands: Mapping[str, Command], kind: type[E], patience_s: float) -> dict[str, E]:
+    def ask(self, commands: Mapping[str, Command], kind: type[E], timeout_s: float) -> dict[str, E]:
         """Send commands; returns the answers of the workers that still respond."""
         for node, command in commands.items():
             self.send(node, command)
         found: dict[str, E] = {}
-        until = time.monotonic() + patience_s
+        until = time.monotonic() + timeout_s
         while len(found) < len(commands) and (left := until - time.monotonic()) > 0:
             try:
                 node, event = self._events.get(timeout=left)

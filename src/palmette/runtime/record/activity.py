@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from palmette.cost.energy import load, node_energy_j
 from palmette.cost.evaluate import Evaluator
 from palmette.runtime.program import Channel
-from palmette.runtime.record.operations import CALLS, Record
+from palmette.runtime.record.operations import CALLS, OperationRecord
 from palmette.spec.plan import Phase
 
 Span = tuple[float, float]
 
 
-class Stretch:
+class Activity:
     """The records of one period; it starts with the first operation unless ``begin_s`` is given."""
 
     def __init__(self, evaluator: Evaluator, channels: Mapping[int, Channel], begin_s: float = math.inf) -> None:
@@ -25,14 +25,14 @@ class Stretch:
         self.begin_s, self.end_s = begin_s, -math.inf
         self.records = 0
 
-    def add(self, phase: Phase, records: Mapping[str, Sequence[Record]]) -> None:
+    def add(self, phase: Phase, records: Mapping[str, Sequence[OperationRecord]]) -> None:
         """Add the nodes' records for a phase or a tree of it."""
         for node, lines in records.items():
             self.records += len(lines)
             for record in lines:
                 self._add(phase, node, record)
 
-    def _add(self, phase: Phase, node: str, record: Record) -> None:
+    def _add(self, phase: Phase, node: str, record: OperationRecord) -> None:
         self.end_s = max(self.end_s, record.end_s)
         if record.op == "receive":
             return  # posted long before its message was sent
@@ -45,8 +45,8 @@ class Stretch:
             _, sender, receiver = self._channels[record.channel]
             self._sending_j += record.bytes * 8 * self._evaluator.route(sender, receiver).energy_j_per_bit
 
-    def _share(self, phase: Phase, node: str, record: Record) -> float:
-        if phase.agreement.has_server and record.op == "update":  # the parameter server updates, not an instance
+    def _share(self, phase: Phase, node: str, record: OperationRecord) -> float:
+        if phase.sync_kind.has_server and record.op == "update":  # the parameter server updates, not an instance
             return self._evaluator.cluster.nodes[node].limits.cpu_share
         return phase.instances[record.instance].cpu_share
 

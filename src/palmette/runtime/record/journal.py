@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from palmette.errors import RunError
-from palmette.runtime.record.operations import Record
+from palmette.runtime.record.operations import OperationRecord
 from palmette.spec.plan import Phase
 
 
@@ -68,7 +68,7 @@ def _iteration(line: str) -> float:
 
 
 def operations(
-    iteration: int, phase: Phase, records: Mapping[str, Sequence[Record]], zero_s: float, dilation: float
+    iteration: int, phase: Phase, records: Mapping[str, Sequence[OperationRecord]], zero_s: float, dilation: float
 ) -> list[dict[str, Any]]:
     """The trace of an iteration: seconds since the run began, on the emulated clock; in order of start.
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 CALLS = ("forward", "backward", "update")
 
 
-class Record(NamedTuple):
+class OperationRecord(NamedTuple):
     """When an operation started and ended, by ``time.monotonic``, and how much later than it was due."""
 
     number: int

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from palmette.runtime.data.epoch_length import worker_steps
 from palmette.runtime.engines.crew import LISTEN_S
-from palmette.runtime.program import Operation, Program, numbers_of
+from palmette.runtime.program import Program, ProgramOperation, numbers_of
 from palmette.runtime.sync.base import (
     MeasuredTimes,
     PhaseContext,
@@ -38,13 +38,13 @@ from palmette.runtime.sync.base import (
 )
 from palmette.runtime.sync.dilation import DilationControl
 from palmette.runtime.sync.dispatch import StepDispatcher, TreeStep
-from palmette.runtime.worker.actions import Agreement, TrainingActions
-from palmette.runtime.worker.compute import Compute, trained_layers
+from palmette.runtime.worker.actions import SyncActions, TrainingActions
+from palmette.runtime.worker.compute import Compute, trainable_layers
 from palmette.runtime.worker.executor import Actions, Values
 from palmette.runtime.worker.messages import buffers_of, load_into, pack, packed_bytes, state_of, unpack, weights_of
 from palmette.runtime.worker.parameter_server import ByLayer, LayerTensors, ParameterServer, Snapshots
 from palmette.runtime.worker.setup import Setup, StateDicts
-from palmette.runtime.worker.state import LayerPool, initial_optimizer_state, wire_of
+from palmette.runtime.worker.state import LayerPool, initial_optimizer_state, message_format
 
 # How long a stop waits for the steps in progress.
 _STOP_S = 5.0
@@ -54,7 +54,7 @@ _ROUND_S = 60.0
 C = TypeVar("C", bound=Compute)
 
 
-class HomeCompute(Compute):
+class ServerNodeCompute(Compute):
     """An instance on the server's node: computes with the snapshot of its step, not with the current weights."""
 
     snapshots: Snapshots
@@ -66,7 +66,7 @@ class HomeCompute(Compute):
 
 
 @dataclass(frozen=True)
-class Pushed:
+class PushedUpdate:
     """What an instance pushes to the server: gradients and buffers by layer."""
 
     gradients: ByLayer
@@ -77,38 +77,38 @@ class Pushed:
         return [tensor for each in (self.gradients, self.buffers) for parts in each.values() for tensor in parts]
 
 
-def pushed_by(compute: Compute, k: int, numbers: Sequence[int]) -> Pushed:
+def pushed_by(compute: Compute, k: int, numbers: Sequence[int]) -> PushedUpdate:
     """What an instance pushes after its backward pass."""
-    known = trained_layers(compute.layers, [(number, number) for number in numbers])
+    known = trainable_layers(compute.layers, [(number, number) for number in numbers])
     gradients = {n: compute.kept_gradients(k, n) for n in known}
-    return Pushed(gradients, {n: buffers_of(compute.layers[n]) for n in numbers})
+    return PushedUpdate(gradients, {n: buffers_of(compute.layers[n]) for n in numbers})
 
 
-class Pulling(Agreement):
+class WorkerActions(SyncActions):
     """A worker other than the server: pulls weights before forward, pushes gradients after backward."""
 
     def __init__(self, program: Program, computes: Mapping[int, Compute]) -> None:
         self._phase, self._computes = program.phase, computes
 
-    def message(self, operation: Operation, values: Values, iteration: int) -> Tensor:
+    def message(self, operation: ProgramOperation, values: Values, iteration: int) -> Tensor:
         """Gradients, then buffers."""
         k = operation.instance
         return pack(pushed_by(self._computes[k], k, numbers_of(operation.layers)).tensors())
 
-    def message_bytes(self, operation: Operation) -> int:
+    def message_bytes(self, operation: ProgramOperation) -> int:
         """The size in bytes of an instance's weights and buffers."""
         return packed_bytes(self._state(operation))
 
-    def arrived(self, operation: Operation, message: Tensor) -> None:
+    def arrived(self, operation: ProgramOperation, message: Tensor) -> None:
         """Load the pulled weights."""
         state = self._state(operation)
         load_into(state, unpack(message, state))
 
-    def _state(self, operation: Operation) -> list[Tensor]:
+    def _state(self, operation: ProgramOperation) -> list[Tensor]:
         return state_of(self._computes[operation.instance].layers.values())
 
 
-class Serving(Agreement):
+class ServerActions(SyncActions):
     """The server's side of a tree's steps."""
 
     def __init__(
@@ -119,7 +119,7 @@ class Serving(Agreement):
         self._layers = server.compute.layers
         self._backwards = {o.number: o.instance for o in program.operations if o.op == "backward"}
 
-    def call(self, operation: Operation, values: Values) -> None:
+    def call(self, operation: ProgramOperation, values: Values) -> None:
         """Sum the gradients of the tree's instances, in the plan's order, and update."""
         gradients: dict[int, list[Tensor]] = {}
         buffers: dict[int, list[Tensor]] = {}
@@ -131,27 +131,29 @@ class Serving(Agreement):
             buffers |= given.buffers
         self._server.update(gradients, buffers)
 
-    def _own(self, k: int) -> Pushed:
+    def _own(self, k: int) -> PushedUpdate:
         return pushed_by(self._computes[k], k, numbers_of([self._phase.instances[k].layers]))
 
-    def message(self, operation: Operation, values: Values, iteration: int) -> Tensor:
+    def message(self, operation: ProgramOperation, values: Values, iteration: int) -> Tensor:
         """The weights and buffers that an instance pulls."""
         return pack(_flat(self._snapshots.at(iteration), numbers_of(operation.layers)))
 
-    def message_bytes(self, operation: Operation) -> int:
+    def message_bytes(self, operation: ProgramOperation) -> int:
         """The size in bytes of an instance's gradients and buffers."""
         return packed_bytes(self._like(operation).tensors())
 
-    def arrived(self, operation: Operation, message: Tensor) -> Pushed:
+    def arrived(self, operation: ProgramOperation, message: Tensor) -> PushedUpdate:
         """The received gradients and buffers by layer."""
         like = self._like(operation)
         parts = iter(unpack(message, like.tensors()))
-        return Pushed(*({n: [next(parts) for _ in each[n]] for n in each} for each in (like.gradients, like.buffers)))
+        return PushedUpdate(
+            *({n: [next(parts) for _ in each[n]] for n in each} for each in (like.gradients, like.buffers))
+        )
 
-    def _like(self, operation: Operation) -> Pushed:
+    def _like(self, operation: ProgramOperation) -> PushedUpdate:
         """Tensors shaped like what an instance pushes: gradients have the shapes of weights."""
-        gradients = {n: weights_of(self._layers[n]) for n in trained_layers(self._layers, operation.layers)}
-        return Pushed(gradients, {n: buffers_of(self._layers[n]) for n in numbers_of(operation.layers)})
+        gradients = {n: weights_of(self._layers[n]) for n in trainable_layers(self._layers, operation.layers)}
+        return PushedUpdate(gradients, {n: buffers_of(self._layers[n]) for n in numbers_of(operation.layers)})
 
 
 class AsyncWorkerSide:
@@ -167,17 +169,19 @@ class AsyncWorkerSide:
         if program.phase.meeting_node == setup.node:
             return self._serving(number, program)
         computes = {k: self._made(Compute, number, program, k) for k in program.own}
-        return TrainingActions(program, computes, setup.samples(program), wire_of(setup), Pulling(program, computes))
+        return TrainingActions(
+            program, computes, setup.samples(program), message_format(setup), WorkerActions(program, computes)
+        )
 
     def _serving(self, number: int, program: Program) -> Actions:
         server = self._parameter_server(program.phase.depth)
         snapshots = Snapshots(server)
-        computes = {k: self._made(HomeCompute, number, program, k) for k in program.own}
+        computes = {k: self._made(ServerNodeCompute, number, program, k) for k in program.own}
         for compute in computes.values():
             compute.snapshots = snapshots
-        serving = Serving(program, computes, server, snapshots)
+        serving = ServerActions(program, computes, server, snapshots)
         samples = self._setup.samples(program)
-        return TrainingActions(program, computes, samples, wire_of(self._setup), serving)
+        return TrainingActions(program, computes, samples, message_format(self._setup), serving)
 
     def _parameter_server(self, depth: int) -> ParameterServer:
         if self._server is None:
@@ -206,13 +210,13 @@ def _flat(state: LayerTensors, numbers: Iterable[int]) -> list[Tensor]:
 class AsyncEngineSide:
     """Steps of trees against a parameter server."""
 
-    given_up = False
+    aborted = False
 
     def __init__(self, context: PhaseContext) -> None:
         self._context, self._dispatcher = context, StepDispatcher(context.crew, context.parts)
         self._taken = list(context.tree_steps) or [0] * len(context.parts)
         self._steps_s: list[list[float]] = [[] for _ in context.parts]
-        self._widening = DilationControl(context.crew, context.ground, context.log)
+        self._dilation = DilationControl(context.crew, context.testbed, context.log)
 
     @property
     def tree_steps(self) -> Sequence[int]:
@@ -237,7 +241,7 @@ class AsyncEngineSide:
         while at < given:
             step = self._dispatcher.next(LISTEN_S)
             if long_enough():
-                self.given_up = True
+                self.aborted = True
                 return at
             if step is not None:
                 self._finish(step)
@@ -245,7 +249,7 @@ class AsyncEngineSide:
                 self._note(at, step)
                 at += 1
         self._context.log.pause()
-        if self._widening.widened(at):
+        if self._dilation.adjusted(at):
             for steps_s in self._steps_s:
                 steps_s.clear()
         return at
@@ -253,12 +257,12 @@ class AsyncEngineSide:
     def _finish(self, step: TreeStep) -> None:
         self._taken[step.part] += 1
         took_s = time.monotonic() - self._dispatcher.given_s[step.part]
-        self._steps_s[step.part].append(took_s / self._context.ground.dilation)
+        self._steps_s[step.part].append(took_s / self._context.testbed.dilation)
 
     def _note(self, at: int, step: TreeStep) -> None:
         part, log = self._context.parts[step.part], self._context.log
-        span_s = log.happened(at, part.phase, step.records)
-        self._widening.note(step.records)
+        span_s = log.trace_operations(at, part.phase, step.records)
+        self._dilation.note(step.records)
         log.iteration(at, step.loss, part.phase.batch, span_s, tree=part.root)
 
     def state(self) -> StateDicts:
@@ -266,7 +270,7 @@ class AsyncEngineSide:
         phase = self._context.phase
         return gathered(self._context.crew, {phase.meeting_node: range(1, phase.depth + 1)})
 
-    def rescued(self, after: int, gone: str | None) -> StateDicts | None:
+    def recovered(self, after: int, gone: str | None) -> StateDicts | None:
         """None: steps are always in progress; the last checkpoint remains."""
         return None
 

@@ -19,10 +19,10 @@ from torch import Tensor
 from palmette.cost.evaluate import Evaluator
 from palmette.runtime.data.epoch_length import EpochData
 from palmette.runtime.engines.crew import Crew, one_from_each
-from palmette.runtime.engines.testbed import Ground
-from palmette.runtime.phase_programs import Part
-from palmette.runtime.record.operations import Record
-from palmette.runtime.worker.commands import GiveState, State
+from palmette.runtime.engines.testbed import Testbed
+from palmette.runtime.phase_programs import PhasePart
+from palmette.runtime.record.operations import OperationRecord
+from palmette.runtime.worker.commands import GetState, StateReply
 from palmette.runtime.worker.setup import Setup, StateDicts, WorkerSide
 from palmette.spec.plan import Phase
 
@@ -37,7 +37,7 @@ class PhaseLog(Protocol):
         """The number of the phase's first iteration in the whole training."""
         ...
 
-    def happened(self, at: int, phase: Phase, records: Mapping[str, Sequence[Record]]) -> float:
+    def trace_operations(self, at: int, phase: Phase, records: Mapping[str, Sequence[OperationRecord]]) -> float:
         """Trace the operations of a phase or a tree of it; returns how long they took on the emulated clock."""
         ...
 
@@ -49,7 +49,7 @@ class PhaseLog(Protocol):
         """Record that all nodes are idle."""
         ...
 
-    def stretched(self, at: int, by: float) -> None:
+    def dilation_increased(self, at: int, by: float) -> None:
         """Record that the dilation was increased by a factor before iteration ``at``."""
         ...
 
@@ -63,13 +63,13 @@ class PhaseContext:
     """
 
     phase: Phase
-    parts: Sequence[Part]
+    parts: Sequence[PhasePart]
     crew: Crew
-    ground: Ground
+    testbed: Testbed
     evaluator: Evaluator
     data: EpochData
     log: PhaseLog
-    workers_keep: bool = False
+    can_roll_back: bool = False
     tree_steps: Sequence[int] = ()
 
 
@@ -91,7 +91,7 @@ class EngineSide(Protocol):
         ...
 
     @property
-    def given_up(self) -> bool:
+    def aborted(self) -> bool:
         """Whether work in progress had to be aborted; weights may then be inconsistent."""
         ...
 
@@ -106,7 +106,7 @@ class EngineSide(Protocol):
         """The weights of the whole network and the optimizer state."""
         ...
 
-    def rescued(self, after: int, gone: str | None) -> StateDicts | None:
+    def recovered(self, after: int, gone: str | None) -> StateDicts | None:
         """The remaining workers' state after an iteration that all have completed, without the node that is ``gone``.
 
         None if it cannot be recovered: no other node holds a layer, or replicas have different weights.
@@ -159,11 +159,11 @@ def holders(phase: Phase) -> dict[str, list[int]]:
 def gathered(crew: Crew, layers: Mapping[str, Iterable[int]]) -> StateDicts:
     """Weights and optimizer state of layers, each collected from its node."""
     for node, numbers in layers.items():
-        crew.send(node, GiveState(tuple(numbers)))
-    return joined(one_from_each(crew, layers, State).values())
+        crew.send(node, GetState(tuple(numbers)))
+    return joined(one_from_each(crew, layers, StateReply).values())
 
 
-def joined(states: Iterable[State]) -> StateDicts:
+def joined(states: Iterable[StateReply]) -> StateDicts:
     """The states of several nodes, merged."""
     weights: dict[str, Tensor] = {}
     optimizer: dict[str, Tensor] = {}

@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
 from palmette.runtime.engines.crew import Crew
-from palmette.runtime.engines.testbed import Ground
-from palmette.runtime.record.operations import Record
+from palmette.runtime.engines.testbed import Testbed
+from palmette.runtime.record.operations import OperationRecord
 from palmette.runtime.sync.base import PhaseLog
 from palmette.runtime.worker.commands import SetPace
 from palmette.runtime.worker.executor import MOST_LATE_S
@@ -30,35 +30,35 @@ LEAST, MOST = 1.4, 4.0
 class DilationControl:
     """Watches how late the iterations of a segment end; increases the dilation between two of them if needed."""
 
-    def __init__(self, crew: Crew, ground: Ground, log: PhaseLog) -> None:
-        self._crew, self._ground, self._log = crew, ground, log
+    def __init__(self, crew: Crew, testbed: Testbed, log: PhaseLog) -> None:
+        self._crew, self._ground, self._log = crew, testbed, log
         self._late: deque[float] = deque(maxlen=WINDOW)
         self._seen = self._times = 0
 
-    def note(self, records: Mapping[str, Sequence[Record]]) -> None:
+    def note(self, records: Mapping[str, Sequence[OperationRecord]]) -> None:
         """Record what the nodes did in an iteration, or in a step of a tree."""
         self._seen += 1
         if self._ground.emulates and self._seen > 1:  # the first includes warm-up
             self._late.append(lateness(record for lines in records.values() for record in lines))
 
-    def widened(self, at: int) -> bool:
+    def adjusted(self, at: int) -> bool:
         """Increase the dilation before iteration ``at`` if needed; returns whether it did. All nodes must be idle."""
         if len(self._late) < WINDOW or self._times >= MOST_TIMES:
             return False
-        by = factor(self._late)
-        paces = self._ground.widen(by) if by > 1 else None
+        by = dilation_factor(self._late)
+        paces = self._ground.increase_dilation(by) if by > 1 else None
         if paces is None:
             return False
         for node, programs in paces.items():
             for program, pace in programs.items():
                 self._crew.send(node, SetPace(program, pace))
-        self._log.stretched(at, by)
+        self._log.dilation_increased(at, by)
         self._late.clear()
         self._times += 1
         return True
 
 
-def lateness(records: Iterable[Record]) -> float:
+def lateness(records: Iterable[OperationRecord]) -> float:
     """How late the last of these operations ended, plus delays too long to catch up, as a fraction of their span."""
     known = list(records)
     end_s, start_s = max(each.end_s for each in known), min(each.start_s for each in known if each.op != "receive")
@@ -67,7 +67,7 @@ def lateness(records: Iterable[Record]) -> float:
     return (last_s + lost_s) / max(end_s - start_s, 1e-9)
 
 
-def factor(late: Iterable[float]) -> float:
+def dilation_factor(late: Iterable[float]) -> float:
     """The factor by which to increase the dilation when iterations are so late; 1 if they are not."""
     typical = statistics.median_low(late)  # a single one may be chance
     return min(MOST, max(LEAST, typical / AIM)) if typical > LATE else 1.0

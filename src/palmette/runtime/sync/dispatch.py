@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from palmette.runtime.engines.crew import Crew
-from palmette.runtime.phase_programs import Part
-from palmette.runtime.record.operations import Record
-from palmette.runtime.worker.commands import Done, Go
+from palmette.runtime.phase_programs import PhasePart
+from palmette.runtime.record.operations import OperationRecord
+from palmette.runtime.worker.commands import Execute, IterationDone
 
 
 @dataclass
@@ -18,7 +18,7 @@ class TreeStep:
 
     part: int
     number: int
-    done: dict[str, Done] = field(default_factory=dict)
+    done: dict[str, IterationDone] = field(default_factory=dict)
 
     @property
     def loss(self) -> float:
@@ -26,7 +26,7 @@ class TreeStep:
         return sum(event.loss for event in self.done.values())
 
     @property
-    def records(self) -> dict[str, list[Record]]:
+    def records(self) -> dict[str, list[OperationRecord]]:
         """The operations of each node."""
         return {node: event.records for node, event in self.done.items()}
 
@@ -38,7 +38,7 @@ class StepDispatcher:
     one at a time. A tree on a single node may get many.
     """
 
-    def __init__(self, crew: Crew, parts: Sequence[Part]) -> None:
+    def __init__(self, crew: Crew, parts: Sequence[PhasePart]) -> None:
         self._crew, self._nodes = crew, [list(part.programs) for part in parts]
         self._going: dict[tuple[int, int], TreeStep] = {}
         self.given_s: dict[int, float] = {}
@@ -47,21 +47,21 @@ class StepDispatcher:
         """Let the nodes of a part run steps ``first`` to ``last``."""
         self.given_s[part] = time.monotonic()
         for node in self._nodes[part]:
-            self._crew.send(node, Go(part, first, last))
+            self._crew.send(node, Execute(part, first, last))
 
     def alone(self, part: int) -> bool:
         """Whether a part runs on a single node."""
         return len(self._nodes[part]) == 1
 
-    def next(self, patience_s: float) -> TreeStep | None:
+    def next(self, timeout_s: float) -> TreeStep | None:
         """The next step that all nodes of its part have done; None if no event arrives within the timeout.
 
         Raises:
             RunError: a worker is lost.
         """
-        while (heard := self._crew.receive(patience_s)) is not None:
+        while (heard := self._crew.receive(timeout_s)) is not None:
             node, event = heard
-            assert isinstance(event, Done), f"{node} sent {event!r}; expected Done"
+            assert isinstance(event, IterationDone), f"{node} sent {event!r}; expected Done"
             key = (event.program, event.iteration)
             step = self._going.setdefault(key, TreeStep(*key))
             step.done[node] = event

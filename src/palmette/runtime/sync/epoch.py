@@ -29,7 +29,7 @@ from palmette.cost.operations import exchanges_weights, samples_by_instance
 from palmette.cost.steps import Kind
 from palmette.runtime.data.epoch_length import EpochData, tree_steps
 from palmette.runtime.engines.crew import LISTEN_S
-from palmette.runtime.program import Operation, Program, numbers_of
+from palmette.runtime.program import Program, ProgramOperation, numbers_of
 from palmette.runtime.sync.base import (
     MeasuredTimes,
     PhaseContext,
@@ -41,12 +41,12 @@ from palmette.runtime.sync.base import (
 )
 from palmette.runtime.sync.dilation import DilationControl
 from palmette.runtime.sync.dispatch import StepDispatcher, TreeStep
-from palmette.runtime.worker.actions import Agreement, TrainingActions
+from palmette.runtime.worker.actions import SyncActions, TrainingActions
 from palmette.runtime.worker.compute import Compute
 from palmette.runtime.worker.executor import Actions, Values
 from palmette.runtime.worker.messages import load_into, pack, packed_bytes, state_of, unpack
 from palmette.runtime.worker.setup import Setup, StateDicts
-from palmette.runtime.worker.state import LayerPool, initial_optimizer_state, state_dicts, wire_of
+from palmette.runtime.worker.state import LayerPool, initial_optimizer_state, message_format, state_dicts
 from palmette.spec.plan import Phase
 
 EXCHANGE = (Kind.PUSH, Kind.AVERAGE, Kind.PULL)
@@ -81,11 +81,11 @@ class EpochWorkerSide:
         """Train a tree's instances locally, or exchange weights."""
         setup = self._setup
         if any(operation.what in EXCHANGE for operation in program.operations):
-            return Exchange(program, self._replicas, self._layers(program))
+            return WeightExchange(program, self._replicas, self._layers(program))
         own = {k: self._replica(number, program, k) for k in program.own}
         computes = {k: replica.compute for k, replica in own.items()}
         samples = setup.samples(program)
-        return TrainingActions(program, computes, samples, wire_of(setup), LocalUpdate(program, own))
+        return TrainingActions(program, computes, samples, message_format(setup), LocalUpdate(program, own))
 
     def _layers(self, program: Program) -> dict[int, nn.Module]:
         """One module per layer that is exchanged here: an instance's, or one with the shapes of what arrives."""
@@ -114,14 +114,14 @@ class EpochWorkerSide:
         return weights, optimizer
 
 
-class LocalUpdate(Agreement):
+class LocalUpdate(SyncActions):
     """Each instance updates its own weights immediately; nothing is sent."""
 
     def __init__(self, program: Program, replicas: dict[int, Replica]) -> None:
         self._phase, self._replicas = program.phase, replicas
         self._many = samples_by_instance(program.phase)
 
-    def call(self, operation: Operation, values: Values) -> None:
+    def call(self, operation: ProgramOperation, values: Values) -> None:
         """Update with the mean over the instance's own samples: its root has divided by those of the whole tree."""
         k = operation.instance
         replica = self._replicas[k]
@@ -139,14 +139,14 @@ class Contribution:
     layers: dict[int, list[Tensor]]
 
 
-class Exchange:
+class WeightExchange:
     """Sends weights and their sample counts to the server, and returns the average."""
 
     def __init__(self, program: Program, replicas: dict[str, Replica], layers: dict[int, nn.Module]) -> None:
         self._phase, self._replicas, self._layers = program.phase, replicas, layers
         self._server = self._phase.meeting_node
 
-    def call(self, operation: Operation, values: Values, iteration: int) -> dict[int, list[Tensor]]:
+    def call(self, operation: ProgramOperation, values: Values, iteration: int) -> dict[int, list[Tensor]]:
         """Average layer by layer, in the plan's order; instances on the server continue from it immediately."""
         found = self._contributions(operation, values)
         averages = {n: _average([c for c in found if n in c.layers], n) for n in numbers_of(operation.layers)}
@@ -155,7 +155,7 @@ class Exchange:
                 self._replica(k).go_on_from(_flat(averages, self._numbers(k)))
         return averages
 
-    def _contributions(self, operation: Operation, values: Values) -> list[Contribution]:
+    def _contributions(self, operation: ProgramOperation, values: Values) -> list[Contribution]:
         pushed = {values[need][0]: values[need][1] for need in operation.after}
         return [pushed[k] if k in pushed else self._own(k) for k in range(len(self._phase.instances))]
 
@@ -163,7 +163,7 @@ class Exchange:
         replica = self._replica(k)
         return Contribution(replica.samples, {n: state_of([m]) for n, m in replica.compute.layers.items()})
 
-    def message(self, operation: Operation, values: Values, iteration: int) -> Tensor:
+    def message(self, operation: ProgramOperation, values: Values, iteration: int) -> Tensor:
         """An instance's sample count and weights for the server, or the average for the instance."""
         k = operation.instance
         if operation.what is Kind.PUSH:
@@ -172,11 +172,11 @@ class Exchange:
         (average,) = operation.after
         return pack(_flat(values[average], self._numbers(k)))
 
-    def message_bytes(self, operation: Operation) -> int:
+    def message_bytes(self, operation: ProgramOperation) -> int:
         """The size in bytes of an instance's weights and buffers; in a push, of the count, too."""
         return packed_bytes(self._like(operation))
 
-    def arrived(self, operation: Operation, message: Tensor) -> tuple[int, Contribution] | None:
+    def arrived(self, operation: ProgramOperation, message: Tensor) -> tuple[int, Contribution] | None:
         """The contribution of an instance; an average is loaded into it instead."""
         k = operation.instance
         tensors = unpack(message, self._like(operation))
@@ -190,7 +190,7 @@ class Exchange:
     def close(self) -> None:
         """Nothing to abort."""
 
-    def _like(self, operation: Operation) -> list[Tensor]:
+    def _like(self, operation: ProgramOperation) -> list[Tensor]:
         state = state_of(self._layers[n] for n in self._numbers(operation.instance))
         return [torch.tensor(0), *state] if operation.what is Kind.PUSH else state
 
@@ -227,7 +227,7 @@ class EpochEngineSide:
     """Epochs of federated averaging."""
 
     tree_steps: Sequence[int] = ()
-    given_up = False
+    aborted = False
 
     def __init__(self, context: PhaseContext) -> None:
         self._context = context
@@ -235,7 +235,7 @@ class EpochEngineSide:
         self._dispatcher = StepDispatcher(context.crew, context.parts)
         self._spans_s: list[list[float]] = [[] for _ in self._steps]
         self._epochs_s: list[float] = []
-        self._widening = DilationControl(context.crew, context.ground, context.log)
+        self._dilation = DilationControl(context.crew, context.testbed, context.log)
 
     def advance(self, at: int, end: int, stopping: Stopping) -> int:
         """Run the epoch that starts at iteration ``at``, or its first iterations up to ``end``."""
@@ -246,15 +246,15 @@ class EpochEngineSide:
         while epoch.left:
             step = self._dispatcher.next(LISTEN_S)
             if stopping():
-                self.given_up = True
+                self.aborted = True
                 return at
             if step is not None:
                 self._spans_s[step.part].append(epoch.take(step))
-                self._widening.note(step.records)
+                self._dilation.note(step.records)
         self._exchange(end - 1)
         if end - at == max(self._steps):
-            self._epochs_s.append((time.monotonic() - began_s) / self._context.ground.dilation)
-        if self._widening.widened(end):
+            self._epochs_s.append((time.monotonic() - began_s) / self._context.testbed.dilation)
+        if self._dilation.adjusted(end):
             self._forget()
         return end
 
@@ -271,14 +271,14 @@ class EpochEngineSide:
             self._dispatcher.give(len(self._steps), at, at)
             while (step := self._dispatcher.next(LISTEN_S)) is None:
                 continue
-            context.log.happened(at, context.phase, step.records)
+            context.log.trace_operations(at, context.phase, step.records)
         context.log.pause()
 
     def state(self) -> StateDicts:
         """Each layer from the first node that holds it: after an exchange all replicas are equal."""
         return gathered(self._context.crew, holders(self._context.phase))
 
-    def rescued(self, after: int, gone: str | None) -> StateDicts | None:
+    def recovered(self, after: int, gone: str | None) -> StateDicts | None:
         """None: between exchanges replicas have different weights; the last epoch's checkpoint remains."""
         return None
 
@@ -317,7 +317,7 @@ class _Epoch:
         tree, place = step.part, step.number - self._firsts[step.part]
         if not self._dispatcher.alone(tree) and place + 1 < self._steps[tree]:
             self._give(tree, place + 1)
-        took_s = self._context.log.happened(self._at + place, self._context.parts[tree].phase, step.records)
+        took_s = self._context.log.trace_operations(self._at + place, self._context.parts[tree].phase, step.records)
         self._done[place].append((step, took_s))
         while self._noted < len(self._done) and len(self._done[self._noted]) == self._takers(self._noted):
             self._note(self._noted, self._done[self._noted])

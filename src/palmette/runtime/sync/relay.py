@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from palmette.runtime.program import Operation, Program, numbers_of
+from palmette.runtime.program import Program, ProgramOperation, numbers_of
 from palmette.runtime.worker.executor import Actions, Values
 from palmette.runtime.worker.messages import load_into, pack, packed_bytes, unpack
 from palmette.runtime.worker.setup import Setup, StateDicts
@@ -21,7 +21,7 @@ class RelayWorkerSide:
     """Sends and receives layers; trains nothing."""
 
     def __init__(self, setup: Setup) -> None:
-        self._held = Held(setup.layers, initial_optimizer_state(setup))
+        self._held = HeldLayers(setup.layers, initial_optimizer_state(setup))
 
     def actions(self, number: int, program: Program) -> Actions:
         """Send and receive layers."""
@@ -32,7 +32,7 @@ class RelayWorkerSide:
         return self._held.weights(layers), self._held.optimizer(layers)
 
 
-class Held:
+class HeldLayers:
     """The layers that a node holds, and their optimizer state."""
 
     def __init__(self, layers: Mapping[int, nn.Module], optimizer: Mapping[str, Tensor]) -> None:
@@ -47,19 +47,19 @@ class Held:
         own = self.weights(layers)
         return {key: value for key, value in sorted(self._optimizer.items()) if key.rpartition("/")[0] in own}
 
-    def call(self, operation: Operation, values: Values, iteration: int) -> Any:
+    def call(self, operation: ProgramOperation, values: Values, iteration: int) -> Any:
         """Never called: the program of a hand-over has only sends and receives."""
         raise AssertionError(f"a hand-over has only sends and receives, not {operation.op}")
 
-    def message(self, operation: Operation, values: Values, iteration: int) -> Tensor:
+    def message(self, operation: ProgramOperation, values: Values, iteration: int) -> Tensor:
         """The layers to send."""
         return pack(self._tensors(operation))
 
-    def message_bytes(self, operation: Operation) -> int:
+    def message_bytes(self, operation: ProgramOperation) -> int:
         """The size in bytes of the layers to receive."""
         return packed_bytes(self._tensors(operation))
 
-    def arrived(self, operation: Operation, message: Tensor) -> None:
+    def arrived(self, operation: ProgramOperation, message: Tensor) -> None:
         """Store the received layers."""
         tensors = self._tensors(operation)
         load_into(tensors, unpack(message, tensors))
@@ -67,7 +67,7 @@ class Held:
     def close(self) -> None:
         """Nothing to abort."""
 
-    def _tensors(self, operation: Operation) -> list[Tensor]:
+    def _tensors(self, operation: ProgramOperation) -> list[Tensor]:
         numbers = numbers_of(operation.layers)
         return [*self.weights(numbers).values(), *self.optimizer(numbers).values()]
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from palmette.cost.steps import Kind
 from palmette.runtime.data.epoch_length import common_steps
 from palmette.runtime.engines.crew import Stopped, one_from_each
-from palmette.runtime.program import Operation, Program
+from palmette.runtime.program import Program, ProgramOperation
 from palmette.runtime.sync.base import (
     MeasuredTimes,
     PhaseContext,
@@ -30,14 +30,14 @@ from palmette.runtime.sync.base import (
     typical_s,
 )
 from palmette.runtime.sync.dilation import DilationControl
-from palmette.runtime.worker.actions import Agreement, TrainingActions
-from palmette.runtime.worker.commands import Done, GiveState, Go, State
-from palmette.runtime.worker.compute import Compute, in_sum, trained, trained_layers
+from palmette.runtime.worker.actions import SyncActions, TrainingActions
+from palmette.runtime.worker.commands import Execute, GetState, IterationDone, StateReply
+from palmette.runtime.worker.compute import Compute, summed, trainable_layers, trainable_weights
 from palmette.runtime.worker.executor import Actions, Values
 from palmette.runtime.worker.messages import pack
-from palmette.runtime.worker.rollback import Keepsake
+from palmette.runtime.worker.rollback import RollbackCopy
 from palmette.runtime.worker.setup import Setup, StateDicts
-from palmette.runtime.worker.state import initial_optimizer_state, state_dicts, wire_of
+from palmette.runtime.worker.state import initial_optimizer_state, message_format, state_dicts
 
 # A single worker gets several iterations at a time, as many as fit into this.
 _BATCHED_S = 0.25
@@ -58,25 +58,25 @@ class StepWorkerSide:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._compute: Compute
-        self._keepsake: Keepsake | None = None
+        self._rollback: RollbackCopy | None = None
 
     def actions(self, number: int, program: Program) -> Actions:
         """Train, and average gradients with the other workers."""
         setup = self._setup
         self._compute = Compute(program.phase, setup.node, setup.layers, setup.options, setup.device)
         self._compute.load_optimizer_state(initial_optimizer_state(setup))
-        if setup.keeps:
-            self._keepsake = Keepsake(lambda: state_dicts(self._compute, setup.layers))
-            self._compute.begin = self._keepsake.begin
+        if setup.rollback:
+            self._rollback = RollbackCopy(lambda: state_dicts(self._compute, setup.layers))
+            self._compute.begin = self._rollback.begin
         computes = dict.fromkeys(program.own, self._compute)
         averaging = GradientAveraging(program, self._compute)
-        return TrainingActions(program, computes, setup.samples(program), wire_of(setup), averaging)
+        return TrainingActions(program, computes, setup.samples(program), message_format(setup), averaging)
 
     def state(self, layers: Sequence[int], after: int | None = None) -> StateDicts:
         """The state of the node's weights, current or rolled back."""
-        if after is None or self._keepsake is None:
+        if after is None or self._rollback is None:
             return state_dicts(self._compute, layers)
-        weights, optimizer = self._keepsake.after(after)
+        weights, optimizer = self._rollback.after(after)
         own = {name for number in layers for name in self._compute.layers[number].state_dict()}
         return (
             {name: value for name, value in weights.items() if name in own},
@@ -84,27 +84,27 @@ class StepWorkerSide:
         )
 
 
-class GradientAveraging(Agreement):
+class GradientAveraging(SyncActions):
     """A node sends its summed gradients to where replicas meet, and gets the average before the update."""
 
     def __init__(self, program: Program, compute: Compute) -> None:
         self._compute = compute
         self._by_number = {(operation.number, operation.op): operation for operation in program.operations}
 
-    def call(self, operation: Operation, values: Values) -> Any:
+    def call(self, operation: ProgramOperation, values: Values) -> Any:
         """Average gradients, or update with averages."""
         if operation.what is Kind.AVERAGE:
             return self._average(operation, values)
         averages = self._averages(operation, values)
-        own = [n for n in trained_layers(self._compute.layers, operation.layers) if n not in averages]
+        own = [n for n in trainable_layers(self._compute.layers, operation.layers) if n not in averages]
         gradients = averages | {number: self._compute.added(number) for number in own}
         self._compute.take_added(operation.instance, gradients)
         self._compute.update(operation.instance)
         return None
 
-    def _average(self, operation: Operation, values: Values) -> ByLayer:
+    def _average(self, operation: ProgramOperation, values: Values) -> ByLayer:
         """The sum of the nodes' gradients, in the order in which the plan lists the nodes."""
-        numbers = trained_layers(self._compute.layers, operation.layers)
+        numbers = trainable_layers(self._compute.layers, operation.layers)
         found: dict[str, ByLayer] = {}
         for need in operation.after:
             pushed = self._by_number.get((need, "receive"))
@@ -112,51 +112,51 @@ class GradientAveraging(Agreement):
                 found[pushed.channel.sender] = values[need]
             elif "here" not in found:
                 found["here"] = {number: self._compute.added(number) for number in numbers}
-        return {number: in_sum([each[number] for each in found.values()]) for number in numbers}
+        return {number: summed([each[number] for each in found.values()]) for number in numbers}
 
-    def _averages(self, operation: Operation, values: Values) -> ByLayer:
+    def _averages(self, operation: ProgramOperation, values: Values) -> ByLayer:
         """The averages that an update or a pull comes after, for its own layers."""
         known: ByLayer = {}
         for need in operation.after:
             average, pulled = self._by_number.get((need, "average")), self._by_number.get((need, "receive"))
             if average is not None or (pulled is not None and pulled.what is Kind.PULL):
                 known |= values[need]
-        numbers = trained_layers(self._compute.layers, operation.layers)
+        numbers = trainable_layers(self._compute.layers, operation.layers)
         return {number: known[number] for number in numbers if number in known}
 
-    def message(self, operation: Operation, values: Values, iteration: int) -> Tensor:
+    def message(self, operation: ProgramOperation, values: Values, iteration: int) -> Tensor:
         """Gradients to be averaged, or averages to be returned."""
         if operation.what is Kind.PULL:
             return pack(self._averages(operation, values).values())
-        return pack(self._compute.added(n) for n in trained_layers(self._compute.layers, operation.layers))
+        return pack(self._compute.added(n) for n in trainable_layers(self._compute.layers, operation.layers))
 
-    def message_bytes(self, operation: Operation) -> int:
+    def message_bytes(self, operation: ProgramOperation) -> int:
         """The size in bytes of the gradients of an operation's layers."""
         return sum(self._layer_sizes(operation)) * self._compute.dtype.itemsize
 
-    def arrived(self, operation: Operation, message: Tensor) -> ByLayer:
+    def arrived(self, operation: ProgramOperation, message: Tensor) -> ByLayer:
         """The received gradients by layer."""
-        numbers = trained_layers(self._compute.layers, operation.layers)
+        numbers = trainable_layers(self._compute.layers, operation.layers)
         parts = torch.split(message.view(self._compute.dtype), self._layer_sizes(operation))
         return dict(zip(numbers, parts, strict=True))
 
-    def _layer_sizes(self, operation: Operation) -> list[int]:
+    def _layer_sizes(self, operation: ProgramOperation) -> list[int]:
         layers = self._compute.layers
-        numbers = trained_layers(layers, operation.layers)
-        return [sum(weight.numel() for weight in trained(layers[number]).values()) for number in numbers]
+        numbers = trainable_layers(layers, operation.layers)
+        return [sum(weight.numel() for weight in trainable_weights(layers[number]).values()) for number in numbers]
 
 
 class StepEngineSide:
     """``step``: all workers run an iteration and report it done, then the next."""
 
     tree_steps: Sequence[int] = ()
-    given_up = False
+    aborted = False
 
     def __init__(self, context: PhaseContext) -> None:
         self._context, (self._part,) = context, context.parts
         self._at_once = 1
         self._spans_s: list[float] = []
-        self._widening = DilationControl(context.crew, context.ground, context.log)
+        self._dilation = DilationControl(context.crew, context.testbed, context.log)
 
     def advance(self, at: int, end: int, stopping: Stopping) -> int:
         """Run the next iteration; several at once if there is only one worker."""
@@ -164,26 +164,26 @@ class StepEngineSide:
         last = min(end, at + (self._at_once if len(nodes) == 1 else 1)) - 1
         began = time.monotonic()
         for node in nodes:
-            crew.send(node, Go(0, first + at, first + last))
-        given_up = StopTimeout(stopping, _KEPT_S if self._context.workers_keep else _NOT_KEPT_S)
+            crew.send(node, Execute(0, first + at, first + last))
+        aborted = StopTimeout(stopping, _KEPT_S if self._context.can_roll_back else _NOT_KEPT_S)
         for number in range(at, last + 1):
             try:
-                self._note(number, one_from_each(crew, nodes, Done, given_up))
+                self._note(number, one_from_each(crew, nodes, IterationDone, aborted))
             except Stopped:
-                self.given_up = True
+                self.aborted = True
                 return number
         taken = last + 1 - at
         self._at_once = max(1, math.floor(taken * _BATCHED_S / max(time.monotonic() - began, 1e-6)))
-        if end - last - 1 >= _FEWEST and self._widening.widened(last + 1):
+        if end - last - 1 >= _FEWEST and self._dilation.adjusted(last + 1):
             self._spans_s.clear()
         return last + 1
 
-    def _note(self, at: int, done: Mapping[str, Done]) -> None:
+    def _note(self, at: int, done: Mapping[str, IterationDone]) -> None:
         phase, log = self._context.phase, self._context.log
         records = {node: event.records for node, event in done.items()}
-        took_s = log.happened(at, phase, records)
+        took_s = log.trace_operations(at, phase, records)
         log.pause()
-        self._widening.note(records)
+        self._dilation.note(records)
         self._spans_s.append(took_s)
         loss = sum(event.loss for event in done.values())
         log.iteration(at, loss, phase.batch, took_s)
@@ -192,16 +192,16 @@ class StepEngineSide:
         """Each layer from the first node that holds it."""
         return gathered(self._context.crew, holders(self._context.phase))
 
-    def rescued(self, after: int, gone: str | None) -> StateDicts | None:
+    def recovered(self, after: int, gone: str | None) -> StateDicts | None:
         """Each layer from the first remaining node that holds it, if workers can roll back."""
         phase = self._context.phase
         living = [instance for instance in phase.instances if instance.node != gone]
         held = {n for instance in living for n in range(instance.layers[0], instance.layers[1] + 1)}
-        if not self._context.workers_keep or len(held) < phase.depth:
+        if not self._context.can_roll_back or len(held) < phase.depth:
             return None
         layers = holders(phase.model_copy(update={"instances": tuple(living)}))
-        asked = {node: GiveState(tuple(numbers), after) for node, numbers in layers.items()}
-        answers = self._context.crew.ask(asked, State, _RESCUE_S)
+        asked = {node: GetState(tuple(numbers), after) for node, numbers in layers.items()}
+        answers = self._context.crew.ask(asked, StateReply, _RESCUE_S)
         return joined(answers.values()) if len(answers) == len(asked) else None
 
     def measured(self) -> MeasuredTimes:

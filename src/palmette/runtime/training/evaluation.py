@@ -15,14 +15,14 @@ BATCH = 256
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Evaluation:
     """The fraction of samples classified correctly, and the mean loss."""
 
     accuracy: float
     loss: float
 
 
-def judged(network: Network, part: DataSplit, options: Options) -> Judgement:
+def evaluate(network: Network, part: DataSplit, options: Options) -> Evaluation:
     """Evaluate a network on held-out data."""
     whole = nn.Sequential(*[layer.module for layer in network.layers])
     dtype: torch.dtype = getattr(torch, options.dtype)
@@ -36,4 +36,4 @@ def judged(network: Network, part: DataSplit, options: Options) -> Judgement:
             right += int((outputs.argmax(1) == labels).sum())
             lost += float(nn.functional.cross_entropy(outputs, labels, reduction="sum"))
     whole.train()
-    return Judgement(right / len(part), lost / len(part))
+    return Evaluation(right / len(part), lost / len(part))

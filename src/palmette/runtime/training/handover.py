@@ -29,23 +29,23 @@ from palmette.cost.handover import (
 from palmette.runtime.data.batches import shards
 from palmette.runtime.data.shards import owners
 from palmette.runtime.engines.crew import one_from_each
-from palmette.runtime.phase_programs import Part
-from palmette.runtime.program import compiled, numbers_of
-from palmette.runtime.record.operations import Record
+from palmette.runtime.phase_programs import PhasePart
+from palmette.runtime.program import compile_programs, numbers_of
+from palmette.runtime.record.operations import OperationRecord
 from palmette.runtime.sync.relay import RelayWorkerSide, moved_layers
 from palmette.runtime.training.job import Job
-from palmette.runtime.training.launch import Carried, WorkerSides, launched
-from palmette.runtime.training.log import Log
-from palmette.runtime.worker.commands import Done, GiveState, Go, State
-from palmette.runtime.worker.cpu_queue import last_until
+from palmette.runtime.training.launch import SegmentState, WorkerTask, launched
+from palmette.runtime.training.log import TrainingLog
+from palmette.runtime.worker.commands import Execute, GetState, IterationDone, StateReply
+from palmette.runtime.worker.cpu_queue import sleep_until
 from palmette.spec.plan import Phase
 from palmette.zoo.capture import load_state
 from palmette.zoo.models import Network
 
-Logs = Callable[[Phase, Sequence[Part]], Log]
+Logs = Callable[[Phase, Sequence[PhasePart]], TrainingLog]
 
 
-class Change:
+class Handover:
     """The change from one phase to the next. ``logs`` opens a log for each step of it."""
 
     def __init__(self, job: Job, before: Phase, after: Phase, logs: Logs) -> None:
@@ -53,7 +53,7 @@ class Change:
         self._found: ModelTransfer = model_transfer(before, after)
         self._times = copies_per_weight(before, after, job.options.optimizer)
 
-    def made(self, state: Carried) -> Carried:
+    def made(self, state: SegmentState) -> SegmentState:
         """Execute it; returns the state with which the next segment continues.
 
         Raises:
@@ -64,7 +64,7 @@ class Change:
             state = self._compressed(state)
         return self._moved(state, self._after, self._found.deliver)
 
-    def _compressed(self, state: Carried) -> Carried:
+    def _compressed(self, state: SegmentState) -> SegmentState:
         job, giver = self._job, self._found.giver
         began_s = time.monotonic()
         network, pruned = prune_network(state.network, self._after.pruning, origin=job.origin)
@@ -72,18 +72,18 @@ class Change:
         if self._after.compress == "distill":
             kept = {}
             self._taught(network, state.network)
-        last_until(began_s + compressing_s(self._before, self._after, job.evaluator) * self._stretched)
+        sleep_until(began_s + compressing_s(self._before, self._after, job.evaluator) * self._stretched)
         phase = transfer_phase(self._after, giver, [giver])
-        done = Record(0, "update", 0, None, began_s, time.monotonic(), 0)
+        done = OperationRecord(0, "update", 0, None, began_s, time.monotonic(), 0)
         log = self._logs(phase, ())
-        log.happened(0, phase, {giver: [done]})
+        log.trace_operations(0, phase, {giver: [done]})
         log.pause()
-        return Carried(network, kept)
+        return SegmentState(network, kept)
 
     @property
     def _stretched(self) -> float:
         """The dilation of the giver's computing; 0 where nothing is emulated."""
-        return self._job.ground.dilation if self._job.ground.emulates else 0.0
+        return self._job.testbed.dilation if self._job.testbed.emulates else 0.0
 
     def _taught(self, student: Network, teacher: Network) -> None:
         """Distill the larger network into the smaller one, on the giver's own samples."""
@@ -96,7 +96,7 @@ class Change:
         how = Distillation(batch=self._before.batch, seed=job.options.seed)
         distill(student, teacher, data.train, indices, how, frozen=job.options.freeze)
 
-    def _moved(self, state: Carried, like: Phase, moves: Sequence[Move]) -> Carried:
+    def _moved(self, state: SegmentState, like: Phase, moves: Sequence[Move]) -> SegmentState:
         """Send layers from node to node; returns the state with the layers as they arrived."""
         if not moves:
             return state
@@ -104,25 +104,27 @@ class Change:
         phase = transfer_phase(like, self._found.giver, ends)
         sizes = self._job.evaluator.sizes(like.pruning)
         graph = transfer_steps(moves, phase, sizes, self._times)
-        part = Part(phase, graph, {node: each for node, each in compiled(phase, graph).items() if each.operations})
-        with launched(self._job, state, phase, [part], WorkerSides(RelayWorkerSide, moved_layers)) as crew:
+        part = PhasePart(
+            phase, graph, {node: each for node, each in compile_programs(phase, graph).items() if each.operations}
+        )
+        with launched(self._job, state, phase, [part], WorkerTask(RelayWorkerSide, moved_layers)) as crew:
             log = self._logs(phase, [part])
             at = log.position.iteration
             for node in part.programs:
-                crew.send(node, Go(0, at, at))
-            done = one_from_each(crew, part.programs, Done)
-            log.happened(0, phase, {node: event.records for node, event in done.items()})
+                crew.send(node, Execute(0, at, at))
+            done = one_from_each(crew, part.programs, IterationDone)
+            log.trace_operations(0, phase, {node: event.records for node, event in done.items()})
             log.pause()
             arrived: dict[str, list[int]] = {}
             for move in moves:
                 arrived.setdefault(move.to, []).extend(numbers_of(move.layers))
             for node, numbers in arrived.items():
-                crew.send(node, GiveState(tuple(numbers)))
-            given = one_from_each(crew, arrived, State)
+                crew.send(node, GetState(tuple(numbers)))
+            given = one_from_each(crew, arrived, StateReply)
         return _taken(state, given)
 
 
-def _taken(state: Carried, given: Mapping[str, State]) -> Carried:
+def _taken(state: SegmentState, given: Mapping[str, StateReply]) -> SegmentState:
     """A state in which the layers that arrived replace the old ones."""
     weights: dict[str, Tensor] = {}
     optimizer = dict(state.optimizer)
@@ -131,4 +133,4 @@ def _taken(state: Carried, given: Mapping[str, State]) -> Carried:
         optimizer |= from_bytes(each.optimizer)
     known = [layer for layer in state.network.layers if set(layer.state_names) <= set(weights)]
     load_state(known, weights)
-    return Carried(state.network, optimizer)
+    return SegmentState(state.network, optimizer)

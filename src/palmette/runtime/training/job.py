@@ -10,18 +10,18 @@ from palmette.compress.channels import PruningOrigin
 from palmette.cost.evaluate import Evaluator
 from palmette.runtime.data.epoch_length import EpochData
 from palmette.runtime.engines.registry import CrewMaker
-from palmette.runtime.engines.testbed import Ground
+from palmette.runtime.engines.testbed import Testbed
 from palmette.runtime.options import Options
 from palmette.runtime.sync.base import MeasuredTimes
 from palmette.runtime.training.checkpoint import Checkpoint
-from palmette.runtime.training.evaluation import Judgement
+from palmette.runtime.training.evaluation import Evaluation
 from palmette.spec.plan import Phase, Plan
 from palmette.zoo.data import DataSet
 from palmette.zoo.models import Network
 
 
 @dataclass(frozen=True)
-class Standing:
+class EpochStatus:
     """The status of a run at the end of an epoch: its segment, and the losses of all epochs so far.
 
     Losses are means over the epoch's batches, the last ``segment_epochs`` of them since the model or the nodes changed.
@@ -32,14 +32,14 @@ class Standing:
     number: int
     phase: Phase
     losses: Sequence[float]
-    judgement: Judgement
+    evaluation: Evaluation
     time_s: float
     energy_j: float | None
     segment_epochs: int
     epoch_s: float
 
 
-Director = Callable[[Standing], Sequence[Phase] | None]
+EpochCallback = Callable[[EpochStatus], Sequence[Phase] | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,21 +59,21 @@ class Job:
     data: DataSet
     options: Options
     folder: Path
-    ground: Ground
-    hire: CrewMaker
+    testbed: Testbed
+    start_crew: CrewMaker
     own_data: Mapping[str, DataSet] = field(default_factory=dict)
     iterations: int | None = None
     epochs: int | None = None
     resumed: Checkpoint | None = None
     origin: PruningOrigin | None = None
     pruning: float = 0.0
-    direct: Director | None = None
-    keeps: bool = False
+    on_epoch_end: EpochCallback | None = None
+    rollback: bool = False
 
     @property
-    def workers_keep(self) -> bool:
+    def can_roll_back(self) -> bool:
         """Whether workers can roll back an iteration; on a testbed, where iterations may be long, all can."""
-        return self.keeps or self.ground.emulates
+        return self.rollback or self.testbed.emulates
 
     @property
     def epoch_data(self) -> EpochData:
@@ -83,7 +83,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Update:
+class ProgressUpdate:
     """An update on a run: an iteration is done, or the network was evaluated.
 
     ``iteration_s`` is how long the iteration took on the emulated clock.
@@ -95,12 +95,12 @@ class Update:
     loss: float
     samples: int
     wall_s: float
-    judgement: Judgement | None = None
+    evaluation: Evaluation | None = None
     iteration_s: float = 0.0
 
 
 @dataclass(frozen=True)
-class Outlook:
+class RemainingTime:
     """What is left of a run: ``expected_s`` is how long its remaining iterations take on this machine.
 
     It is reported before the first iteration of a segment, and again when the dilation was increased (``widened``).
@@ -109,11 +109,11 @@ class Outlook:
     iterations: int
     expected_s: float
     dilation: float
-    widened: bool
+    increased: bool
 
 
 @dataclass(frozen=True)
-class Widened:
+class DilationIncrease:
     """A dilation that was increased before an iteration, because this machine did not keep up."""
 
     iteration: int
@@ -121,7 +121,7 @@ class Widened:
 
 
 @dataclass
-class Outcome:
+class RunOutcome:
     """The outcome of a run; seconds are those of the emulated clock. ``measured`` is by the phase's number.
 
     ``time_s`` is how long nodes were active, without the pauses between.
@@ -133,10 +133,10 @@ class Outcome:
     time_s: float = 0.0
     ended: str = "done"
     dilation: float = 1.0
-    widened: list[Widened] = field(default_factory=list)
+    dilation_increases: list[DilationIncrease] = field(default_factory=list)
     expected_wall_s: float | None = None
     node_seconds: dict[str, dict[str, float]] = field(default_factory=dict)
-    judgement: Judgement | None = None
+    evaluation: Evaluation | None = None
 
     @property
     def phase(self) -> int:

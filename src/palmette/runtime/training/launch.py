@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from palmette.runtime.data.base import Source
-from palmette.runtime.data.epoch_length import shares
+from palmette.runtime.data.base import SampleSource
+from palmette.runtime.data.epoch_length import phase_shards
 from palmette.runtime.data.shards import by_tree, own_data, row_of, source_nodes
-from palmette.runtime.data.sources import NamedData, NodesData, ShardedData
+from palmette.runtime.data.sources import CommonData, NodeData, ShardedData
 from palmette.runtime.engines.crew import LISTEN_S, Crew, Stopped, never, one_from_each
-from palmette.runtime.phase_programs import Part
+from palmette.runtime.phase_programs import PhasePart
 from palmette.runtime.program import Program
 from palmette.runtime.sync.registry import sync_method
 from palmette.runtime.training.job import Job
-from palmette.runtime.worker.commands import Ready, Rehearsal, Rehearse, Rehearsed, SetPace
+from palmette.runtime.worker.commands import Calibrate, Calibrated, Calibration, Ready, SetPace
 from palmette.runtime.worker.setup import Setup, WorkerSide, held_layers, unshared
 from palmette.spec.plan import Phase
 from palmette.zoo.capture import state
@@ -26,7 +26,7 @@ from palmette.zoo.models import Network
 
 
 @dataclass(frozen=True)
-class Carried:
+class SegmentState:
     """Training state between segments: the network with its weights, and the optimizer state by the weights' names."""
 
     network: Network
@@ -39,23 +39,23 @@ class Carried:
 
 
 @dataclass(frozen=True)
-class WorkerSides:
+class WorkerTask:
     """What the workers of a phase do: what makes each one's side, which layers of a program it needs, and where samples
     come from, if any are needed.
     """
 
     make: Callable[[Setup], WorkerSide]
     layers: Callable[[Program], Sequence[int]]
-    source: Source | None = None
+    source: SampleSource | None = None
 
 
 @contextmanager
 def launched(
     job: Job,
-    carried: Carried,
+    carried: SegmentState,
     phase: Phase,
-    parts: Sequence[Part],
-    side: WorkerSides,
+    parts: Sequence[PhasePart],
+    side: WorkerTask,
     *,
     stopping: Callable[[], bool] = never,
 ) -> Iterator[Crew]:
@@ -65,32 +65,32 @@ def launched(
         RunError: a worker is lost, or does not start.
         Stopped: ``stopping`` returns True before they are ready.
     """
-    ground, nodes = job.ground, phase.nodes()
-    ground.open(phase, parts, job.evaluator)
+    testbed, nodes = job.testbed, phase.nodes()
+    testbed.open(phase, parts, job.evaluator)
     try:
-        make = Setups(job, carried, phase, parts, side)
+        make = SetupFactory(job, carried, phase, parts, side)
         setups = {node: make.of(node) for node in nodes}
-        crew = job.hire(setups, {node: ground.entrance(node) for node in nodes})
+        crew = job.start_crew(setups, {node: testbed.initializer(node) for node in nodes})
         try:
             one_from_each(crew, setups, Ready, stopping)
-            if ground.emulates:
+            if testbed.emulates:
                 _settle(job, crew, parts, stopping)
             yield crew
         finally:
             crew.close()
     finally:
-        ground.close()
+        testbed.close()
 
 
 @dataclass(frozen=True)
-class Setups:
+class SetupFactory:
     """Makes the setups of a phase's workers."""
 
     job: Job
-    carried: Carried
+    carried: SegmentState
     phase: Phase
-    parts: Sequence[Part]
-    side: WorkerSides
+    parts: Sequence[PhasePart]
+    side: WorkerTask
 
     def of(self, name: str) -> Setup:
         """The setup of a node's worker."""
@@ -100,7 +100,7 @@ class Setups:
         kept = self.carried.of_layers(held)
         return Setup(
             node=name,
-            place=self.job.ground.place(name),
+            endpoint=self.job.testbed.endpoint(name),
             programs=programs,
             layers={n: network.layers[n - 1].module for n in held},
             shapes=(network.input_shape, *(layer.output_shape for layer in network.layers)),
@@ -110,41 +110,41 @@ class Setups:
             source=self.side.source,
             cpu_limit=node.limits.cpu_share,
             device=node.device,
-            keeps=self.job.ground.emulates or (self.job.keeps and len(self.phase.nodes()) > 1),
+            rollback=self.job.testbed.emulates or (self.job.rollback and len(self.phase.nodes()) > 1),
             optimizer=to_bytes(unshared(kept)) if kept else b"",
         )
 
 
-def training_sides(job: Job, phase: Phase, parts: Sequence[Part]) -> WorkerSides:
+def training_task(job: Job, phase: Phase, parts: Sequence[PhasePart]) -> WorkerTask:
     """What the workers do to train a phase."""
-    return WorkerSides(sync_method(phase).worker_side, held_layers, _source(job, phase, parts))
+    return WorkerTask(sync_method(phase).worker_side, held_layers, _source(job, phase, parts))
 
 
-def _source(job: Job, phase: Phase, parts: Sequence[Part]) -> Source:
+def _source(job: Job, phase: Phase, parts: Sequence[PhasePart]) -> SampleSource:
     cluster, shape, seed = job.evaluator.cluster, job.network.input_shape, job.options.seed
-    if not phase.agreement.one_model:
-        owned = by_tree(phase, shares(phase, job.evaluator, job.epoch_data))
+    if not phase.sync_kind.one_model:
+        owned = by_tree(phase, phase_shards(phase, job.evaluator, job.epoch_data))
         roots = [part.root for part in parts]
         return ShardedData(dict(zip(roots, owned, strict=False)), shape, seed)
     named = own_data(source_nodes(phase), cluster)
     if named:
-        return NodesData(named, {node: row_of(node, cluster) for node in named}, shape, seed)
-    return NamedData(job.data.name, shape, seed)
+        return NodeData(named, {node: row_of(node, cluster) for node in named}, shape, seed)
+    return CommonData(job.data.name, shape, seed)
 
 
-def _settle(job: Job, crew: Crew, parts: Sequence[Part], stopping: Callable[[], bool]) -> None:
+def _settle(job: Job, crew: Crew, parts: Sequence[PhasePart], stopping: Callable[[], bool]) -> None:
     asked = [(node, number) for number, part in enumerate(parts) for node in part.programs]
     for node, number in asked:
-        crew.send(node, Rehearse(number))
-    rehearsed: dict[str, dict[int, Rehearsal]] = {}
-    while sum(map(len, rehearsed.values())) < len(asked):
+        crew.send(node, Calibrate(number))
+    calibrated: dict[str, dict[int, Calibration]] = {}
+    while sum(map(len, calibrated.values())) < len(asked):
         if stopping():
             raise Stopped
         heard = crew.receive(LISTEN_S)
         if heard is None:
             continue
-        assert isinstance(heard[1], Rehearsed)
-        rehearsed.setdefault(heard[0], {})[heard[1].program] = heard[1].found
-    for node, paces in job.ground.settle(rehearsed).items():
+        assert isinstance(heard[1], Calibrated)
+        calibrated.setdefault(heard[0], {})[heard[1].program] = heard[1].found
+    for node, paces in job.testbed.apply_calibration(calibrated).items():
         for program, pace in paces.items():
             crew.send(node, SetPace(program, pace))

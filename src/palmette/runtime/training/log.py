@@ -10,11 +10,11 @@ from typing import Any
 
 from palmette.errors import RunError
 from palmette.runtime.program import Channel
-from palmette.runtime.record.activity import Stretch
+from palmette.runtime.record.activity import Activity
 from palmette.runtime.record.journal import Journal, operations, span_s
-from palmette.runtime.record.operations import Record
-from palmette.runtime.training.evaluation import Judgement
-from palmette.runtime.training.job import Job, Outcome, Update, Widened
+from palmette.runtime.record.operations import OperationRecord
+from palmette.runtime.training.evaluation import Evaluation
+from palmette.runtime.training.job import DilationIncrease, Job, ProgressUpdate, RunOutcome
 from palmette.runtime.training.phase_length import Position
 from palmette.spec.plan import Phase
 
@@ -22,7 +22,7 @@ from palmette.spec.plan import Phase
 _PIECE = 20_000
 
 
-class Log:
+class TrainingLog:
     """The log of one phase; its iterations ``at`` are counted from its beginning."""
 
     def __init__(
@@ -31,14 +31,14 @@ class Log:
         phase: Phase,
         position: Position,
         journal: Journal,
-        outcome: Outcome,
+        outcome: RunOutcome,
         *,
         channels: Mapping[int, Channel],
-        watch: Callable[[Update], None],
+        watch: Callable[[ProgressUpdate], None],
     ) -> None:
         self._job, self._phase, self._channels = job, phase, channels
         self._journal, self._outcome, self._watch = journal, outcome, watch
-        self._stretch = Stretch(job.evaluator, channels)
+        self._activity = Activity(job.evaluator, channels)
         self._began_s = time.monotonic()
         self._losses: list[float] = []
         self.position = position
@@ -54,7 +54,7 @@ class Log:
 
     def clock_s(self) -> float:
         """The same on the emulated clock."""
-        return self.position.clock_s + (time.monotonic() - self._began_s) / self._job.ground.dilation
+        return self.position.clock_s + (time.monotonic() - self._began_s) / self._job.testbed.dilation
 
     def epoch_loss(self) -> float:
         """The mean loss of the iterations since the last call."""
@@ -62,23 +62,23 @@ class Log:
         self._losses.clear()
         return found
 
-    def happened(self, at: int, phase: Phase, records: Mapping[str, Sequence[Record]]) -> float:
+    def trace_operations(self, at: int, phase: Phase, records: Mapping[str, Sequence[OperationRecord]]) -> float:
         """Trace what nodes did for a phase or a tree of it; returns how long it took on the emulated clock."""
         number, _ = self.position.numbers(at)
-        dilation = self._job.ground.dilation
+        dilation = self._job.testbed.dilation
         zero_s = self._began_s - self.position.clock_s * dilation
         lines = operations(number, phase, records, zero_s, dilation)
         self._journal.trace(lines)
-        self._stretch.add(phase, records)
-        if self._stretch.records > _PIECE:
-            end_s = self._stretch.end_s
+        self._activity.add(phase, records)
+        if self._activity.records > _PIECE:
+            end_s = self._activity.end_s
             self.pause()
-            self._stretch = Stretch(self._job.evaluator, self._channels, end_s)
+            self._activity = Activity(self._job.evaluator, self._channels, end_s)
         return span_s(lines)
 
     def pause(self) -> None:
         """While all nodes are idle, add up what they did since the last pause."""
-        stretch, dilation, outcome = self._stretch, self._job.ground.dilation, self._outcome
+        stretch, dilation, outcome = self._activity, self._job.testbed.dilation, self._outcome
         if not stretch.records:
             return
         outcome.time_s += stretch.span_s / dilation
@@ -88,16 +88,16 @@ class Log:
             seconds = outcome.node_seconds.setdefault(node, {})
             for what, took_s in stretch.seconds(node).items():
                 seconds[what] = seconds.get(what, 0.0) + took_s / dilation
-        self._stretch = Stretch(self._job.evaluator, self._channels)
+        self._activity = Activity(self._job.evaluator, self._channels)
 
-    def stretched(self, at: int, by: float) -> None:
+    def dilation_increased(self, at: int, by: float) -> None:
         """The dilation was increased by a factor before iteration ``at``: the emulated clock is slower from now on."""
-        ended_s, dilation = time.monotonic(), self._job.ground.dilation
+        ended_s, dilation = time.monotonic(), self._job.testbed.dilation
         clock_s = self.position.clock_s + (ended_s - self._began_s) * by / dilation
         self.position = replace(self.position, wall_s=self.wall_s(), clock_s=clock_s)
         self._began_s = ended_s
         self._outcome.dilation = dilation
-        self._outcome.widened.append(Widened(self.position.numbers(at)[0], dilation))
+        self._outcome.dilation_increases.append(DilationIncrease(self.position.numbers(at)[0], dilation))
 
     def iteration(self, at: int, loss: float, samples: int, took_s: float, **more: Any) -> None:
         """Record a finished iteration.
@@ -114,11 +114,11 @@ class Log:
         )
         self._losses.append(loss)
         self._outcome.iterations += 1
-        news = Update(number + 1, self.position.iterations, epoch, loss, samples, wall_s, iteration_s=took_s)
+        news = ProgressUpdate(number + 1, self.position.iterations, epoch, loss, samples, wall_s, iteration_s=took_s)
         self._watch(news)
 
-    def judged(self, at: int, found: Judgement, **more: Any) -> None:
+    def evaluated(self, at: int, found: Evaluation, **more: Any) -> None:
         """Record an evaluation after the iteration before ``at``."""
         number, epoch = self.position.numbers(at - 1)
         self._journal.metric(iteration=number, epoch=epoch, accuracy=found.accuracy, loss=found.loss, **more)
-        self._watch(Update(number + 1, self.position.iterations, epoch, found.loss, 0, 0.0, found))
+        self._watch(ProgressUpdate(number + 1, self.position.iterations, epoch, found.loss, 0, 0.0, found))

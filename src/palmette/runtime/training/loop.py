@@ -14,19 +14,19 @@ import torch
 
 from palmette.errors import Fault, InputError, NodeLost
 from palmette.runtime.engines.crew import Crew, Stopped
-from palmette.runtime.phase_programs import Part, channels_of, parts_of
+from palmette.runtime.phase_programs import PhasePart, channels_of, parts_of
 from palmette.runtime.record.journal import Journal
 from palmette.runtime.sync.base import EngineSide, PhaseContext
 from palmette.runtime.sync.registry import sync_method
 from palmette.runtime.training import checkpoint as checkpoints
 from palmette.runtime.training.checkpoint import Checkpoint, Progress
-from palmette.runtime.training.evaluation import Judgement, judged
-from palmette.runtime.training.handover import Change
-from palmette.runtime.training.job import Job, Outcome, Outlook, Standing, Update
-from palmette.runtime.training.launch import Carried, launched, training_sides
-from palmette.runtime.training.log import Log
-from palmette.runtime.training.remaining_time import left_s
-from palmette.runtime.training.segments import Course
+from palmette.runtime.training.evaluation import Evaluation, evaluate
+from palmette.runtime.training.handover import Handover
+from palmette.runtime.training.job import EpochStatus, Job, ProgressUpdate, RemainingTime, RunOutcome
+from palmette.runtime.training.launch import SegmentState, launched, training_task
+from palmette.runtime.training.log import TrainingLog
+from palmette.runtime.training.remaining_time import remaining_s
+from palmette.runtime.training.segments import Segments
 from palmette.runtime.worker.setup import unshared
 from palmette.spec.plan import Phase
 from palmette.zoo.capture import load_state, state
@@ -39,24 +39,24 @@ CHECKPOINT_EVERY_S = 60.0
 class Training:
     """Executes a job, segment by segment. Callbacks in ``foretold`` receive the remaining time on this machine."""
 
-    def __init__(self, job: Job, watch: Callable[[Update], None]) -> None:
+    def __init__(self, job: Job, watch: Callable[[ProgressUpdate], None]) -> None:
         self.job, self.watch = job, watch
         self._stopping = False
-        self.foretold: list[Callable[[Outlook], None]] = []
+        self.on_time_estimate: list[Callable[[RemainingTime], None]] = []
         for layer in job.network.layers:
             layer.module.to(getattr(torch, job.options.dtype))
         self._progress = job.resumed.progress if job.resumed else Progress(0, pruning=job.pruning)
         self._saved = self._progress
-        self.outcome = Outcome(
+        self.outcome = RunOutcome(
             iterations=self._progress.iteration, energy_j=self._progress.energy_j, time_s=self._progress.time_s
         )
-        self._carried = Carried(job.network, dict(job.resumed.optimizer) if job.resumed else {})
-        self.course = Course(job, self._progress.lengths)
+        self._segment_state = SegmentState(job.network, dict(job.resumed.optimizer) if job.resumed else {})
+        self.segments = Segments(job, self._progress.lengths)
 
     @property
     def network(self) -> Network:
         """The network as it is now."""
-        return self._carried.network
+        return self._segment_state.network
 
     @property
     def pruning(self) -> float:
@@ -66,7 +66,7 @@ class Training:
     @property
     def iterations(self) -> int:
         """Iterations of the whole training, as far as that is known."""
-        return sum(segment.iterations for segment in self.course.segments)
+        return sum(segment.iterations for segment in self.segments.all)
 
     def stop(self) -> None:
         """Stop soon, with a checkpoint.
@@ -76,7 +76,7 @@ class Training:
         """
         self._stopping = True
 
-    def run(self) -> Outcome:
+    def run(self) -> RunOutcome:
         """Run all segments.
 
         Raises:
@@ -98,35 +98,35 @@ class Training:
         return self.outcome
 
     def _whole(self) -> bool:
-        return self._progress.phase >= len(self.course)
+        return self._progress.phase >= len(self.segments)
 
     def _change(self, number: int) -> None:
         """Hand the model over from the previous segment to this one; the first has none."""
         if number == 0:
             return
-        before, after = self.course[number - 1].phase, self.course[number].phase
-        logs: list[Log] = []
+        before, after = self.segments[number - 1].phase, self.segments[number].phase
+        logs: list[TrainingLog] = []
 
-        def opened(phase: Phase, parts: Sequence[Part]) -> Log:
+        def opened(phase: Phase, parts: Sequence[PhasePart]) -> TrainingLog:
             for log in logs[-1:]:
                 self._note_time(log)
             logs.append(self._opened(number, phase, parts))
             return logs[-1]
 
-        self._carried = Change(self.job, before, after, opened).made(self._carried)
+        self._segment_state = Handover(self.job, before, after, opened).made(self._segment_state)
         for log in logs[-1:]:
             self._note_time(log)
         if after.pruning != before.pruning:
             self._progress = replace(self._progress, pruning=after.pruning)
-            found = judged(self.network, self.job.data.held_out, self.job.options)
-            logs[-1].judged(1, found, phase=number, pruning=after.pruning)
+            found = evaluate(self.network, self.job.data.held_out, self.job.options)
+            logs[-1].evaluated(1, found, phase=number, pruning=after.pruning)
 
-    def _opened(self, number: int, phase: Phase, parts: Sequence[Part]) -> Log:
-        where = self.course.position(number, self._progress.wall_s, self._progress.clock_s)
+    def _opened(self, number: int, phase: Phase, parts: Sequence[PhasePart]) -> TrainingLog:
+        where = self.segments.position(number, self._progress.wall_s, self._progress.clock_s)
         channels = channels_of(parts)
-        return Log(self.job, phase, where, self._journal, self.outcome, channels=channels, watch=self.watch)
+        return TrainingLog(self.job, phase, where, self._journal, self.outcome, channels=channels, watch=self.watch)
 
-    def _note_time(self, log: Log) -> None:
+    def _note_time(self, log: TrainingLog) -> None:
         self._progress = replace(
             self._progress,
             wall_s=log.wall_s(),
@@ -136,20 +136,20 @@ class Training:
         )
 
     def _run_segment(self, number: int) -> None:
-        phase = self.course[number].phase
+        phase = self.segments[number].phase
         parts = parts_of(phase, self.job.evaluator)
         try:
-            sides = training_sides(self.job, phase, parts)
-            with launched(self.job, self._carried, phase, parts, sides, stopping=lambda: self._stopping) as crew:
-                self.outcome.dilation = self.job.ground.dilation
+            sides = training_task(self.job, phase, parts)
+            with launched(self.job, self._segment_state, phase, parts, sides, stopping=lambda: self._stopping) as crew:
+                self.outcome.dilation = self.job.testbed.dilation
                 self._log, self._began = self._opened(number, phase, parts), self._progress
                 self._execute_phase(number, parts, crew)
         except Stopped:
             return  # before anything was started
 
-    def _execute_phase(self, number: int, parts: Sequence[Part], crew: Crew) -> None:
-        phase = self.course[number].phase
-        self._foretell(number)
+    def _execute_phase(self, number: int, parts: Sequence[PhasePart], crew: Crew) -> None:
+        phase = self.segments[number].phase
+        self._estimate_remaining(number)
         side = sync_method(phase).engine_side(self._context(phase, parts, crew))
         try:
             self._go_through(side, number)
@@ -159,66 +159,66 @@ class Training:
         finally:
             self.outcome.measured[number] = side.measured()
 
-    def _context(self, phase: Phase, parts: Sequence[Part], crew: Crew) -> PhaseContext:
+    def _context(self, phase: Phase, parts: Sequence[PhasePart], crew: Crew) -> PhaseContext:
         job = self.job
         return PhaseContext(
             phase,
             parts,
             crew,
-            job.ground,
+            job.testbed,
             job.evaluator,
             job.epoch_data,
             self._log,
-            workers_keep=job.workers_keep,
+            can_roll_back=job.can_roll_back,
             tree_steps=self._progress.tree_steps,
         )
 
     def _go_through(self, side: EngineSide, number: int) -> None:
         where, saved_s, at = self._log.position, time.monotonic(), self._progress.phase_iteration
-        while at < self.course[number].iterations and not self._stopping:
-            many = self.course[number].iterations
+        while at < self.segments[number].iterations and not self._stopping:
+            many = self.segments[number].iterations
             end = min(many, (at // where.epoch_iterations + 1) * where.epoch_iterations)
-            before, widened = at, len(self.outcome.widened)
+            before, dilation_increases = at, len(self.outcome.dilation_increases)
             at = side.advance(at, end, lambda: self._stopping)
             if at > before:
                 self._come_to(number, at, side)
-            if side.given_up:
+            if side.aborted:
                 self._go_back(side)
                 break
-            if len(self.outcome.widened) > widened:
-                self._foretell(number, widened=True)
+            if len(self.outcome.dilation_increases) > dilation_increases:
+                self._estimate_remaining(number, increased=True)
             if at == end or self._stopping or time.monotonic() - saved_s > CHECKPOINT_EVERY_S:
                 self._gather(side)
-                better = self._judge(number, at) if at == end else False
+                better = self._evaluate(number, at) if at == end else False
                 self._save(best=better)
                 saved_s = time.monotonic()
 
-    def _foretell(self, number: int, *, widened: bool = False) -> None:
+    def _estimate_remaining(self, number: int, *, increased: bool = False) -> None:
         """Report how long the rest will take on this machine, where that is known."""
-        if not self.job.ground.emulates:
+        if not self.job.testbed.emulates:
             return
-        at, dilation = self._progress.phase_iteration, self.job.ground.dilation
-        expected_s = dilation * left_s(self.course, self.job, number, at)
-        if self.outcome.expected_wall_s is None or widened:
+        at, dilation = self._progress.phase_iteration, self.job.testbed.dilation
+        expected_s = dilation * remaining_s(self.segments, self.job, number, at)
+        if self.outcome.expected_wall_s is None or increased:
             self.outcome.expected_wall_s = self._log.wall_s() + expected_s
-        for told in self.foretold:
-            told(Outlook(self.iterations - self._progress.iteration, expected_s, dilation, widened))
+        for told in self.on_time_estimate:
+            told(RemainingTime(self.iterations - self._progress.iteration, expected_s, dilation, increased))
 
     def _go_back(self, side: EngineSide) -> None:
         """Roll back to the last iteration that all have done, if workers have a copy, else to the last checkpoint."""
         saved = self._progress.iteration == self._saved.iteration
-        found = None if saved else side.rescued(self._progress.iteration - 1, None)
+        found = None if saved else side.recovered(self._progress.iteration - 1, None)
         if found is None:
             self._progress = self._saved
         else:
             load_state(self.network.layers, found[0])
-            self._carried = Carried(self.network, found[1])
+            self._segment_state = SegmentState(self.network, found[1])
             self._save()
         self.outcome.iterations = self._progress.iteration
 
     def _come_to(self, number: int, at: int, side: EngineSide) -> None:
         """Note that a segment has reached iteration ``at``."""
-        over = at >= self.course[number].iterations
+        over = at >= self.segments[number].iterations
         self._note_time(self._log)
         self._progress = replace(
             self._progress,
@@ -230,35 +230,35 @@ class Training:
 
     def _rescue(self, side: EngineSide, lost: NodeLost) -> None:
         """Save the last iteration that all have done, if the remaining workers have it; else an older one stays."""
-        found = side.rescued(self._progress.iteration - 1, None if lost.pairs else lost.node)
+        found = side.recovered(self._progress.iteration - 1, None if lost.pairs else lost.node)
         if found is not None:
             load_state(self.network.layers, found[0])
-            self._carried = Carried(self.network, found[1])
+            self._segment_state = SegmentState(self.network, found[1])
             self._save()
 
     def _gather(self, side: EngineSide) -> None:
         weights, optimizer = side.state()
         load_state(self.network.layers, weights)
-        self._carried = Carried(self.network, optimizer)
+        self._segment_state = SegmentState(self.network, optimizer)
 
-    def _judge(self, number: int, at: int) -> bool:
+    def _evaluate(self, number: int, at: int) -> bool:
         """Evaluate the network on held-out data; returns whether it is the best so far."""
-        found = judged(self.network, self.job.data.held_out, self.job.options)
-        self.outcome.judgement = found
+        found = evaluate(self.network, self.job.data.held_out, self.job.options)
+        self.outcome.evaluation = found
         best = self._progress.best_accuracy
         better = best is None or found.accuracy > best
         losses = (*self._progress.losses, self._log.epoch_loss())
         self._progress = replace(self._progress, losses=losses, best_accuracy=found.accuracy if better else best)
-        self._log.judged(at, found)
+        self._log.evaluated(at, found)
         self._turn(number, at, found)
         return better
 
-    def _turn(self, number: int, at: int, found: Judgement) -> None:
+    def _turn(self, number: int, at: int, found: Evaluation) -> None:
         """At the end of an epoch, replace the remaining segments if the job's epoch callback returns others."""
-        if self.job.direct is None:
+        if self.job.on_epoch_end is None:
             return
-        progress, segment = self._progress, self.course[number]
-        standing = Standing(
+        progress, segment = self._progress, self.segments[number]
+        standing = EpochStatus(
             number,
             segment.phase,
             progress.losses,
@@ -270,22 +270,22 @@ class Training:
             / (at - self._began.phase_iteration)
             * segment.epoch_iterations,
         )
-        phases = self.job.direct(standing)
+        phases = self.job.on_epoch_end(standing)
         if phases is None:
             return
-        self.course.turn(number, at, phases)
-        over = at >= self.course[number].iterations
+        self.segments.replace_rest(number, at, phases)
+        over = at >= self.segments[number].iterations
         self._progress = replace(
             progress,
             phase=number + over,
             phase_iteration=0 if over else at,
-            lengths=tuple(each.iterations for each in self.course.segments),
-            phases=tuple(phase.model_dump(mode="json") for phase in self.course.phases()),
+            lengths=tuple(each.iterations for each in self.segments.all),
+            phases=tuple(phase.model_dump(mode="json") for phase in self.segments.phases()),
         )
 
     def _save(self, *, best: bool = False) -> None:
         weights = unshared(state(self.network.layers))
-        kept = Checkpoint(self._progress, weights, unshared(self._carried.optimizer))
+        kept = Checkpoint(self._progress, weights, unshared(self._segment_state.optimizer))
         checkpoints.save(kept, self.job.folder / "checkpoints", best=best)
         self._saved = self._progress
 

@@ -34,45 +34,45 @@ class Segment:
         return math.ceil(self.iterations / self.epoch_iterations)
 
 
-class Course:
+class Segments:
     """The segments of a job: one per phase of its plan, until ``turn`` replaces some."""
 
     def __init__(self, job: Job, lengths: Sequence[int] = ()) -> None:
         self._job, self.turned = job, bool(lengths)
-        self.segments = [self._segment(phase) for phase in job.plan.phases]
+        self.all = [self._segment(phase) for phase in job.plan.phases]
         for number, iterations in enumerate(lengths):
-            known = self.segments[number]
-            self.segments[number] = Segment(known.phase, iterations, known.epoch_iterations)
+            known = self.all[number]
+            self.all[number] = Segment(known.phase, iterations, known.epoch_iterations)
 
     def _segment(self, phase: Phase) -> Segment:
         return Segment(phase, phase_iterations(phase, self._job), epoch_iterations(phase, self._job))
 
     def __len__(self) -> int:
-        return len(self.segments)
+        return len(self.all)
 
     def __getitem__(self, number: int) -> Segment:
-        return self.segments[number]
+        return self.all[number]
 
-    def turn(self, number: int, at: int, phases: Sequence[Phase]) -> None:
+    def replace_rest(self, number: int, at: int, phases: Sequence[Phase]) -> None:
         """After ``at`` iterations of a segment, continue with these phases; if the first is its own, extend it."""
         self.turned = True
-        known, ahead = self.segments[number], [self._segment(phase) for phase in phases]
+        known, ahead = self.all[number], [self._segment(phase) for phase in phases]
         if ahead and _alike(ahead[0].phase, known.phase):
             at += ahead.pop(0).iterations
-        self.segments[number:] = [Segment(known.phase, at, known.epoch_iterations), *ahead]
+        self.all[number:] = [Segment(known.phase, at, known.epoch_iterations), *ahead]
 
     def phases(self) -> list[Phase]:
         """The phases, each with its actual number of epochs."""
-        return [each.phase.model_copy(update={"epochs": max(1, each.epochs)}) for each in self.segments]
+        return [each.phase.model_copy(update={"epochs": max(1, each.epochs)}) for each in self.all]
 
     def position(self, number: int, wall_s: float, clock_s: float) -> Position:
         """Where a segment is in the whole training, which has taken ``wall_s`` and ``clock_s`` so far."""
-        before = self.segments[:number]
+        before = self.all[:number]
         return Position(
             iteration=sum(each.iterations for each in before),
             epoch=sum(each.epochs for each in before),
-            iterations=sum(each.iterations for each in self.segments),
-            epoch_iterations=self.segments[number].epoch_iterations,
+            iterations=sum(each.iterations for each in self.all),
+            epoch_iterations=self.all[number].epoch_iterations,
             wall_s=wall_s,
             clock_s=clock_s,
         )

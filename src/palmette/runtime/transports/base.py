@@ -79,28 +79,28 @@ def timed(transport: Transport) -> TimedTransport:
     return transport if isinstance(transport, TimedTransport) else OnArrival(transport)
 
 
-class Lost(RunError):
+class ConnectionLost(RunError):
     """The connection to another worker, ``peer``, broke; ``link`` has its ends, if not this worker and ``peer``."""
 
     def __init__(self, message: str, peer: str, link: tuple[str, str] | None = None) -> None:
         super().__init__(message)
         self.peer, self.link = peer, link
 
-    def __reduce__(self) -> tuple[type[Lost], tuple[str, str, tuple[str, str] | None]]:
+    def __reduce__(self) -> tuple[type[ConnectionLost], tuple[str, str, tuple[str, str] | None]]:
         return type(self), (str(self), self.peer, self.link)
 
 
-class Silent(Lost):
+class PeerSilent(ConnectionLost):
     """Another worker has been silent too long, though the connection did not break."""
 
 
-class Closed(Exception):
+class TransportClosed(Exception):
     """Nothing will arrive any more: the transport was closed."""
 
 
-class Place(Protocol):
+class Endpoint(Protocol):
     """The endpoint through which a worker connects to the others."""
 
-    def join(self, node: str) -> Transport:
+    def connect(self, node: str) -> Transport:
         """Connect as ``node``; returns when all are connected."""
         ...

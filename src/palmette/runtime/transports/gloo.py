@@ -23,7 +23,7 @@ from torch.distributed import FileStore, ProcessGroupGloo, Store, TCPStore
 
 from palmette.errors import one_line
 from palmette.runtime.program import Channel
-from palmette.runtime.transports.base import Lost, Transport
+from palmette.runtime.transports.base import ConnectionLost, Transport
 from palmette.runtime.transports.memory import MemoryTransport
 
 # The engine notices silence long before; gloo's own timeout must not end a slow transfer.
@@ -31,7 +31,7 @@ _PATIENCE = dt.timedelta(days=7)
 
 
 @dataclass(frozen=True)
-class GlooPlace:
+class FileEndpoint:
     """An endpoint for workers that share a file; ``address`` is the node's own.
 
     ``channels`` are those with a connection of their own; the others share one per pair of nodes.
@@ -42,7 +42,7 @@ class GlooPlace:
     address: str = "127.0.0.1"
     channels: Sequence[Channel] = ()
 
-    def join(self, node: str) -> Transport:
+    def connect(self, node: str) -> Transport:
         """Connect this process, as ``node``, to all others; returns when all are connected."""
         if len(self.nodes) == 1:
             return MemoryTransport()
@@ -61,7 +61,7 @@ class GlooPlace:
 
 
 @dataclass(frozen=True)
-class StorePlace:
+class StoreEndpoint:
     """An endpoint for workers that share no files but a store on the network; ``address`` is the node's own."""
 
     host: str
@@ -69,7 +69,7 @@ class StorePlace:
     nodes: Sequence[str]
     address: str
 
-    def join(self, node: str) -> Transport:
+    def connect(self, node: str) -> Transport:
         """Connect this process, as ``node``, to all others; returns when all are connected."""
         if len(self.nodes) == 1:
             return MemoryTransport()
@@ -79,7 +79,7 @@ class StorePlace:
 
 
 @dataclass(frozen=True)
-class StoreBoard:
+class StoreAddressBook:
     """The address book of nodes that share no files: in the store of their rendezvous."""
 
     host: str
@@ -135,4 +135,4 @@ def _naming(peer: str) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        raise Lost(f"lost the connection to node {peer}: {one_line(str(error))}", peer) from None
+        raise ConnectionLost(f"lost the connection to node {peer}: {one_line(str(error))}", peer) from None

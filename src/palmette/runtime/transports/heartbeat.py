@@ -26,8 +26,8 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from palmette.runtime.program import Channel
-from palmette.runtime.transports.base import Place, Silent, Transport
-from palmette.runtime.transports.liveness import Silence
+from palmette.runtime.transports.base import Endpoint, PeerSilent, Transport
+from palmette.runtime.transports.liveness import Liveness
 
 EVERY_S = 0.5
 SILENCE_S = 4.0
@@ -41,12 +41,12 @@ _PING = struct.Struct(f"<{TOKEN_BYTES}sI")
 Address = tuple[str, int]
 
 
-def sign(token: bytes, number: int) -> bytes:
+def heartbeat(token: bytes, number: int) -> bytes:
     """The heartbeat of the node with this number."""
     return _PING.pack(token, number)
 
 
-def signs(line: socket.socket, token: bytes) -> Iterator[int]:
+def received_heartbeats(line: socket.socket, token: bytes) -> Iterator[int]:
     """The numbers of nodes whose heartbeats with this token have arrived; other datagrams are ignored."""
     while True:
         try:
@@ -59,11 +59,11 @@ def signs(line: socket.socket, token: bytes) -> Iterator[int]:
                 yield number
 
 
-class Presence:
+class Heartbeats:
     """Sends heartbeats to peers, and calls ``lost`` with the name of one that has been silent too long."""
 
     def __init__(self, listening: socket.socket, token: bytes, number: int, peers: Mapping[int, tuple[str, Address]]):
-        self._socket, self._token, self._ping = listening, token, sign(token, number)
+        self._socket, self._token, self._ping = listening, token, heartbeat(token, number)
         self._peers = peers
         self._closed = False
 
@@ -83,7 +83,7 @@ class Presence:
 
     def _first_lost(self) -> str | None:
         """Send and receive until a peer is lost, which is returned, or until closed."""
-        silence, due_s = Silence(SILENCE_S, ASLEEP_S), time.monotonic()
+        silence, due_s = Liveness(SILENCE_S, ASLEEP_S), time.monotonic()
         silence.heard((name for name, _ in self._peers.values()), due_s)
         while not self._closed:
             select.select([self._socket], [], [], min(_LOOK_EVERY_S, max(0.0, due_s - time.monotonic())))
@@ -106,18 +106,20 @@ class Presence:
 
     def _heard(self) -> list[str]:
         """The peers whose heartbeats have arrived."""
-        return [self._peers[number][0] for number in signs(self._socket, self._token) if number in self._peers]
+        return [
+            self._peers[number][0] for number in received_heartbeats(self._socket, self._token) if number in self._peers
+        ]
 
 
-class WatchedTransport:
+class HeartbeatTransport:
     """A transport whose calls fail when a peer has gone silent.
 
     A call may block in the inner transport forever; so every channel has a thread that makes its calls, and the caller
     waits for whichever comes first: the result or the loss of a peer.
     """
 
-    def __init__(self, inner: Transport, presence: Presence) -> None:
-        self._inner, self._presence = inner, presence
+    def __init__(self, inner: Transport, presence: Heartbeats) -> None:
+        self._inner, self._heartbeats = inner, presence
         self._lanes: dict[int, _Lane] = {}
         self._lock = threading.Lock()
         self._lost: str | None = None
@@ -142,7 +144,7 @@ class WatchedTransport:
 
     def close(self) -> None:
         """Stop the heartbeats and close the inner transport."""
-        self._presence.close()
+        self._heartbeats.close()
         for lane in self._lanes.values():
             lane.calls.put(None)
         self._inner.close()
@@ -150,7 +152,7 @@ class WatchedTransport:
     def _lane(self, channel: Channel) -> _Lane:
         with self._lock:
             if self._lost is not None:
-                raise silent(self._lost)
+                raise peer_silent(self._lost)
             if channel.number not in self._lanes:
                 self._lanes[channel.number] = _Lane()
             return self._lanes[channel.number]
@@ -159,7 +161,7 @@ class WatchedTransport:
         with self._lock:
             self._lost = peer
             for lane in self._lanes.values():
-                lane.results.put(silent(peer))
+                lane.results.put(peer_silent(peer))
 
 
 class _Lane:
@@ -186,12 +188,12 @@ class _Lane:
                 self.results.put(error)
 
 
-def silent(peer: str, link: tuple[str, str] | None = None) -> Silent:
+def peer_silent(peer: str, link: tuple[str, str] | None = None) -> PeerSilent:
     """The error for a peer that has gone silent; ``link`` as in ``Lost``."""
-    return Silent(f"node {peer} has not been heard from for {SILENCE_S:g} s (its link may be cut)", peer, link)
+    return PeerSilent(f"node {peer} has not been heard from for {SILENCE_S:g} s (its link may be cut)", peer, link)
 
 
-class Board(Protocol):
+class AddressBook(Protocol):
     """An address book, where nodes publish how they can be reached."""
 
     def write(self, name: str, text: str) -> None:
@@ -204,7 +206,7 @@ class Board(Protocol):
 
 
 @dataclass(frozen=True)
-class FolderBoard:
+class FolderAddressBook:
     """An address book in a folder that all nodes can reach."""
 
     folder: Path
@@ -221,32 +223,32 @@ class FolderBoard:
 
 
 @dataclass(frozen=True)
-class WatchedPlace:
+class HeartbeatEndpoint:
     """Any endpoint, where each node also watches the peers that it exchanges messages with.
 
     Nodes publish in ``board`` where they listen. ``token`` distinguishes this run's datagrams from all others.
     """
 
-    place: Place
-    board: Board
+    endpoint: Endpoint
+    board: AddressBook
     nodes: Sequence[str]
     peers: Sequence[str]
     token: bytes
     address: str = "127.0.0.1"
 
-    def join(self, node: str) -> Transport:
+    def connect(self, node: str) -> Transport:
         """Connect as ``node``, and watch its peers."""
         if not self.peers:
-            return self.place.join(node)
+            return self.endpoint.connect(node)
         listening = socket.socket(socket.AF_INET6 if ":" in self.address else socket.AF_INET, socket.SOCK_DGRAM)
         listening.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, PING_TOS)
         listening.setblocking(False)
         listening.bind((self.address, 0))
         host, port = listening.getsockname()[:2]
         self.board.write(self._name(node), f"{host} {port}")
-        inner = self.place.join(node)  # returns when all are connected, and so have written
+        inner = self.endpoint.connect(node)  # returns when all are connected, and so have written
         peers = {self.nodes.index(peer): (peer, self._read(peer)) for peer in self.peers}
-        return WatchedTransport(inner, Presence(listening, self.token, self.nodes.index(node), peers))
+        return HeartbeatTransport(inner, Heartbeats(listening, self.token, self.nodes.index(node), peers))
 
     def _name(self, node: str) -> str:
         return f"presence-{self.nodes.index(node)}"

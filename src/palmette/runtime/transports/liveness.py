@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 
-class Silence:
+class Liveness:
     """Counts the seconds since each peer's last heartbeat, on any one clock.
 
     A peer is silent after ``patience_s``; a process that did not check for ``asleep_s`` was suspended.
     """
 
-    def __init__(self, patience_s: float, asleep_s: float) -> None:
-        self._patience_s, self._asleep_s = patience_s, asleep_s
+    def __init__(self, timeout_s: float, asleep_s: float) -> None:
+        self._patience_s, self._asleep_s = timeout_s, asleep_s
         self._heard_s: dict[str, float] = {}
         self._looked_s: float | None = None
 
@@ -24,11 +24,11 @@ class Silence:
         """Stop watching a peer that has left."""
         self._heard_s.pop(name, None)
 
-    def of_s(self, name: str, now_s: float) -> float:
+    def silent_s(self, name: str, now_s: float) -> float:
         """How long a peer has been silent; infinite if it has sent no heartbeat yet."""
         return now_s - self._heard_s.get(name, float("-inf"))
 
-    def speaks(self, name: str) -> bool:
+    def is_known(self, name: str) -> bool:
         """Whether a peer has sent a heartbeat yet."""
         return name in self._heard_s
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from palmette.runtime.program import Channel
-from palmette.runtime.transports.base import Closed
+from palmette.runtime.transports.base import TransportClosed
 
 
 class MemoryTransport:
@@ -31,7 +31,7 @@ class MemoryTransport:
         waiting = self._queue(channel)
         message = None if self._closed else waiting.get()
         if message is None:
-            raise Closed
+            raise TransportClosed
         return message
 
     def close(self) -> None:
@@ -45,11 +45,11 @@ class MemoryTransport:
 
 
 @dataclass(frozen=True)
-class MemoryPlace:
+class MemoryEndpoint:
     """An endpoint for threads, which share one transport."""
 
     transport: MemoryTransport
 
-    def join(self, node: str) -> MemoryTransport:
+    def connect(self, node: str) -> MemoryTransport:
         """The shared transport."""
         return self.transport

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from palmette.runtime.transports.rendezvous import GlooMeeting, Meeting, StoreMeeting
+from palmette.runtime.transports.rendezvous import FileRendezvous, Rendezvous, StoreRendezvous
 from palmette.spec.cluster import Cluster
 
 
@@ -29,21 +29,21 @@ class TransportSettings:
 class TransportKind:
     """How the workers of a transport find each other, and whether nodes authenticate with keys."""
 
-    rendezvous: Callable[[TransportSettings], Meeting]
+    rendezvous: Callable[[TransportSettings], Rendezvous]
     uses_keys: bool = False
 
 
-def _gloo(settings: TransportSettings) -> Meeting:
-    return GlooMeeting() if settings.here is None else StoreMeeting(settings.here)
+def _gloo(settings: TransportSettings) -> Rendezvous:
+    return FileRendezvous() if settings.here is None else StoreRendezvous(settings.here)
 
 
-def _tls(settings: TransportSettings) -> Meeting:
+def _tls(settings: TransportSettings) -> Rendezvous:
     """Raises: InputError: the keys on this machine lack those of a node."""
-    from palmette.runtime.transports.tls.meeting import TlsMeeting, refuse_lacking
+    from palmette.runtime.transports.tls.rendezvous import HubRendezvous, refuse_missing_keys
 
     if settings.keys is not None and settings.here is None:
-        refuse_lacking(settings.keys, settings.nodes)
-    return TlsMeeting(settings.cluster, settings.keys, settings.hub)
+        refuse_missing_keys(settings.keys, settings.nodes)
+    return HubRendezvous(settings.cluster, settings.keys, settings.hub)
 
 
 TRANSPORTS: dict[str, TransportKind] = {

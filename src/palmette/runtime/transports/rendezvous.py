@@ -10,12 +10,12 @@ from typing import Protocol
 
 from torch.distributed import TCPStore
 
-from palmette.runtime.phase_programs import Part, channels_of
+from palmette.runtime.phase_programs import PhasePart, channels_of
 from palmette.runtime.program import Channel
-from palmette.runtime.transports.base import Place
-from palmette.runtime.transports.gloo import GlooPlace, StoreBoard, StorePlace
-from palmette.runtime.transports.heartbeat import TOKEN_BYTES, Board, FolderBoard, WatchedPlace
-from palmette.runtime.transports.service import Served, Service
+from palmette.runtime.transports.base import Endpoint
+from palmette.runtime.transports.gloo import FileEndpoint, StoreAddressBook, StoreEndpoint
+from palmette.runtime.transports.heartbeat import TOKEN_BYTES, AddressBook, FolderAddressBook, HeartbeatEndpoint
+from palmette.runtime.transports.service import RunningService, Service
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +28,9 @@ class Site:
     """
 
     nodes: Sequence[str]
-    parts: Sequence[Part]
+    parts: Sequence[PhasePart]
     addresses: Mapping[str, str]
-    serve: Callable[[str, Service], Served]
+    serve: Callable[[str, Service], RunningService]
     folder: Path | None = None
     apart: bool = False
     networked: bool = False
@@ -41,22 +41,22 @@ class Site:
         """All channels of the phase."""
         return list(channels_of(self.parts).values())
 
-    def watched(self, node: str, place: Place, board: Board) -> Place:
+    def watched(self, node: str, endpoint: Endpoint, board: AddressBook) -> Endpoint:
         """An endpoint with heartbeats, if the site needs them."""
         peers = sorted({end for channel in self.channels if node in channel[1:] for end in channel[1:]} - {node})
         if not self.networked:
-            return place
-        return WatchedPlace(place, board, tuple(self.nodes), peers, self.token, self.addresses[node])
+            return endpoint
+        return HeartbeatEndpoint(endpoint, board, tuple(self.nodes), peers, self.token, self.addresses[node])
 
 
-class Meeting(Protocol):
+class Rendezvous(Protocol):
     """Prepares for the workers of a phase, and gives each its endpoint."""
 
     def open(self, site: Site) -> None:
         """Prepare for the workers on a site."""
         ...
 
-    def place(self, node: str) -> Place:
+    def endpoint(self, node: str) -> Endpoint:
         """The endpoint where the worker of a node connects to the others."""
         ...
 
@@ -65,26 +65,26 @@ class Meeting(Protocol):
         ...
 
 
-class GlooMeeting:
+class FileRendezvous:
     """Over gloo, on a network that you trust: all connect to all, and find each other through a file."""
 
     def open(self, site: Site) -> None:
         """Remember the site."""
         self._site = site
 
-    def place(self, node: str) -> Place:
+    def endpoint(self, node: str) -> Endpoint:
         """The file, and the node's address."""
         site = self._site
         assert site.folder is not None, "a file needs a folder"
         own = tuple(channel for channel in site.channels if node in channel[1:]) if site.apart else ()
-        place = GlooPlace(site.folder / "store", tuple(site.nodes), site.addresses[node], own)
-        return site.watched(node, place, FolderBoard(site.folder))
+        endpoint = FileEndpoint(site.folder / "store", tuple(site.nodes), site.addresses[node], own)
+        return site.watched(node, endpoint, FolderAddressBook(site.folder))
 
     def close(self) -> None:
         """Nothing to do: the folder belongs to the testbed."""
 
 
-class StoreMeeting:
+class StoreRendezvous:
     """Over gloo, where hosts share no files: they find each other through a store at an address of this machine."""
 
     def __init__(self, address: str) -> None:
@@ -96,12 +96,12 @@ class StoreMeeting:
         self._site = site
         self._store = TCPStore(self._address, 0, is_master=True, wait_for_workers=False)
 
-    def place(self, node: str) -> Place:
+    def endpoint(self, node: str) -> Endpoint:
         """The store, and the node's address."""
         assert self._store is not None, "open() comes first"
         site, at = self._site, (self._address, self._store.port)
-        place = StorePlace(*at, tuple(site.nodes), site.addresses[node])
-        return site.watched(node, place, StoreBoard(*at))
+        endpoint = StoreEndpoint(*at, tuple(site.nodes), site.addresses[node])
+        return site.watched(node, endpoint, StoreAddressBook(*at))
 
     def close(self) -> None:
         """Stop the store."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-Entrance = Callable[[], None]
+ProcessInitializer = Callable[[], None]
 
 
 class Service(Protocol):
@@ -21,10 +21,10 @@ class Service(Protocol):
         ...
 
 
-class Served(Protocol):
+class RunningService(Protocol):
     """A running service; ``said`` is what it passed to ``ready``."""
 
-    said: Any
+    info: Any
 
     def close(self) -> None:
         """Stop it."""

@@ -1,7 +1,7 @@
 """What the operations of an iteration do: connects a program with what a node computes.
 
 Data, forward, output, gradient and backward are the same for every sync; push, average, pull and update are defined by
-an ``Agreement``.
+an ``SyncActions``.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from torch import Tensor
 
 from palmette.compress.codec import decode, encode, encoded_bytes
 from palmette.cost.steps import Kind
-from palmette.runtime.data.base import Samples
-from palmette.runtime.data.labels import Labels, refuse_strange
-from palmette.runtime.program import Operation, Program, feeds, samples_by_instance
+from palmette.runtime.data.base import SampleReader
+from palmette.runtime.data.labels import Labels, refuse_unknown_labels
+from palmette.runtime.program import Program, ProgramOperation, feeds, samples_by_instance
 from palmette.runtime.worker.batch_norm import SUMS
 from palmette.runtime.worker.compute import Compute
 from palmette.runtime.worker.executor import Values
-from palmette.runtime.worker.partial_calls import Segments
+from palmette.runtime.worker.partial_calls import PartialCalls
 
 _LABEL = torch.int64
 
 
-class Fed(NamedTuple):
+class InstanceInput(NamedTuple):
     """The input from a source or instance to the next instance: values, and the labels that are sent with them."""
 
     values: Tensor
     labels: Tensor
 
 
-class Passed(NamedTuple):
+class BackwardResult(NamedTuple):
     """The result of a backward pass: the gradient of the input, if any, and the loss of a root."""
 
     gradient: Tensor | None
@@ -41,7 +41,7 @@ class Passed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Wire:
+class MessageFormat:
     """The message format of samples: the shape of one sample, at the input and after each layer, and the dtypes."""
 
     shapes: Sequence[tuple[int, ...]]
@@ -54,22 +54,22 @@ class Wire:
         return self.dtype if self.input_dtype.is_floating_point else self.input_dtype
 
 
-class Agreement:
+class SyncActions:
     """What push, average, pull and update do under a sync; not every sync needs all of them."""
 
-    def call(self, operation: Operation, values: Values) -> Any:
+    def call(self, operation: ProgramOperation, values: Values) -> Any:
         """Execute an average or an update."""
         raise NotImplementedError
 
-    def message(self, operation: Operation, values: Values, iteration: int) -> Tensor:
+    def message(self, operation: ProgramOperation, values: Values, iteration: int) -> Tensor:
         """The bytes that a push or a pull carries."""
         raise NotImplementedError
 
-    def message_bytes(self, operation: Operation) -> int:
+    def message_bytes(self, operation: ProgramOperation) -> int:
         """The size of a push or a pull in bytes."""
         raise NotImplementedError
 
-    def arrived(self, operation: Operation, message: Tensor) -> Any:
+    def arrived(self, operation: ProgramOperation, message: Tensor) -> Any:
         """Decode a received push or pull."""
         raise NotImplementedError
 
@@ -78,21 +78,26 @@ class TrainingActions:
     """What a node's operations do in the iterations of a tree."""
 
     def __init__(
-        self, program: Program, computes: Mapping[int, Compute], samples: Samples, wire: Wire, agreement: Agreement
+        self,
+        program: Program,
+        computes: Mapping[int, Compute],
+        samples: SampleReader,
+        wire: MessageFormat,
+        sync_actions: SyncActions,
     ) -> None:
-        self._computes, self._samples, self._wire, self._agreement = computes, samples, wire, agreement
+        self._computes, self._samples, self._wire, self._sync_actions = computes, samples, wire, sync_actions
         self._phase = program.phase
         self._feeds = feeds(self._phase)
         self._many = samples_by_instance(self._phase)
         self._labels = Labels(self._phase)
         self._found = {_where(operation): operation.number for operation in program.operations}
-        self._segments = Segments(computes)
+        self._segments = PartialCalls(computes)
         self._index = {instance.id: k for k, instance in enumerate(self._phase.instances)}
         for number, source in enumerate(self._phase.sources):
             if source.node == program.node:
                 samples.open(number)
 
-    def call(self, operation: Operation, values: Values, iteration: int) -> Any:
+    def call(self, operation: ProgramOperation, values: Values, iteration: int) -> Any:
         """Execute a forward, backward, average or update."""
         k = operation.instance
         match operation.what:
@@ -103,7 +108,7 @@ class TrainingActions:
             case Kind.COMBINE:
                 return self._segments.combined(operation, values)
             case Kind.AVERAGE | Kind.UPDATE:
-                return self._agreement.call(operation, values)
+                return self._sync_actions.call(operation, values)
             case Kind.DATA | Kind.OUTPUT | Kind.GRADIENT | Kind.STATISTICS | Kind.TOTALS | Kind.PUSH | Kind.PULL:
                 raise AssertionError(f"{operation.what.value} is a transfer, not a call")
             case unknown:
@@ -113,32 +118,32 @@ class TrainingActions:
         """Abort what is in progress."""
         self._segments.close()
 
-    def _forward(self, k: int, values: Values, iteration: int) -> Fed:
+    def _forward(self, k: int, values: Values, iteration: int) -> InstanceInput:
         fed = [self._fed_by_source(source, values, iteration) for source in self._feeds[k].sources]
         fed += [self._fed_by_instance(child, values) for child in self._feeds[k].instances]
         labels = torch.cat([each.labels for each in fed])
         if self._phase.instances[k].into is None:
             labels = self._labels.at_root(k, iteration, labels)
-        return Fed(self._computes[k].forward(k, [each.values for each in fed], [labels], iteration), labels)
+        return InstanceInput(self._computes[k].forward(k, [each.values for each in fed], [labels], iteration), labels)
 
-    def _backward(self, k: int, values: Values) -> Passed:
-        return Passed(*self._computes[k].backward(k, self._gradient(k, values)))
+    def _backward(self, k: int, values: Values) -> BackwardResult:
+        return BackwardResult(*self._computes[k].backward(k, self._gradient(k, values)))
 
-    def _fed_by_source(self, source: int, values: Values, iteration: int) -> Fed:
+    def _fed_by_source(self, source: int, values: Values, iteration: int) -> InstanceInput:
         number = self._found.get((Kind.DATA, "receive", source))
         if number is None:
             return self._take(source, iteration)
-        given: Fed = values[number]
+        given: InstanceInput = values[number]
         return given
 
-    def _take(self, source: int, iteration: int) -> Fed:
+    def _take(self, source: int, iteration: int) -> InstanceInput:
         inputs, labels = self._samples.take(source, iteration)
-        refuse_strange(labels, self._wire.shapes[-1], self._phase.sources[source].node)
-        return Fed(inputs.to(self._wire.raw_dtype), self._labels.leaving(source, iteration, labels))
+        refuse_unknown_labels(labels, self._wire.shapes[-1], self._phase.sources[source].node)
+        return InstanceInput(inputs.to(self._wire.raw_dtype), self._labels.leaving(source, iteration, labels))
 
-    def _fed_by_instance(self, child: int, values: Values) -> Fed:
+    def _fed_by_instance(self, child: int, values: Values) -> InstanceInput:
         number = self._found.get((Kind.OUTPUT, "receive", child))
-        given: Fed = values[self._found[Kind.FORWARD, "forward", child] if number is None else number]
+        given: InstanceInput = values[self._found[Kind.FORWARD, "forward", child] if number is None else number]
         return given
 
     def _gradient(self, k: int, values: Values) -> Tensor | None:
@@ -160,7 +165,7 @@ class TrainingActions:
         place = len(self._feeds[parent].sources) + self._feeds[parent].instances.index(child)
         return torch.split(whole, fed)[place]
 
-    def message(self, operation: Operation, values: Values, iteration: int) -> Tensor:
+    def message(self, operation: ProgramOperation, values: Values, iteration: int) -> Tensor:
         """The bytes that a send carries."""
         k = operation.instance
         match operation.what:
@@ -175,13 +180,13 @@ class TrainingActions:
             case Kind.STATISTICS | Kind.TOTALS:
                 return self._segments.message(operation, values)
             case Kind.PUSH | Kind.PULL:
-                return self._agreement.message(operation, values, iteration)
+                return self._sync_actions.message(operation, values, iteration)
             case Kind.FORWARD | Kind.BACKWARD | Kind.COMBINE | Kind.AVERAGE | Kind.UPDATE:
                 raise AssertionError(f"{operation.what.value} is a call, not a transfer")
             case unknown:
                 assert_never(unknown)
 
-    def message_bytes(self, operation: Operation) -> int:
+    def message_bytes(self, operation: ProgramOperation) -> int:
         """The size in bytes of the message that a receive waits for."""
         k, label = operation.instance, _LABEL.itemsize
         match operation.what:
@@ -196,48 +201,50 @@ class TrainingActions:
             case Kind.STATISTICS | Kind.TOTALS:
                 return self._segments.message_bytes(operation)
             case Kind.PUSH | Kind.PULL:
-                return self._agreement.message_bytes(operation)
+                return self._sync_actions.message_bytes(operation)
             case Kind.FORWARD | Kind.BACKWARD | Kind.COMBINE | Kind.AVERAGE | Kind.UPDATE:
                 raise AssertionError(f"{operation.what.value} is a call, not a transfer")
             case unknown:
                 assert_never(unknown)
 
-    def arrived(self, operation: Operation, message: Tensor) -> Any:
+    def arrived(self, operation: ProgramOperation, message: Tensor) -> Any:
         """Decode a received message."""
         k = operation.instance
         match operation.what:
             case Kind.DATA:
                 shape = self._input_shape(operation)
                 body, labels = _unpacked(message, self._labels.many_from(_source(operation)))
-                return Fed(decode(body, shape, self._wire.raw_dtype, "none"), labels)
+                return InstanceInput(decode(body, shape, self._wire.raw_dtype, "none"), labels)
             case Kind.OUTPUT:
                 body, labels = _unpacked(message, self._labels.many(k))
-                return Fed(decode(body, self._shape(k), self._wire.dtype, self._phase.instances[k].codec), labels)
+                return InstanceInput(
+                    decode(body, self._shape(k), self._wire.dtype, self._phase.instances[k].codec), labels
+                )
             case Kind.GRADIENT:
                 return decode(message, self._shape(k), self._wire.dtype, self._phase.instances[k].codec)
             case Kind.STATISTICS | Kind.TOTALS:
                 return message.view(SUMS)
             case Kind.PUSH | Kind.PULL:
-                return self._agreement.arrived(operation, message)
+                return self._sync_actions.arrived(operation, message)
             case Kind.FORWARD | Kind.BACKWARD | Kind.COMBINE | Kind.AVERAGE | Kind.UPDATE:
                 raise AssertionError(f"{operation.what.value} is a call, not a transfer")
             case unknown:
                 assert_never(unknown)
 
-    def _input_shape(self, operation: Operation) -> tuple[int, ...]:
+    def _input_shape(self, operation: ProgramOperation) -> tuple[int, ...]:
         return (self._phase.sources[_source(operation)].samples, *self._wire.shapes[0])
 
     def _shape(self, k: int) -> tuple[int, ...]:
         return (self._many[k], *self._wire.shapes[self._phase.instances[k].layers[1]])
 
 
-def _source(operation: Operation) -> int:
+def _source(operation: ProgramOperation) -> int:
     """The source of a transfer of samples."""
     assert operation.source is not None
     return operation.source
 
 
-def _where(operation: Operation) -> tuple[Kind, str, int]:
+def _where(operation: ProgramOperation) -> tuple[Kind, str, int]:
     """An operation's kind and op, with its source for data and its instance for everything else."""
     about = operation.source if operation.source is not None else operation.instance
     return operation.what, operation.op, about

@@ -63,7 +63,7 @@ def _normalised(norm: BatchNormCall, ask: Callable[[Tensor], Tensor]) -> Tensor:
         variance = (totals[1 + norm.channels :] / many - mean.square()).clamp_(min=0)
         _keep(norm, mean, variance * many / max(1.0, many - 1))
         scale = torch.rsqrt(variance + norm.eps)
-    whole = _Whole(mean, scale, many, ask)
+    whole = _WholeBatchNorm(mean, scale, many, ask)
     normalised: Tensor = _Normalise.apply(norm.values, norm.weight, norm.bias, whole)  # type: ignore[no-untyped-call]
     return normalised
 
@@ -75,7 +75,7 @@ def _keep(norm: BatchNormCall, mean: Tensor, variance: Tensor) -> None:
             kept.mul_(1 - norm.momentum).add_(now.to(kept.dtype), alpha=norm.momentum)
 
 
-class _Whole(NamedTuple):
+class _WholeBatchNorm(NamedTuple):
     """The whole batch: mean and 1 / √(σ² + ε) per channel, the number of values, and how to get totals."""
 
     mean: Tensor
@@ -88,7 +88,7 @@ class _Normalise(torch.autograd.Function):
     """γ (x − μ) / √(σ² + ε) + β, with the gradient that μ and σ² of the whole batch give."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, weight: Tensor | None, bias: Tensor | None, whole: _Whole) -> Tensor:
+    def forward(ctx: Any, values: Tensor, weight: Tensor | None, bias: Tensor | None, whole: _WholeBatchNorm) -> Tensor:
         """The normalised values."""
         spread = [-1 if axis == 1 else 1 for axis in range(values.dim())]
         mean, scale = (each.to(values.dtype).view(spread) for each in (whole.mean, whole.scale))
@@ -106,7 +106,7 @@ class _Normalise(torch.autograd.Function):
         rest = [axis for axis in range(gradient.dim()) if axis != 1]
         spread = [-1 if axis == 1 else 1 for axis in range(gradient.dim())]
         sums = torch.cat([each.to(SUMS).sum(rest) for each in (gradient, gradient * ctx.unit)])
-        whole: _Whole = ctx.whole
+        whole: _WholeBatchNorm = ctx.whole
         totals = whole.ask(torch.cat((sums.new_tensor([whole.many]), sums)))[1:] / whole.many
         shift, slope = (each.to(gradient.dtype).view(spread) for each in totals.chunk(2))
         passed = ctx.scale * (gradient - shift - ctx.unit * slope)

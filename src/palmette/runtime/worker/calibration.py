@@ -19,8 +19,8 @@ from torch import nn
 
 from palmette.cost.steps import Kind
 from palmette.runtime.options import Options
-from palmette.runtime.program import Operation, Program, samples_by_instance
-from palmette.runtime.worker.commands import Rehearsal
+from palmette.runtime.program import Program, ProgramOperation, samples_by_instance
+from palmette.runtime.worker.commands import Calibration
 from palmette.runtime.worker.compute import Compute
 from palmette.runtime.worker.messages import weights_of
 from palmette.runtime.worker.parameter_server import ParameterServer
@@ -35,18 +35,18 @@ CHANCE = 0.1
 Timer = Callable[[], float]
 
 
-def rehearsed(program: Program, setup: Setup) -> Rehearsal:
+def calibrate(program: Program, setup: Setup) -> Calibration:
     """Seconds of each forward, backward and update, and the fraction of the profiled work that it does."""
     calls = [operation for operation in program.operations if operation.op in ("forward", "backward", "update")]
     if not calls:
-        return Rehearsal({})
+        return Calibration({})
     real = _Calls(program, setup, {n: copy.deepcopy(module) for n, module in setup.layers.items()}, setup.options)
     timer = time.thread_time if setup.device == "cpu" else time.monotonic
     seconds = _least([real], calls, TIMES, timer)[0]
     if as_profiled(setup.layers.values(), setup.options):
-        return Rehearsal(seconds)
+        return Calibration(seconds)
     both = _least([real, _profiled(program, setup)], calls, TIMES_IN_TURNS, timer)
-    return Rehearsal(seconds, done_of_assumed(*both))
+    return Calibration(seconds, work_ratios(*both))
 
 
 def as_profiled(layers: Iterable[nn.Module], options: Options) -> bool:
@@ -56,7 +56,7 @@ def as_profiled(layers: Iterable[nn.Module], options: Options) -> bool:
     return plain and not frozen and not options.freeze
 
 
-def done_of_assumed(done_s: Mapping[int, float], assumed_s: Mapping[int, float]) -> dict[int, float]:
+def work_ratios(done_s: Mapping[int, float], assumed_s: Mapping[int, float]) -> dict[int, float]:
     """The fraction of the assumed work that each call does, by number; those within noise of 1 are left out.
 
     A call that takes no time does no work.
@@ -65,7 +65,7 @@ def done_of_assumed(done_s: Mapping[int, float], assumed_s: Mapping[int, float])
     return {number: part for number, part in parts.items() if abs(part - 1) > CHANCE}
 
 
-def _least(ways: list[_Calls], calls: list[Operation], times: int, timer: Timer) -> list[dict[int, float]]:
+def _least(ways: list[_Calls], calls: list[ProgramOperation], times: int, timer: Timer) -> list[dict[int, float]]:
     """Seconds of each call in each variant: the minimum of a few rounds in which the variants alternate."""
     found: list[dict[int, float]] = [{} for _ in ways]
     until_s = time.monotonic() + ENOUGH_S
@@ -80,9 +80,9 @@ def _least(ways: list[_Calls], calls: list[Operation], times: int, timer: Timer)
     return found
 
 
-def _whole_calls(calls: Sequence[Operation]) -> list[list[Operation]]:
+def _whole_calls(calls: Sequence[ProgramOperation]) -> list[list[ProgramOperation]]:
     """The calls, each as a list of its partial calls."""
-    found: dict[tuple[Kind, int], list[Operation]] = {}
+    found: dict[tuple[Kind, int], list[ProgramOperation]] = {}
     for call in calls:
         found.setdefault((call.what, call.instance), []).append(call)
     return list(found.values())
@@ -105,9 +105,9 @@ class _Calls:
         self._program, self._setup, self._layers, self._options = program, setup, layers, options
         self._compute = Compute(program.phase, setup.node, layers, options, setup.device)
 
-    def timed(self, call: Operation, timer: Timer) -> float:
+    def timed(self, call: ProgramOperation, timer: Timer) -> float:
         """Seconds that a call takes, by ``timer``."""
-        serves = self._program.phase.agreement.has_server and call.op == "update"
+        serves = self._program.phase.sync_kind.has_server and call.op == "update"
         ready = self._of_server() if serves else self._of_instance(call)
         began_s = timer()
         ready()
@@ -120,7 +120,7 @@ class _Calls:
         gradients = {n: [torch.zeros_like(weight) for weight in weights_of(m)] for n, m in held}
         return lambda: server.update(gradients, {})
 
-    def _of_instance(self, call: Operation) -> Callable[[], object]:
+    def _of_instance(self, call: ProgramOperation) -> Callable[[], object]:
         k, compute, shapes = call.instance, self._compute, self._setup.shapes
         instance = self._program.phase.instances[k]
         many = samples_by_instance(self._program.phase)[k]

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from palmette.runtime.record.operations import Record
+from palmette.runtime.record.operations import OperationRecord
 from palmette.runtime.worker.executor import Pace
 
 
 @dataclass(frozen=True)
-class Go:
+class Execute:
     """Run iterations ``first`` to ``last`` (inclusive) of one of the worker's programs."""
 
     program: int
@@ -28,7 +28,7 @@ class SetPace:
 
 
 @dataclass(frozen=True)
-class GiveState:
+class GetState:
     """Send the weights and optimizer state of these layers: as they are, or as they were ``after`` an iteration.
 
     All workers have completed that iteration.
@@ -39,7 +39,7 @@ class GiveState:
 
 
 @dataclass(frozen=True)
-class Rehearse:
+class Calibrate:
     """Calibrate: time the calls of a program on synthetic data, without changing the training state."""
 
     program: int
@@ -50,7 +50,7 @@ class Stop:
     """Shut down."""
 
 
-Command = Go | SetPace | GiveState | Rehearse | Stop
+Command = Execute | SetPace | GetState | Calibrate | Stop
 
 
 @dataclass(frozen=True)
@@ -59,22 +59,22 @@ class Ready:
 
 
 @dataclass(frozen=True)
-class Alive:
+class WorkerAlive:
     """Nothing to report, but the worker is alive."""
 
 
 @dataclass(frozen=True)
-class Done:
+class IterationDone:
     """An iteration of a program is done on this node; ``loss`` is the sum over its roots."""
 
     program: int
     iteration: int
     loss: float
-    records: list[Record] = field(repr=False)
+    records: list[OperationRecord] = field(repr=False)
 
 
 @dataclass(frozen=True)
-class State:
+class StateReply:
     """Weights and optimizer state in the safetensors format."""
 
     weights: bytes = field(repr=False)
@@ -82,7 +82,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Rehearsal:
+class Calibration:
     """Seconds of each call without padding, by operation number.
 
     ``work`` is the fraction of the profiled work that a call does; calls that are not in it do all of it.
@@ -93,15 +93,15 @@ class Rehearsal:
 
 
 @dataclass(frozen=True)
-class Rehearsed:
+class Calibrated:
     """The result of calibrating a program."""
 
     program: int
-    found: Rehearsal
+    found: Calibration
 
 
 @dataclass(frozen=True)
-class Failed:
+class WorkerFailed:
     """The worker cannot continue; ``lost`` if only because it lost a peer, which may report more.
 
     ``peer`` is the worker that it lost, or has not heard from; ``link`` are the nodes between which that was, if not
@@ -115,10 +115,10 @@ class Failed:
     exhausted: bool = False
 
 
-Event = Ready | Alive | Done | State | Rehearsed | Failed
+Event = Ready | WorkerAlive | IterationDone | StateReply | Calibrated | WorkerFailed
 
 
-class Control(Protocol):
+class ControlChannel(Protocol):
     """A worker's connection to the engine."""
 
     def send(self, event: Event) -> None:

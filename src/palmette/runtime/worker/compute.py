@@ -37,7 +37,7 @@ OPTIMIZERS: dict[Optimizer, Callable[..., torch.optim.Optimizer]] = {
 _NONE_IGNORED = torch.iinfo(torch.int64).min
 
 
-class Passing:
+class SavedForward:
     """What an instance keeps from forward to backward."""
 
     __slots__ = ("inputs", "labels", "outputs")
@@ -66,14 +66,14 @@ class Compute:
         self.device = _device(device)
         self.dtype: torch.dtype = getattr(torch, options.dtype)
         self.layers = {number: self._prepared(number, module) for number, module in layers.items()}
-        self._trained = {number: list(trained(module).values()) for number, module in self.layers.items()}
+        self._trained = {number: list(trainable_weights(module).values()) for number, module in self.layers.items()}
         here = [k for k, instance in enumerate(phase.instances) if instance.node == node]
         self._own = here if own is None else own
         updated = updated_layers([phase.instances[k] for k in self._own])
         self._updates = {k: numbers_of(runs) for k, runs in zip(self._own, updated, strict=True)}
         self._modules = {k: self._run_of(k) for k in self._own}
         self._positions = positions(phase)
-        self._kept: dict[int, Passing] = {}
+        self._kept: dict[int, SavedForward] = {}
         self._gradients: dict[tuple[int, int], list[Tensor]] = {}
         self._optimizers = {k: self._optimizer(k) for k in self._own}
         self._shared = shared_norm_layers(phase)
@@ -89,7 +89,7 @@ class Compute:
         """The layers of an instance, in order; those that an earlier instance on the node holds share its weights."""
         first, last = self._phase.instances[k].layers
         own = self.updates(k)
-        return [self.layers[n] if n in own else twin(self.layers[n]) for n in range(first, last + 1)]
+        return [self.layers[n] if n in own else shared_copy(self.layers[n]) for n in range(first, last + 1)]
 
     def _optimizer(self, k: int) -> torch.optim.Optimizer | None:
         """The optimizer of the layers that this instance updates: those that no earlier one on the node holds."""
@@ -116,7 +116,7 @@ class Compute:
                 with self._norms(k, number):
                     values = module(values)
         known = labels[0] if len(labels) == 1 else torch.cat(list(labels))
-        self._kept[k] = Passing(whole, values, known.to(self.device))
+        self._kept[k] = SavedForward(whole, values, known.to(self.device))
         return values.detach().to(self.dtype)
 
     def _norms(self, k: int, number: int) -> AbstractContextManager[object]:
@@ -177,7 +177,7 @@ class Compute:
     def added(self, number: int) -> Tensor:
         """The gradients of a layer in one flat tensor, summed over the instances that hold it; clears them."""
         found = [self._gradients.pop((k, number), None) for k in self._own]
-        return in_sum([_flat(parts) for parts in found if parts is not None])
+        return summed([_flat(parts) for parts in found if parts is not None])
 
     def take_added(self, k: int, gradients: Mapping[int, Tensor]) -> None:
         """Store gradients by layer, each in one flat tensor as ``added`` returns them."""
@@ -215,7 +215,7 @@ class Compute:
         state = {}
         for k, optimizer in self._optimizers.items():
             for number in self.updates(k):
-                for name, weight in trained(self.layers[number]).items():
+                for name, weight in trainable_weights(self.layers[number]).items():
                     for key, value in (optimizer.state.get(weight, {}) if optimizer else {}).items():
                         if isinstance(value, Tensor):
                             state[f"{name}/{key}"] = value
@@ -225,7 +225,7 @@ class Compute:
         """Continue from a state that ``optimizer_state`` returned."""
         for k, optimizer in self._optimizers.items():
             for number in self.updates(k):
-                for name, weight in trained(self.layers[number]).items():
+                for name, weight in trainable_weights(self.layers[number]).items():
                     keys = [key for key in state if key.rpartition("/")[0] == name]
                     if keys and optimizer is not None:
                         optimizer.state[weight] = {key.rpartition("/")[2]: state[key].clone() for key in keys}
@@ -238,13 +238,13 @@ class Compute:
 
 def shared_norm_layers(phase: Phase) -> set[int]:
     """The replicated layers whose batch norm uses the statistics of the whole batch."""
-    if phase.batch_norm == "parts" or not phase.agreement.one_model:
+    if phase.batch_norm == "parts" or not phase.sync_kind.one_model:
         return set()
     held = Counter(n for i in phase.instances for n in range(i.layers[0], i.layers[1] + 1))
     return {number for number, many in held.items() if many > 1}
 
 
-def in_sum(parts: Sequence[Tensor]) -> Tensor:
+def summed(parts: Sequence[Tensor]) -> Tensor:
     """The sum of tensors, added in their order."""
     total = parts[0]
     for part in parts[1:]:
@@ -256,18 +256,18 @@ def _flat(parts: Sequence[Tensor]) -> Tensor:
     return torch.cat([part.reshape(-1) for part in parts]) if len(parts) > 1 else parts[0].reshape(-1)
 
 
-def trained(module: nn.Module) -> dict[str, nn.Parameter]:
+def trainable_weights(module: nn.Module) -> dict[str, nn.Parameter]:
     """The trainable weights of a layer, by their original names."""
     return {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
 
 
-def trained_layers(layers: Mapping[int, nn.Module], runs: Iterable[Run]) -> list[int]:
+def trainable_layers(layers: Mapping[int, nn.Module], runs: Iterable[Run]) -> list[int]:
     """The layers of some runs that have trainable weights."""
     numbers = [number for first, last in runs for number in range(first, last + 1)]
-    return [number for number in numbers if trained(layers[number])]
+    return [number for number in numbers if trainable_weights(layers[number])]
 
 
-def twin(module: nn.Module) -> nn.Module:
+def shared_copy(module: nn.Module) -> nn.Module:
     """A copy of the module that shares its weights but has its own buffers."""
     return copy.deepcopy(module, {id(weight): weight for weight in module.parameters()})
 

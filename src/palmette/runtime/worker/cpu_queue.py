@@ -12,7 +12,7 @@ _SLACK = 1e-9
 _AWAKE_S = 0.0003
 
 
-class Cpu:
+class CpuQueue:
     """The CPU of one node, as on the event clock; ``freed_s`` is when a share of it was last due to be free."""
 
     def __init__(self, limit: float = 1.0) -> None:
@@ -30,9 +30,9 @@ class Cpu:
             self._queue.append(ticket)
         return ticket
 
-    def share(self, wanted: float, ticket: object | None = None) -> Share:
+    def share(self, wanted: float, ticket: object | None = None) -> CpuShare:
         """A share of the CPU when it is this call's turn; ``ticket`` is its reserved place in the queue, if any."""
-        return Share(self, wanted, ticket)
+        return CpuShare(self, wanted, ticket)
 
     def take(self, wanted: float, ticket: object | None) -> None:
         """Wait for a call's turn, and take its share."""
@@ -57,12 +57,12 @@ class Cpu:
             self._changed.notify_all()
 
 
-class Share:
+class CpuShare:
     """A CPU share, held while inside: free since ``free_s``, due to be released at ``due_s`` if that is set."""
 
     __slots__ = ("_cpu", "_ticket", "_wanted", "due_s", "free_s")
 
-    def __init__(self, cpu: Cpu, wanted: float, ticket: object | None) -> None:
+    def __init__(self, cpu: CpuQueue, wanted: float, ticket: object | None) -> None:
         self._cpu, self._wanted, self._ticket = cpu, wanted, ticket
         self.free_s = 0.0
         self.due_s: float | None = None
@@ -76,7 +76,7 @@ class Share:
         self._cpu.give_back(self._wanted, time.monotonic() if self.due_s is None else self.due_s)
 
 
-def last_until(end_s: float) -> None:
+def sleep_until(end_s: float) -> None:
     """Wait until the clock (``time.monotonic``) shows ``end_s``."""
     while (left_s := end_s - time.monotonic()) > 0:
         if left_s > _AWAKE_S:

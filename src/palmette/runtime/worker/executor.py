@@ -21,10 +21,10 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from palmette.cost.steps import Kind
-from palmette.runtime.program import Operation, Program
-from palmette.runtime.record.operations import CALLS, Record
-from palmette.runtime.transports.base import Closed, Transport, timed
-from palmette.runtime.worker.cpu_queue import Cpu, last_until
+from palmette.runtime.program import Program, ProgramOperation
+from palmette.runtime.record.operations import CALLS, OperationRecord
+from palmette.runtime.transports.base import Transport, TransportClosed, timed
+from palmette.runtime.worker.cpu_queue import CpuQueue, sleep_until
 
 Values = Mapping[int, Any]
 Span = tuple[float, float, float]  # when an operation started, ended, and was due to end
@@ -33,19 +33,19 @@ Span = tuple[float, float, float]  # when an operation started, ended, and was d
 class Actions(Protocol):
     """What the operations of a program do; ``values`` holds the results of those before them, by number."""
 
-    def call(self, operation: Operation, values: Values, iteration: int) -> Any:
+    def call(self, operation: ProgramOperation, values: Values, iteration: int) -> Any:
         """Execute a forward, backward, average or update."""
         ...
 
-    def message(self, operation: Operation, values: Values, iteration: int) -> Tensor:
+    def message(self, operation: ProgramOperation, values: Values, iteration: int) -> Tensor:
         """The bytes that a send carries."""
         ...
 
-    def message_bytes(self, operation: Operation) -> int:
+    def message_bytes(self, operation: ProgramOperation) -> int:
         """The size in bytes of the message that a receive waits for."""
         ...
 
-    def arrived(self, operation: Operation, message: Tensor) -> Any:
+    def arrived(self, operation: ProgramOperation, message: Tensor) -> Any:
         """Decode a received message."""
         ...
 
@@ -55,11 +55,11 @@ class Actions(Protocol):
 
 
 @dataclass
-class Finished:
+class IterationResult:
     """An iteration that is done on this node."""
 
     iteration: int
-    records: list[Record]
+    records: list[OperationRecord]
     values: dict[int, Any]
 
 
@@ -86,8 +86,8 @@ class Executor:
         program: Program,
         actions: Actions,
         transport: Transport,
-        cpu: Cpu,
-        finished: Callable[[Finished | BaseException], None],
+        cpu: CpuQueue,
+        finished: Callable[[IterationResult | BaseException], None],
     ) -> None:
         self.program, self._actions, self._transport, self._cpu = program, actions, timed(transport), cpu
         self._finished = finished
@@ -98,12 +98,12 @@ class Executor:
         self._began_s = 0.0
         instances = program.phase.instances
         calls = [operation for operation in program.operations if operation.op in CALLS]
-        serves = program.phase.agreement.has_server  # then the parameter server updates, not an instance
+        serves = program.phase.sync_kind.has_server  # then the parameter server updates, not an instance
         self._shares = {
             o.number: cpu.limit if serves and o.op == "update" else instances[o.instance].cpu_share for o in calls
         }
         self._values: dict[int, Any] = {}
-        self._records: list[Record] = []
+        self._records: list[OperationRecord] = []
         self._iteration = 0
         self._lock = threading.Lock()
         lanes = _lanes(program)
@@ -124,7 +124,7 @@ class Executor:
         """Whether this program needs no threads: ``run`` returns when it is done."""
         return self._alone is not None
 
-    def _spawn(self, lane: list[Operation]) -> None:
+    def _spawn(self, lane: list[ProgramOperation]) -> None:
         start: SimpleQueue[bool] = SimpleQueue()
         self._starts.append(start)
         target = self._receive_forever if lane[0].op == "receive" else self._work_forever
@@ -158,7 +158,7 @@ class Executor:
             event.set()
         self._actions.close()
 
-    def _work_forever(self, lane: list[Operation], start: SimpleQueue[bool]) -> None:
+    def _work_forever(self, lane: list[ProgramOperation], start: SimpleQueue[bool]) -> None:
         try:
             while start.get():
                 for operation in lane:
@@ -171,7 +171,7 @@ class Executor:
         except BaseException as error:  # noqa: BLE001  (passed to whoever waits for the iteration)
             self._finished(error)
 
-    def _receive_forever(self, lane: list[Operation], start: SimpleQueue[bool]) -> None:
+    def _receive_forever(self, lane: list[ProgramOperation], start: SimpleQueue[bool]) -> None:
         (operation,) = lane
         assert operation.channel is not None
         try:
@@ -185,12 +185,12 @@ class Executor:
                 value = self._actions.arrived(operation, message)
                 self._note(operation, value, (posted_s, arrived_s, due_s), message.numel())
                 self._lane_done()
-        except Closed:
+        except TransportClosed:
             return
         except BaseException as error:  # noqa: BLE001
             self._finished(error)
 
-    def _carry_out(self, operation: Operation) -> None:
+    def _carry_out(self, operation: ProgramOperation) -> None:
         if operation.op == "send":
             self._send(operation)
         elif operation.op == "average":
@@ -198,14 +198,14 @@ class Executor:
         else:
             self._call(operation)
 
-    def _average(self, operation: Operation) -> None:
+    def _average(self, operation: ProgramOperation) -> None:
         """Average; this is not padded, since a profile has no time for it."""
         start, used = time.monotonic(), time.thread_time()
         value = self._actions.call(operation, self._values, self._iteration)
         due_s = self._due_to_start(operation, start) + time.thread_time() - used
         self._note(operation, value, (start, time.monotonic(), due_s))
 
-    def _call(self, operation: Operation) -> None:
+    def _call(self, operation: ProgramOperation) -> None:
         number = operation.number
         with self._cpu.share(self._shares[number], self._queued.pop(number, None)) as share:
             start = time.monotonic()
@@ -217,12 +217,12 @@ class Executor:
                 begun_s = max(share.free_s, self._due_to_start(operation, start))
                 start = start if self._after[number] else begun_s
                 due_s = begun_s + seconds
-                last_until(due_s)
+                sleep_until(due_s)
             end = time.monotonic()
             share.due_s = max(due_s, end - MOST_LATE_S)
         self._note(operation, value, (start, end, due_s))
 
-    def _send(self, operation: Operation) -> None:
+    def _send(self, operation: ProgramOperation) -> None:
         assert operation.channel is not None
         start, used = time.monotonic(), time.thread_time()
         message = self._actions.message(operation, self._values, self._iteration)
@@ -230,15 +230,17 @@ class Executor:
         due_s = self._transport.send_due(operation.channel, message, min(leaves_s, time.monotonic()))
         self._note(operation, None, (start, time.monotonic(), due_s), message.numel())
 
-    def _due_to_start(self, operation: Operation, started_s: float) -> float:
+    def _due_to_start(self, operation: ProgramOperation, started_s: float) -> float:
         """When an operation that has started was due to start: when all before it were due to end."""
         before = [self._due_s[need] for need in self._after[operation.number]]
         return max(self._began_s, started_s - MOST_LATE_S, *before)
 
-    def _note(self, operation: Operation, value: Any, span: Span, size: int = 0) -> None:
+    def _note(self, operation: ProgramOperation, value: Any, span: Span, size: int = 0) -> None:
         channel = None if operation.channel is None else operation.channel.number
         whose, (start, end, due_s) = self._whose[operation.number], span
-        record = Record(operation.number, operation.op, whose, channel, start, end, size, max(0.0, end - due_s))
+        record = OperationRecord(
+            operation.number, operation.op, whose, channel, start, end, size, max(0.0, end - due_s)
+        )
         with self._lock:
             self._values.setdefault(operation.number, value)
             self._records.append(record)
@@ -254,12 +256,12 @@ class Executor:
             self._report()
 
     def _report(self) -> None:
-        self._finished(Finished(self._iteration, self._records, dict(self._values)))
+        self._finished(IterationResult(self._iteration, self._records, dict(self._values)))
 
 
-def _lanes(program: Program) -> list[list[Operation]]:
+def _lanes(program: Program) -> list[list[ProgramOperation]]:
     """Operations that run one after another in one thread: the calls of each instance; any other runs alone."""
-    calls: dict[int, list[Operation]] = {}
+    calls: dict[int, list[ProgramOperation]] = {}
     others = []
     for operation in program.operations:
         if operation.op in CALLS:
@@ -269,7 +271,7 @@ def _lanes(program: Program) -> list[list[Operation]]:
     return [*calls.values(), *others]
 
 
-def _needs(lanes: list[list[Operation]]) -> dict[int, list[int]]:
+def _needs(lanes: list[list[ProgramOperation]]) -> dict[int, list[int]]:
     """What each operation waits for: those it comes after that run in other lanes."""
     made: dict[int, list[int]] = {}
     for lane in lanes:

@@ -11,19 +11,19 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from palmette.errors import NodeLost, PalmetteError, RunError
-from palmette.runtime.transports.base import Lost, Silent
-from palmette.runtime.worker.commands import Failed
+from palmette.runtime.transports.base import ConnectionLost, PeerSilent
+from palmette.runtime.worker.commands import WorkerFailed
 
 _OUT_OF_MEMORY = ("not enough memory", "can't allocate memory", "Cannot allocate memory", "out of memory")
 
 
-def failure(error: BaseException) -> Failed:
+def failure(error: BaseException) -> WorkerFailed:
     """A worker's report of an error; with PALMETTE_DEBUG set, the traceback goes to stderr."""
     if os.environ.get("PALMETTE_DEBUG"):
         traceback.print_exception(error)
-    if isinstance(error, Lost):
-        return Failed(str(error), not isinstance(error, Silent), error.peer, error.link)
-    return Failed(_reason(error), exhausted=_is_memory(error))
+    if isinstance(error, ConnectionLost):
+        return WorkerFailed(str(error), not isinstance(error, PeerSilent), error.peer, error.link)
+    return WorkerFailed(_reason(error), exhausted=_is_memory(error))
 
 
 def _reason(error: BaseException) -> str:
@@ -41,7 +41,7 @@ def _is_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or refused
 
 
-def blamed(told: Sequence[tuple[str, Failed]], silent: Callable[[str], bool | None]) -> RunError:
+def blamed(told: Sequence[tuple[str, WorkerFailed]], silent: Callable[[str], bool | None]) -> RunError:
     """The error that the workers' failure reports, in the order of their arrival, mean for the run.
 
     A worker that failed by itself counts first. If all have only lost a peer, it is the peer of the first report, or

@@ -11,22 +11,22 @@ from torch import Tensor
 
 from palmette.cost.steps import Kind, NormPoint
 from palmette.errors import RunError
-from palmette.runtime.program import Operation
+from palmette.runtime.program import ProgramOperation
 from palmette.runtime.worker.batch_norm import SUMS
 from palmette.runtime.worker.compute import Compute
-from palmette.runtime.worker.coroutine import Stepwise
+from palmette.runtime.worker.coroutine import Coroutine
 from palmette.runtime.worker.executor import Values
 from palmette.runtime.worker.messages import pack
 
 
-class Segments:
+class PartialCalls:
     """The forward and backward calls in progress on a node, one partial call at a time."""
 
     def __init__(self, computes: Mapping[int, Compute]) -> None:
         self._computes = computes
-        self._going: dict[tuple[Kind, int], Stepwise] = {}
+        self._going: dict[tuple[Kind, int], Coroutine] = {}
 
-    def call(self, operation: Operation, values: Values, work: Callable[[], Any]) -> Any:
+    def call(self, operation: ProgramOperation, values: Values, work: Callable[[], Any]) -> Any:
         """Execute a partial call, up to the batch norm that it stops at.
 
         Returns the sums for that batch norm, None if it needs none; the last partial call returns the result of the
@@ -40,7 +40,7 @@ class Segments:
         elif operation.point is None:
             return work()
         else:
-            self._going[key] = Stepwise(work)
+            self._going[key] = Coroutine(work)
             self._computes[operation.instance].asks[operation.instance] = partial(_ask, self._going[key])
         going = self._going[key]
         if operation.point is None:
@@ -54,7 +54,7 @@ class Segments:
         while self._going:
             self._going.popitem()[1].close()
 
-    def combined(self, operation: Operation, values: Values) -> Tensor:
+    def combined(self, operation: ProgramOperation, values: Values) -> Tensor:
         """The totals of the sums that an operation comes after; zeros where no replica needs any."""
         assert operation.point is not None
         total = torch.zeros(1 + 2 * operation.point.channels, dtype=SUMS)
@@ -63,17 +63,17 @@ class Segments:
                 total += values[need].cpu()
         return total
 
-    def message(self, operation: Operation, values: Values) -> Tensor:
+    def message(self, operation: ProgramOperation, values: Values) -> Tensor:
         """The bytes of the sums of a node's own instances, or of the totals."""
         return pack([self.combined(operation, values)])
 
-    def message_bytes(self, operation: Operation) -> int:
+    def message_bytes(self, operation: ProgramOperation) -> int:
         """The size of such a message in bytes."""
         assert operation.point is not None
         return int(operation.point.size_bytes)
 
 
-def _ask(going: Stepwise, layer: int, number: int, sums: Tensor) -> Tensor:
+def _ask(going: Coroutine, layer: int, number: int, sums: Tensor) -> Tensor:
     return going.ask((layer, number), sums).to(sums.device)
 
 

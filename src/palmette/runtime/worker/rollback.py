@@ -15,7 +15,7 @@ from torch import Tensor
 State = tuple[Mapping[str, Tensor], Mapping[str, Tensor]]
 
 
-class Keepsake:
+class RollbackCopy:
     """A rollback copy of weights, buffers and optimizer state, renewed at the first call of every iteration."""
 
     def __init__(self, current: Callable[[], State]) -> None:

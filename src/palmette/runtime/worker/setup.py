@@ -9,10 +9,10 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from palmette.runtime.data.base import Samples, Source
+from palmette.runtime.data.base import SampleReader, SampleSource
 from palmette.runtime.options import Options
 from palmette.runtime.program import Program, numbers_of
-from palmette.runtime.transports.base import Place
+from palmette.runtime.transports.base import Endpoint
 from palmette.runtime.worker.executor import Actions
 
 StateDicts = tuple[dict[str, Tensor], dict[str, Tensor]]
@@ -45,20 +45,20 @@ class Setup:
     """
 
     node: str
-    place: Place
+    endpoint: Endpoint
     programs: Sequence[Program | None]
     layers: Mapping[int, nn.Module] = field(repr=False)
     shapes: Sequence[tuple[int, ...]]
     input_dtype: torch.dtype
     options: Options
     side: Callable[[Setup], WorkerSide]
-    source: Source | None = None
+    source: SampleSource | None = None
     cpu_limit: float = 1.0
     device: str = "cpu"
-    keeps: bool = False
+    rollback: bool = False
     optimizer: bytes = field(default=b"", repr=False)
 
-    def samples(self, program: Program) -> Samples:
+    def samples(self, program: Program) -> SampleReader:
         """The samples of the sources in a program."""
         assert self.source is not None, "a worker that trains needs a source of samples"
         return self.source.samples(program)

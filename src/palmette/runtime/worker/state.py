@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load as from_bytes
 from torch import Tensor, nn
 
-from palmette.runtime.worker.actions import Wire
+from palmette.runtime.worker.actions import MessageFormat
 from palmette.runtime.worker.compute import Compute
 from palmette.runtime.worker.setup import Setup, StateDicts
 
@@ -31,9 +31,9 @@ class LayerPool:
         return self._layers[number]
 
 
-def wire_of(setup: Setup) -> Wire:
+def message_format(setup: Setup) -> MessageFormat:
     """The message format of samples between nodes."""
-    return Wire(setup.shapes, setup.input_dtype, getattr(torch, setup.options.dtype))
+    return MessageFormat(setup.shapes, setup.input_dtype, getattr(torch, setup.options.dtype))
 
 
 def initial_optimizer_state(setup: Setup) -> dict[str, Tensor]:

@@ -12,23 +12,23 @@ from safetensors.torch import save as to_bytes
 
 from palmette.cost.steps import Kind
 from palmette.runtime.program import Program
-from palmette.runtime.worker.actions import Passed
-from palmette.runtime.worker.calibration import rehearsed
+from palmette.runtime.worker.actions import BackwardResult
+from palmette.runtime.worker.calibration import calibrate
 from palmette.runtime.worker.commands import (
+    Calibrate,
+    Calibrated,
     Command,
-    Control,
-    Done,
-    GiveState,
-    Go,
+    ControlChannel,
+    Execute,
+    GetState,
+    IterationDone,
     Ready,
-    Rehearse,
-    Rehearsed,
     SetPace,
-    State,
+    StateReply,
     Stop,
 )
-from palmette.runtime.worker.cpu_queue import Cpu
-from palmette.runtime.worker.executor import Executor, Finished
+from palmette.runtime.worker.cpu_queue import CpuQueue
+from palmette.runtime.worker.executor import Executor, IterationResult
 from palmette.runtime.worker.failure import failure
 from palmette.runtime.worker.setup import Setup, unshared
 
@@ -36,10 +36,10 @@ from palmette.runtime.worker.setup import Setup, unshared
 class Worker:
     """Executes the programs of one node."""
 
-    def __init__(self, setup: Setup, control: Control) -> None:
+    def __init__(self, setup: Setup, control: ControlChannel) -> None:
         self._setup, self._control = setup, control
-        self._transport = setup.place.join(setup.node)
-        self._cpu = Cpu(setup.cpu_limit)
+        self._transport = setup.endpoint.connect(setup.node)
+        self._cpu = CpuQueue(setup.cpu_limit)
         self._side = setup.side(setup)
         self._executors: dict[int, Executor] = {}
         self._last: dict[int, int] = {}
@@ -67,23 +67,23 @@ class Worker:
 
     def _obey(self, command: Command) -> None:
         match command:
-            case Go():
+            case Execute():
                 self._last[command.program] = command.last
                 self._go(command.program, command.first)
             case SetPace():
                 self._executors[command.program].pace = command.pace
-            case Rehearse():
-                found = rehearsed(self._executors[command.program].program, self._setup)
-                self._control.send(Rehearsed(command.program, found))
-            case GiveState():
+            case Calibrate():
+                found = calibrate(self._executors[command.program].program, self._setup)
+                self._control.send(Calibrated(command.program, found))
+            case GetState():
                 weights, optimizer = self._side.state(command.layers, command.after)
-                self._control.send(State(to_bytes(unshared(weights)), to_bytes(unshared(optimizer))))
+                self._control.send(StateReply(to_bytes(unshared(weights)), to_bytes(unshared(optimizer))))
 
     def _go(self, number: int, first: int) -> None:
         executor = self._executors[number]
         if not executor.inline:
             executor.run(first)
-        elif len(self._executors) == 1 and not self._setup.keeps:
+        elif len(self._executors) == 1 and not self._setup.rollback:
             self._go_through(number, first)
         else:  # programs run in parallel, and a worker that can roll back must answer while one runs
             threading.Thread(target=self._go_through, args=(number, first), daemon=True).start()
@@ -97,14 +97,14 @@ class Worker:
         except BaseException as error:  # noqa: BLE001  (sent to the engine, which ends the run)
             self._control.send(failure(error))
 
-    def _finished(self, number: int, backwards: Sequence[int], result: Finished | BaseException) -> None:
+    def _finished(self, number: int, backwards: Sequence[int], result: IterationResult | BaseException) -> None:
         if isinstance(result, BaseException):
             self._control.send(failure(result))
             return
-        loss = sum(value.loss for k in backwards if isinstance(value := result.values[k], Passed))
+        loss = sum(value.loss for k in backwards if isinstance(value := result.values[k], BackwardResult))
         executor = self._executors[number]
         # Decided before the engine is informed: its next command may change the last iteration.
         goes_on = not executor.inline and result.iteration < self._last[number]
-        self._control.send(Done(number, result.iteration, loss, result.records))
+        self._control.send(IterationDone(number, result.iteration, loss, result.records))
         if goes_on:
             executor.run(result.iteration + 1)

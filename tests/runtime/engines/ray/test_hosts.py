@@ -10,7 +10,7 @@ import pytest
 
 from palmette.errors import InputError, RunError
 from palmette.runtime.engines.ray.hosts import addresses_of
-from palmette.runtime.engines.ray.joining import join, own_address, refuse_reserved
+from palmette.runtime.engines.ray.join import join, own_address, refuse_reserved
 from palmette.runtime.engines.ray.library import ray_library
 
 

@@ -14,12 +14,12 @@ from palmette.runtime.transports.tls.frames import (
     NO_CHANNEL,
     TOKEN_BYTES,
     BadFrame,
-    Kind,
+    FrameKind,
+    data_frames,
     decoded,
     grant,
     hello,
-    introduced,
-    parts,
+    read_hello,
     welcome,
 )
 
@@ -33,17 +33,17 @@ SIZES = [0, 1, 16 * 1024 - 1, 16 * 1024, 16 * 1024 + 1, 512 * 1024, 9_000_001]
 def test_the_parts_of_a_message_are_all_of_it(size: int, relayed: bool) -> None:
     message = bytes(k * 7 % 251 for k in range(1000)) * (size // 1000 + 1)
     message = message[:size]
-    frames = list(parts(5, memoryview(message), relayed=relayed))
+    frames = list(data_frames(5, memoryview(message), relayed=relayed))
     found = [decoded(frame) for frame in frames]
     assert all(len(frame) <= MOST_BYTES for frame in frames)
-    assert {(f.kind, f.channel, f.size) for f in found} == {(Kind.DATA, 5, size)}
+    assert {(f.kind, f.channel, f.size) for f in found} == {(FrameKind.DATA, 5, size)}
     assert b"".join(f.payload for f in found) == message
     assert [f.offset for f in found] == [sum(len(g.payload) for g in found[:k]) for k in range(len(found))]
 
 
 def test_a_hello_says_who() -> None:
     frame = decoded(hello(TOKEN, "öffentlich 1", 7))
-    assert introduced(frame) == (TOKEN, "öffentlich 1")
+    assert read_hello(frame) == (TOKEN, "öffentlich 1")
     assert frame.channel == 7
     assert decoded(hello(TOKEN, "a")).channel == NO_CHANNEL
 
@@ -60,13 +60,13 @@ def test_any_bytes_are_a_frame_that_fits_or_refused(data: bytes) -> None:
     except BadFrame:
         return
     assert frame.offset + len(frame.payload) <= max(frame.size, len(frame.payload))
-    assert frame.kind in (Kind.DATA, Kind.HELLO) or not frame.payload
+    assert frame.kind in (FrameKind.DATA, FrameKind.HELLO) or not frame.payload
 
 
 @given(st.data())
 def test_a_frame_with_a_flipped_bit_is_never_larger_than_it_is(data: st.DataObject) -> None:
     good = bytearray(
-        data.draw(st.sampled_from([hello(TOKEN, "phone", 3), grant(3, 10), *parts(3, memoryview(b"abcd"))]))
+        data.draw(st.sampled_from([hello(TOKEN, "phone", 3), grant(3, 10), *data_frames(3, memoryview(b"abcd"))]))
     )
     bit = data.draw(st.integers(0, 8 * len(good) - 1))
     good[bit // 8] ^= 1 << bit % 8
@@ -99,6 +99,6 @@ def test_a_refusal_says_why(frame: bytes, says: str) -> None:
 def test_a_name_that_is_no_text_is_refused() -> None:
     frame = decoded(HEADER.pack(b"plm1", 1, 0, 0, 0) + TOKEN + b"\xff\xfe")
     with pytest.raises(BadFrame, match="UTF-8"):
-        introduced(frame)
+        read_hello(frame)
     with pytest.raises(BadFrame, match="expected hello"):
-        introduced(decoded(welcome()))
+        read_hello(decoded(welcome()))

@@ -19,18 +19,18 @@ import pytest
 import torch
 
 from palmette.errors import InputError, RunError
-from palmette.runtime.engines.forking import forking
+from palmette.runtime.engines.forkserver import forkserver_context
 from palmette.runtime.engines.service import ServiceProcess
 from palmette.runtime.program import Channel
-from palmette.runtime.transports.base import Closed, Lost
+from palmette.runtime.transports.base import ConnectionLost, TransportClosed
 from palmette.runtime.transports.keys.certificates import dns_name, new_key, node_certificate
 from palmette.runtime.transports.keys.folder import Credentials, Keys
 from palmette.runtime.transports.keys.pem import key_text, read_certificate, read_key, text_of
-from palmette.runtime.transports.tls.frames import MOST_BYTES, TOKEN_BYTES, BadFrame, grant, hello, parts, welcome
+from palmette.runtime.transports.tls.frames import MOST_BYTES, TOKEN_BYTES, BadFrame, data_frames, grant, hello, welcome
 from palmette.runtime.transports.tls.hub import SERVICE, HubSetup
 from palmette.runtime.transports.tls.local import LENGTH
-from palmette.runtime.transports.tls.streams import NetworkStream, State
-from palmette.runtime.transports.tls.transport import TlsPlace, TlsTransport
+from palmette.runtime.transports.tls.streams import NetworkStream, StreamState
+from palmette.runtime.transports.tls.transport import HubEndpoint, TlsTransport
 
 TOKEN = bytes(range(TOKEN_BYTES))
 NODES = ("phone", "server", "cloud")
@@ -53,14 +53,14 @@ class Meeting:
         known = (*CHANNELS, SPARE)
         setup = HubSetup("server", self.keys.folder, TOKEN, NODES, known, "127.0.0.1", folder / "hub")
         self.hub = ServiceProcess(setup, None)
-        self.place = TlsPlace(self.hub.said, self.keys.folder, TOKEN, CHANNELS)
+        self.endpoint = HubEndpoint(self.hub.info, self.keys.folder, TOKEN, CHANNELS)
         with ThreadPoolExecutor() as pool:
-            joined = pool.map(self.place.join, NODES)
+            joined = pool.map(self.endpoint.connect, NODES)
         self.workers: dict[str, TlsTransport] = dict(zip(NODES, joined, strict=True))
 
     @property
     def port(self) -> int:
-        return int(self.hub.said.address.rpartition(":")[2])
+        return int(self.hub.info.address.rpartition(":")[2])
 
     def carried(self, channel: Channel, message: torch.Tensor) -> torch.Tensor:
         """What arrives of a message."""
@@ -82,19 +82,19 @@ class Meeting:
 
 
 @pytest.fixture
-def meeting(tmp_path: Path) -> Iterator[Meeting]:
+def rendezvous(tmp_path: Path) -> Iterator[Meeting]:
     made = Meeting(tmp_path)
     yield made
     made.close()
 
 
 @contextmanager
-def dialled(meeting: Meeting, own: Credentials, **more: Any) -> Iterator[Any]:
+def dialled(rendezvous: Meeting, own: Credentials, **more: Any) -> Iterator[Any]:
     """A line to the hub, by default with a good certificate."""
     known = {"authority": own.authority, "key": own.key, "certificate": own.certificate} | more
     doors = grpc.ssl_channel_credentials(known["authority"], known["key"], known["certificate"])
     options = [("grpc.ssl_target_name_override", dns_name("server")), ("grpc.use_local_subchannel_pool", 1)]
-    with grpc.secure_channel(meeting.hub.said.address, doors, options=options) as line:
+    with grpc.secure_channel(rendezvous.hub.info.address, doors, options=options) as line:
         yield line
 
 
@@ -103,98 +103,100 @@ def opened(line: Any, method: str, *frames: bytes) -> Any:
     return line.stream_stream(f"/{SERVICE}/{method}")(iter(frames), timeout=PATIENCE_S)
 
 
-def says(meeting: Meeting, *frames: bytes, method: str = "Carry", own: Credentials | None = None, **more: Any) -> Any:
+def says(
+    rendezvous: Meeting, *frames: bytes, method: str = "Carry", own: Credentials | None = None, **more: Any
+) -> Any:
     """How the hub ends a stream with these frames."""
-    own = own or meeting.keys.credentials("phone")
-    with dialled(meeting, own, **more) as line, pytest.raises(grpc.RpcError) as caught:
+    own = own or rendezvous.keys.credentials("phone")
+    with dialled(rendezvous, own, **more) as line, pytest.raises(grpc.RpcError) as caught:
         next(opened(line, method, *frames))
     return caught.value
 
 
 @pytest.mark.parametrize("size", [0, 1, 16 * 1024, 300_001, 9_000_000])
-def test_messages_arrive_as_they_were_sent(meeting: Meeting, size: int) -> None:
+def test_messages_arrive_as_they_were_sent(rendezvous: Meeting, size: int) -> None:
     message = torch.randint(0, 256, (size,), dtype=torch.uint8)
     for channel in CHANNELS:
         for _ in range(2):
-            assert meeting.carried(channel, message).equal(message)
+            assert rendezvous.carried(channel, message).equal(message)
 
 
-def test_all_channels_at_once_each_in_its_order(meeting: Meeting) -> None:
+def test_all_channels_at_once_each_in_its_order(rendezvous: Meeting) -> None:
     def carry(channel: Channel) -> None:
         for k in range(20):
             message = torch.full((20_000 + k,), k, dtype=torch.uint8)
-            assert meeting.carried(channel, message).equal(message)
+            assert rendezvous.carried(channel, message).equal(message)
 
     with ThreadPoolExecutor() as pool:
         list(pool.map(carry, CHANNELS))
 
 
-def test_a_message_of_another_size_than_expected_is_refused(meeting: Meeting) -> None:
+def test_a_message_of_another_size_than_expected_is_refused(rendezvous: Meeting) -> None:
     with ThreadPoolExecutor() as pool:
-        waiting = pool.submit(meeting.workers["cloud"].receive, THERE, 10)
+        waiting = pool.submit(rendezvous.workers["cloud"].receive, THERE, 10)
         with pytest.raises(RunError, match="node cloud expects 10 bytes; the message has 11"):
-            meeting.workers["phone"].send(THERE, torch.zeros(11, dtype=torch.uint8))
-        meeting.workers["cloud"].close()
-        with pytest.raises(Closed):
+            rendezvous.workers["phone"].send(THERE, torch.zeros(11, dtype=torch.uint8))
+        rendezvous.workers["cloud"].close()
+        with pytest.raises(TransportClosed):
             waiting.result()
 
 
-def test_without_a_certificate_nobody_gets_in(meeting: Meeting) -> None:
-    refused = says(meeting, hello(TOKEN, "phone"), key=None, certificate=None, method="Attend")
+def test_without_a_certificate_nobody_gets_in(rendezvous: Meeting) -> None:
+    refused = says(rendezvous, hello(TOKEN, "phone"), key=None, certificate=None, method="Attend")
     assert refused.code() is grpc.StatusCode.UNAVAILABLE
-    meeting.assert_well()
+    rendezvous.assert_well()
 
 
-def test_another_authority_is_not_believed(meeting: Meeting, tmp_path: Path) -> None:
+def test_another_authority_is_not_believed(rendezvous: Meeting, tmp_path: Path) -> None:
     other = Keys(tmp_path / "other")
     other.init()
     other.issue("phone")
     own = other.credentials("phone")
-    refused = says(meeting, hello(TOKEN, "phone"), own=own, authority=meeting.keys.credentials("phone").authority)
+    refused = says(rendezvous, hello(TOKEN, "phone"), own=own, authority=rendezvous.keys.credentials("phone").authority)
     assert refused.code() is grpc.StatusCode.UNAVAILABLE
-    meeting.assert_well()
+    rendezvous.assert_well()
 
 
-def test_an_expired_certificate_is_refused(meeting: Meeting) -> None:
+def test_an_expired_certificate_is_refused(rendezvous: Meeting) -> None:
     key = new_key()
     authority = (
-        read_key(meeting.keys.folder / "authority.key"),
-        read_certificate(meeting.keys.folder / "authority.crt"),
+        read_key(rendezvous.keys.folder / "authority.key"),
+        read_certificate(rendezvous.keys.folder / "authority.crt"),
     )
     then = dt.datetime.now(dt.UTC) - dt.timedelta(days=2)
     expired = text_of(node_certificate("phone", key, authority, days=1, now=then))
-    refused = says(meeting, hello(TOKEN, "phone"), key=key_text(key), certificate=expired)
+    refused = says(rendezvous, hello(TOKEN, "phone"), key=key_text(key), certificate=expired)
     assert refused.code() is grpc.StatusCode.UNAVAILABLE
-    meeting.assert_well()
+    rendezvous.assert_well()
 
 
-def test_a_revoked_certificate_is_refused_and_says_so(meeting: Meeting) -> None:
-    refused = says(meeting, hello(TOKEN, "thief"), own=meeting.stolen)
+def test_a_revoked_certificate_is_refused_and_says_so(rendezvous: Meeting) -> None:
+    refused = says(rendezvous, hello(TOKEN, "thief"), own=rendezvous.stolen)
     assert refused.code() is grpc.StatusCode.PERMISSION_DENIED
     assert refused.details() == "the certificate shown for node thief is not valid: it was revoked"
-    meeting.assert_well()
+    rendezvous.assert_well()
 
 
-def test_whoever_is_revoked_while_the_hub_runs_is_refused(meeting: Meeting) -> None:
-    guest = meeting.keys.credentials("guest")
-    assert says(meeting, hello(TOKEN, "guest"), own=guest).details() == "node guest is not part of this run"
-    before = (meeting.keys.folder / "revoked.crl").read_bytes()
-    meeting.keys.revoke("guest")
-    refused = says(meeting, hello(TOKEN, "guest"), own=guest)
+def test_whoever_is_revoked_while_the_hub_runs_is_refused(rendezvous: Meeting) -> None:
+    guest = rendezvous.keys.credentials("guest")
+    assert says(rendezvous, hello(TOKEN, "guest"), own=guest).details() == "node guest is not part of this run"
+    before = (rendezvous.keys.folder / "revoked.crl").read_bytes()
+    rendezvous.keys.revoke("guest")
+    refused = says(rendezvous, hello(TOKEN, "guest"), own=guest)
     assert refused.details() == "the certificate shown for node guest is not valid: it was revoked"
     for spoilt in (before, b"nonsense", None):  # an older list, none that can be read, none at all
         if spoilt is None:
-            (meeting.keys.folder / "revoked.crl").unlink()
+            (rendezvous.keys.folder / "revoked.crl").unlink()
         else:
-            (meeting.keys.folder / "revoked.crl").write_bytes(spoilt)
-        assert says(meeting, hello(TOKEN, "guest"), own=guest).details() == refused.details()
-    meeting.assert_well()
+            (rendezvous.keys.folder / "revoked.crl").write_bytes(spoilt)
+        assert says(rendezvous, hello(TOKEN, "guest"), own=guest).details() == refused.details()
+    rendezvous.assert_well()
 
 
-def test_nobody_is_who_the_certificate_does_not_name(meeting: Meeting) -> None:
-    refused = says(meeting, hello(TOKEN, "phone", UP.number), own=meeting.keys.credentials("guest"))
+def test_nobody_is_who_the_certificate_does_not_name(rendezvous: Meeting) -> None:
+    refused = says(rendezvous, hello(TOKEN, "phone", UP.number), own=rendezvous.keys.credentials("guest"))
     assert refused.details() == "the certificate shown for node phone is not valid: it belongs to guest"
-    meeting.assert_well()
+    rendezvous.assert_well()
 
 
 @pytest.mark.parametrize(
@@ -209,22 +211,22 @@ def test_nobody_is_who_the_certificate_does_not_name(meeting: Meeting) -> None:
         (b"nonsense", "Attend", "a frame of 8 bytes is shorter than its header of 25"),
     ],
 )
-def test_one_of_us_gets_only_what_is_its_own(meeting: Meeting, first: bytes, method: str, why: str) -> None:
-    refused = says(meeting, first, method=method)
+def test_one_of_us_gets_only_what_is_its_own(rendezvous: Meeting, first: bytes, method: str, why: str) -> None:
+    refused = says(rendezvous, first, method=method)
     assert (refused.code(), refused.details()) == (grpc.StatusCode.PERMISSION_DENIED, why)
-    meeting.assert_well()
+    rendezvous.assert_well()
 
 
-def test_a_node_without_a_part_in_the_run_is_refused(meeting: Meeting) -> None:
-    refused = says(meeting, hello(TOKEN, "guest"), own=meeting.keys.credentials("guest"), method="Attend")
+def test_a_node_without_a_part_in_the_run_is_refused(rendezvous: Meeting) -> None:
+    refused = says(rendezvous, hello(TOKEN, "guest"), own=rendezvous.keys.credentials("guest"), method="Attend")
     assert refused.details() == "node guest is not part of this run"
     with pytest.raises(RunError, match="the hub on node server refuses: node guest is not part of this run"):
-        meeting.place.join("guest")
+        rendezvous.endpoint.connect("guest")
 
 
-def test_a_node_whose_certificate_was_revoked_does_not_even_dial(meeting: Meeting) -> None:
+def test_a_node_whose_certificate_was_revoked_does_not_even_dial(rendezvous: Meeting) -> None:
     with pytest.raises(InputError, match="it was revoked"):
-        meeting.place.join("thief")
+        rendezvous.endpoint.connect("thief")
 
 
 def _announcing(size: int, offset: int) -> bytes:
@@ -240,7 +242,10 @@ def _announcing(size: int, offset: int) -> bytes:
         (_announcing(2**60, 2**60 - 3), "4 bytes at 1152921504606846973 are not a part"),
         (_announcing(2**64 - 1, 2**64 - 1), "4 bytes at 18446744073709551615 are not a part"),
         (grant(SPARE.number, 5), "a frame of kind grant for channel 3 on the stream of channel 3"),
-        (next(parts(BACK.number, memoryview(b"abc"))), "a frame of kind data for channel 1 on the stream of channel 3"),
+        (
+            next(data_frames(BACK.number, memoryview(b"abc"))),
+            "a frame of kind data for channel 1 on the stream of channel 3",
+        ),
         (hello(TOKEN, "phone", SPARE.number), "a frame of kind hello for channel 3 on the stream of channel 3"),
         (bytes(MOST_BYTES + 1), "larger than max"),
     ],
@@ -255,72 +260,72 @@ def _announcing(size: int, offset: int) -> bytes:
         "too long",
     ],
 )
-def test_a_corrupt_frame_ends_its_stream_alone(meeting: Meeting, frame: bytes, why: str) -> None:
-    with dialled(meeting, meeting.keys.credentials("cloud")) as line:
+def test_a_corrupt_frame_ends_its_stream_alone(rendezvous: Meeting, frame: bytes, why: str) -> None:
+    with dialled(rendezvous, rendezvous.keys.credentials("cloud")) as line:
         _other = opened(line, "Carry", hello(TOKEN, "cloud", SPARE.number))
-        refused = says(meeting, hello(TOKEN, "phone", SPARE.number), frame)
+        refused = says(rendezvous, hello(TOKEN, "phone", SPARE.number), frame)
     assert refused.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED)
     assert why in refused.details()
-    meeting.assert_well()
+    rendezvous.assert_well()
 
 
 @pytest.mark.parametrize(
     "frame",
     [
-        next(parts(SPARE.number, memoryview(b"abcdef"))),
-        parts(SPARE.number, memoryview(bytes(99_999))).__next__(),
-        b"".join((next(parts(SPARE.number, memoryview(bytes(5))))[:17], struct.pack("<Q", 3), b"ab")),
+        next(data_frames(SPARE.number, memoryview(b"abcdef"))),
+        data_frames(SPARE.number, memoryview(bytes(99_999))).__next__(),
+        b"".join((next(data_frames(SPARE.number, memoryview(bytes(5))))[:17], struct.pack("<Q", 3), b"ab")),
         _announcing(2**60, 0),
     ],
     ids=["longer", "much longer", "not from its beginning", "an exbibyte"],
 )
-def test_what_the_receiver_did_not_make_room_for_is_refused(meeting: Meeting, frame: bytes) -> None:
-    own = meeting.keys.credentials("phone")
-    place = TlsPlace(meeting.hub.said, meeting.keys.folder, TOKEN, (SPARE,))
-    state = State("cloud", "server")
-    with dialled(meeting, meeting.keys.credentials("cloud")) as line, dialled(meeting, own) as sender:
+def test_what_the_receiver_did_not_make_room_for_is_refused(rendezvous: Meeting, frame: bytes) -> None:
+    own = rendezvous.keys.credentials("phone")
+    endpoint = HubEndpoint(rendezvous.hub.info, rendezvous.keys.folder, TOKEN, (SPARE,))
+    state = StreamState("cloud", "server")
+    with dialled(rendezvous, rendezvous.keys.credentials("cloud")) as line, dialled(rendezvous, own) as sender:
         receiver = TlsTransport.__new__(TlsTransport)
         receiver._streams = {
-            SPARE.number: NetworkStream(line, "Carry", hello(place.token, "cloud", SPARE.number), state)
+            SPARE.number: NetworkStream(line, "Carry", hello(endpoint.token, "cloud", SPARE.number), state)
         }
         _sending = opened(sender, "Carry", hello(TOKEN, "phone", SPARE.number), frame)
         with pytest.raises(BadFrame, match="node phone sent data of channel 3, byte"):
             receiver.receive(SPARE, 5)
-    meeting.assert_well()
+    rendezvous.assert_well()
 
 
-def test_a_stranger_with_garbage_disturbs_nobody(meeting: Meeting) -> None:
+def test_a_stranger_with_garbage_disturbs_nobody(rendezvous: Meeting) -> None:
     garbage = [b"", b"\x00" * 70_000, os.urandom(5_000), b"GET / HTTP/1.1\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]
     garbage += [b"\x16\x03\x01" + struct.pack(">H", 16_000) + os.urandom(16_000)]  # claims to be a TLS handshake
-    held = [socket.create_connection(("127.0.0.1", meeting.port)) for _ in range(20)]  # says nothing at all
+    held = [socket.create_connection(("127.0.0.1", rendezvous.port)) for _ in range(20)]  # says nothing at all
     for words in garbage:
-        with socket.create_connection(("127.0.0.1", meeting.port)) as line:
+        with socket.create_connection(("127.0.0.1", rendezvous.port)) as line:
             line.sendall(words)
-    with grpc.insecure_channel(meeting.hub.said.address) as plain:
+    with grpc.insecure_channel(rendezvous.hub.info.address) as plain:
         call = plain.stream_stream(f"/{SERVICE}/Attend")(iter([hello(TOKEN, "phone")]), timeout=PATIENCE_S)
         with pytest.raises(grpc.RpcError):
             next(call)
-    meeting.assert_well()
+    rendezvous.assert_well()
     for line in held:
         line.close()
 
 
-def test_garbage_inside_tls_disturbs_nobody(meeting: Meeting) -> None:
-    own = meeting.keys.folder / "nodes"
-    context = ssl.create_default_context(cafile=str(meeting.keys.folder / "authority.crt"))
+def test_garbage_inside_tls_disturbs_nobody(rendezvous: Meeting) -> None:
+    own = rendezvous.keys.folder / "nodes"
+    context = ssl.create_default_context(cafile=str(rendezvous.keys.folder / "authority.crt"))
     context.load_cert_chain(own / "guest.crt", own / "guest.key")
     context.set_alpn_protocols(["h2"])
     for words in (os.urandom(10_000), b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + os.urandom(10_000)):
         with (
-            socket.create_connection(("127.0.0.1", meeting.port)) as line,
+            socket.create_connection(("127.0.0.1", rendezvous.port)) as line,
             context.wrap_socket(line, server_hostname=dns_name("server")) as inside,
         ):
             inside.sendall(words)
-    meeting.assert_well()
+    rendezvous.assert_well()
 
 
-def _attend(place: TlsPlace) -> None:
-    place.join("phone")
+def _attend(endpoint: HubEndpoint) -> None:
+    endpoint.connect("phone")
     signal.pause()
 
 
@@ -331,15 +336,15 @@ def test_a_worker_that_is_gone_without_a_word_is_named_to_all(tmp_path: Path) ->
         keys.issue(node)
     setup = HubSetup("server", keys.folder, TOKEN, NODES, CHANNELS, "127.0.0.1", tmp_path / "hub")
     hub = ServiceProcess(setup, None)
-    place = TlsPlace(hub.said, keys.folder, TOKEN, CHANNELS)
-    process = forking().Process(target=_attend, args=(place,), daemon=True)
+    endpoint = HubEndpoint(hub.info, keys.folder, TOKEN, CHANNELS)
+    process = forkserver_context().Process(target=_attend, args=(endpoint,), daemon=True)
     process.start()
     with ThreadPoolExecutor() as pool:
-        others = list(pool.map(place.join, ("server", "cloud")))
+        others = list(pool.map(endpoint.connect, ("server", "cloud")))
         waiting = [pool.submit(others[0].receive, UP, 5), pool.submit(others[1].send, BACK, torch.zeros(5))]
         process.kill()
         for each in waiting:
-            with pytest.raises(Lost, match="lost the connection to node phone"):
+            with pytest.raises(ConnectionLost, match="lost the connection to node phone"):
                 each.result(PATIENCE_S)
     for other in others:
         other.close()
@@ -347,12 +352,12 @@ def test_a_worker_that_is_gone_without_a_word_is_named_to_all(tmp_path: Path) ->
     hub.close()
 
 
-def test_a_hub_that_is_gone_is_named(meeting: Meeting) -> None:
+def test_a_hub_that_is_gone_is_named(rendezvous: Meeting) -> None:
     with ThreadPoolExecutor() as pool:
-        waiting = [pool.submit(meeting.workers[c.receiver].receive, c, 5) for c in (THERE, UP)]
-        meeting.hub._process.kill()
+        waiting = [pool.submit(rendezvous.workers[c.receiver].receive, c, 5) for c in (THERE, UP)]
+        rendezvous.hub._process.kill()
         for each in waiting:
-            with pytest.raises(Lost, match="lost the connection to the hub on node server"):
+            with pytest.raises(ConnectionLost, match="lost the connection to the hub on node server"):
                 each.result(PATIENCE_S)
 
 
@@ -360,10 +365,10 @@ def framed(frame: bytes) -> bytes:
     return LENGTH.pack(len(frame)) + frame
 
 
-def local(meeting: Meeting, words: bytes) -> bytes:
+def local(rendezvous: Meeting, words: bytes) -> bytes:
     """What the hub answers on its local socket."""
     with socket.socket(socket.AF_UNIX) as line:
-        line.connect(str(meeting.hub.said.local))
+        line.connect(str(rendezvous.hub.info.local))
         line.sendall(words)
         line.settimeout(PATIENCE_S)
         return line.makefile("rb").read()
@@ -382,27 +387,27 @@ def local(meeting: Meeting, words: bytes) -> bytes:
     ],
     ids=["another node", "another run", "twice", "another's channel", "nonsense", "noise", "too long"],
 )
-def test_the_local_socket_is_for_the_worker_of_this_node(meeting: Meeting, words: bytes, why: bytes) -> None:
-    assert meeting.hub.said.local is not None
-    assert why in local(meeting, words)
-    meeting.assert_well()
+def test_the_local_socket_is_for_the_worker_of_this_node(rendezvous: Meeting, words: bytes, why: bytes) -> None:
+    assert rendezvous.hub.info.local is not None
+    assert why in local(rendezvous, words)
+    rendezvous.assert_well()
 
 
-def test_a_false_hub_is_not_believed_even_with_a_certificate_of_the_authority(meeting: Meeting) -> None:
+def test_a_false_hub_is_not_believed_even_with_a_certificate_of_the_authority(rendezvous: Meeting) -> None:
     """Somebody who stole the server's old key, since replaced, waits where the hub was."""
-    false = ServiceProcess(HubSetup("server", meeting.keys.folder, TOKEN, NODES, CHANNELS, "127.0.0.1"), None)
-    meeting.keys.revoke("server")
-    meeting.keys.issue("server")
-    true = meeting.keys.credentials("server").certificate
-    address = type(meeting.hub.said)("server", false.said.address, true)
+    false = ServiceProcess(HubSetup("server", rendezvous.keys.folder, TOKEN, NODES, CHANNELS, "127.0.0.1"), None)
+    rendezvous.keys.revoke("server")
+    rendezvous.keys.issue("server")
+    true = rendezvous.keys.credentials("server").certificate
+    address = type(rendezvous.hub.info)("server", false.info.address, true)
     with pytest.raises(RunError, match="lost the connection to the hub on node server"):
-        TlsPlace(address, meeting.keys.folder, TOKEN, CHANNELS).join("phone")
+        HubEndpoint(address, rendezvous.keys.folder, TOKEN, CHANNELS).connect("phone")
     with pytest.raises(RunError, match="the certificate of the hub on node server is not valid: it was revoked"):
-        TlsPlace(false.said, meeting.keys.folder, TOKEN, CHANNELS).join("phone")
+        HubEndpoint(false.info, rendezvous.keys.folder, TOKEN, CHANNELS).connect("phone")
     false.close()
 
 
-def test_leaving_in_good_order_disturbs_nobody(meeting: Meeting) -> None:
-    meeting.workers["server"].close()
+def test_leaving_in_good_order_disturbs_nobody(rendezvous: Meeting) -> None:
+    rendezvous.workers["server"].close()
     message = torch.ones(10, dtype=torch.uint8)
-    assert meeting.carried(THERE, message).equal(message)
+    assert rendezvous.carried(THERE, message).equal(message)

@@ -4,10 +4,10 @@ A host stands for a node by a custom resource with the node's name, which ``palm
 Commands, events and checkpoints travel through Ray; tensors through the transport.
 
 library     Ray itself, imported when needed
-joining     adds this machine to a cluster as the host of a node
+join        adds this machine to a cluster as the host of a node
 hosts       which host stands for which node, and calls made there
 actor       what runs on a host
-beacons     heartbeats from hosts
+heartbeats  heartbeats from hosts
 clocks      converts the clocks of hosts to this machine's
 crew        workers on hosts
 """

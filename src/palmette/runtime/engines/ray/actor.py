@@ -10,9 +10,9 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from palmette.runtime.engines.ray.beacons import Beacon
+from palmette.runtime.engines.ray.heartbeats import HeartbeatSender
 from palmette.runtime.transports.service import Service
-from palmette.runtime.worker.commands import Alive, Command, Event
+from palmette.runtime.worker.commands import Command, Event, WorkerAlive
 from palmette.runtime.worker.failure import failure
 from palmette.runtime.worker.tuning import tune_worker
 from palmette.runtime.worker.worker import Worker
@@ -21,7 +21,7 @@ from palmette.runtime.worker.worker import Worker
 _ANSWER_S = 15.0
 
 
-class _Line:
+class _ActorControl:
     """The queues between a worker and its actor."""
 
     def __init__(self) -> None:
@@ -39,11 +39,11 @@ class WorkerActor:
     """A worker on a host; the engine calls its methods remotely."""
 
     def __init__(self) -> None:
-        self._line = _Line()
+        self._line = _ActorControl()
 
-    def start(self, setup: bytes, beacon: Beacon) -> None:
+    def start(self, setup: bytes, beacon: HeartbeatSender) -> None:
         """Start the worker and its heartbeats, each in a separate thread."""
-        beacon.shine()
+        beacon.start_sending()
         threading.Thread(target=self._work, args=(setup,), daemon=True).start()
 
     def _work(self, setup: bytes) -> None:
@@ -62,7 +62,7 @@ class WorkerActor:
         try:
             found = [self._line.events.get(timeout=_ANSWER_S)]
         except Empty:
-            found = [Alive()]
+            found = [WorkerAlive()]
         while not self._line.events.empty():
             found.append(self._line.events.get())
         return time.monotonic(), found
@@ -75,7 +75,7 @@ class WorkerActor:
 class ServiceActor:
     """A service on a host."""
 
-    def serve(self, service: Service, patience_s: float) -> tuple[bool, Any]:
+    def serve(self, service: Service, timeout_s: float) -> tuple[bool, Any]:
         """Start the service; returns whether that succeeded, and what it reports."""
         answer: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
 
@@ -87,9 +87,9 @@ class ServiceActor:
 
         threading.Thread(target=be, daemon=True).start()
         try:
-            return answer.get(timeout=patience_s)
+            return answer.get(timeout=timeout_s)
         except Empty:
-            return False, f"it is not ready after {patience_s:g} s"
+            return False, f"it is not ready after {timeout_s:g} s"
 
 
 class CallActor:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 
-from palmette.runtime.worker.commands import Done, Event
+from palmette.runtime.worker.commands import Event, IterationDone
 
 _ANSWERS = 200  # the fastest of these counts; meanwhile clocks drift by less than its delay
 
@@ -27,7 +27,7 @@ class HostClock:
 
     def translated(self, event: Event) -> Event:
         """An event with its times on this machine's clock."""
-        if not isinstance(event, Done):
+        if not isinstance(event, IterationDone):
             return event
         shift_s = min(self._behind_s)
         moved = [each._replace(start_s=each.start_s + shift_s, end_s=each.end_s + shift_s) for each in event.records]

@@ -12,13 +12,20 @@ from collections.abc import Mapping
 from typing import Any, NoReturn, TypeVar
 
 from palmette.errors import NodeLost
-from palmette.runtime.engines.crew import ABSENCE_S, LAST_WORDS_S, OTHERS_WORDS_S, SILENCE_S, packed, silent_for
-from palmette.runtime.engines.ray.beacons import Lookout
+from palmette.runtime.engines.crew import (
+    ABSENCE_S,
+    LAST_WORDS_S,
+    OTHERS_WORDS_S,
+    SILENCE_S,
+    pickled_setup,
+    unresponsive,
+)
 from palmette.runtime.engines.ray.clocks import HostClock
+from palmette.runtime.engines.ray.heartbeats import HeartbeatReceiver
 from palmette.runtime.engines.ray.hosts import Hosts
-from palmette.runtime.transports.liveness import Silence
-from palmette.runtime.transports.service import Entrance
-from palmette.runtime.worker.commands import Alive, Command, Event, Failed, Stop
+from palmette.runtime.transports.liveness import Liveness
+from palmette.runtime.transports.service import ProcessInitializer
+from palmette.runtime.worker.commands import Command, Event, Stop, WorkerAlive, WorkerFailed
 from palmette.runtime.worker.failure import blamed
 from palmette.runtime.worker.setup import Setup
 
@@ -30,19 +37,21 @@ E = TypeVar("E")
 class RayCrew:
     """One actor per node, on the host that stands for it."""
 
-    def __init__(self, hosts: Hosts, setups: Mapping[str, Setup], entrances: Mapping[str, Entrance | None]) -> None:
+    def __init__(
+        self, hosts: Hosts, setups: Mapping[str, Setup], initializers: Mapping[str, ProcessInitializer | None]
+    ) -> None:
         self._hosts, self._ray = hosts, hosts.ray
         self._events: deque[tuple[str, Event]] = deque()
         self._actors: dict[str, Any] = {}
         self._asked: dict[Any, str] = {}
-        self._silence = Silence(SILENCE_S, ABSENCE_S)
+        self._liveness = Liveness(SILENCE_S, ABSENCE_S)
         self._clocks = {node: HostClock() for node in setups}
         self._asked_s = time.monotonic()
-        self._lookout = Lookout(hosts.here, list(setups))
+        self._lookout = HeartbeatReceiver(hosts.here, list(setups))
         try:
             for node, setup in setups.items():
                 self._actors[node] = hosts.worker(node)
-                self._call(node, "start", packed(node, setup), self._lookout.beacon(node))
+                self._call(node, "start", pickled_setup(node, setup), self._lookout.beacon(node))
                 self._listen(node)
         except BaseException:
             self.close()
@@ -57,9 +66,9 @@ class RayCrew:
         """Send a command to a worker."""
         self._call(node, "tell", command)
 
-    def receive(self, patience_s: float | None = None) -> tuple[str, Event] | None:
+    def receive(self, timeout_s: float | None = None) -> tuple[str, Event] | None:
         """The next event of any worker except heartbeats; None after the timeout."""
-        until = None if patience_s is None else time.monotonic() + patience_s
+        until = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._events and (until is None or time.monotonic() < until):
             self._refuse_silent()
             self._refuse_absent()
@@ -70,16 +79,16 @@ class RayCrew:
         if not self._events:
             return None
         node, event = self._events.popleft()
-        if isinstance(event, Failed):
+        if isinstance(event, WorkerFailed):
             self._refuse_failed(node, event)
         return node, event
 
-    def ask(self, commands: Mapping[str, Command], kind: type[E], patience_s: float) -> dict[str, E]:
+    def ask(self, commands: Mapping[str, Command], kind: type[E], timeout_s: float) -> dict[str, E]:
         """Send commands; returns the answers of the workers that still respond."""
         for node, command in commands.items():
             self.send(node, command)
         found: dict[str, E] = {}
-        left, until = set(commands), time.monotonic() + patience_s
+        left, until = set(commands), time.monotonic() + timeout_s
         while left and self._asked and (seconds := until - time.monotonic()) > 0:
             left.discard(self._look(seconds) or "")
             while self._events:
@@ -92,7 +101,9 @@ class RayCrew:
     def close(self) -> None:
         """Ask all workers to stop, and kill their processes."""
         now = self._look_out()
-        told = [self._call(node, "tell", Stop()) for node in self._actors if self._silence.of_s(node, now) < ABSENCE_S]
+        told = [
+            self._call(node, "tell", Stop()) for node in self._actors if self._liveness.silent_s(node, now) < ABSENCE_S
+        ]
         if told:
             self._ray.wait(told, num_returns=len(told), timeout=LAST_WORDS_S)
         for actor in self._actors.values():
@@ -106,9 +117,9 @@ class RayCrew:
     def _listen(self, node: str) -> None:
         self._asked[self._call(node, "hear", group="hear")] = node
 
-    def _look(self, patience_s: float) -> str | None:
+    def _look(self, timeout_s: float) -> str | None:
         """Collect events that have arrived; returns a node whose worker is gone, if any."""
-        ready, _ = self._ray.wait(list(self._asked), num_returns=1, timeout=patience_s)
+        ready, _ = self._ray.wait(list(self._asked), num_returns=1, timeout=timeout_s)
         for answer in ready:
             node = self._asked.pop(answer)
             try:
@@ -118,25 +129,25 @@ class RayCrew:
             self._listen(node)
             clock = self._clocks[node]
             clock.note(there_s, time.monotonic())
-            self._events.extend((node, clock.translated(event)) for event in said if not isinstance(event, Alive))
+            self._events.extend((node, clock.translated(event)) for event in said if not isinstance(event, WorkerAlive))
         return None
 
     def _refuse_silent(self) -> None:
         """Raise for a worker that has been silent too long, unless this process was suspended itself."""
         now = self._look_out()
-        node = self._silence.first(now)  # a worker that has sent no heartbeat yet is still starting
+        node = self._liveness.first(now)  # a worker that has sent no heartbeat yet is still starting
         if node is not None:
-            raise silent_for(node, self._silence.of_s(node, now))
+            raise unresponsive(node, self._liveness.silent_s(node, now))
 
     def _look_out(self) -> float:
         """Note the heartbeats that have arrived; returns the time."""
         now = time.monotonic()
-        self._silence.heard(self._lookout.seen(), now)
+        self._liveness.heard(self._lookout.seen(), now)
         return now
 
     def _refuse_absent(self) -> None:
         """Raise for a worker that cannot start because its host is gone."""
-        starting = [node for node in self._actors if not self._silence.speaks(node)]
+        starting = [node for node in self._actors if not self._liveness.is_known(node)]
         if not starting or time.monotonic() - self._asked_s < _LOOK_EVERY_S:
             return
         living = self._hosts.living()
@@ -145,7 +156,7 @@ class RayCrew:
             if node not in living:
                 raise _gone(node)
 
-    def _refuse_failed(self, node: str, failed: Failed) -> NoReturn:
+    def _refuse_failed(self, node: str, failed: WorkerFailed) -> NoReturn:
         """Raise for the node at fault; if this one only lost a peer, first wait for what the others report."""
         told = {node: failed}
         until = time.monotonic() + (LAST_WORDS_S if failed.lost else OTHERS_WORDS_S)
@@ -154,7 +165,7 @@ class RayCrew:
             if gone is not None:
                 raise _gone(gone)
             for name, event in self._events:  # each of a worker's threads may report a failure
-                if isinstance(event, Failed):
+                if isinstance(event, WorkerFailed):
                     told.setdefault(name, event)
             self._events.clear()
         raise blamed(list(told.items()), self._is_silent)
@@ -162,7 +173,7 @@ class RayCrew:
     def _is_silent(self, node: str) -> bool | None:
         if node not in self._actors:
             return None
-        return self._silence.of_s(node, self._look_out()) > ABSENCE_S
+        return self._liveness.silent_s(node, self._look_out()) > ABSENCE_S
 
 
 def _gone(node: str) -> NodeLost:

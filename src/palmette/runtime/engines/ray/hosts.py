@@ -13,12 +13,12 @@ from typing import Any
 
 from palmette.errors import Fault, InputError, NodeLost, PalmetteError, RunError, one_line
 from palmette.runtime.engines.ray.actor import CallActor, ServiceActor, WorkerActor
-from palmette.runtime.engines.ray.joining import refuse_reserved
+from palmette.runtime.engines.ray.join import refuse_reserved
 from palmette.runtime.engines.ray.library import ray_library
 from palmette.runtime.engines.service import START_PATIENCE_S
-from palmette.runtime.phase_programs import Part
+from palmette.runtime.phase_programs import PhasePart
 from palmette.runtime.transports.rendezvous import Site
-from palmette.runtime.transports.service import Served, Service
+from palmette.runtime.transports.service import RunningService, Service
 from palmette.spec.plan import Phase
 
 # Of the node's own resource: enough to pin an actor to the host, little enough for many actors.
@@ -41,7 +41,7 @@ class Hosts:
         self.addresses = addresses_of(known, [*nodes, *there])
         self.here: str = self.ray.util.get_node_ip_address()
 
-    def site(self, _folder: Path, phase: Phase, parts: Sequence[Part]) -> Site:
+    def site(self, _folder: Path, phase: Phase, parts: Sequence[PhasePart]) -> Site:
         """The nodes of a phase at the addresses that Ray knows; they share no folder."""
         return Site(nodes=phase.nodes(), parts=parts, addresses=self.addresses, serve=self.serve, networked=True)
 
@@ -49,7 +49,7 @@ class Hosts:
         """An actor for a worker; commands and requests for events have separate concurrency groups."""
         return self._actor(node, WorkerActor, concurrency_groups={"tell": 1, "hear": 1})
 
-    def serve(self, node: str, service: Service) -> Served:
+    def serve(self, node: str, service: Service) -> RunningService:
         """Start a service on a node's host.
 
         Raises:
@@ -120,7 +120,7 @@ class Hosts:
 
 class _ServedByActor:
     def __init__(self, ray: Any, actor: Any, said: Any) -> None:
-        self._ray, self._actor, self.said = ray, actor, said
+        self._ray, self._actor, self.info = ray, actor, said
 
     def close(self) -> None:
         self._ray.kill(self._actor)
@@ -133,15 +133,15 @@ class RayMembership:
         self._ray = connected()
         self._lost: set[str] = set()
 
-    def lose(self, node: str) -> None:
+    def mark_lost(self, node: str) -> None:
         """Mark a node's host as lost, even if Ray still considers it alive."""
         self._lost |= {host["NodeID"] for host in self._known() if node in host["Resources"]}
 
-    def welcome(self) -> None:
+    def forget_losses(self) -> None:
         """Mark lost hosts as available again, if Ray considers them alive."""
         self._lost.clear()
 
-    def there(self, nodes: Iterable[str]) -> set[str]:
+    def present(self, nodes: Iterable[str]) -> set[str]:
         """Those of some nodes that are available.
 
         Raises:

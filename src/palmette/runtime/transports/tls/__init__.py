@@ -12,7 +12,7 @@ hub         relays between the streams of two workers, and refuses all others
 local       the local socket for the worker on the hub's own machine
 streams     a worker's streams
 transport   a worker's transport
-meeting     the rendezvous at a hub
+rendezvous  the rendezvous at a hub
 """
 
 import os

@@ -36,7 +36,7 @@ MOST_BYTES = _HEADER.size + LONGEST_PART
 NO_CHANNEL = 2**32 - 1
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     """The kinds of frames."""
 
     HELLO = 1
@@ -50,7 +50,7 @@ class Kind(IntEnum):
 class Frame(NamedTuple):
     """A frame that has been checked."""
 
-    kind: Kind
+    kind: FrameKind
     channel: int
     size: int
     offset: int
@@ -73,7 +73,7 @@ def decoded(data: bytes) -> Frame:
     if magic != _MAGIC:
         raise BadFrame(f"a frame begins with {magic!r}; expected {_MAGIC!r}")
     try:
-        kind = Kind(number)
+        kind = FrameKind(number)
     except ValueError:
         raise BadFrame(f"unknown kind of frame: {number}") from None
     frame = Frame(kind, channel, size, offset, memoryview(data)[_HEADER.size :])
@@ -84,13 +84,13 @@ def decoded(data: bytes) -> Frame:
 def _refuse_misfit(frame: Frame) -> None:
     long = len(frame.payload)
     match frame.kind:
-        case Kind.DATA:
+        case FrameKind.DATA:
             if long > LONGEST_PART or frame.offset + long > frame.size or (long == 0) != (frame.size == 0):
                 raise BadFrame(f"{long} bytes at {frame.offset} are not a part of a message of {frame.size}")
-        case Kind.HELLO:
+        case FrameKind.HELLO:
             if not TOKEN_BYTES < long <= _LONGEST_HELLO or frame.size or frame.offset:
                 raise BadFrame(f"a hello of {long} bytes; expected a token and the name of a node")
-        case Kind.WELCOME | Kind.GRANT | Kind.FAREWELL | Kind.ALIVE:
+        case FrameKind.WELCOME | FrameKind.GRANT | FrameKind.FAREWELL | FrameKind.ALIVE:
             if long or frame.offset:
                 raise BadFrame(f"a frame of kind {frame.kind.name.lower()} carries {long} bytes; expected none")
         case unknown:
@@ -99,16 +99,16 @@ def _refuse_misfit(frame: Frame) -> None:
 
 def hello(token: bytes, node: str, channel: int = NO_CHANNEL) -> bytes:
     """The first frame on a stream."""
-    return _HEADER.pack(_MAGIC, Kind.HELLO, channel, 0, 0) + token + node.encode()
+    return _HEADER.pack(_MAGIC, FrameKind.HELLO, channel, 0, 0) + token + node.encode()
 
 
-def introduced(frame: Frame) -> tuple[bytes, str]:
+def read_hello(frame: Frame) -> tuple[bytes, str]:
     """The token and the node's name in a hello.
 
     Raises:
         BadFrame: it is not a hello.
     """
-    if frame.kind is not Kind.HELLO:
+    if frame.kind is not FrameKind.HELLO:
         raise BadFrame(f"a stream begins with a frame of kind {frame.kind.name.lower()}; expected hello")
     token, name = bytes(frame.payload[:TOKEN_BYTES]), bytes(frame.payload[TOKEN_BYTES:])
     try:
@@ -119,29 +119,29 @@ def introduced(frame: Frame) -> tuple[bytes, str]:
 
 def welcome() -> bytes:
     """All workers are connected."""
-    return _HEADER.pack(_MAGIC, Kind.WELCOME, NO_CHANNEL, 0, 0)
+    return _HEADER.pack(_MAGIC, FrameKind.WELCOME, NO_CHANNEL, 0, 0)
 
 
 def farewell() -> bytes:
     """A worker leaves."""
-    return _HEADER.pack(_MAGIC, Kind.FAREWELL, NO_CHANNEL, 0, 0)
+    return _HEADER.pack(_MAGIC, FrameKind.FAREWELL, NO_CHANNEL, 0, 0)
 
 
 def alive() -> bytes:
     """The heartbeat of a worker or of the hub."""
-    return _HEADER.pack(_MAGIC, Kind.ALIVE, NO_CHANNEL, 0, 0)
+    return _HEADER.pack(_MAGIC, FrameKind.ALIVE, NO_CHANNEL, 0, 0)
 
 
 def grant(channel: int, size: int) -> bytes:
     """The receiver is ready for a message of this size."""
-    return _HEADER.pack(_MAGIC, Kind.GRANT, channel, size, 0)
+    return _HEADER.pack(_MAGIC, FrameKind.GRANT, channel, size, 0)
 
 
-def parts(channel: int, message: memoryview, *, relayed: bool = False) -> Iterator[bytes]:
+def data_frames(channel: int, message: memoryview, *, relayed: bool = False) -> Iterator[bytes]:
     """A message as data frames; ``relayed``: the hub is on neither end's machine."""
     size = len(message)
     many, shortest = (_RELAYED_PARTS, _SHORTEST_RELAYED_PART) if relayed else (_PARTS, _SHORTEST_PART)
     long = min(LONGEST_PART, max(shortest, size // many))
     for offset in range(0, max(size, 1), long):
         part = message[offset : offset + long]
-        yield b"".join((_HEADER.pack(_MAGIC, Kind.DATA, channel, size, offset), part))
+        yield b"".join((_HEADER.pack(_MAGIC, FrameKind.DATA, channel, size, offset), part))

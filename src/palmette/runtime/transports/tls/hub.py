@@ -25,15 +25,15 @@ import grpc.aio
 from palmette.runtime.program import Channel
 from palmette.runtime.transports.heartbeat import ASLEEP_S, SILENCE_S
 from palmette.runtime.transports.keys.folder import Credentials, Keys
-from palmette.runtime.transports.liveness import Silence
+from palmette.runtime.transports.liveness import Liveness
 from palmette.runtime.transports.tls.frames import (
     MOST_BYTES,
     NO_CHANNEL,
     BadFrame,
-    Kind,
+    FrameKind,
     alive,
     decoded,
-    introduced,
+    read_hello,
     welcome,
 )
 from palmette.runtime.transports.tls.local import LONGEST_PATH, Aborted, LocalContext, frames
@@ -127,7 +127,7 @@ class Hub:
         self._present: dict[str, _Context] = {}
         self._complete = asyncio.Event()
         self._lost: asyncio.Future[_Loss] = asyncio.get_running_loop().create_future()
-        self._silence = Silence(SILENCE_S, ASLEEP_S)
+        self._liveness = Liveness(SILENCE_S, ASLEEP_S)
         self._watching = asyncio.ensure_future(self._watch())
 
     async def serve(self, address: str) -> tuple[Any, int]:
@@ -170,7 +170,7 @@ class Hub:
             await _first(asyncio.ensure_future(self._complete.wait()), leaving, self._lost)
             if self._complete.is_set():
                 await context.write(welcome())
-                self._silence.heard([node], time.monotonic())
+                self._liveness.heard([node], time.monotonic())
             await _first(leaving, self._lost)
             if not leaving.done():
                 await context.abort(*self._lost.result())
@@ -178,7 +178,7 @@ class Hub:
             in_good_order = leaving.done() and not leaving.cancelled() and leaving.exception() is None
             if not (in_good_order and leaving.result()):
                 self._lose(node, grpc.StatusCode.ABORTED)
-            self._silence.forget(node)
+            self._liveness.forget(node)
             leaving.cancel()
 
     async def _farewell(self, node: str, stream: _Stream, context: _Context) -> bool:
@@ -186,9 +186,9 @@ class Hub:
         try:
             async for data in stream:
                 kind = decoded(data).kind
-                if kind is not Kind.ALIVE:
-                    return kind is Kind.FAREWELL
-                self._silence.heard([node], time.monotonic())
+                if kind is not FrameKind.ALIVE:
+                    return kind is FrameKind.FAREWELL
+                self._liveness.heard([node], time.monotonic())
                 await context.write(alive())
         except BadFrame:
             pass
@@ -198,7 +198,7 @@ class Hub:
         """Check for silent workers until one is lost."""
         while not self._lost.done():
             await asyncio.sleep(_LOOK_EVERY_S)
-            silent = self._silence.first(time.monotonic())
+            silent = self._liveness.first(time.monotonic())
             if silent is not None:
                 self._lose(silent, grpc.StatusCode.DEADLINE_EXCEEDED)
 
@@ -220,7 +220,7 @@ class Hub:
             ends.both.set()
         await ends.both.wait()
         (other,) = (each for name, each in ends.contexts.items() if name != node)
-        allowed = Kind.DATA if node == channel.sender else Kind.GRANT
+        allowed = FrameKind.DATA if node == channel.sender else FrameKind.GRANT
         async for data in stream:
             await _refuse_misplaced(data, context, number, allowed)
             try:
@@ -232,7 +232,7 @@ class Hub:
         """Which node opens a stream, and for which channel; any that is not of this run is refused."""
         try:
             frame = decoded(await asyncio.wait_for(anext(aiter(stream)), _HANDSHAKE_PATIENCE_MS / 1000))
-            token, node = introduced(frame)
+            token, node = read_hello(frame)
         except (BadFrame, StopAsyncIteration, TimeoutError) as error:
             await _refuse(context, str(error) or "no hello was received")
         if channel is not None and frame.channel != channel:
@@ -249,7 +249,7 @@ class Hub:
         return node, frame.channel
 
 
-async def _refuse_misplaced(data: bytes, context: _Context, channel: int, allowed: Kind) -> None:
+async def _refuse_misplaced(data: bytes, context: _Context, channel: int, allowed: FrameKind) -> None:
     try:
         frame = decoded(data)
         if frame.kind is not allowed or frame.channel != channel:

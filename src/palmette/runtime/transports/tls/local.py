@@ -21,7 +21,7 @@ ENDED = 1 << 31
 LONGEST_PATH = 100
 
 
-class Ending(NamedTuple):
+class StreamEnd(NamedTuple):
     """Why a stream has ended, as a gRPC status."""
 
     status: Any
@@ -41,7 +41,7 @@ class Ending(NamedTuple):
         return LENGTH.pack(ENDED | len(text)) + text
 
     @classmethod
-    def read(cls, text: bytes) -> Ending:
+    def read(cls, text: bytes) -> StreamEnd:
         """Decode it."""
         name, _, why = text.decode(errors="replace").partition("\n")
         return cls(getattr(grpc.StatusCode, name, grpc.StatusCode.UNKNOWN), why)
@@ -68,7 +68,7 @@ class LocalContext:
 
     async def abort(self, status: Any, why: str) -> NoReturn:
         """End the stream, and say why."""
-        self._writer.write(Ending(status, why).written())
+        self._writer.write(StreamEnd(status, why).written())
         await self._writer.drain()
         raise Aborted
 

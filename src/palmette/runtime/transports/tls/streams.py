@@ -15,11 +15,11 @@ from typing import Any, Protocol
 import grpc
 
 from palmette.errors import RunError, one_line
-from palmette.runtime.transports.base import Closed, Lost
-from palmette.runtime.transports.heartbeat import silent
+from palmette.runtime.transports.base import ConnectionLost, TransportClosed
+from palmette.runtime.transports.heartbeat import peer_silent
 from palmette.runtime.transports.tls.frames import MOST_BYTES, BadFrame, Frame, decoded, farewell
 from palmette.runtime.transports.tls.hub import SERVICE
-from palmette.runtime.transports.tls.local import ENDED, LENGTH, Ending
+from palmette.runtime.transports.tls.local import ENDED, LENGTH, StreamEnd
 
 _Mark = SimpleQueue[bool]
 _PERMISSION = (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.INVALID_ARGUMENT)
@@ -59,7 +59,7 @@ class Stream(Protocol):
         ...
 
 
-class State:
+class StreamState:
     """What all streams of a worker share: whether it closed them itself, and otherwise which error ended them."""
 
     def __init__(self, node: str, hub: str) -> None:
@@ -70,26 +70,26 @@ class State:
     def error(self, ended: Any) -> Exception:
         """The error that the end of a stream means."""
         if self.closed:
-            return Closed()
+            return TransportClosed()
         if self.broken is not None:
             return self.broken
         if ended is None:
-            return Lost(f"lost the connection to the hub on node {self.hub}", self.hub)
+            return ConnectionLost(f"lost the connection to the hub on node {self.hub}", self.hub)
         details = one_line(" ".join(str(ended.details()).split()))
         match ended.code():
             case grpc.StatusCode.ABORTED:
-                return Lost(f"lost the connection to node {details}", details, (self.hub, details))
+                return ConnectionLost(f"lost the connection to node {details}", details, (self.hub, details))
             case grpc.StatusCode.DEADLINE_EXCEEDED:
-                return silent(details, (self.hub, details))
+                return peer_silent(details, (self.hub, details))
             case code if code in _PERMISSION:
                 return RunError(f"the hub on node {self.hub} refuses: {details}")
-        return Lost(f"lost the connection to the hub on node {self.hub}: {details}", self.hub)
+        return ConnectionLost(f"lost the connection to the hub on node {self.hub}: {details}", self.hub)
 
 
 class NetworkStream:
     """A stream over gRPC."""
 
-    def __init__(self, dialled: Any, method: str, first: bytes, state: State) -> None:
+    def __init__(self, dialled: Any, method: str, first: bytes, state: StreamState) -> None:
         self._outbox, self._state = _Outbox(first), state
         self._call = dialled.stream_stream(f"/{SERVICE}/{method}")(self._outbox)
         if not self._call.add_callback(self._outbox.end):
@@ -179,7 +179,7 @@ class _Outbox:
 class LocalStream:
     """A stream over a local socket."""
 
-    def __init__(self, path: Path, method: str, first: bytes, state: State) -> None:
+    def __init__(self, path: Path, method: str, first: bytes, state: StreamState) -> None:
         self._state = state
         self._socket = socket.socket(socket.AF_UNIX)
         try:
@@ -205,7 +205,7 @@ class LocalStream:
         long = self._read(LENGTH.size)
         (many,) = LENGTH.unpack(long)
         if many & ENDED:
-            raise self._state.error(Ending.read(self._read(min(many ^ ENDED, MOST_BYTES))))
+            raise self._state.error(StreamEnd.read(self._read(min(many ^ ENDED, MOST_BYTES))))
         if many > MOST_BYTES:
             raise BadFrame(f"the hub on node {self._state.hub} sends a frame of {many} bytes")
         return decoded(self._read(many))

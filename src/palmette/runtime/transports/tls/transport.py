@@ -20,14 +20,23 @@ from torch import Tensor
 
 from palmette.errors import RunError
 from palmette.runtime.program import Channel
-from palmette.runtime.transports.base import Closed
-from palmette.runtime.transports.heartbeat import SILENCE_S, silent
+from palmette.runtime.transports.base import TransportClosed
+from palmette.runtime.transports.heartbeat import SILENCE_S, peer_silent
 from palmette.runtime.transports.keys.certificates import dns_name
 from palmette.runtime.transports.keys.folder import Keys
-from palmette.runtime.transports.liveness import Silence
-from palmette.runtime.transports.tls.frames import MOST_BYTES, BadFrame, Frame, Kind, alive, grant, hello, parts
+from palmette.runtime.transports.liveness import Liveness
+from palmette.runtime.transports.tls.frames import (
+    MOST_BYTES,
+    BadFrame,
+    Frame,
+    FrameKind,
+    alive,
+    data_frames,
+    grant,
+    hello,
+)
 from palmette.runtime.transports.tls.hub import ALIVE_EVERY_S, HubAddress
-from palmette.runtime.transports.tls.streams import LocalStream, NetworkStream, State, Stream
+from palmette.runtime.transports.tls.streams import LocalStream, NetworkStream, Stream, StreamState
 
 _OPTIONS = [
     ("grpc.max_receive_message_length", MOST_BYTES),
@@ -40,7 +49,7 @@ _FAREWELL_S = 1.0
 
 
 @dataclass(frozen=True)
-class TlsPlace:
+class HubEndpoint:
     """An endpoint at a hub; each worker finds its key in a folder ``keys`` of its own machine."""
 
     hub: HubAddress
@@ -48,7 +57,7 @@ class TlsPlace:
     token: bytes = field(repr=False)
     channels: Sequence[Channel]
 
-    def join(self, node: str) -> TlsTransport:
+    def connect(self, node: str) -> TlsTransport:
         """Connect as ``node``; returns when all are connected.
 
         Raises:
@@ -77,7 +86,7 @@ class _Lines:
     attending: Any
     carrying: Any
 
-    def opened(self, method: str, first: bytes, state: State) -> Stream:
+    def opened(self, method: str, first: bytes, state: StreamState) -> Stream:
         return NetworkStream(self.attending if method == "Attend" else self.carrying, method, first, state)
 
     def close(self) -> None:
@@ -89,21 +98,25 @@ class TlsTransport:
     """Messages over the hub's streams, which ``opened`` opens and ``hang_up`` closes."""
 
     def __init__(
-        self, opened: Callable[[str, bytes, State], Stream], hang_up: Callable[[], None], place: TlsPlace, node: str
+        self,
+        opened: Callable[[str, bytes, StreamState], Stream],
+        hang_up: Callable[[], None],
+        endpoint: HubEndpoint,
+        node: str,
     ) -> None:
-        self._hang_up, self._hub = hang_up, place.hub.node
-        self._state = State(node, place.hub.node)
-        self._attendance = opened("Attend", hello(place.token, node), self._state)
+        self._hang_up, self._hub = hang_up, endpoint.hub.node
+        self._state = StreamState(node, endpoint.hub.node)
+        self._attendance = opened("Attend", hello(endpoint.token, node), self._state)
         self._streams = {
-            channel.number: opened("Carry", hello(place.token, node, channel.number), self._state)
-            for channel in place.channels
+            channel.number: opened("Carry", hello(endpoint.token, node, channel.number), self._state)
+            for channel in endpoint.channels
             if node in (channel.sender, channel.receiver)
         }
-        if self._attendance.next().kind is not Kind.WELCOME:
+        if self._attendance.next().kind is not FrameKind.WELCOME:
             raise BadFrame(f"the hub on node {self._hub} did not send welcome")
         self._ended = threading.Event()
-        self._silence = Silence(SILENCE_S, 2 * ALIVE_EVERY_S)
-        self._silence.heard([self._hub], time.monotonic())
+        self._liveness = Liveness(SILENCE_S, 2 * ALIVE_EVERY_S)
+        self._liveness.heard([self._hub], time.monotonic())
         self._watching = threading.Thread(target=self._watch, name="attendance", daemon=True)
         self._watching.start()
         threading.Thread(target=self._be_there, name="signs of life", daemon=True).start()
@@ -112,9 +125,9 @@ class TlsTransport:
         """Wait until the receiver is ready for the message, and send it."""
         stream, bytes_ = self._streams[channel.number], message.numpy().data
         room = stream.next()
-        if room.kind is not Kind.GRANT or room.size != len(bytes_):
+        if room.kind is not FrameKind.GRANT or room.size != len(bytes_):
             raise BadFrame(f"node {channel.receiver} expects {room.size} bytes; the message has {len(bytes_)}")
-        for part in parts(channel.number, bytes_, relayed=self._hub not in channel[1:]):
+        for part in data_frames(channel.number, bytes_, relayed=self._hub not in channel[1:]):
             stream.put(part)
         stream.flush()
 
@@ -144,23 +157,23 @@ class TlsTransport:
     def _watch(self) -> None:
         """Wait for the end of the control stream; then wake all that wait for messages."""
         try:
-            while (said := self._attendance.next()).kind is Kind.ALIVE:
-                self._silence.heard([self._hub], time.monotonic())
+            while (said := self._attendance.next()).kind is FrameKind.ALIVE:
+                self._liveness.heard([self._hub], time.monotonic())
             self._break(BadFrame(f"the hub on node {self._hub} sent an unexpected {said.kind.name.lower()}"))
         except RunError as broken:
             self._break(broken)
-        except Closed:
+        except TransportClosed:
             self._cancel()
 
     def _be_there(self) -> None:
         """Send heartbeats to the hub, until it is silent or the transport is closed."""
         while not self._ended.wait(ALIVE_EVERY_S):
-            if self._silence.first(time.monotonic()) is not None:
-                self._break(silent(self._hub, (self._state.node, self._hub)))
+            if self._liveness.first(time.monotonic()) is not None:
+                self._break(peer_silent(self._hub, (self._state.node, self._hub)))
                 return
             try:
                 self._attendance.put(alive())
-            except (RunError, Closed):
+            except (RunError, TransportClosed):
                 return  # ``_watch`` gets the reason
 
     def _break(self, why: RunError) -> None:
@@ -175,7 +188,12 @@ class TlsTransport:
 
 
 def _refuse_unexpected(part: Frame, channel: Channel, size_bytes: int, filled: int) -> None:
-    if part.kind is not Kind.DATA or part.channel != channel.number or part.size != size_bytes or part.offset != filled:
+    if (
+        part.kind is not FrameKind.DATA
+        or part.channel != channel.number
+        or part.size != size_bytes
+        or part.offset != filled
+    ):
         found = f"{part.kind.name.lower()} of channel {part.channel}, byte {part.offset} of {part.size}"
         expected = f"data of channel {channel.number}, byte {filled} of {size_bytes}"
         raise BadFrame(f"node {channel.sender} sent {found}; expected {expected}")

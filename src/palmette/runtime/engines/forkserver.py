@@ -10,7 +10,7 @@ from multiprocessing.util import get_temp_dir
 from palmette.runtime.engines.socket_folder import short_root
 
 
-def forking() -> ForkServerContext:
+def forkserver_context() -> ForkServerContext:
     """The multiprocessing context of all processes of a run; they share one fork server and its imports."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["palmette.runtime.engines.preload"])

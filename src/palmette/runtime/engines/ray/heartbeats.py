@@ -13,7 +13,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from palmette.runtime.transports.heartbeat import EVERY_S, TOKEN_BYTES, sign, signs
+from palmette.runtime.transports.heartbeat import EVERY_S, TOKEN_BYTES, heartbeat, received_heartbeats
 
 
 def _socket(address: str) -> socket.socket:
@@ -21,7 +21,7 @@ def _socket(address: str) -> socket.socket:
 
 
 @dataclass(frozen=True)
-class Beacon:
+class HeartbeatSender:
     """A worker's heartbeat sender: where its datagrams go, and what they contain."""
 
     address: str
@@ -29,14 +29,14 @@ class Beacon:
     token: bytes = field(repr=False)
     number: int
 
-    def shine(self) -> threading.Event:
+    def start_sending(self) -> threading.Event:
         """Start sending, until the process ends or the returned event is set."""
         ended = threading.Event()
         threading.Thread(target=self._shine, args=(ended,), name="beacon", daemon=True).start()
         return ended
 
     def _shine(self, ended: threading.Event) -> None:
-        datagram = sign(self.token, self.number)
+        datagram = heartbeat(self.token, self.number)
         with _socket(self.address) as line:
             while not ended.is_set():
                 with contextlib.suppress(OSError):  # unreachable: the driver receives nothing
@@ -44,7 +44,7 @@ class Beacon:
                 ended.wait(EVERY_S)
 
 
-class Lookout:
+class HeartbeatReceiver:
     """Receives the heartbeats of some nodes at an address of this machine."""
 
     def __init__(self, address: str, nodes: Sequence[str]) -> None:
@@ -53,14 +53,16 @@ class Lookout:
         self._line.setblocking(False)
         self._line.bind((address, 0))
 
-    def beacon(self, node: str) -> Beacon:
+    def beacon(self, node: str) -> HeartbeatSender:
         """The heartbeat sender for a node."""
         address, port = self._line.getsockname()[:2]
-        return Beacon(address, port, self._token, self._nodes.index(node))
+        return HeartbeatSender(address, port, self._token, self._nodes.index(node))
 
     def seen(self) -> set[str]:
         """The nodes whose heartbeats have arrived since the last call."""
-        return {self._nodes[number] for number in signs(self._line, self._token) if number < len(self._nodes)}
+        return {
+            self._nodes[number] for number in received_heartbeats(self._line, self._token) if number < len(self._nodes)
+        }
 
     def close(self) -> None:
         """Stop receiving."""

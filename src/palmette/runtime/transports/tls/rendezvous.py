@@ -8,20 +8,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from palmette.errors import Fault, InputError
-from palmette.runtime.phase_programs import Part
-from palmette.runtime.transports.base import Place
+from palmette.runtime.phase_programs import PhasePart
+from palmette.runtime.transports.base import Endpoint
 from palmette.runtime.transports.keys.folder import Keys
 from palmette.runtime.transports.rendezvous import Site
-from palmette.runtime.transports.service import Served
+from palmette.runtime.transports.service import RunningService
 from palmette.runtime.transports.tls.frames import TOKEN_BYTES
 from palmette.runtime.transports.tls.hub import HubSetup
-from palmette.runtime.transports.tls.transport import TlsPlace
+from palmette.runtime.transports.tls.transport import HubEndpoint
 from palmette.spec.cluster import Cluster
 
 _A_RUN_DAYS = 30
 
 
-class TlsMeeting:
+class HubRendezvous:
     """Over gRPC with mutual TLS, on a network that you do not trust.
 
     ``keys`` is a folder as ``palmette keys`` makes it; without one, keys are made for this run only. ``hub`` is the
@@ -31,7 +31,7 @@ class TlsMeeting:
     def __init__(self, cluster: Cluster, keys: Path | None = None, hub: str | None = None) -> None:
         self._cluster, self._given, self._wanted = cluster, keys, hub
         self._made: tempfile.TemporaryDirectory[str] | None = None
-        self._hub: Served | None = None
+        self._hub: RunningService | None = None
 
     def open(self, site: Site) -> None:
         """Make keys if none are given, and start the hub.
@@ -40,13 +40,13 @@ class TlsMeeting:
             RunError: the hub cannot listen, or its key is not valid.
         """
         node = self._wanted if self._wanted in site.nodes else None
-        node = node or hub_of(site.parts, site.nodes, self._cluster)
+        node = node or choose_hub(site.parts, site.nodes, self._cluster)
         keys = Keys(self._given) if self._given is not None else self._ephemeral(site.nodes)
         folder, token, channels = keys.folder.absolute(), secrets.token_bytes(TOKEN_BYTES), tuple(site.channels)
         local = None if site.folder is None else site.folder / "hub"
         setup = HubSetup(node, folder, token, tuple(site.nodes), channels, site.addresses[node], local)
         self._hub = site.serve(node, setup)
-        self._place = TlsPlace(self._hub.said, folder, token, channels)
+        self._endpoint = HubEndpoint(self._hub.info, folder, token, channels)
 
     def _ephemeral(self, nodes: Sequence[str]) -> Keys:
         self._made = tempfile.TemporaryDirectory(prefix="palmette-keys-")
@@ -56,9 +56,9 @@ class TlsMeeting:
             keys.issue(node, _A_RUN_DAYS)
         return keys
 
-    def place(self, node: str) -> Place:
+    def endpoint(self, node: str) -> Endpoint:
         """An endpoint at the hub."""
-        return self._place
+        return self._endpoint
 
     def close(self) -> None:
         """Stop the hub, and delete keys that were made for this run."""
@@ -70,7 +70,7 @@ class TlsMeeting:
             self._made = None
 
 
-def refuse_lacking(keys: Path, nodes: Iterable[str]) -> None:
+def refuse_missing_keys(keys: Path, nodes: Iterable[str]) -> None:
     """Refuse a folder of keys that lacks those of some nodes, or in which they are not valid.
 
     Raises:
@@ -86,7 +86,7 @@ def refuse_lacking(keys: Path, nodes: Iterable[str]) -> None:
         raise InputError(wrong)
 
 
-def hub_of(parts: Sequence[Part], nodes: Sequence[str], cluster: Cluster) -> str:
+def choose_hub(parts: Sequence[PhasePart], nodes: Sequence[str], cluster: Cluster) -> str:
     """The node that leaves the least traffic between others to relay; a device only if there is nothing else.
 
     A device is rarely reachable from outside.
@@ -96,7 +96,7 @@ def hub_of(parts: Sequence[Part], nodes: Sequence[str], cluster: Cluster) -> str
     return max(reachable, key=lambda node: carried.get(node, 0.0))
 
 
-def _carried_bytes(parts: Sequence[Part]) -> Mapping[str, float]:
+def _carried_bytes(parts: Sequence[PhasePart]) -> Mapping[str, float]:
     """How much each node sends and receives in an iteration."""
     found: dict[str, float] = {}
     for part in parts:

@@ -8,16 +8,16 @@ import time
 
 import pytest
 
-from palmette.runtime.engines.ray import beacons
-from palmette.runtime.engines.ray.beacons import Lookout
-from palmette.runtime.transports.heartbeat import sign
+from palmette.runtime.engines.ray import heartbeats
+from palmette.runtime.engines.ray.heartbeats import HeartbeatReceiver
+from palmette.runtime.transports.heartbeat import heartbeat
 
 
 def test_each_is_seen_by_its_own_beacon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(beacons, "EVERY_S", 0.01)
-    lookout = Lookout("127.0.0.1", ["phone", "cloud", "hut"])
+    monkeypatch.setattr(heartbeats, "EVERY_S", 0.01)
+    lookout = HeartbeatReceiver("127.0.0.1", ["phone", "cloud", "hut"])
     assert lookout.seen() == set()
-    ends = [lookout.beacon(node).shine() for node in ("cloud", "hut")]
+    ends = [lookout.beacon(node).start_sending() for node in ("cloud", "hut")]
     seen: set[str] = set()
     until = time.monotonic() + 10
     while len(seen) < 2 and time.monotonic() < until:
@@ -30,15 +30,15 @@ def test_each_is_seen_by_its_own_beacon(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.timing
 def test_datagrams_of_others_are_passed_over() -> None:
-    lookout, other = Lookout("127.0.0.1", ["phone"]), Lookout("127.0.0.1", ["phone"])
+    lookout, other = HeartbeatReceiver("127.0.0.1", ["phone"]), HeartbeatReceiver("127.0.0.1", ["phone"])
     ours, theirs = lookout.beacon("phone"), other.beacon("phone")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
-        for words in (b"", os.urandom(12), os.urandom(9_000), sign(theirs.token, 0)):
+        for words in (b"", os.urandom(12), os.urandom(9_000), heartbeat(theirs.token, 0)):
             line.sendto(words, (ours.address, ours.port))
-        line.sendto(sign(ours.token, 1), (ours.address, ours.port))  # no such node
+        line.sendto(heartbeat(ours.token, 1), (ours.address, ours.port))  # no such node
         time.sleep(0.2)
         assert lookout.seen() == set()
-        line.sendto(sign(ours.token, 0), (ours.address, ours.port))
+        line.sendto(heartbeat(ours.token, 0), (ours.address, ours.port))
         time.sleep(0.2)
         assert lookout.seen() == {"phone"}
     lookout.close()
@@ -47,4 +47,4 @@ def test_datagrams_of_others_are_passed_over() -> None:
 
 def test_a_sign_is_a_hundred_bytes_a_second_with_its_headers() -> None:
     headers = 14 + 20 + 8  # Ethernet, IP, UDP
-    assert (len(sign(bytes(8), 0)) + headers) / beacons.EVERY_S < 120
+    assert (len(heartbeat(bytes(8), 0)) + headers) / heartbeats.EVERY_S < 120
