@@ -97,7 +97,7 @@ def test_a_misspelt_option_names_the_nearest() -> None:
 
 def test_a_strategy_whose_plan_cannot_be_carried_out_is_stopped() -> None:
     nowhere = three_tiers().model_copy(update={"links": ()})
-    with pytest.raises(AssertionError, match="cut-in-two made a plan that cannot be carried out"):
+    with pytest.raises(AssertionError, match="cut-in-two made a plan that cannot be executed"):
         make_plan(CutInTwo(), Task(profile=profile(4), cluster=nowhere, batch=8))
 
 

@@ -159,7 +159,7 @@ def _cannot_distill(k: int, before: Phase, after: Phase, evaluator: Evaluator) -
     if after.compress != "distill" or not changes_model(before, after):
         return
     if evaluator.cluster.nodes[giver].source is None:
-        expected = f"{giver}, where the phase before meets, owns no data to distill with; expected prune or data"
+        expected = f"{giver}, where the phase before meets, owns no data to distill with; expected prune, or data there"
         yield Fault(f"phases[{k}].compress", "distill", expected)
     for pruning in (before.pruning, after.pruning):
         table = evaluator.profile.variant(pruning)
