@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from benchmarks.pact_run.pilot import FIRST, Known
 from benchmarks.pact_run.setting import PAIRS, TARGET
-from palmette.control.adapt.online import OnlineReplanner
+from palmette.control.adapt.online import OnlineController
+from palmette.control.adapt.online import OnlineController
 from palmette.cost.handover import change_price
 from palmette.plan.core.strategy import Task
 from palmette.runtime.training.job import EpochCallback, EpochStatus
@@ -28,7 +29,7 @@ def director(task: Task, phases: dict[Pair, Phase], known: Known) -> EpochCallba
     def on_epoch_end(standing: EpochStatus) -> Sequence[Phase] | None:
         losses = standing.losses
         table = problem(task, phases, known, losses[-1], switching=len(losses) >= FIRST[0])
-        online = OnlineReplanner(phases, 0.0, table.deadline_s, lambda _, __: (table, len(losses)))
+        online = OnlineController(phases, 0.0, table.deadline_s, lambda _, __: (table, len(losses)))
         return online(replace(standing, losses=[height(loss) for loss in losses]))
 
     return on_epoch_end

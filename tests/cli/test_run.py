@@ -46,7 +46,7 @@ def test_people_see_a_bar_while_it_runs_and_a_table_when_it_is_done(
     assert "samples/s" in said.err
     assert "5/5" in said.err
     assert "0/5" in said.err  # the total is known from the beginning
-    assert re.search(r"5 iterations take about \d+ s here \(time dilation [0-9.]+\)", said.err)
+    assert re.search(r"5 iterations take about \d+ s on this machine \(time dilation [0-9.]+\)", said.err)
     assert "loss" in said.err
     for word in ("accuracy on held-out data", "an iteration: measured", "estimated", "computing", "sending", "waiting"):
         assert word in said.out
@@ -55,8 +55,8 @@ def test_people_see_a_bar_while_it_runs_and_a_table_when_it_is_done(
 def test_without_a_plan_or_with_one_that_carries_nothing(world: World) -> None:
     assert world.refused("run") == ["PLAN: missing: expected a plan file, or --resume DIR"]
     assert world.refused("run", world.tree) == [
-        "--profile: missing: the plan carries none; expected a file",
-        "--cluster: missing: the plan carries none; expected a file",
+        "--profile: missing: the plan carries none; expected one",
+        "--cluster: missing: the plan carries none; expected one",
     ]
 
 

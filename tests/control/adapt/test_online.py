@@ -11,7 +11,9 @@ import pytest
 
 from palmette import load_cluster, load_profile
 from palmette.cli import execute
-from palmette.control.adapt.online import OnlineReplanner, online_planner
+from palmette.control.adapt.online import OnlineController
+from palmette.control.adapt.online import OnlineController
+from palmette.control.adapt.online import online_controller
 from palmette.control.run.request import Request
 from palmette.control.run.session import prepare
 from palmette.plan.core.strategy import Task
@@ -54,7 +56,7 @@ TABLE: dict[str, Any] = {
 def online(**options: Any) -> Any:
     asked = Asked(goal="energy", loss=0.5, deadline_s=1e5, options={"predictor": "power-law", **options})
     plan = Plan(strategy="pact", model="m", batch=TASK.batch, phases=(GOLD,), asked=asked)
-    found = online_planner(plan, TASK.evaluator)
+    found = online_controller(plan, TASK.evaluator)
     assert found is not None
     return found
 
@@ -116,7 +118,7 @@ def test_the_table_of_a_run_is_the_one_that_was_planned_with() -> None:
     wide = TABLE | {"run": [row | {"loss_robust": [0.9 * loss for loss in row["loss_expected"]]} for row in RUN]}
     reserves = {}
     for independent in (False, True):
-        problem, _ = online(problem=wide, independent=independent).ahead(standing(1.3), ("0", "gold"))
+        problem, _ = online(problem=wide, independent=independent).problem_at(standing(1.3), ("0", "gold"))
         reserves[independent] = problem.run[0].loss_robust[0] - problem.run[0].loss_expected[0]
     assert reserves[False] == pytest.approx(0.1)
     assert 0 < reserves[True] < 0.1
@@ -130,7 +132,7 @@ def test_epochs_that_take_longer_than_the_table_says_leave_fewer_of_them() -> No
         silver | {"time_s": 3.0, "energy_j": 2.0, "loss_expected": [-0.3], "loss_robust": [-0.3]},
     ]
     table = validated(Problem, TABLE | {"run": runs, "deadline_s": 10.0})
-    found = OnlineReplanner(PHASES, 0.5, 10.0, lambda seen, _: (table, len(seen.losses)))
+    found = OnlineController(PHASES, 0.5, 10.0, lambda seen, _: (table, len(seen.losses)))
 
     def prunes(epoch_s: float) -> float:
         phases = found(replace(standing(1.3), epoch_s=epoch_s))
@@ -165,8 +167,8 @@ def test_a_run_knows_the_data_and_the_network_of_all_that_may_follow(runs: Runs)
 
 def test_only_pact_is_asked_again() -> None:
     plan = Plan(strategy="pact-optimum", model="m", batch=1, phases=(GOLD,), asked=Asked(loss=0.5, deadline_s=1.0))
-    assert online_planner(plan, TASK.evaluator) is None
-    assert online_planner(plan.model_copy(update={"strategy": "pact", "asked": None}), TASK.evaluator) is None
+    assert online_controller(plan, TASK.evaluator) is None
+    assert online_controller(plan.model_copy(update={"strategy": "pact", "asked": None}), TASK.evaluator) is None
 
 
 @pytest.mark.parametrize("resumed", [False, pytest.param(True, marks=pytest.mark.slow)])

@@ -172,14 +172,14 @@ def test_power_must_be_known(tmp_path: Path) -> None:
 def test_power_is_taken_while_counters_are_read(tmp_path: Path) -> None:
     model = PowerModel(intercept_w=1.0, coefficients={}, mean_error=0.0, samples=5)
     request = PretrainRequest(model="lenet5", power=model, step_counts=StepCounts(counted=0))
-    with pytest.raises(pt.InputError, match="--counted: 0: power is taken during these steps"):
+    with pytest.raises(pt.InputError, match="counted: 0: power is measured during these steps"):
         Pretrainer(cluster(), request, tmp_path, lambda _: None, lambda _: None)
 
 
 def test_a_power_model_of_another_machine_is_refused_before_anything_trains(tmp_path: Path) -> None:
     model = PowerModel(intercept_w=1.0, coefficients={"f_cp": 1.0}, mean_error=0.0, samples=5)
     local = Cluster.model_validate({"nodes": {"a": {"tier": "edge", "host": "local"}}})
-    with pytest.raises(pt.InputError, match="--power: f_cp: this machine has no such counter"):
+    with pytest.raises(pt.InputError, match="power: f_cp: this machine has no such counter"):
         Pretrainer(local, PretrainRequest(model="lenet5", power=model), tmp_path, lambda _: None, lambda _: None)
 
 

@@ -34,7 +34,7 @@ ProblemAt = Callable[[EpochStatus, Pair], tuple[Problem, int]]
 
 
 @dataclass(frozen=True)
-class OnlineReplanner:
+class OnlineController:
     """Decides after every epoch which model is trained on which nodes in the next, or that training ends."""
 
     phases: Mapping[Pair, Phase]
@@ -92,7 +92,7 @@ def _slowdown(problem: Problem, here: Pair, epoch_s: float) -> float:
     return max(1.0, epoch_s / table_s) if table_s > 0 else 1.0
 
 
-def online_planner(plan: Plan, evaluator: Evaluator) -> OnlineReplanner | None:
+def online_controller(plan: Plan, evaluator: Evaluator) -> OnlineController | None:
     """What plans again after every epoch: PACT for a plan that it made for a real network, else nothing."""
     asked, strategy = plan.asked, strategies().get(plan.strategy)
     if strategy is None or not strategy.decides_online or asked is None or not evaluator.cluster.sets:
@@ -106,11 +106,11 @@ def online_planner(plan: Plan, evaluator: Evaluator) -> OnlineReplanner | None:
         table = table.model_copy(update={"target_loss": target, "deadline_s": deadline_s})
         if options.get("independent"):
             table = with_independent_errors(table)
-        return OnlineReplanner(phases, target, deadline_s, lambda standing, _: (table, len(standing.losses)), risk)
+        return OnlineController(phases, target, deadline_s, lambda standing, _: (table, len(standing.losses)), risk)
     if asked.loss is None or asked.deadline_s is None:
         return None
     predicted = _PredictedProblems(task, asked.loss, asked.deadline_s, options)
-    return OnlineReplanner(phases, asked.loss, asked.deadline_s, predicted, risk)
+    return OnlineController(phases, asked.loss, asked.deadline_s, predicted, risk)
 
 
 class _PredictedProblems:

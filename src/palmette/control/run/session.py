@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from palmette.compress.networks import network_origin
-from palmette.control.adapt.online import online_planner
+from palmette.control.adapt.online import online_controller
 from palmette.control.adapt.replanning import can_replan
 from palmette.control.prune import Compression
 from palmette.control.run.data import common_name, find_data, refuse_few
@@ -95,7 +95,7 @@ class TrainingSession:
         testbed, start_crew = engine_of(request, plan, self.evaluator)
         self.network = load_checked_network(plan.model, request, profile)
         planner = (
-            online_planner(plan, self.evaluator) if request.iterations is None and request.epochs is None else None
+            online_controller(plan, self.evaluator) if request.iterations is None and request.epochs is None else None
         )
         phases = [*plan.phases, *(planner.phases.values() if planner else ())]
         origin = network_origin(self.network) if any(phase.pruning for phase in phases) else None
