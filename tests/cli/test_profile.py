@@ -98,7 +98,7 @@ def test_a_file_that_cannot_be_written_is_one_line(world: World, nets: str) -> N
 
 @pytest.mark.parametrize("text", ["", "3,,3", "3x3", "0,3", "-1", "1.5", "9" * 5000, "100000,100000"])
 def test_nonsense_is_no_shape(text: str) -> None:
-    with pytest.raises(InputError, match=r"--input-shape: .*: expected "):
+    with pytest.raises(InputError, match=r"input_shape: .*: expected "):
         parse_shape(text)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from palmette.compress.channels import PruningOrigin
 from palmette.compress.networks import network_origin
 from palmette.control.adapt.online import online_controller
 from palmette.control.adapt.replanning import can_replan
@@ -31,6 +32,7 @@ from palmette.spec.files import make_folder, read, validated
 from palmette.spec.plan import Inputs, Phase, Plan, inputs_of
 from palmette.spec.profile import Profile
 from palmette.zoo.freezing import matching_weights, refuse_all_frozen
+from palmette.zoo.models import Network
 
 
 def prepare(plan: Plan, profile: Profile, cluster: Cluster, request: Request, folder: Path) -> TrainingSession:
@@ -94,10 +96,9 @@ class TrainingSession:
         refuse_unrunnable(plan, self.evaluator)
         testbed, start_crew = engine_of(request, plan, self.evaluator)
         self.network = load_checked_network(plan.model, request, profile)
-        planner = (
-            online_controller(plan, self.evaluator) if request.iterations is None and request.epochs is None else None
-        )
-        phases = [*plan.phases, *(planner.phases.values() if planner else ())]
+        open_ended = request.iterations is None and request.epochs is None
+        controller = online_controller(plan, self.evaluator) if open_ended else None
+        phases = [*plan.phases, *(controller.phases.values() if controller else ())]
         origin = network_origin(self.network) if any(phase.pruning for phase in phases) else None
         refuse_unprunable(plan, origin)
         refuse_unknown_norms(plan, self.network, profile)
@@ -105,13 +106,7 @@ class TrainingSession:
         data = find_data(phases, cluster, self.request.data, self.network)
         refuse_few(plan.phases, cluster, data)
         pruning = plan.phases[0].pruning
-        if resumed is not None:
-            self.network = shrunk(self.network, resumed.progress.pruning, origin)
-            load(self.network, resumed.weights, str(folder))
-        elif request.init is not None:
-            self.network = with_initial_weights(self.network, request.init, pruning, origin)
-        else:
-            self.network = shrunk(self.network, pruning, origin)
+        self.network = self._with_weights(resumed, pruning, origin)
         frozen_names = matching_weights(self.network.layers, request.options.freeze)
         refuse_all_frozen(plan.model, self.network.layers, frozen_names)
         make_folder(folder)
@@ -131,8 +126,20 @@ class TrainingSession:
             origin=origin,
             pruning=pruning,
             rollback=request.replan and can_replan(plan),
-            on_epoch_end=planner,
+            on_epoch_end=controller,
         )
+
+    def _with_weights(
+        self, resumed: checkpoint.Checkpoint | None, pruning: float, origin: PruningOrigin | None
+    ) -> Network:
+        """The network as the run begins: with the weights of a checkpoint or of a file, or fresh."""
+        if resumed is not None:
+            network = shrunk(self.network, resumed.progress.pruning, origin)
+            load(network, resumed.weights, str(self.folder))
+            return network
+        if self.request.init is not None:
+            return with_initial_weights(self.network, self.request.init, pruning, origin)
+        return shrunk(self.network, pruning, origin)
 
     def run(self, on_update: Callable[[ProgressUpdate], None], ready: Callable[[Training], None]) -> RunOutcome:
         """Run; ``ready`` gets the training before it starts, to be able to stop it.
