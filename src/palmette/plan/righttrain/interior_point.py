@@ -2,6 +2,9 @@
 
 It stops when the value is at most ``GAP`` of it above the optimum, so that value × (1 − GAP) is a lower bound.
 
+Why not a library: SciPy's trust-constr is ten times slower and fails at times; its SLSQP is about as fast but gives no
+duality gap; CVXPY with Clarabel is four times slower (docs/decisions.md has the figures).
+
     S. Boyd, L. Vandenberghe: Convex Optimization, 2004, chapter 11.7.
 """
 
