@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from palmette.zoo.equip import equipped
-
 from palmette.measure.profiling import profile_network
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase, Plan

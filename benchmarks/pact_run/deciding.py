@@ -9,7 +9,6 @@ from dataclasses import replace
 from benchmarks.pact_run.pilot import FIRST, Known
 from benchmarks.pact_run.setting import PAIRS, TARGET
 from palmette.control.adapt.online import OnlineController
-from palmette.control.adapt.online import OnlineController
 from palmette.cost.handover import change_price
 from palmette.plan.core.strategy import Task
 from palmette.runtime.training.job import EpochCallback, EpochStatus

@@ -19,7 +19,6 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from palmette.testbed.wiring import Wiring
 
 from benchmarks.peers.clocked import replicas
 from benchmarks.peers.tasks import Ddp, Done, Failed, Lesson, Order, Pipeline, Setup

@@ -11,9 +11,7 @@ import pytest
 
 from palmette import load_cluster, load_profile
 from palmette.cli import execute
-from palmette.control.adapt.online import OnlineController
-from palmette.control.adapt.online import OnlineController
-from palmette.control.adapt.online import online_controller
+from palmette.control.adapt.online import OnlineController, online_controller
 from palmette.control.run.request import Request
 from palmette.control.run.session import prepare
 from palmette.plan.core.strategy import Task
