@@ -63,7 +63,7 @@ def test_calls_are_padded_to_the_work_that_they_do() -> None:
 def test_a_dilation_is_widened_unless_it_is_given_or_at_its_limit() -> None:
     known = evaluator(cluster(("a", "b", "1 Mbit/s")))
     parts = parts_of(split("a", "b").phases[0], known)
-    assert Padding(parts, known, None).widened(2.0, 1.5) == 3.0
-    assert Padding(parts, known, None).widened(MAX_DILATION - 1, 4.0) == MAX_DILATION
-    assert Padding(parts, known, None).widened(MAX_DILATION, 4.0) is None
-    assert Padding(parts, known, 2.0).widened(2.0, 1.5) is None
+    assert Padding(parts, known, None).increased(2.0, 1.5) == 3.0
+    assert Padding(parts, known, None).increased(MAX_DILATION - 1, 4.0) == MAX_DILATION
+    assert Padding(parts, known, None).increased(MAX_DILATION, 4.0) is None
+    assert Padding(parts, known, 2.0).increased(2.0, 1.5) is None

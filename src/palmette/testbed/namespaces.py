@@ -144,8 +144,8 @@ class NamespaceTestbed:
         return paces
 
     def increase_dilation(self, by: float) -> dict[str, dict[int, Pace]] | None:
-        """Stretch time further, links and calls alike."""
-        wider = self._padding.widened(self.dilation, by)
+        """Increase the dilation of links and calls."""
+        wider = self._padding.increased(self.dilation, by)
         if wider is None:
             return None
         self.dilation = wider
@@ -167,7 +167,7 @@ class NamespaceTestbed:
             )
 
     def close(self) -> None:
-        """End the meeting, and remove the namespaces and the folder."""
+        """End the rendezvous, and remove the namespaces and the folder."""
         self._rendezvous.close()
         if self._cleaner is not None:
             self._cleaner.close()

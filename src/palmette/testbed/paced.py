@@ -152,9 +152,9 @@ class PacedTestbed:
         return paces
 
     def increase_dilation(self, by: float) -> dict[str, dict[int, Pace]] | None:
-        """Stretch time further, links and calls alike."""
+        """Increase the dilation of links and calls."""
         assert self._links is not None, "open() comes first"
-        wider = self._padding.widened(self.dilation, by)
+        wider = self._padding.increased(self.dilation, by)
         if wider is None:
             return None
         self.dilation = wider
@@ -162,7 +162,7 @@ class PacedTestbed:
         return self._padding.paces(wider)
 
     def close(self) -> None:
-        """End the meeting and the links, and remove the folder."""
+        """End the rendezvous and the links, and remove the folder."""
         self._rendezvous.close()
         if self._links is not None:
             self._links.close()

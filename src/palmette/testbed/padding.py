@@ -56,7 +56,7 @@ class Padding:
             for node, programs in self._programs.items()
         }
 
-    def widened(self, dilation: float, by: float) -> float | None:
+    def increased(self, dilation: float, by: float) -> float | None:
         """The dilation increased by a factor; None where it is fixed or at its maximum."""
         return (
             None if self._fixed is not None or dilation >= MAX_DILATION else min(MAX_DILATION, round(dilation * by, 2))
@@ -69,7 +69,7 @@ class Padding:
 
 
 def _of_part(calibrated: Calibrations, number: int) -> list[Calibration]:
-    """What the nodes of a part rehearsed of it."""
+    """The calibrations of a part's nodes."""
     return [programs[number] for programs in calibrated.values() if number in programs]
 
 

@@ -86,7 +86,7 @@ def test_whoever_comes_later_is_told_at_once(pair):
 def test_datagrams_of_others_do_not_count(pair, tmp_path):
     a, b = pair
     a._heartbeats.close()
-    host, port = (tmp_path / "presence-1").read_text().split()
+    host, port = (tmp_path / "heartbeat-1").read_text().split()
     stop = time.monotonic() + 1.5
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
         while time.monotonic() < stop:

@@ -6,30 +6,30 @@ from palmette.runtime.transports.liveness import Liveness
 
 
 def test_whoever_was_not_heard_for_longer_than_patience_is_named() -> None:
-    silence = Liveness(4.0, 1.5)
-    silence.heard(["phone", "cloud"], 0.0)
+    liveness = Liveness(4.0, 1.5)
+    liveness.heard(["phone", "cloud"], 0.0)
     for tenth in range(1, 60):
-        silence.heard(["phone"], tenth / 10)
-        found = silence.first(tenth / 10)
+        liveness.heard(["phone"], tenth / 10)
+        found = liveness.first_silent(tenth / 10)
         assert found == ("cloud" if tenth > 40 else None)
-    assert silence.silent_s("cloud", 5.9) == 5.9
+    assert liveness.silent_s("cloud", 5.9) == 5.9
 
 
 def test_nobody_is_waited_for_before_or_after_its_time() -> None:
-    silence = Liveness(4.0, 1.5)
-    assert silence.first(0.0) is None
-    silence.heard(["phone"], 0.0)
-    silence.forget("phone")
-    silence.forget("nobody")
-    assert [silence.first(float(second)) for second in range(10)] == [None] * 10
-    assert not silence.is_known("phone")
-    assert silence.silent_s("phone", 3.0) == float("inf")
+    liveness = Liveness(4.0, 1.5)
+    assert liveness.first_silent(0.0) is None
+    liveness.heard(["phone"], 0.0)
+    liveness.forget("phone")
+    liveness.forget("nobody")
+    assert [liveness.first_silent(float(second)) for second in range(10)] == [None] * 10
+    assert not liveness.is_known("phone")
+    assert liveness.silent_s("phone", 3.0) == float("inf")
 
 
 def test_whoever_slept_gives_the_others_as_long_again() -> None:
-    silence = Liveness(4.0, 1.5)
-    silence.heard(["phone"], 0.0)
-    assert silence.first(1.0) is None
-    assert silence.first(100.0) is None  # asleep for 99 s
+    liveness = Liveness(4.0, 1.5)
+    liveness.heard(["phone"], 0.0)
+    assert liveness.first_silent(1.0) is None
+    assert liveness.first_silent(100.0) is None  # asleep for 99 s
     awake = [100.0 + tenth / 10 for tenth in range(1, 60)]
-    assert next(now for now in awake if silence.first(now)) == 103.1  # 1 s before it slept, and 3.1 s after
+    assert next(now for now in awake if liveness.first_silent(now)) == 103.1  # 1 s before it slept, and 3.1 s after

@@ -219,7 +219,7 @@ class ProcessCrew:
     def _refuse_silent(self) -> None:
         """Raise for a worker that has been silent too long, unless this process was suspended itself, as by Ctrl-Z."""
         now = time.monotonic()
-        node = self._liveness.first(now)  # a worker that has sent nothing yet is still starting
+        node = self._liveness.first_silent(now)  # a worker that has sent nothing yet is still starting
         if node is not None:
             self._processes[node].kill()
             raise unresponsive(node, self._liveness.silent_s(node, now))

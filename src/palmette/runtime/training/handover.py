@@ -71,7 +71,7 @@ class Handover:
         kept = carried_over(state.optimizer, pruned.places)
         if self._after.compress == "distill":
             kept = {}
-            self._taught(network, state.network)
+            self._distill(network, state.network)
         sleep_until(began_s + compressing_s(self._before, self._after, job.evaluator) * self._stretched)
         phase = transfer_phase(self._after, giver, [giver])
         done = OperationRecord(0, "update", 0, None, began_s, time.monotonic(), 0)
@@ -85,14 +85,14 @@ class Handover:
         """The dilation of the giver's computing; 0 where nothing is emulated."""
         return self._job.testbed.dilation if self._job.testbed.emulates else 0.0
 
-    def _taught(self, student: Network, teacher: Network) -> None:
+    def _distill(self, student: Network, teacher: Network) -> None:
         """Distill the larger network into the smaller one, on the giver's own samples."""
         job, giver, cluster = self._job, self._found.giver, self._job.evaluator.cluster
         own = cluster.nodes[giver].source
         assert own is not None, "checked before a run: a node that distills has data"
         data = job.data if own.data is None else job.own_data[own.data]
-        alike = owners(giver, cluster)
-        indices = shards(len(data.train), list(alike.values()), job.options.seed)[list(alike).index(giver)]
+        shares = owners(giver, cluster)
+        indices = shards(len(data.train), list(shares.values()), job.options.seed)[list(shares).index(giver)]
         how = Distillation(batch=self._before.batch, seed=job.options.seed)
         distill(student, teacher, data.train, indices, how, frozen=job.options.freeze)
 

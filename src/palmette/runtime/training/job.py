@@ -103,7 +103,7 @@ class ProgressUpdate:
 class RemainingTime:
     """What is left of a run: ``expected_s`` is how long its remaining iterations take on this machine.
 
-    It is reported before the first iteration of a segment, and again when the dilation was increased (``widened``).
+    It is reported before the first iteration of a segment, and again when the dilation was increased (``increased``).
     """
 
     iterations: int

@@ -78,15 +78,15 @@ class TrainingLog:
 
     def pause(self) -> None:
         """While all nodes are idle, add up what they did since the last pause."""
-        stretch, dilation, outcome = self._activity, self._job.testbed.dilation, self._outcome
-        if not stretch.records:
+        activity, dilation, outcome = self._activity, self._job.testbed.dilation, self._outcome
+        if not activity.records:
             return
-        outcome.time_s += stretch.span_s / dilation
-        spent = stretch.energy_j(self._phase.nodes(), dilation)
+        outcome.time_s += activity.span_s / dilation
+        spent = activity.energy_j(self._phase.nodes(), dilation)
         outcome.energy_j = None if spent is None or outcome.energy_j is None else outcome.energy_j + spent
         for node in self._phase.nodes():
             seconds = outcome.node_seconds.setdefault(node, {})
-            for what, took_s in stretch.seconds(node).items():
+            for what, took_s in activity.seconds(node).items():
                 seconds[what] = seconds.get(what, 0.0) + took_s / dilation
         self._activity = Activity(self._job.evaluator, self._channels)
 

@@ -37,7 +37,7 @@ CHECKPOINT_EVERY_S = 60.0
 
 
 class Training:
-    """Executes a job, segment by segment. Callbacks in ``foretold`` receive the remaining time on this machine."""
+    """Executes a job, segment by segment. ``on_time_estimate``: callbacks for the remaining time on this machine."""
 
     def __init__(self, job: Job, watch: Callable[[ProgressUpdate], None]) -> None:
         self.job, self.watch = job, watch

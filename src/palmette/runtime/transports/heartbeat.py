@@ -4,9 +4,9 @@ A cut cable leaves both processes running, and TCP waits for minutes. So nodes t
 other a small datagram twice a second; one that has been silent for some seconds is lost, and calls that wait in the
 transport fail.
 
-    Presence           one thread, one UDP socket: sends and receives heartbeats, and times the peers' silence
-    WatchedTransport   any transport, whose calls end with an error when a peer is lost
-    WatchedPlace       any endpoint, whose peers are watched; nodes find each other through an address book
+    Heartbeats          one thread, one UDP socket: sends and receives heartbeats, and times the peers' silence
+    HeartbeatTransport  any transport, whose calls end with an error when a peer is lost
+    HeartbeatEndpoint   any endpoint, whose peers are watched; nodes find each other through an address book
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Heartbeats:
 
     def watch(self, lost: Callable[[str], None]) -> None:
         """Start, in a separate thread."""
-        threading.Thread(target=self._watch, args=(lost,), name="presence", daemon=True).start()
+        threading.Thread(target=self._watch, args=(lost,), name="heartbeats", daemon=True).start()
 
     def close(self) -> None:
         """Stop soon."""
@@ -83,13 +83,13 @@ class Heartbeats:
 
     def _first_lost(self) -> str | None:
         """Send and receive until a peer is lost, which is returned, or until closed."""
-        silence, due_s = Liveness(SILENCE_S, ASLEEP_S), time.monotonic()
-        silence.heard((name for name, _ in self._peers.values()), due_s)
+        liveness, due_s = Liveness(SILENCE_S, ASLEEP_S), time.monotonic()
+        liveness.heard((name for name, _ in self._peers.values()), due_s)
         while not self._closed:
             select.select([self._socket], [], [], min(_LOOK_EVERY_S, max(0.0, due_s - time.monotonic())))
             now = time.monotonic()
-            silence.heard(self._heard(), now)
-            peer = silence.first(now)
+            liveness.heard(self._heard(), now)
+            peer = liveness.first_silent(now)
             if peer is not None:
                 return peer
             if now >= due_s:
@@ -118,12 +118,12 @@ class HeartbeatTransport:
     waits for whichever comes first: the result or the loss of a peer.
     """
 
-    def __init__(self, inner: Transport, presence: Heartbeats) -> None:
-        self._inner, self._heartbeats = inner, presence
+    def __init__(self, inner: Transport, heartbeats: Heartbeats) -> None:
+        self._inner, self._heartbeats = inner, heartbeats
         self._lanes: dict[int, _Lane] = {}
         self._lock = threading.Lock()
         self._lost: str | None = None
-        presence.watch(self._give_up)
+        heartbeats.watch(self._give_up)
 
     def send(self, channel: Channel, message: Tensor) -> None:
         """Send the bytes.
@@ -251,7 +251,7 @@ class HeartbeatEndpoint:
         return HeartbeatTransport(inner, Heartbeats(listening, self.token, self.nodes.index(node), peers))
 
     def _name(self, node: str) -> str:
-        return f"presence-{self.nodes.index(node)}"
+        return f"heartbeat-{self.nodes.index(node)}"
 
     def _read(self, node: str) -> Address:
         host, port = self.board.read(self._name(node)).split()

@@ -32,7 +32,7 @@ class Liveness:
         """Whether a peer has sent a heartbeat yet."""
         return name in self._heard_s
 
-    def first(self, now_s: float) -> str | None:
+    def first_silent(self, now_s: float) -> str | None:
         """The first peer that has been silent too long, if any; to be called often."""
         gap_s = 0.0 if self._looked_s is None else now_s - self._looked_s
         self._looked_s = now_s

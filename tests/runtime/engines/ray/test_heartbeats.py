@@ -17,7 +17,7 @@ def test_each_is_seen_by_its_own_beacon(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(heartbeats, "EVERY_S", 0.01)
     lookout = HeartbeatReceiver("127.0.0.1", ["phone", "cloud", "hut"])
     assert lookout.seen() == set()
-    ends = [lookout.beacon(node).start_sending() for node in ("cloud", "hut")]
+    ends = [lookout.sender(node).start_sending() for node in ("cloud", "hut")]
     seen: set[str] = set()
     until = time.monotonic() + 10
     while len(seen) < 2 and time.monotonic() < until:
@@ -31,7 +31,7 @@ def test_each_is_seen_by_its_own_beacon(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.timing
 def test_datagrams_of_others_are_passed_over() -> None:
     lookout, other = HeartbeatReceiver("127.0.0.1", ["phone"]), HeartbeatReceiver("127.0.0.1", ["phone"])
-    ours, theirs = lookout.beacon("phone"), other.beacon("phone")
+    ours, theirs = lookout.sender("phone"), other.sender("phone")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
         for words in (b"", os.urandom(12), os.urandom(9_000), heartbeat(theirs.token, 0)):
             line.sendto(words, (ours.address, ours.port))

@@ -41,9 +41,9 @@ class WorkerActor:
     def __init__(self) -> None:
         self._line = _ActorControl()
 
-    def start(self, setup: bytes, beacon: HeartbeatSender) -> None:
+    def start(self, setup: bytes, sender: HeartbeatSender) -> None:
         """Start the worker and its heartbeats, each in a separate thread."""
-        beacon.start_sending()
+        sender.start_sending()
         threading.Thread(target=self._work, args=(setup,), daemon=True).start()
 
     def _work(self, setup: bytes) -> None:

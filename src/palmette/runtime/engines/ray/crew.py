@@ -47,11 +47,11 @@ class RayCrew:
         self._liveness = Liveness(SILENCE_S, ABSENCE_S)
         self._clocks = {node: HostClock() for node in setups}
         self._asked_s = time.monotonic()
-        self._lookout = HeartbeatReceiver(hosts.here, list(setups))
+        self._heartbeats = HeartbeatReceiver(hosts.here, list(setups))
         try:
             for node, setup in setups.items():
                 self._actors[node] = hosts.worker(node)
-                self._call(node, "start", pickled_setup(node, setup), self._lookout.beacon(node))
+                self._call(node, "start", pickled_setup(node, setup), self._heartbeats.sender(node))
                 self._listen(node)
         except BaseException:
             self.close()
@@ -109,7 +109,7 @@ class RayCrew:
         for actor in self._actors.values():
             self._ray.kill(actor)
         self._actors.clear()
-        self._lookout.close()
+        self._heartbeats.close()
 
     def _call(self, node: str, method: str, *given: Any, group: str = "tell") -> Any:
         return getattr(self._actors[node], method).options(concurrency_group=group).remote(*given)
@@ -135,14 +135,14 @@ class RayCrew:
     def _refuse_silent(self) -> None:
         """Raise for a worker that has been silent too long, unless this process was suspended itself."""
         now = self._look_out()
-        node = self._liveness.first(now)  # a worker that has sent no heartbeat yet is still starting
+        node = self._liveness.first_silent(now)  # a worker that has sent no heartbeat yet is still starting
         if node is not None:
             raise unresponsive(node, self._liveness.silent_s(node, now))
 
     def _look_out(self) -> float:
         """Note the heartbeats that have arrived; returns the time."""
         now = time.monotonic()
-        self._liveness.heard(self._lookout.seen(), now)
+        self._liveness.heard(self._heartbeats.seen(), now)
         return now
 
     def _refuse_absent(self) -> None:

@@ -32,10 +32,10 @@ class HeartbeatSender:
     def start_sending(self) -> threading.Event:
         """Start sending, until the process ends or the returned event is set."""
         ended = threading.Event()
-        threading.Thread(target=self._shine, args=(ended,), name="beacon", daemon=True).start()
+        threading.Thread(target=self._send, args=(ended,), name="heartbeats", daemon=True).start()
         return ended
 
-    def _shine(self, ended: threading.Event) -> None:
+    def _send(self, ended: threading.Event) -> None:
         datagram = heartbeat(self.token, self.number)
         with _socket(self.address) as line:
             while not ended.is_set():
@@ -53,7 +53,7 @@ class HeartbeatReceiver:
         self._line.setblocking(False)
         self._line.bind((address, 0))
 
-    def beacon(self, node: str) -> HeartbeatSender:
+    def sender(self, node: str) -> HeartbeatSender:
         """The heartbeat sender for a node."""
         address, port = self._line.getsockname()[:2]
         return HeartbeatSender(address, port, self._token, self._nodes.index(node))

@@ -198,7 +198,7 @@ class Hub:
         """Check for silent workers until one is lost."""
         while not self._lost.done():
             await asyncio.sleep(_LOOK_EVERY_S)
-            silent = self._liveness.first(time.monotonic())
+            silent = self._liveness.first_silent(time.monotonic())
             if silent is not None:
                 self._lose(silent, grpc.StatusCode.DEADLINE_EXCEEDED)
 

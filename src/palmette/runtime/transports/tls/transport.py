@@ -168,7 +168,7 @@ class TlsTransport:
     def _be_there(self) -> None:
         """Send heartbeats to the hub, until it is silent or the transport is closed."""
         while not self._ended.wait(ALIVE_EVERY_S):
-            if self._liveness.first(time.monotonic()) is not None:
+            if self._liveness.first_silent(time.monotonic()) is not None:
                 self._break(peer_silent(self._hub, (self._state.node, self._hub)))
                 return
             try:
