@@ -23,15 +23,30 @@ def test_the_first_layer_of_lenet_is_the_example_of_the_format() -> None:
     lenet = load_network("lenet5")
     first = layer_sizes(lenet, no_progress)[0]
     assert input_bytes(lenet) == 12288
-    assert first == Layer(name="conv1", parameter_bytes=1824, output_bytes=18816, flops=705600, activation_bytes=37632)
+    sizes = {"parameter_bytes": 1824, "output_bytes": 18816, "flops": 705600, "activation_bytes": 37632}
+    assert first == Layer(name="conv1", **sizes, output_channels=6)
 
 
 def test_a_network_written_by_hand() -> None:
     assert layer_sizes(tiny(), no_progress) == (
-        Layer(name="0", parameter_bytes=0, output_bytes=32, flops=0, activation_bytes=0),
-        Layer(name="1", parameter_bytes=4 * (8 * 4 + 4), output_bytes=16, flops=2 * 8 * 4, activation_bytes=16),
-        Layer(name="2", parameter_bytes=0, output_bytes=16, flops=0, activation_bytes=16),
-        Layer(name="3", parameter_bytes=4 * (4 * 2 + 2), output_bytes=8, flops=2 * 4 * 2, activation_bytes=8),
+        Layer(name="0", parameter_bytes=0, output_bytes=32, flops=0, activation_bytes=0, output_channels=8),
+        Layer(
+            name="1",
+            parameter_bytes=4 * (8 * 4 + 4),
+            output_bytes=16,
+            flops=2 * 8 * 4,
+            activation_bytes=16,
+            output_channels=4,
+        ),
+        Layer(name="2", parameter_bytes=0, output_bytes=16, flops=0, activation_bytes=16, output_channels=4),
+        Layer(
+            name="3",
+            parameter_bytes=4 * (4 * 2 + 2),
+            output_bytes=8,
+            flops=2 * 4 * 2,
+            activation_bytes=8,
+            output_channels=2,
+        ),
     )
 
 
