@@ -20,7 +20,7 @@ from palmette.plan.righttrain.geometric_program import GAP, LEAST_SHARE, Geometr
 from palmette.plan.righttrain.iteration_time import IterationModel, build_model, build_program
 from palmette.plan.righttrain.layout import MappedInstance, Mapping, build_phase, mapped_instances
 from palmette.plan.righttrain.problem import Floats, RightTrainProblem
-from palmette.plan.righttrain.trees import InstanceTree
+from palmette.plan.righttrain.trees import GroupingTree
 from palmette.spec.plan import Phase
 
 EFFORT_BUDGET = 30_000
@@ -35,7 +35,7 @@ _CLOSE = 1e-6
 class MappedTree:
     """A candidate plan but for its shares: a tree, its mapping, its schedule and which root comes first."""
 
-    tree: InstanceTree
+    tree: GroupingTree
     mapping: Mapping
     schedule: Schedule
     first_root: int = 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from palmette.plan.core.samples import apportion
 from palmette.plan.righttrain.epochs import Schedule
 from palmette.plan.righttrain.problem import RightTrainProblem
-from palmette.plan.righttrain.trees import Group, InstanceTree
+from palmette.plan.righttrain.trees import Group, GroupingTree
 from palmette.spec.plan import Phase
 from palmette.spec.tree import Feed, Instance
 
@@ -27,7 +27,7 @@ class MappedInstance:
     into: int | None
 
 
-def mapped_instances(tree: InstanceTree, mapping: Mapping, first_root: int = 0) -> list[MappedInstance]:
+def mapped_instances(tree: GroupingTree, mapping: Mapping, first_root: int = 0) -> list[MappedInstance]:
     """The instances of a mapped tree, parents before children; the root ``first_root`` comes first."""
     mapped: list[MappedInstance] = []
     above: dict[int, int] = {}

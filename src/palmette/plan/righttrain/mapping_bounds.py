@@ -20,7 +20,7 @@ from palmette.plan.righttrain.layer_costs import LayerCosts
 from palmette.plan.righttrain.layout import Mapping
 from palmette.plan.righttrain.mapping_table import MappingTable, TimePrices
 from palmette.plan.righttrain.problem import RightTrainProblem
-from palmette.plan.righttrain.trees import InstanceTree, RankedTree
+from palmette.plan.righttrain.trees import GroupingTree, RankedTree
 
 _FEW_NODES = 7
 _FEW_FEEDS = 8
@@ -61,7 +61,7 @@ class MappingBounds:
             self._costs[nodes] = LayerCosts(self._problem, list(nodes), charge_idle_when_busy=not self.few_nodes)
         return self._costs[nodes]
 
-    def _node_sets(self, tree: InstanceTree) -> Iterator[tuple[int, ...]]:
+    def _node_sets(self, tree: GroupingTree) -> Iterator[tuple[int, ...]]:
         """The sets of nodes that may be used: those of the sources, and any others."""
         problem = self._problem
         own = {problem.feed_nodes[feed] for feed in tree.feeds}
@@ -75,7 +75,7 @@ class MappingBounds:
                 if inner or chosen:
                     yield tuple(sorted((*inner, *chosen)))
 
-    def idle_w(self, tree: InstanceTree, nodes: Sequence[int]) -> float:
+    def idle_w(self, tree: GroupingTree, nodes: Sequence[int]) -> float:
         """The idle power of the sources in use, and of the other nodes where their set is fixed."""
         own = {self._problem.feed_nodes[feed] for feed in tree.feeds}
         return float(sum(self._problem.idle_w[node] for node in (own | set(nodes) if self.few_nodes else own)))
@@ -86,7 +86,7 @@ class MappingBounds:
             return bound if not self.few_nodes else None
         return self._raise_prices_from(ranked, bound.nodes, bound.prices, _ROUNDS)
 
-    def time_tables(self, tree: InstanceTree, nodes: tuple[int, ...]) -> list[MappingTable]:
+    def time_tables(self, tree: GroupingTree, nodes: tuple[int, ...]) -> list[MappingTable]:
         """Tables with a price on time only: on the mean of all paths, and on each feed's path where there are few."""
         feeds = tree.feeds
         fractions = [{feed: float(feed == slow) for feed in feeds} for slow in feeds if 1 < len(feeds) <= _FEW_FEEDS]
@@ -95,7 +95,7 @@ class MappingBounds:
             *(MappingTable(tree, self.costs(nodes), TimePrices(TIME_ONLY_W, each)) for each in fractions),
         ]
 
-    def _mean_time_table(self, tree: InstanceTree, nodes: tuple[int, ...]) -> MappingTable:
+    def _mean_time_table(self, tree: GroupingTree, nodes: tuple[int, ...]) -> MappingTable:
         fractions = dict.fromkeys(tree.feeds, 1 / len(tree.feeds))
         return MappingTable(tree, self.costs(nodes), TimePrices(TIME_ONLY_W, fractions))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from palmette.plan.righttrain.layer_costs import LayerCost, LayerCosts, time_cost_j
 from palmette.plan.righttrain.layout import Mapping
 from palmette.plan.righttrain.problem import Floats
-from palmette.plan.righttrain.trees import InstanceTree
+from palmette.plan.righttrain.trees import GroupingTree
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class TimePrices:
 class MappingTable:
     """``subtree_j``: by layer and group, for each node of the group, the least cost of the subtree up to it."""
 
-    def __init__(self, tree: InstanceTree, costs: LayerCosts, prices: TimePrices) -> None:
+    def __init__(self, tree: GroupingTree, costs: LayerCosts, prices: TimePrices) -> None:
         self.tree, self.costs, self.prices = tree, costs, prices
         self._samples = costs.problem.batch_of(tree.feeds)
         self.subtree_j: list[list[Floats]] = []

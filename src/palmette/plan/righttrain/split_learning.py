@@ -45,7 +45,7 @@ def _splits(problem: RightTrainProblem) -> Iterator[MappedTree]:
         InputError: a tier has no node, or the network has fewer than three layers.
     """
     from palmette.plan.righttrain.cpu_allocation import MappedTree
-    from palmette.plan.righttrain.trees import InstanceTree
+    from palmette.plan.righttrain.trees import GroupingTree
 
     cluster, depth = problem.task.cluster, problem.depth
     servers = {tier: [problem.names.index(name) for name in cluster.tier(tier)] for tier in ("edge", "cloud")}
@@ -65,7 +65,7 @@ def _splits(problem: RightTrainProblem) -> Iterator[MappedTree]:
     if schedule is None:
         raise Infeasible(f"--loss: {problem.target.loss:g}: cannot be met by {len(feeds)} replicas of the first layer")
     for first in range(1, depth - 1):
-        tree = InstanceTree(tuple(apart if layer < first else together for layer in range(depth)))
+        tree = GroupingTree(tuple(apart if layer < first else together for layer in range(depth)))
         for second in range(first + 1, depth):
             for edge in servers["edge"]:
                 for cloud in servers["cloud"]:

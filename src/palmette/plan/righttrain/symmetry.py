@@ -12,7 +12,7 @@ from itertools import permutations, product
 import numpy as np
 
 from palmette.plan.righttrain.problem import RightTrainProblem
-from palmette.plan.righttrain.trees import Group, InstanceTree, RankedTree, all_trees_generated, ranked_trees
+from palmette.plan.righttrain.trees import Group, GroupingTree, RankedTree, all_trees_generated, ranked_trees
 
 
 def distinct_trees(problem: RightTrainProblem) -> list[RankedTree]:
@@ -56,13 +56,13 @@ class Symmetry:
 
     def distinct(self, trees: Iterable[RankedTree]) -> Iterator[RankedTree]:
         """The first of each set of trees that differ only in the names of equal sources."""
-        seen: set[InstanceTree] = set()
+        seen: set[GroupingTree] = set()
         for ranked in trees:
             if ranked.tree not in seen:
                 seen.update(self._images(ranked.tree))
                 yield ranked
 
-    def _images(self, tree: InstanceTree) -> Iterator[InstanceTree]:
+    def _images(self, tree: GroupingTree) -> Iterator[GroupingTree]:
         """A tree under all permutations of equal feeds that keep their samples of a batch."""
         samples = self._problem.batch_of(tree.feeds)
         for orders in product(*(permutations(each) for each in self._feed_classes)):
@@ -71,14 +71,14 @@ class Symmetry:
                 for each, order in zip(self._feed_classes, orders, strict=True)
                 for a, b in zip(each, order, strict=True)
             }
-            image = InstanceTree(
+            image = GroupingTree(
                 tuple(tuple(sorted(_renamed(group, new) for group in groups)) for groups in tree.groupings)
             )
             given = self._problem.batch_of(image.feeds)
             if all(given[new[feed]] == many for feed, many in samples.items()):
                 yield image
 
-    def node_set_key(self, tree: InstanceTree, nodes: tuple[int, ...]) -> tuple[int, ...]:
+    def node_set_key(self, tree: GroupingTree, nodes: tuple[int, ...]) -> tuple[int, ...]:
         """A key that sets of nodes share if they differ only in the names of equal nodes."""
         own = {self._problem.feed_nodes[feed] for feed in tree.feeds}
         return tuple(sorted(self.node_classes[node] for node in nodes if node not in own))

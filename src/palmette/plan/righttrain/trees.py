@@ -26,7 +26,7 @@ _MAX_LISTED_FEEDS = 5
 
 
 @dataclass(frozen=True)
-class InstanceTree:
+class GroupingTree:
     """The grouping of each layer."""
 
     groupings: tuple[Grouping, ...]
@@ -63,7 +63,7 @@ class InstanceTree:
 class RankedTree:
     """A tree, its schedule, and its processing by equation (5), in seconds."""
 
-    tree: InstanceTree
+    tree: GroupingTree
     schedule: Schedule
     processing_s: float
 
@@ -79,7 +79,7 @@ def ranked_trees(problem: RightTrainProblem) -> list[RankedTree]:
     return sorted(found, key=lambda each: (each.processing_s, sum(map(len, each.tree.groupings))))
 
 
-def processing_s(problem: RightTrainProblem, tree: InstanceTree, samples: int) -> float:
+def processing_s(problem: RightTrainProblem, tree: GroupingTree, samples: int) -> float:
     """Equation (5): epochs with all data × the processing of what enters each instance, on the mean node.
 
     r(l) is the mean node's seconds for a byte that enters layer l, and the product of the q(m) turns a source's bytes
@@ -92,7 +92,7 @@ def processing_s(problem: RightTrainProblem, tree: InstanceTree, samples: int) -
     return math.ceil(epochs * (1 - 1e-12)) * samples * sample_s
 
 
-def generate_trees(problem: RightTrainProblem) -> list[InstanceTree]:
+def generate_trees(problem: RightTrainProblem) -> list[GroupingTree]:
     """All trees, or, with many sources, those along a sequence of merges."""
     listed = _all_trees(problem)
     return _trees_along_merges(problem) if listed is None else listed
@@ -103,15 +103,15 @@ def all_trees_generated(problem: RightTrainProblem) -> bool:
     return _all_trees(problem) is not None
 
 
-def _all_trees(problem: RightTrainProblem) -> list[InstanceTree] | None:
+def _all_trees(problem: RightTrainProblem) -> list[GroupingTree] | None:
     """All trees; None where they are too many."""
     feeds = range(len(problem.feed_nodes))
     if len(feeds) > _MAX_LISTED_FEEDS:
         return None
-    listed: list[InstanceTree] = []
+    listed: list[GroupingTree] = []
     for used in _feed_subsets(feeds, problem.task.batch):
         for chain in _chains(_partitions(used), problem.depth):
-            listed.append(InstanceTree(chain))
+            listed.append(GroupingTree(chain))
             if len(listed) > MAX_TREES:
                 return None
     return listed
@@ -155,7 +155,7 @@ def _is_coarser(coarse: Grouping, fine: Grouping) -> bool:
     return all(any(set(group) <= set(other) for other in coarse) for group in fine)
 
 
-def _trees_along_merges(problem: RightTrainProblem) -> list[InstanceTree]:
+def _trees_along_merges(problem: RightTrainProblem) -> list[GroupingTree]:
     """Trees of one or two groupings along one sequence of merges, for a few choices of sources."""
     cuts, found = _cut_choices(problem), []
     for used in _feed_choices(problem):
@@ -165,7 +165,7 @@ def _trees_along_merges(problem: RightTrainProblem) -> list[InstanceTree]:
             pair = levels[len(levels) - 1 - fine], levels[len(levels) - 1 - coarse]
             for cut in cuts if fine != coarse else cuts[:1]:
                 groupings = tuple(pair[0] if layer < cut else pair[1] for layer in range(problem.depth))
-                found.append(InstanceTree(groupings))
+                found.append(GroupingTree(groupings))
     return list(dict.fromkeys(found))
 
 

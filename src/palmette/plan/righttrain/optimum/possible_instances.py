@@ -20,7 +20,7 @@ from palmette.plan.righttrain.geometric_program import LEAST_SHARE
 from palmette.plan.righttrain.layer_costs import LayerCosts, min_update_fraction
 from palmette.plan.righttrain.optimum.path_weights import PathEnds
 from palmette.plan.righttrain.problem import Floats
-from palmette.plan.righttrain.trees import Group, InstanceTree
+from palmette.plan.righttrain.trees import Group, GroupingTree
 
 _NEWTON_STEPS = 6
 
@@ -75,7 +75,7 @@ class GradientExchange:
 class PossibleInstances:
     """Arrays about the possible instances of a tree: one row per instance, one column per node of ``costs``."""
 
-    tree: InstanceTree
+    tree: GroupingTree
     costs: LayerCosts
 
     @cached_property
