@@ -99,7 +99,7 @@ def test_errors_have_one_base_and_an_exit_code(kind: type[pt.PalmetteError], cod
     ("arguments", "line"),
     [
         ({"lr": -1}, "lr: -1: expected a number above 0"),
-        ({"optimizer": "sdg"}, "optimizer: sdg: no such optimizer; did you mean sgd?"),
+        ({"optimizer": "sdg"}, "optimizer: sdg: no such optimizer; expected one of sgd, momentum, adam"),
         ({"iterations": 0}, "iterations: 0: expected at least 1"),
         ({"iterations": 1, "epochs": 1}, "epochs: 1: expected either epochs or iterations, not both"),
         ({"dilation": 0.5}, "dilation: 0.5: expected a number of at least 1"),
