@@ -70,7 +70,7 @@ def test_people_get_a_table(world: World, nets: str) -> None:
         ("lenet5", (*HERE, "--input-shape", "3,8,8"), "size: 8: lenet5 takes images of 16 pixels a side or more"),
         ("lenet5", ("--on", "phon"), "--on: phon: no such node; did you mean phone?"),
         ("{nets}:net", (*HERE, "--input-shape", "7"), "cannot be cut into layers: its layer 0 fails: RuntimeError"),
-        ("{nets}:net", HERE, "give its shape, e.g. --input-shape 3,32,32"),
+        ("{nets}:net", HERE, "give one, e.g. --input-shape 3,32,32"),
         ("{nets}:Undecided", (*HERE, *SHAPE), "model: Undecided: cannot be cut into layers"),
         ("{nets}:nett", (*HERE, *SHAPE), "did you mean net?"),
         ("{nets}_not:net", HERE, "no module own_nets_of_profile_not"),
