@@ -33,7 +33,7 @@ def print_result(result: Any) -> None:
 def need_namespaces() -> None:
     """End the program with one line and exit code 2 where network namespaces cannot be made."""
     try:
-        iproute.refuse_unusable()
+        iproute.require_namespaces()
     except InputError as error:
         print(f"benchmark: {error}", file=sys.stderr)
         sys.exit(2)

@@ -22,7 +22,7 @@ FOLDERS = sorted(path.parent.name for path in (ROOT / "benchmarks").glob("*/__ma
 
 def _why_not() -> str | None:
     try:
-        iproute.refuse_unusable()
+        iproute.require_namespaces()
     except InputError as error:
         return str(error)
     return None
