@@ -89,8 +89,7 @@ def compile_programs(phase: Phase, made: Iteration, first_channel: int = 0) -> d
     """The programs of all nodes that take part; channels are numbered from ``first_channel``."""
     channels = _channels(made, first_channel)
     programs: dict[str, list[ProgramOperation]] = {name: [] for name in phase.nodes()}
-    for number in in_order(made):
-        step = made.steps[number]
+    for number, step in enumerate(made.steps):
         for node, op in _ends(step):
             here = tuple(need for need in step.after if node in _places(made.steps[need]))
             receives = op == "receive"
@@ -137,21 +136,6 @@ def _channels(made: Iteration, first: int) -> dict[int, Channel]:
         number: Channel(first + k, made.steps[number].node, made.steps[number].to or "")
         for k, number in enumerate(numbers)
     }
-
-
-def in_order(made: Iteration) -> list[int]:
-    """Numbers of the steps, each after all that it comes after."""
-    placed: dict[int, None] = {}
-
-    def place(number: int) -> None:
-        if number not in placed:
-            for need in made.steps[number].after:
-                place(need)
-            placed[number] = None
-
-    for number in range(len(made.steps)):
-        place(number)
-    return list(placed)
 
 
 def positions(phase: Phase) -> list[list[int]]:
