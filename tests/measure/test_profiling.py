@@ -121,8 +121,8 @@ def test_every_unknown_node_is_told() -> None:
     with pytest.raises(InputError) as caught:
         profile_network(tiny(), cluster(phone={}), ["phon", "cloud"])
     assert str(caught.value).splitlines() == [
-        "--on: phon: no such node; did you mean phone?",
-        "--on: cloud: no such node; expected one of phone",
+        "on: phon: no such node; did you mean phone?",
+        "on: cloud: no such node; expected one of phone",
     ]
 
 

@@ -103,5 +103,5 @@ def test_a_strategy_whose_plan_cannot_be_carried_out_is_stopped() -> None:
 
 @pytest.mark.parametrize("batch", [0, -1, 10**12 + 1])
 def test_a_batch_has_to_be_a_batch(batch: int) -> None:
-    with pytest.raises(pt.InputError, match=f"--batch: {batch}"):
+    with pytest.raises(pt.InputError, match=f"batch: {batch}"):
         pt.plan("all-edge", profile=profile(), cluster=three_tiers(), batch=batch)

@@ -65,7 +65,7 @@ def test_a_strategy_without_table_asks_for_profile_and_cluster() -> None:
 
 @pytest.mark.usefixtures("_told")
 def test_a_missing_table_is_named() -> None:
-    with pytest.raises(pt.InputError, match="--table: missing"):
+    with pytest.raises(pt.InputError, match="table: missing"):
         configured("told", {})
 
 

@@ -79,5 +79,5 @@ def test_tokens_differ(server: LiveServer, tmp_path: Path) -> None:
 
 
 def test_a_port_that_is_taken_is_refused(server: LiveServer, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="--port"):
+    with pytest.raises(InputError, match="port"):
         LiveServer(LiveRun(tmp_path / "run"), server.server_port)

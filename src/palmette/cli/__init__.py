@@ -36,7 +36,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from palmette.errors import InputError, PalmetteError, RunError
+from palmette.errors import PalmetteError, RunError
 
 INTERRUPTED = 130  # as shells have it
 
@@ -50,15 +50,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def execute(arguments: Sequence[str]) -> int:
     """Execute a command; returns the exit code."""
-    from palmette.cli.options import with_flags
+    from palmette.cli.options import reason_of
 
     try:
         return _command(arguments)
-    except InputError as error:
-        _print_error(str(with_flags(error)))
-        return error.exit_code
     except PalmetteError as error:
-        _print_error(str(error))
+        _print_error(reason_of(error))
         return error.exit_code
     except KeyboardInterrupt:
         _print_error("interrupted")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from palmette.cli.options import flag
+from palmette.cli.options import reason_of
 from palmette.errors import Fault, InputError
 
 if TYPE_CHECKING:
@@ -122,9 +122,7 @@ def _ask_until_valid(name: str, question: str, answers: Mapping[str, Any]) -> An
         try:
             answer = _ask(question, answers[name])
             faults = [
-                fault
-                for fault in find_faults(_sketch({**answers, name: answer}))
-                if {name, flag(name)} & {*fault.field.split(", ")}
+                fault for fault in find_faults(_sketch({**answers, name: answer})) if name in fault.field.split(", ")
             ]
             if not faults:
                 return answer
@@ -132,7 +130,7 @@ def _ask_until_valid(name: str, question: str, answers: Mapping[str, Any]) -> An
         except InputError as error:
             if not sys.stdin.isatty() or error.faults[0].field == STDIN:
                 raise
-            print(f"palmette: {error}", file=sys.stderr)
+            print(f"palmette: {reason_of(error)}", file=sys.stderr)
 
 
 def _is_relevant(name: str, answers: Mapping[str, Any]) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from palmette.errors import ArgumentFault, Fault, InputError
+from palmette.errors import ArgumentFault, Fault, InputError, PalmetteError
 
 if TYPE_CHECKING:
     from palmette.spec.goal import Goal
@@ -92,6 +92,11 @@ def with_flags(error: InputError) -> InputError:
         Fault(flag(fault.field), fault.value, fault.expected, fault.file) if isinstance(fault, ArgumentFault) else fault
         for fault in error.faults
     )
+
+
+def reason_of(error: PalmetteError) -> str:
+    """What an error says on the command line."""
+    return str(with_flags(error)) if isinstance(error, InputError) else str(error)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from palmette.compress.networks import network_origin, prune_network
-from palmette.errors import Fault, InputError, expected_name
+from palmette.errors import ArgumentFault, Fault, InputError, expected_name
 from palmette.measure.contexts import Progress, no_progress
 from palmette.measure.layer_sizes import input_bytes, layer_sizes
 from palmette.measure.layer_times import measure_layer_times
@@ -92,7 +92,7 @@ def prune_networks(network: Network, fractions: Sequence[float]) -> dict[float, 
             smaller, _ = prune_network(network, fraction, origin=origin)
             found[fraction] = PrunedNetwork(smaller, time.perf_counter() - began)
         except InputError as error:
-            wrong += [Fault("--variants", fraction, fault.expected) for fault in error.faults]
+            wrong += [ArgumentFault("variants", fraction, fault.expected) for fault in error.faults]
     if wrong:
         raise InputError(wrong)
     return found
@@ -146,7 +146,7 @@ def nodes_here(cluster: Cluster, measured_on: Sequence[str]) -> list[str]:
     known = list(cluster.nodes)
     unknown = [name for name in measured_on if name not in cluster.nodes]
     if unknown:
-        raise InputError(Fault("--on", name, expected_name(name, "node", known)) for name in unknown)
+        raise InputError(ArgumentFault("on", name, expected_name(name, "node", known)) for name in unknown)
     here = [name for name, node in cluster.nodes.items() if name in measured_on or node.host == "local"]
     expected = "only a CPU is measured; expected cpu, or hardware: … of the catalogue and neither host: local nor --on"
     wrong = [name for name in here if cluster.nodes[name].device != "cpu"]

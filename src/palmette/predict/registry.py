@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from palmette.errors import Fault, InputError, expected_name, nearest
+from palmette.errors import ArgumentFault, InputError, expected_name, nearest
 from palmette.predict.bounds import BoundedPredictor
 from palmette.predict.forecast import Predictor
 from palmette.spec.document import MOST
@@ -35,14 +35,14 @@ def load_predictor(name: str, bound: float | None = None) -> Predictor:
         InputError: there is no such predictor or file, or the file holds none; the bound is below 0.
     """
     if bound is not None and not 0 <= bound <= MOST:
-        raise InputError(Fault("--bound", bound, f"expected a number from 0 to {MOST:g}"))
+        raise InputError(ArgumentFault("bound", bound, f"expected a number from 0 to {MOST:g}"))
     predictor = PREDICTORS[name]() if name in PREDICTORS else _from_file(name)
     return predictor if bound is None else BoundedPredictor(predictor, run_bound=lambda _, epochs: [-bound] * epochs)
 
 
 def _from_file(name: str) -> Predictor:
     if not Path(name).exists() and nearest(name, list(PREDICTORS)) is not None:
-        raise InputError(Fault("--predictor", name, expected_name(name, "predictor", list(PREDICTORS))))
+        raise InputError(ArgumentFault("predictor", name, expected_name(name, "predictor", list(PREDICTORS))))
     from palmette.predict.learned import load
 
     return load(name)

@@ -13,7 +13,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock
 
-from palmette.errors import Fault, InputError
+from palmette.errors import ArgumentFault, InputError
 from palmette.report.build import page_title
 from palmette.report.live_run import LiveRun
 from palmette.report.page import render_page
@@ -34,7 +34,7 @@ class LiveServer(ThreadingHTTPServer):
             super().__init__((LOOPBACK, port), _Answer)
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or "expected 0 to 65535"
-            raise InputError(Fault("--port", port, f"cannot be used: {reason}")) from None
+            raise InputError(ArgumentFault("port", port, f"cannot be used: {reason}")) from None
 
     @property
     def address(self) -> str:

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from palmette.errors import Fault, InputError, RunError
+from palmette.errors import ArgumentFault, InputError, RunError
 from palmette.testbed.namespace_network import TcpEndpoint, TcpFlow
 
 _FOLDER = Path("/var/run/netns")  # where ip keeps the names
@@ -64,7 +64,7 @@ def require_namespaces() -> None:
     missing = _missing()
     if missing:
         expected = f"needs {', '.join(missing)}; --testbed paced does without"
-        raise InputError(Fault("--testbed", "namespaces", expected))
+        raise InputError(ArgumentFault("testbed", "namespaces", expected))
 
 
 def _missing() -> list[str]:

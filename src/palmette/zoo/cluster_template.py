@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from palmette.errors import Fault, InputError, expected_name
+from palmette.errors import ArgumentFault, Fault, InputError, expected_name
 from palmette.spec.cluster import TIERS, Cluster
 from palmette.spec.files import from_yaml, validated
 from palmette.spec.units import BANDWIDTH
@@ -52,32 +52,33 @@ def render_cluster(template: ClusterTemplate) -> str:
 
 
 def find_faults(template: ClusterTemplate) -> Iterator[Fault]:
-    """The values that cannot be used, by the command-line option that sets them."""
-    few = [Fault(f"--{tier}s", count, "expected 0 or more") for tier, count in template.counts.items() if count < 0]
+    """The values that cannot be used, by the argument that sets them."""
+    negative = {tier: count for tier, count in template.counts.items() if count < 0}
+    few = [ArgumentFault(f"{tier}s", count, "expected 0 or more") for tier, count in negative.items()]
     total = sum(template.counts.values())
     if not few and not 1 <= total <= MAX_NODES:
-        few.append(Fault("--devices, --edges, --clouds", total, f"expected 1 to {MAX_NODES} nodes in all"))
+        few.append(ArgumentFault("devices, edges, clouds", total, f"expected 1 to {MAX_NODES} nodes in all"))
     yield from few
     for tier, name in template.hardware.items():
         if name not in names():
-            yield Fault(f"--{tier}-hardware", name, expected_name(name, "hardware", list(names())))
-    yield from _bandwidth_faults("--bandwidth", template.bandwidth)
-    yield from _bandwidth_faults("--cloud-bandwidth", template.cloud_bandwidth)
+            yield ArgumentFault(f"{tier}_hardware", name, expected_name(name, "hardware", list(names())))
+    yield from _bandwidth_faults("bandwidth", template.bandwidth)
+    yield from _bandwidth_faults("cloud_bandwidth", template.cloud_bandwidth)
     if not 1 <= template.samples <= 10**12:
-        yield Fault("--samples", template.samples, "expected at least 1 and at most 1000000000000")
+        yield ArgumentFault("samples", template.samples, "expected at least 1 and at most 1000000000000")
     known = [] if few else list(itertools.chain(*template.nodes().values()))
     if not few and template.local is not None and template.local not in known:
-        yield Fault("--local", template.local, expected_name(template.local, "node", known))
+        yield ArgumentFault("local", template.local, expected_name(template.local, "node", known))
 
 
-def _bandwidth_faults(option: str, text: str) -> Iterator[Fault]:
+def _bandwidth_faults(argument: str, text: str) -> Iterator[Fault]:
     try:
         bps = BANDWIDTH.parse(text)
     except ValueError as error:
-        yield Fault(option, text, str(error))
+        yield ArgumentFault(argument, text, str(error))
     else:
         if not 1 <= bps <= 1e18:
-            yield Fault(option, text, "expected at least 1 bit/s and at most 1000000000 Gbit/s")
+            yield ArgumentFault(argument, text, "expected at least 1 bit/s and at most 1000000000 Gbit/s")
 
 
 def _head() -> list[str]:

@@ -94,7 +94,7 @@ def test_no_such_meter(text: str) -> None:
 
 
 def test_a_name_that_is_almost_right_names_the_nearest() -> None:
-    with pytest.raises(InputError, match=r"--meter: catalog:pi: no such meter; did you mean catalogue\?"):
+    with pytest.raises(InputError, match=r"meter: catalog:pi: no such meter; did you mean catalogue\?"):
         open_meter("catalog:pi")
 
 

@@ -141,7 +141,7 @@ def test_it_takes_no_lossy_plan_unless_that_is_allowed() -> None:
 
 @pytest.mark.timing
 def test_it_has_as_long_as_it_is_given() -> None:
-    with pytest.raises(InputError, match="--seconds: 0: expected more than 0"):
+    with pytest.raises(InputError, match="seconds: 0: expected more than 0"):
         auto(three_tiers(), seconds=0)
     made = auto(three_tiers(), seconds=1.0)
     assert made.plan_s is not None

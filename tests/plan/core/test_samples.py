@@ -50,7 +50,7 @@ def test_sources_give_in_proportion_to_what_they_own() -> None:
 
 
 def test_a_batch_smaller_than_the_number_of_sources_is_refused() -> None:
-    with pytest.raises(pt.InputError, match="--batch: 2: expected at least 3, a sample from each source"):
+    with pytest.raises(pt.InputError, match="batch: 2: expected at least 3, a sample from each source"):
         samples_by_source(task(2, a=1, b=1, c=1))
 
 

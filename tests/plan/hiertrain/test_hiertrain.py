@@ -284,5 +284,5 @@ class TestWhatCannotBe:
         assert limited.decision["worker_o"] != busiest or limited.decision["b_o"] < 10
 
     def test_an_unknown_method(self) -> None:
-        with pytest.raises(pt.InputError, match="--method: simplex: expected one of exact, lp"):
+        with pytest.raises(pt.InputError, match="method: simplex: expected one of exact, lp"):
             pt.plan("hiertrain", profile=profile(), cluster=three_tiers(), method="simplex")

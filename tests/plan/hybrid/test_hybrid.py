@@ -280,7 +280,7 @@ class TestWhatCannotBe:
             pt.plan("hybrid", profile=profile(), cluster=unknown, goal="energy")
 
     def test_no_time_to_search(self) -> None:
-        with pytest.raises(pt.InputError, match="--seconds: 0: expected more than 0"):
+        with pytest.raises(pt.InputError, match="seconds: 0: expected more than 0"):
             pt.plan("hybrid", profile=profile(), cluster=three_tiers(), seconds=0)
 
 

@@ -198,7 +198,7 @@ def test_the_goal_may_ask_for_another_loss_and_deadline() -> None:
 
 
 def test_only_energy_is_minimised() -> None:
-    with pytest.raises(pt.InputError, match="--goal: time: expected energy"):
+    with pytest.raises(pt.InputError, match="goal: time: expected energy"):
         decision("pact", one_model(loss=[-0.3]), goal="time")
 
 

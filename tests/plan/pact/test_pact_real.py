@@ -125,7 +125,7 @@ def test_no_epoch_is_trusted_beyond_the_bound() -> None:
 
     assert min(robust(None)) < -0.01
     assert min(robust(0.01)) >= -0.01 - 1e-12
-    with pytest.raises(pt.InputError, match="--bound"):
+    with pytest.raises(pt.InputError, match="bound"):
         load_predictor("power-law", -1.0)
 
 
@@ -163,14 +163,14 @@ def test_what_is_missing_is_said() -> None:
     without = sets().model_copy(update={"sets": {}})
     with pytest.raises(pt.InputError, match="sets: missing: a schedule needs sets of nodes"):
         pt.plan("pact", profile=pruned(), cluster=without, goal=GOAL, predictor="power-law")
-    with pytest.raises(pt.InputError, match="--loss: missing"):
+    with pytest.raises(pt.InputError, match="loss: missing"):
         pt.plan("pact", profile=pruned(), cluster=sets(), predictor="power-law")
-    with pytest.raises(pt.InputError, match="--problem: missing: pact needs it, or --profile and --cluster"):
+    with pytest.raises(pt.InputError, match="problem: missing: pact needs it, or --profile and --cluster"):
         pt.plan("pact")
     powerless = sets(phone=node("device", samples=500, power=None))
     with pytest.raises(pt.InputError, match=r"nodes\.phone\.power: missing"):
         pt.plan("pact", profile=pruned(), cluster=powerless, goal=GOAL, predictor="power-law")
-    with pytest.raises(pt.InputError, match="--classes: 1: expected at least 2"):
+    with pytest.raises(pt.InputError, match="classes: 1: expected at least 2"):
         pt.plan("pact", profile=pruned(), cluster=sets(), goal=GOAL, classes=1)
 
 

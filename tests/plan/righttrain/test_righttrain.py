@@ -218,7 +218,7 @@ def test_a_deadline_that_cannot_be_met_says_the_least_time(strategy: str) -> Non
 
 def test_no_loss_to_reach_is_bad_input() -> None:
     known, cluster = profile(2), three_tiers()
-    with pytest.raises(pt.InputError, match="--loss: missing"):
+    with pytest.raises(pt.InputError, match="loss: missing"):
         pt.plan("righttrain", profile=known, cluster=cluster, learning=CURVE)
 
 

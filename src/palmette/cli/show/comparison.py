@@ -6,6 +6,7 @@ from typing import Any
 
 from rich.table import Table
 
+from palmette.cli.options import reason_of
 from palmette.cli.show.console import console, energy, joule_seconds, time
 from palmette.cost.estimate import evaluator
 from palmette.plan.core.comparison import Comparison, is_lossy, small_norm_parts
@@ -19,7 +20,7 @@ def comparison_json(found: Comparison) -> dict[str, Any]:
         | {"nodes": nodes_of(plan), "edp_js": _edp_js(plan), "note": note_of(plan)}
         for plan in found.plans
     ]
-    rows += [{"strategy": name, "skipped": str(reason)} for name, reason in found.skipped.items()]
+    rows += [{"strategy": name, "skipped": reason_of(reason)} for name, reason in found.skipped.items()]
     return {"strategies": rows}
 
 
@@ -51,7 +52,7 @@ def show_comparison(found: Comparison) -> None:
     if any(plan.estimate is not None and plan.estimate.total_s is None for plan in found.plans):
         out.print("total: of one epoch where the number of epochs is open", style="dim")
     for name, reason in found.skipped.items():
-        out.print(f"{name} does not apply: {str(reason).splitlines()[0]}", style="dim", soft_wrap=True)
+        out.print(f"{name} does not apply: {reason_of(reason).splitlines()[0]}", style="dim", soft_wrap=True)
 
 
 def _total(plan: Plan) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from palmette.errors import Fault, InputError
+from palmette.errors import ArgumentFault, InputError
 from palmette.spec.curves import Key
 
 FIRST, OTHERS = "gold", ("silver", "bronze")
@@ -26,13 +26,14 @@ class CurveGrid:
     last: int
 
     def __post_init__(self) -> None:
-        wrong = [Fault("--seeds", self.seeds, "expected 1 or more")] if self.seeds < 1 else []
-        for option, epochs in (("--k1", self.k1), ("--k2", self.k2), ("--last", (self.last,))):
-            wrong += [Fault(option, k, "expected whole epochs, 1 or more") for k in epochs if k < 1]
-        for option, fractions in (("--f1", self.f1), ("--f2", self.f2)):
-            wrong += [Fault(option, f, "expected a fraction from 0 to below 1") for f in fractions if not 0 <= f < 1]
+        wrong = [ArgumentFault("seeds", self.seeds, "expected 1 or more")] if self.seeds < 1 else []
+        for option, epochs in (("k1", self.k1), ("k2", self.k2), ("last", (self.last,))):
+            wrong += [ArgumentFault(option, k, "expected whole epochs, 1 or more") for k in epochs if k < 1]
+        for option, fractions in (("f1", self.f1), ("f2", self.f2)):
+            outside = [f for f in fractions if not 0 <= f < 1]
+            wrong += [ArgumentFault(option, f, "expected a fraction from 0 to below 1") for f in outside]
         if not self.k1 or not self.f1:
-            wrong.append(Fault("--k1, --f1", "none", "expected at least one each"))
+            wrong.append(ArgumentFault("k1, f1", "none", "expected at least one each"))
         if wrong:
             raise InputError(wrong)
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from palmette.errors import Fault, InputError, RunError
+from palmette.errors import ArgumentFault, InputError, RunError
 from palmette.measure.curves.node_sets import NodeSetData
 from palmette.zoo.models import example_input, load_network, seeded
 
@@ -30,9 +30,9 @@ class CurveRecipe:
     momentum: float = 0.9
 
     def __post_init__(self) -> None:
-        wrong = [Fault("--batch", self.batch, "expected 1 or more")] if self.batch < 1 else []
+        wrong = [ArgumentFault("batch", self.batch, "expected 1 or more")] if self.batch < 1 else []
         if not 0 < self.lr < math.inf:
-            wrong.append(Fault("--lr", self.lr, "expected a number above 0"))
+            wrong.append(ArgumentFault("lr", self.lr, "expected a number above 0"))
         if wrong:
             raise InputError(wrong)
 

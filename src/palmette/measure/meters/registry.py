@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from palmette.errors import Fault, InputError, expected_name, nearest
+from palmette.errors import ArgumentFault, InputError, expected_name, nearest
 from palmette.measure.meters.base import Meter
 
 
@@ -53,7 +53,7 @@ def open_meter(text: str) -> Meter:
     name, _, argument = text.partition(":")
     kind = METERS.get(name)
     if kind is None and nearest(name, METERS) is not None:
-        raise InputError(Fault("--meter", text, expected_name(name, "meter", list(METERS))))
+        raise InputError(ArgumentFault("meter", text, expected_name(name, "meter", list(METERS))))
     if kind is None or bool(argument) != (kind.argument is not None):
-        raise InputError(Fault("--meter", text, f"expected one of {', '.join(USAGES.values())}"))
+        raise InputError(ArgumentFault("meter", text, f"expected one of {', '.join(USAGES.values())}"))
     return kind.open(argument)

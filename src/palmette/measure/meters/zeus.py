@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from palmette.errors import Fault, InputError, RunError, one_line
+from palmette.errors import ArgumentFault, InputError, RunError, one_line
 from palmette.measure.meters.base import EnergyReading
 
 _WINDOW = "palmette"
@@ -25,7 +25,7 @@ class ZeusMeter:
         names = [name for name, there in found.items() if there]
         if not names:
             expected = "Zeus finds no RAPL, GPU, Jetson or Apple meter here; expected replay:FILE or catalogue:NAME"
-            raise InputError(Fault("--meter", "zeus", expected))
+            raise InputError(ArgumentFault("meter", "zeus", expected))
         self.source = f"measured: Zeus, {', '.join(names)}"
 
     def begin(self) -> None:
@@ -61,8 +61,8 @@ def _monitor() -> Any:
         from zeus.monitor import ZeusMonitor
     except ImportError:
         expected = "Zeus is not installed; expected pip install 'palmette[meters]', or another meter"
-        raise InputError(Fault("--meter", "zeus", expected)) from None
+        raise InputError(ArgumentFault("meter", "zeus", expected)) from None
     try:
         return ZeusMonitor()
     except Exception as error:  # noqa: BLE001  (whatever a driver raises, the user needs another meter)
-        raise InputError(Fault("--meter", "zeus", f"cannot be used here: {one_line(str(error))}")) from None
+        raise InputError(ArgumentFault("meter", "zeus", f"cannot be used here: {one_line(str(error))}")) from None

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from palmette.cost.batch_norm import FLOOR
-from palmette.errors import Fault, InputError
+from palmette.errors import ArgumentFault, InputError
 from palmette.plan.core.comparison import is_lossy, small_norm_parts
 from palmette.plan.core.registry import strategies
 from palmette.plan.core.strategy import Decision, Strategy, Task
@@ -63,7 +63,7 @@ class Auto(Strategy):
     def __post_init__(self) -> None:
         refuse_floor(self.batch_norm_floor)
         if self.seconds is not None and not 0 < self.seconds < math.inf:
-            raise InputError(Fault("--seconds", self.seconds, "expected more than 0"))
+            raise InputError(ArgumentFault("seconds", self.seconds, "expected more than 0"))
         from palmette.plan.auto import explanation  # noqa: F401 -- imports are no part of plan_s
 
     def decide(self, task: Task) -> Decision:

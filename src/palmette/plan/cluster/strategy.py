@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from palmette.cost.check import forbidden, missing
-from palmette.errors import Fault, Infeasible, InputError, expected_name, too_late
+from palmette.errors import ArgumentFault, Fault, Infeasible, InputError, expected_name, too_late
 from palmette.plan.core.choice import over_energy
 from palmette.plan.core.strategy import Ask, Decision, Strategy, Task
 from palmette.spec.goal import Goal
@@ -59,11 +59,10 @@ class ClusterChoice(Strategy):
         return Decision((phase,), variables, self.measurements.model, batch)
 
     def _refuse_other_goals(self, task: Ask) -> None:
-        options = {"--loss": task.goal.loss, "--iteration-deadline": task.goal.iteration_deadline_s}
-        wrong = [
-            Fault(option, value, "cluster trains for the steps of the measurements; expected --deadline or neither")
-            for option, value in options.items()
-            if value is not None
+        options = {"loss": task.goal.loss, "iteration_deadline_s": task.goal.iteration_deadline_s}
+        expected = "cluster trains for the steps of the measurements; expected --deadline or neither"
+        wrong: list[Fault] = [
+            ArgumentFault(option, value, expected) for option, value in options.items() if value is not None
         ]
         known = None if task.profile is None else task.profile.model
         if known is not None and self.measurements.model not in (None, known):

@@ -13,7 +13,7 @@ from palmette.cost.check import check
 from palmette.cost.estimate import summary
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.operations import samples_by_instance
-from palmette.errors import Fault, Infeasible, InputError, PalmetteError, RunError, too_late
+from palmette.errors import ArgumentFault, Fault, Infeasible, InputError, PalmetteError, RunError, too_late
 from palmette.plan.core.choice import score
 from palmette.plan.core.make_plan import configured, make_plan
 from palmette.plan.core.parallel import run_parallel
@@ -61,7 +61,7 @@ def closest_to_goal(unmet: Mapping[str, Infeasible]) -> Infeasible:
 def _main_faults(faults: Sequence[Fault]) -> Iterable[Fault]:
     """What is wrong with files, each once, since options may suit one strategy and not another; else with options."""
     in_files = [fault for fault in faults if not _is_about_an_option(fault)]
-    how_long = [fault for fault in faults if fault.field in ("--deadline", "--loss")]
+    how_long = [fault for fault in faults if fault.field in ("deadline_s", "loss")]
     if how_long and not in_files:
         expected = "it is not known how long to train; expected --learning beside it"
         return [replace(how_long[0], expected=expected)]
@@ -77,7 +77,7 @@ def _lacks_an_option(error: PalmetteError) -> bool:
 
 
 def _is_about_an_option(fault: Fault) -> bool:
-    return fault.field.startswith("--")
+    return isinstance(fault, ArgumentFault)
 
 
 def compare(task: Task, options: Mapping[str, Any] | None = None, names: Iterable[str] | None = None) -> Comparison:

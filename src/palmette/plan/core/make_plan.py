@@ -9,7 +9,7 @@ from typing import Any, cast, get_args, get_type_hints
 from palmette.cost.check import check
 from palmette.cost.estimate import summary
 from palmette.cost.memory import known_optimizer
-from palmette.errors import Fault, InputError, expected_name
+from palmette.errors import ArgumentFault, Fault, InputError, expected_name
 from palmette.plan.core.registry import find
 from palmette.plan.core.strategy import Ask, Strategy, Task
 from palmette.spec.cluster import Cluster
@@ -133,13 +133,13 @@ def _task(strategy: Strategy, ask: Ask) -> Task:
 
 
 def _lacks(name: str, option: str) -> Fault:
-    return Fault(f"--{option.replace('_', '-')}", "missing", f"{name} needs it; expected a file")
+    return ArgumentFault(option, "missing", f"{name} needs it; expected a file")
 
 
 def _refuse_other_goals(strategy: Strategy, ask: Ask) -> None:
     deadline_s = ask.goal.deadline_s
-    limits = {"--deadline": None if deadline_s is None else f"{deadline_s:g} s", "--loss": ask.goal.loss}
+    limits = {"deadline_s": None if deadline_s is None else f"{deadline_s:g} s", "loss": ask.goal.loss}
     for option, value in limits.items():
         if value is not None and not strategy.plans_epochs:
             expected = f"{strategy.name} does not decide how long to train; expected --iteration-deadline or neither"
-            raise InputError(Fault(option, value, expected))
+            raise InputError(ArgumentFault(option, value, expected))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from palmette.errors import Fault, InputError
+from palmette.errors import ArgumentFault, Fault, InputError
 from palmette.plan.core.strategy import Task
 
 
@@ -19,7 +19,7 @@ def samples_by_source(task: Task) -> dict[str, int]:
         raise InputError(Fault("nodes", "no source", "expected at least one node with a source of training data"))
     if task.batch < len(owned):
         expected = f"expected at least {len(owned)}, a sample from each source"
-        raise InputError(Fault("--batch", task.batch, expected))
+        raise InputError(ArgumentFault("batch", task.batch, expected))
     return dict(zip(owned, apportion(task.batch, list(owned.values())), strict=True))
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from palmette.cost.check import forbidden
-from palmette.errors import Fault, Infeasible, InputError
+from palmette.errors import ArgumentFault, Infeasible, InputError
 from palmette.plan.core.choice import best, over_energy
 from palmette.plan.core.strategy import Decision, Strategy, Task
 
@@ -47,7 +47,7 @@ class HierTrain(Strategy):
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
-            raise InputError(Fault("--method", self.method, f"expected one of {', '.join(METHODS)}"))
+            raise InputError(ArgumentFault("method", self.method, f"expected one of {', '.join(METHODS)}"))
         from palmette.plan.hiertrain import exact_search  # noqa: F401 -- importing is not part of plan_s
 
         if self.method == "lp":

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from palmette.cost.batch_norm import FLOOR, shared_norms
-from palmette.errors import Fault, Infeasible, InputError, too_late
+from palmette.errors import ArgumentFault, Infeasible, InputError, too_late
 from palmette.plan.core.choice import best
 from palmette.plan.core.strategy import Decision, Strategy, Task
 from palmette.spec.goal import Quantity
@@ -58,7 +58,7 @@ class Hybrid(Strategy):
         for option in ("seconds", "effort"):
             value = getattr(self, option)
             if value is not None and not 0 < value < float("inf"):
-                raise InputError(Fault(f"--{option}", value, "expected more than 0"))
+                raise InputError(ArgumentFault(option, value, "expected more than 0"))
         import scipy.optimize  # noqa: F401 -- imports are no part of plan_s
 
         from palmette.plan.hiertrain import exact_search  # noqa: F401 -- imports are no part of plan_s
@@ -134,7 +134,7 @@ def refuse_floor(floor: int) -> None:
         InputError: says so.
     """
     if floor < 1:
-        raise InputError(Fault("--batch-norm-floor", floor, "expected at least 1"))
+        raise InputError(ArgumentFault("batch_norm_floor", floor, "expected at least 1"))
 
 
 def _batch_norm(phase: Phase, task: Task) -> dict[str, Any]:

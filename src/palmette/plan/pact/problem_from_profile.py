@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from palmette.cost.handover import change_price, model_transfer
-from palmette.errors import Fault, InputError
+from palmette.errors import ArgumentFault, Fault, InputError
 from palmette.plan.core.strategy import Task
 from palmette.plan.pact.actions import actions_of
 from palmette.plan.pact.expanded_graph import MAX_CELLS, build_graph
@@ -52,9 +52,9 @@ def target_and_deadline(goal: Goal) -> tuple[float, float]:
         InputError: the goal lacks one of them.
     """
     if goal.loss is None or goal.deadline_s is None:
-        options = {"--loss": goal.loss, "--deadline": goal.deadline_s}
+        options = {"loss": goal.loss, "deadline_s": goal.deadline_s}
         raise InputError(
-            Fault(option, "missing", "a schedule reaches a loss by a deadline; expected both")
+            ArgumentFault(option, "missing", "a schedule reaches a loss by a deadline; expected both")
             for option, value in options.items()
             if value is None
         )

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from palmette.errors import Fault, Infeasible, InputError
+from palmette.errors import ArgumentFault, Infeasible, InputError
 from palmette.plan.core.strategy import Ask, Decision, Strategy, Task
 from palmette.spec.problem import Problem
 
@@ -56,10 +56,10 @@ class _PactStrategy(Strategy, ABC):
         import palmette.plan.pact.rivals  # noqa: F401 -- imports are no part of plan_s
 
         if not 2 <= self.classes <= 10**9:
-            raise InputError(Fault("--classes", self.classes, "expected at least 2"))
+            raise InputError(ArgumentFault("classes", self.classes, "expected at least 2"))
         if self.bound is not None and self.problem is not None:
             expected = "a problem has its own robust estimates; expected it without --problem"
-            raise InputError(Fault("--bound", self.bound, expected))
+            raise InputError(ArgumentFault("bound", self.bound, expected))
 
     def decide(self, task: Ask) -> Decision:
         """Decide the schedule, and simulate it with the true losses."""
@@ -89,7 +89,7 @@ class _PactStrategy(Strategy, ABC):
             return self.problem.model_copy(update={name: value for name, value in goal.items() if value is not None})
         if not isinstance(task, Task):
             expected = f"{self.name} needs it, or --profile and --cluster; expected a file"
-            raise InputError(Fault("--problem", "missing", expected))
+            raise InputError(ArgumentFault("problem", "missing", expected))
         from palmette.plan.pact.problem_from_profile import PlannedTraining, build_problem, target_and_deadline
         from palmette.predict.registry import load_predictor
 
@@ -125,7 +125,7 @@ class Pact(_PactStrategy):
 
         if self.independent and self.problem is None:
             expected = "a predictor already accounts for it; expected --problem with it"
-            raise InputError(Fault("--independent", "without --problem", expected))
+            raise InputError(ArgumentFault("independent", "without --problem", expected))
         problem = super()._problem(task)
         return with_independent_errors(problem) if self.independent else problem
 
@@ -172,7 +172,7 @@ class StaticLearn(_PactStrategy):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.margin < 1:
-            raise InputError(Fault("--margin", self.margin, "expected at least 0 and below 1"))
+            raise InputError(ArgumentFault("margin", self.margin, "expected at least 0 and below 1"))
 
     def _actions(self, problem: Problem, actions: EpochActions) -> Chosen:
         from palmette.plan.pact.optimum import require_feasible
@@ -219,4 +219,4 @@ STRATEGIES = (Pact, PactOptimum, StaticLearn, OneSwitch)
 def _expect_energy(task: Ask) -> None:
     if task.goal.single != "energy":
         expected = "expected energy, which a schedule of models minimises"
-        raise InputError(Fault("--goal", str(task.goal), expected))
+        raise InputError(ArgumentFault("goal", str(task.goal), expected))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from palmette.errors import Fault, InputError
+from palmette.errors import ArgumentFault, Fault, InputError
 from palmette.plan.core.samples import apportion
 from palmette.plan.core.strategy import Task
 from palmette.plan.righttrain.epochs import LossTarget, Schedule
@@ -108,7 +108,7 @@ def build_problem(task: Task, learning: Learning, alpha: float = 1.0) -> RightTr
         InputError: there is no loss to reach, no source, or a node without power.
     """
     if task.goal.loss is None:
-        raise InputError(Fault("--loss", "missing", "expected the loss to reach"))
+        raise InputError(ArgumentFault("loss", "missing", "expected the loss to reach"))
     sources = task.cluster.sources()
     if not sources:
         raise InputError(Fault("nodes", "no source", "expected at least one node with a source of training data"))

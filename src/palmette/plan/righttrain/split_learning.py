@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from palmette.errors import Fault, Infeasible, InputError
+from palmette.errors import ArgumentFault, Fault, Infeasible, InputError
 from palmette.plan.core.strategy import Decision
 from palmette.plan.righttrain.epoch_planner import EpochPlanner
 
@@ -59,7 +59,7 @@ def _splits(problem: RightTrainProblem) -> Iterator[MappedTree]:
     feeds = tuple(range(len(problem.feed_nodes)))
     if len(feeds) > problem.task.batch:
         expected = f"expected at least {len(feeds)}, one sample per source"
-        raise InputError(Fault("--batch", problem.task.batch, expected))
+        raise InputError(ArgumentFault("batch", problem.task.batch, expected))
     apart, together = tuple((feed,) for feed in feeds), (feeds,)
     schedule = problem.target.schedule_for(problem.target.samples, len(feeds))
     if schedule is None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from palmette.errors import Fault, InputError
+from palmette.errors import ArgumentFault, InputError
 from palmette.plan.core.strategy import Decision
 from palmette.plan.righttrain.epoch_planner import EpochPlanner
 from palmette.plan.righttrain.optimum.strategy import RightTrainOptimum
@@ -38,9 +38,9 @@ class RightTrain(EpochPlanner):
 
     def __post_init__(self) -> None:
         if not 1 <= self.alpha <= 4:
-            raise InputError(Fault("--alpha", self.alpha, "expected at least 1 and at most 4"))
+            raise InputError(ArgumentFault("alpha", self.alpha, "expected at least 1 and at most 4"))
         if not 0 <= self.epsilon <= 10:
-            raise InputError(Fault("--epsilon", self.epsilon, "expected at least 0 and at most 10"))
+            raise InputError(ArgumentFault("epsilon", self.epsilon, "expected at least 0 and at most 10"))
         super().__post_init__()
 
     @property

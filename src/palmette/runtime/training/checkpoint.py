@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from palmette.errors import Fault, InputError, RunError
+from palmette.errors import ArgumentFault, InputError, RunError
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def last(folder: Path) -> Checkpoint:
     """
     found = {int(path.name): path for path in folder.glob("[0-9]*") if path.name.isdecimal()}
     if not found:
-        raise InputError(Fault("--resume", str(folder), "there is no checkpoint to resume from"))
+        raise InputError(ArgumentFault("resume", str(folder), "there is no checkpoint to resume from"))
     path = found[max(found)]
     try:
         written: dict[str, Any] = json.loads((path / "progress.json").read_text())
@@ -108,7 +108,7 @@ def last(folder: Path) -> Checkpoint:
         progress = Progress(**{**written, **lists})
         return Checkpoint(progress, load_file(path / "model.safetensors"), load_file(path / "optimizer.safetensors"))
     except (OSError, SafetensorError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(Fault("--resume", str(path), f"the checkpoint cannot be read: {_why(error)}")) from None
+        raise InputError(ArgumentFault("resume", str(path), f"the checkpoint cannot be read: {_why(error)}")) from None
 
 
 def _point(link: Path, target: Path) -> None:

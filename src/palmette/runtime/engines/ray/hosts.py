@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from palmette.errors import Fault, InputError, NodeLost, PalmetteError, RunError, one_line
+from palmette.errors import ArgumentFault, Fault, InputError, NodeLost, PalmetteError, RunError, one_line
 from palmette.runtime.engines.ray.actor import CallActor, ServiceActor, WorkerActor
 from palmette.runtime.engines.ray.join import refuse_reserved
 from palmette.runtime.engines.ray.library import ray_library
@@ -173,7 +173,7 @@ def connected() -> Any:
                 ray.init(address="auto", log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
         except Exception as error:  # noqa: BLE001  (of many kinds)
             said.seek(0)
-            raise InputError(Fault("--engine", "ray", _why_not(error, said.read()))) from None
+            raise InputError(ArgumentFault("engine", "ray", _why_not(error, said.read()))) from None
     return ray
 
 

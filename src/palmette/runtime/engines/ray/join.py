@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from palmette.errors import Fault, InputError, RunError, one_line
+from palmette.errors import ArgumentFault, Fault, InputError, RunError, one_line
 from palmette.runtime.engines.ray.library import environment, ray_library
 from palmette.runtime.transports.keys.folder import Keys
 
@@ -69,7 +69,7 @@ def refuse_reserved(nodes: list[str]) -> None:
         InputError: names them.
     """
     expected = "Ray has a resource of this name; expected another name"
-    wrong = [Fault("--node", node, expected) for node in nodes if node in _RESERVED or node.startswith("node:")]
+    wrong = [ArgumentFault("node", node, expected) for node in nodes if node in _RESERVED or node.startswith("node:")]
     if wrong:
         raise InputError(wrong)
 
@@ -78,7 +78,7 @@ def _token(file: Path | None) -> dict[str, str]:
     if file is None:
         return {}
     if not file.is_file():
-        raise InputError(Fault("--token", str(file), "there is no such file"))
+        raise InputError(ArgumentFault("token", str(file), "there is no such file"))
     return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(file.absolute())}
 
 

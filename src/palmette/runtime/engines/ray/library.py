@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from palmette.errors import Fault, InputError, one_line
+from palmette.errors import ArgumentFault, InputError, one_line
 
 # Ray would print advice, and complaints about strangers at its ports, among the errors of a run.
 _QUIET = {"RAY_DEDUP_LOGS_SKIP_REGEX": ".*", "GRPC_VERBOSITY": "NONE"}
@@ -25,7 +25,7 @@ def ray_library() -> ModuleType:
         InputError: it is not installed, or does not work here.
     """
     if importlib.util.find_spec("ray") is None:
-        raise InputError(Fault("--engine", "ray", "Ray is not installed; pip install palmette[ray]"))
+        raise InputError(ArgumentFault("engine", "ray", "Ray is not installed; pip install palmette[ray]"))
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     if _rocm_is_missing():
@@ -34,7 +34,7 @@ def ray_library() -> ModuleType:
         return importlib.import_module("ray")
     except Exception as error:  # noqa: BLE001  (whatever it raises, it is not ours)
         why = f"{type(error).__name__}: {one_line(str(error))}"
-        raise InputError(Fault("--engine", "ray", f"Ray cannot be imported: {why}")) from None
+        raise InputError(ArgumentFault("engine", "ray", f"Ray cannot be imported: {why}")) from None
 
 
 def environment() -> dict[str, str]:

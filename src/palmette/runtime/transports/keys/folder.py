@@ -22,7 +22,7 @@ from urllib.parse import quote
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 
-from palmette.errors import Fault, InputError
+from palmette.errors import ArgumentFault, Fault, InputError
 from palmette.runtime.transports.keys.certificates import (
     AUTHORITY_DAYS,
     NODE_DAYS,
@@ -86,7 +86,7 @@ class Keys:
         _refuse_days(days)
         for name in ("authority.key", "authority.crt"):
             if (self.folder / name).exists():
-                raise InputError(Fault("--keys", str(self.folder), f"an authority exists already: {name}"))
+                raise InputError(ArgumentFault("keys", str(self.folder), f"an authority exists already: {name}"))
         key = new_key()
         certificate = authority_certificate(key, days, _now())
         with writing(self.folder):
@@ -157,7 +157,7 @@ class Keys:
         file = self.file(node, "crt")
         if not file.exists():
             make = f"make one with: palmette keys issue {node} --keys {self.folder}"
-            raise InputError(Fault("--keys", file.name, f"node {node} has no certificate; {make}", str(file)))
+            raise InputError(ArgumentFault("keys", file.name, f"node {node} has no certificate; {make}", str(file)))
         authority, revoked, certificate = self.authority(), self.revoked(), read_certificate(file)
         wrong = objection(certificate, node, authority, revoked, _now())
         if wrong is not None:
@@ -187,7 +187,7 @@ class Keys:
         file = self.folder / "authority.crt"
         if not file.exists():
             make = f"make one with: palmette keys init --keys {self.folder}"
-            raise InputError(Fault("--keys", str(self.folder), f"there is no authority.crt; {make}"))
+            raise InputError(ArgumentFault("keys", str(self.folder), f"there is no authority.crt; {make}"))
         found = read_certificate(file)
         if _now() > found.not_valid_after_utc:
             until = found.not_valid_after_utc.date()
@@ -230,7 +230,7 @@ def _now() -> dt.datetime:
 
 def _refuse_days(days: float) -> None:
     if not 0 < days <= _MOST_DAYS:
-        raise InputError(Fault("--days", days, f"expected more than 0 and at most {_MOST_DAYS}"))
+        raise InputError(ArgumentFault("days", days, f"expected more than 0 and at most {_MOST_DAYS}"))
 
 
 def _refuse_name(node: str) -> None:
@@ -241,7 +241,7 @@ def _refuse_name(node: str) -> None:
 def _refuse_addresses(addresses: Sequence[str]) -> None:
     wrong = [address for address in addresses if not _is_address(address)]
     if wrong:
-        raise InputError(Fault("--address", each, "expected an IP address or a host name") for each in wrong)
+        raise InputError(ArgumentFault("address", each, "expected an IP address or a host name") for each in wrong)
 
 
 def _is_address(text: str) -> bool:

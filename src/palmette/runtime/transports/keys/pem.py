@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from palmette.errors import Fault, InputError
+from palmette.errors import ArgumentFault, Fault, InputError
 from palmette.runtime.transports.keys.certificates import Key
 
 _LONGEST_FILE_BYTES = 10 * 2**20
@@ -70,12 +70,12 @@ def _read(file: Path, load: Callable[[bytes], T], what: str) -> T:
         with file.open("rb") as stream:
             text = stream.read(_LONGEST_FILE_BYTES)
     except OSError as error:
-        raise InputError(Fault("--keys", file.name, f"cannot be read: {error.strerror}", str(file))) from None
+        raise InputError(ArgumentFault("keys", file.name, f"cannot be read: {error.strerror}", str(file))) from None
     try:
         return load(text)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         expected = f"cannot be read; expected {what} in the PEM format"
-        raise InputError(Fault("--keys", file.name, expected, str(file))) from None
+        raise InputError(ArgumentFault("keys", file.name, expected, str(file))) from None
 
 
 @contextmanager
@@ -88,7 +88,7 @@ def writing(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(Fault("--keys", str(folder), f"cannot be written: {error.strerror}")) from None
+        raise InputError(ArgumentFault("keys", str(folder), f"cannot be written: {error.strerror}")) from None
 
 
 def write(file: Path, text: bytes, mode: int) -> None:
