@@ -65,7 +65,7 @@ class TestGoalsThatCannotBeMet:
 
     def test_a_loss_without_a_learning_curve(self, world: World) -> None:
         (line,) = world.refused("compare", *world.inputs, "--loss", 0.3)
-        assert line == "--loss: 0.3: nobody can say how long to train; expected --learning beside it"
+        assert line == "--loss: 0.3: it is not known how long to train; expected --learning beside it"
 
     def test_compare_where_no_strategy_may_run(self, world: World) -> None:
         edited(world, "memory: 8 GiB", "memory: 1 kB")
