@@ -62,7 +62,7 @@ def test_variants_that_cannot_be_are_all_refused(measurements: list[str]) -> Non
     with pytest.raises(InputError) as caught:
         profile_network(network, cluster(here={"host": "local"}), variants=(0.0, 0.5, 1.0, 0.9999))
     assert [fault.value for fault in caught.value.faults] == [0.0, 0.9999, 1.0]
-    assert {fault.field for fault in caught.value.faults} == {"--variants"}
+    assert {fault.field for fault in caught.value.faults} == {"variants"}
     assert measurements == []
 
 

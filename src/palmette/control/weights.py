@@ -15,7 +15,7 @@ from torch import Tensor
 
 from palmette.compress.channels import PruningOrigin
 from palmette.compress.networks import network_origin, prune_network
-from palmette.errors import Fault, InputError, RunError, one_line
+from palmette.errors import ArgumentFault, Fault, InputError, RunError, one_line
 from palmette.runtime.worker.setup import unshared
 from palmette.zoo.capture import load_state, state
 from palmette.zoo.models import Network
@@ -34,8 +34,8 @@ def save_network(network: Network, pruning: float, path: Path) -> None:
         raise RunError(f"{path}: cannot be written: {one_line(str(error))}") from None
 
 
-def read_weights(file: str) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The weights in a file, and its metadata.
+def read_weights(file: str, argument: str | None = None) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The weights in a file that an argument names, and its metadata.
 
     Raises:
         InputError: it cannot be read.
@@ -45,7 +45,9 @@ def read_weights(file: str) -> tuple[dict[str, Tensor], dict[str, str]]:
             about = opened.metadata() or {}
         return load_file(file), about
     except (OSError, SafetensorError) as error:
-        raise InputError(Fault("weights", file, f"cannot be read: {one_line(str(error))}")) from None
+        expected = f"cannot be read: {one_line(str(error))}"
+        fault = Fault("weights", file, expected) if argument is None else ArgumentFault(argument, file, expected)
+        raise InputError(fault) from None
 
 
 def pruning_of(about: Mapping[str, str], file: str) -> float:
@@ -75,7 +77,7 @@ def with_initial_weights(network: Network, file: str, pruning: float, origin: Pr
     Raises:
         InputError: the file cannot be read, is of another network, or of a smaller one than the run begins with.
     """
-    values, about = read_weights(file)
+    values, about = read_weights(file, "init")
     removed = pruning_of(about, file)
     if removed > pruning:
         expected = f"the plan begins with {pruning:g}, and what is removed cannot be restored"

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NoReturn
 import pytest
 
 import palmette as pt
-from palmette.errors import Fault, InputError
+from palmette.errors import ArgumentFault, InputError
 from palmette.plan.core.choice import score
 from palmette.plan.core.comparison import compare, ranked
 from palmette.plan.core.registry import strategies
@@ -140,4 +140,4 @@ def test_from_python() -> None:
     assert products == sorted(products)
     with pytest.raises(InputError) as caught:
         pt.compare(profile=profile(4), cluster=three_tiers(), batch=0)
-    assert caught.value.faults == [Fault("--batch", 0, "expected at least 1 and at most 1000000000000")]
+    assert caught.value.faults == [ArgumentFault("batch", 0, "expected at least 1 and at most 1000000000000")]

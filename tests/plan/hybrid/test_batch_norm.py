@@ -74,7 +74,7 @@ def test_the_floor_is_the_users_to_set() -> None:
     assert low.phases[0].batch_norm == "parts"
     high = planned("hybrid", world, 200, batch_norm_floor=200)
     assert small(high, world, 200) == []
-    with pytest.raises(pt.InputError, match="batch-norm-floor"):
+    with pytest.raises(pt.InputError, match="batch_norm_floor"):
         planned("hybrid", world, 8, batch_norm_floor=0)
 
 

@@ -65,7 +65,7 @@ def _refuse_stray(request: Request) -> None:
         others = " or ".join(name for name, kind in TRANSPORTS.items() if kind.uses_keys)
         for argument, value in (("keys", request.keys), ("hub", request.hub)):
             if value is not None:
-                expected = f"{request.transport} uses none; expected transport {others} with it"
+                expected = f"{request.transport} uses none; expected --transport {others} with it"
                 raise InputError(ArgumentFault(argument, value, expected))
     if not ENGINES[request.engine].real_hosts:
         return
