@@ -12,9 +12,11 @@ they come after; dependencies between nodes go through channels.
 
 from __future__ import annotations
 
+import heapq
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from typing import NamedTuple
 
 from palmette.cost.operations import samples_by_instance, topological
@@ -89,7 +91,8 @@ def compile_programs(phase: Phase, made: Iteration, first_channel: int = 0) -> d
     """The programs of all nodes that take part; channels are numbered from ``first_channel``."""
     channels = _channels(made, first_channel)
     programs: dict[str, list[ProgramOperation]] = {name: [] for name in phase.nodes()}
-    for number, step in enumerate(made.steps):
+    for number in in_order(made):
+        step = made.steps[number]
         for node, op in _ends(step):
             here = tuple(need for need in step.after if node in _places(made.steps[need]))
             receives = op == "receive"
@@ -136,6 +139,20 @@ def _channels(made: Iteration, first: int) -> dict[int, Channel]:
         number: Channel(first + k, made.steps[number].node, made.steps[number].to or "")
         for k, number in enumerate(numbers)
     }
+
+
+def in_order(made: Iteration) -> list[int]:
+    """Numbers of the steps, each after all that it comes after, and otherwise as they stand."""
+    sorter = TopologicalSorter({number: step.after for number, step in enumerate(made.steps)})
+    sorter.prepare()
+    ready: list[int] = []
+    order: list[int] = []
+    while sorter.is_active():
+        for number in sorter.get_ready():
+            heapq.heappush(ready, number)
+        order.append(heapq.heappop(ready))
+        sorter.done(order[-1])
+    return order
 
 
 def positions(phase: Phase) -> list[list[int]]:

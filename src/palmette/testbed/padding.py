@@ -16,6 +16,7 @@ from palmette.cost.evaluate import Evaluator
 from palmette.cost.steps import Iteration
 from palmette.runtime.engines.testbed import Calibrations
 from palmette.runtime.phase_programs import PhasePart, parts_of
+from palmette.runtime.program import in_order
 from palmette.runtime.worker.commands import Calibration
 from palmette.runtime.worker.executor import Pace
 from palmette.spec.plan import Phase
@@ -106,7 +107,7 @@ def dilation(targets_s: Mapping[int, float], taken_s: Mapping[int, float], itera
 def overhead_dilation(made: Iteration, iteration_s: float) -> float:
     """The factor with which the overhead of the longest chain of transfers is a small part of an iteration."""
     many: dict[int, int] = {}
-    for number in range(len(made.steps)):
+    for number in in_order(made):
         step = made.steps[number]
         many[number] = max((many[need] for need in step.after), default=0) + (step.to is not None)
     needed_s = max(many.values(), default=0) * TRANSFER_OVERHEAD_S / MAX_OVERHEAD
