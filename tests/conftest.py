@@ -19,9 +19,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         cases[test] += 1
         if _rank(item) < len(LONG_FIRST) or cases[test] > TRACED_CASES:
             item.add_marker("no_cover")  # of pytest-cov: traced code takes twice as long
-        if _shares_a_fixture(item) and item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+        if item.get_closest_marker("xdist_group") is None:
+            _group(item)
     items.sort(key=_rank)
+
+
+def _group(item: pytest.Item) -> None:
+    """Tests in namespaces look for what others leave behind; those that share a fixture make it once."""
+    if item.get_closest_marker("namespaces") is not None:
+        item.add_marker(pytest.mark.xdist_group("namespaces"))
+    elif _shares_a_fixture(item):
+        item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
 
 def _rank(item: pytest.Item) -> int:

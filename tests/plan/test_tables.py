@@ -59,7 +59,7 @@ def test_a_table_is_enough_and_names_model_and_batch() -> None:
 
 
 def test_a_strategy_without_table_asks_for_profile_and_cluster() -> None:
-    with pytest.raises(pt.InputError, match=r"--profile.*\n.*--cluster"):
+    with pytest.raises(pt.InputError, match=r"profile.*\n.*cluster"):
         pt.plan("all-edge")
 
 

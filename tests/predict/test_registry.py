@@ -16,7 +16,7 @@ def test_a_name_gives_its_predictor() -> None:
 
 
 def test_a_name_that_is_almost_right_names_the_nearest() -> None:
-    with pytest.raises(InputError, match=r"^--predictor: powerlaw: no such predictor; did you mean power-law\?$"):
+    with pytest.raises(InputError, match=r"^predictor: powerlaw: no such predictor; did you mean power-law\?$"):
         load_predictor("powerlaw")
 
 

@@ -57,7 +57,7 @@ def test_all_faults_at_once() -> None:
     with pytest.raises(InputError) as caught:
         render_cluster(wrong)
     fields = [fault.field for fault in caught.value.faults]
-    assert fields == ["--devices", "--device-hardware", "--bandwidth", "--cloud-bandwidth", "--samples"]
+    assert fields == ["devices", "device_hardware", "bandwidth", "cloud_bandwidth", "samples"]
 
 
 @pytest.mark.parametrize("count", [0, 20_000])
