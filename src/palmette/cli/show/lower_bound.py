@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from palmette.cli.show.console import console, energy, joule_seconds, time
+from palmette.spec.goal import QUANTITIES, known_quantity
 
 _FAR = 10.0  # times the bound: beyond, a percentage says nothing
 
@@ -23,7 +26,10 @@ def gap(goal: str, value: float, lower_bound: float) -> str:
 
 
 def _format(goal: str, value: float) -> str:
-    match goal:
+    if goal not in QUANTITIES:  # a weighted sum has no unit
+        return f"{value:.3g}"
+    quantity = known_quantity(goal)
+    match quantity:
         case "time":
             return time(value)
         case "energy":
@@ -32,5 +38,4 @@ def _format(goal: str, value: float) -> str:
             return f"{value:.3g} W"
         case "edp":
             return joule_seconds(value)
-        case _:
-            return f"{value:.3g}"
+    assert_never(quantity)
