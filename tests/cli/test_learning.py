@@ -107,7 +107,7 @@ def test_ctrl_c_keeps_what_is_there_and_the_same_command_goes_on(tmp_path: Path)
     _, err = started.communicate(timeout=60)
 
     assert started.returncode == 1
-    assert err.splitlines() == [f"palmette: stopped; {path} has what is done, and the same command goes on"]
+    assert err.splitlines() == [f"palmette: stopped; {path} has the finished curves; the same command continues"]
     kept = path.read_text().splitlines()
     assert execute([*TINY, *options, "--seeds", "1", "--quiet"]) == 0
     assert path.read_text().splitlines()[: len(kept)] == kept
