@@ -8,10 +8,7 @@ the layers (the ``giver``): this process computes it, and the time counts as tha
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-
-from safetensors.torch import load as from_bytes
-from torch import Tensor
+from collections.abc import Callable, Sequence
 
 from palmette.compress.distillation import Distillation, distill
 from palmette.compress.kept_indices import carried as carried_over
@@ -32,11 +29,12 @@ from palmette.runtime.engines.crew import one_from_each
 from palmette.runtime.phase_programs import PhasePart
 from palmette.runtime.program import compile_programs, numbers_of
 from palmette.runtime.record.operations import OperationRecord
+from palmette.runtime.sync.base import gathered
 from palmette.runtime.sync.relay import RelayWorkerSide, moved_layers
 from palmette.runtime.training.job import Job
 from palmette.runtime.training.launch import SegmentState, WorkerTask, launched
 from palmette.runtime.training.log import TrainingLog
-from palmette.runtime.worker.commands import Execute, GetState, IterationDone, StateReply
+from palmette.runtime.worker.commands import Execute, IterationDone
 from palmette.runtime.worker.cpu_queue import sleep_until
 from palmette.spec.plan import Phase
 from palmette.zoo.capture import load_state
@@ -118,19 +116,7 @@ class Handover:
             arrived: dict[str, list[int]] = {}
             for move in moves:
                 arrived.setdefault(move.to, []).extend(numbers_of(move.layers))
-            for node, numbers in arrived.items():
-                crew.send(node, GetState(tuple(numbers)))
-            given = one_from_each(crew, arrived, StateReply)
-        return _taken(state, given)
-
-
-def _taken(state: SegmentState, given: Mapping[str, StateReply]) -> SegmentState:
-    """A state in which the layers that arrived replace the old ones."""
-    weights: dict[str, Tensor] = {}
-    optimizer = dict(state.optimizer)
-    for each in given.values():
-        weights |= from_bytes(each.weights)
-        optimizer |= from_bytes(each.optimizer)
-    known = [layer for layer in state.network.layers if set(layer.state_names) <= set(weights)]
-    load_state(known, weights)
-    return SegmentState(state.network, optimizer)
+            weights, optimizer = gathered(crew, arrived)
+        known = [layer for layer in state.network.layers if set(layer.state_names) <= set(weights)]
+        load_state(known, weights)
+        return SegmentState(state.network, {**state.optimizer, **optimizer})
