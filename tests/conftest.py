@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 
 import pytest
 
 TRACED_CASES = 2  # of each quick test, under --cov
 LONG_FIRST = ("ray", "namespaces", "slow", "browser")
+
+
+def pytest_configure() -> None:
+    """A run in the background ignores Ctrl-C, and so would all processes that tests start in order to stop them."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 import palmette as pt
-from palmette.cli.options import with_flags
-from palmette.errors import ArgumentFault, Fault
+from palmette.cli.options import reason_of
+from palmette.errors import ArgumentFault, Fault, too_late
+from palmette.plan.core.comparison import closest_to_goal
+from palmette.spec.goal import Goal
 from palmette.spec.plan import Inputs
 from tests.plan.problems import profile, three_tiers
 
@@ -99,7 +101,7 @@ def test_errors_have_one_base_and_an_exit_code(kind: type[pt.PalmetteError], cod
     ("arguments", "line"),
     [
         ({"lr": -1}, "lr: -1: expected a number above 0"),
-        ({"optimizer": "sdg"}, "optimizer: sdg: no such optimizer; expected one of sgd, momentum, adam"),
+        ({"optimizer": "rmsprob"}, "optimizer: rmsprob: no such optimizer; did you mean rmsprop?"),
         ({"iterations": 0}, "iterations: 0: expected at least 1"),
         ({"iterations": 1, "epochs": 1}, "epochs: 1: expected either epochs or iterations, not both"),
         ({"dilation": 0.5}, "dilation: 0.5: expected a number of at least 1"),
@@ -116,11 +118,43 @@ def test_a_run_refuses_an_argument_by_its_python_name(tmp_path: Path, plan, argu
     assert not (tmp_path / "run").exists()
 
 
+def unmet(goal: Goal, strategy: str = "all-edge") -> pt.PalmetteError:
+    with pytest.raises(pt.PalmetteError) as caught:
+        pt.plan(strategy, profile=profile(), cluster=three_tiers(), goal=goal)
+    return caught.value
+
+
+def test_a_goal_that_cannot_be_met_is_named_by_argument_here_and_by_flag_there() -> None:
+    error = unmet(Goal(iteration_deadline_s=1e-6))
+    assert isinstance(error, pt.Infeasible)
+    assert str(error).startswith("iteration_deadline_s: 1e-06 s: cannot be met; the least that can be had is ")
+    assert reason_of(error) == str(error).replace("iteration_deadline_s", "--iteration-deadline")
+
+
+def test_an_argument_to_use_instead_is_named_so_too() -> None:
+    error = unmet(Goal(deadline_s=1))
+    expected = "all-edge does not decide how long to train; expected {} or neither"
+    assert str(error) == f"deadline_s: 1 s: {expected.format('iteration_deadline_s')}"
+    assert reason_of(error) == f"--deadline: 1 s: {expected.format('--iteration-deadline')}"
+
+
+def test_one_answer_of_many_strategies_names_arguments_and_flags() -> None:
+    reasons = {
+        "a": pt.Infeasible(ArgumentFault("loss", "0.1", "cannot be met")),
+        "b": pt.Infeasible("no loss"),
+        "c": pt.Infeasible(ArgumentFault("loss", "0.1", "cannot be met")),
+    }
+    assert str(closest_to_goal(reasons)) == "a, c: loss: 0.1: cannot be met; b: no loss"
+    assert reason_of(closest_to_goal(reasons)) == "a, c: --loss: 0.1: cannot be met; b: no loss"
+    late = too_late("deadline_s", 1.0, 2.0)
+    assert reason_of(closest_to_goal({**reasons, "d": late})) == reason_of(late) + ", by d"
+
+
 def test_the_command_line_names_the_flag_instead() -> None:
     faults = [
         ArgumentFault("input_shape", 0, "expected more"),
         ArgumentFault("deadline_s", 0, "expected more"),
         Fault("phases[0].sync", "x", "expected step"),
     ]
-    lines = str(with_flags(pt.InputError(faults))).splitlines()
+    lines = reason_of(pt.InputError(faults)).splitlines()
     assert [line.partition(": ")[0] for line in lines] == ["--input-shape", "--deadline", "phases[0].sync"]

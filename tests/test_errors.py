@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
-from palmette.errors import Fault, Infeasible, InputError, PalmetteError, RunError, expected_name, nearest, shown
+from palmette.errors import (
+    Argument,
+    ArgumentFault,
+    Fault,
+    Infeasible,
+    InputError,
+    Message,
+    PalmetteError,
+    RunError,
+    expected_name,
+    nearest,
+    shown,
+    too_late,
+)
 
 
 def test_a_fault_says_where_what_and_what_was_expected() -> None:
@@ -23,6 +38,34 @@ def test_an_input_error_is_a_line_a_fault() -> None:
 
 def test_every_error_has_its_exit_code() -> None:
     assert [kind.exit_code for kind in (PalmetteError, InputError, Infeasible, RunError)] == [1, 2, 3, 1]
+
+
+def test_a_message_names_its_arguments_as_it_is_asked_to() -> None:
+    text = Message("expected ", Message(Argument("loss"), " above its loss"), " or ", Argument("deadline_s"))
+    assert text == "expected loss above its loss or deadline_s"
+    assert text.naming(str.upper) == "expected LOSS above its loss or DEADLINE_S"
+    assert Message.joined(", ", ["a", text, "b"]).naming(str.upper) == f"a, {text.naming(str.upper)}, b"
+    assert Message.joined(", ", []) == ""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        too_late("deadline_s", 1.0, 2.5),
+        InputError([ArgumentFault("deadline_s", 1, "expected more", "f"), Fault("b", 2, "expected 3")]),
+        RunError(Message("try ", Argument("deadline_s"))),
+    ],
+)
+def test_an_error_knows_its_arguments_in_another_process_too(error: PalmetteError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again)) == (type(error), str(error))
+    assert again.message.naming(str.upper) == error.message.naming(str.upper)
+    assert "DEADLINE_S" in again.message.naming(str.upper)
+
+
+def test_a_plain_error_has_a_message_without_arguments() -> None:
+    assert RunError("loss: too large").message.naming(str.upper) == "loss: too large"
+    assert RunError().message == ""
 
 
 @pytest.mark.parametrize(

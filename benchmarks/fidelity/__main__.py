@@ -1,6 +1,7 @@
 """How far the estimated iteration time is from the measured one, on the testbeds, as JSON.
 
     python -m benchmarks.fidelity [--testbed paced --testbed namespaces] [--model lenet5] [--bandwidth 5] [--quick]
+    python -m benchmarks.fidelity --deliveries [--transport tls]
     python -m benchmarks.fidelity --loaded --load 4
     python -m benchmarks.fidelity --differing
 
@@ -14,11 +15,13 @@ import statistics
 import sys
 import tempfile
 import time
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.command import need_namespaces, parser, print_result, progress
 from benchmarks.fidelity.cases import BATCHES, cases
+from benchmarks.fidelity.deliveries import delivery_cases, delivery_rows
 from benchmarks.fidelity.differing import differing_cases
 from benchmarks.fidelity.loaded import load, loaded_cases
 from palmette.control.run.request import Request
@@ -59,6 +62,13 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {"cases": len(rows), "median": statistics.median(errors), "worst": max(errors)} if errors else {"cases": 0}
 
 
+def delivery_summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Median and worst absolute error for each way of delivery, and of the bytes of samples."""
+    found = {way: summary([row for row in rows if row["delivery"] == way]) for way in {row["delivery"] for row in rows}}
+    worst = max((abs(row["bytes_error"]) for row in rows), default=None)
+    return {"all": summary(rows), **dict(sorted(found.items())), "worst_bytes_error": worst}
+
+
 def differences(testbeds: list[str], busy: int) -> None:
     """Run the cases that differ on purpose, print what came out, and fail where a testbed does not show it."""
     rows = []
@@ -80,6 +90,8 @@ def main() -> None:
     options.add_argument("--testbed", action="append", choices=["paced", "namespaces"], help="default: both")
     options.add_argument("--model", action="append", choices=list(BATCHES), help="default: all")
     options.add_argument("--bandwidth", action="append", type=float, help="in Mbit/s")
+    options.add_argument("--deliveries", action="store_true", help="only samples that are kept, streamed or sent ahead")
+    options.add_argument("--transport", choices=["gloo", "tls"], default="gloo", help="of --deliveries")
     options.add_argument("--loaded", action="store_true", help="the cases for a busy machine instead")
     options.add_argument("--differing", action="store_true", help="the cases that differ on purpose instead")
     options.add_argument("--load", type=int, default=0, help="processes that compute all the time beside")
@@ -90,19 +102,45 @@ def main() -> None:
     if given.differing:
         differences(testbeds, given.load)
         return
+    began = time.monotonic()
+    rows = [] if given.deliveries else tree_rows(given, testbeds)
+    rows += [] if given.loaded else deliveries(given, testbeds)
+    print_result({"seconds": time.monotonic() - began, "rows": rows, **by_testbed(testbeds, rows)})
+
+
+def tree_rows(given: Namespace, testbeds: list[str]) -> list[dict[str, Any]]:
+    """The ordinary cases, or those for a busy machine."""
     models = given.model or (["lenet5"] if given.quick else list(BATCHES))
     many = LOADED_ITERATIONS if given.loaded else ITERATIONS
-    began, rows = time.monotonic(), list[dict[str, Any]]()
     asked = list(loaded_cases() if given.loaded else cases(models, given.bandwidth or [], given.quick))
+    rows = []
     for testbed in testbeds:
         for model, tree, bandwidth, made, profile, where in asked:
             row = {"testbed": testbed, "model": model, "tree": tree, "bandwidth_mbit": bandwidth}
             with load(given.load):
                 row |= measured(made, profile, where, testbed, many)
-            found = f"{row['error']:+.1%} of {row['estimated_s'] * 1e3:.1f} ms, dilation {row['dilation']:g}"
-            progress(f"{testbed} {model} {tree} {bandwidth:g} Mbit/s: {found}")
+            told(row, "each iteration")
             rows.append(row)
-    print_result({"seconds": time.monotonic() - began, "rows": rows, **by_testbed(testbeds, rows)})
+    return rows
+
+
+def deliveries(given: Namespace, testbeds: list[str]) -> list[dict[str, Any]]:
+    """The cases in which samples are kept, streamed or sent ahead."""
+    rows = []
+    for testbed in testbeds:
+        for case in delivery_cases(given.bandwidth or [], given.quick):
+            with load(given.load):
+                found = delivery_rows(case, testbed, given.transport)
+            for row in found:
+                told(row, f"{row['delivery']}, {row['epochs']}; bytes {row['bytes_error']:+.1%}")
+            rows += found
+    return rows
+
+
+def told(row: dict[str, Any], more: str) -> None:
+    """Say what came out."""
+    where = f"{row['testbed']} {row['model']} {row['tree']} {row['bandwidth_mbit']:g} Mbit/s, {more}"
+    progress(f"{where}: {row['error']:+.1%} of {row['estimated_s'] * 1e3:.1f} ms, dilation {row['dilation']:g}")
 
 
 def by_testbed(testbeds: list[str], rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -114,6 +152,7 @@ def by_testbed(testbeds: list[str], rows: list[dict[str, Any]]) -> dict[str, Any
             "all": summary(own),
             "links to themselves": summary([row for row in own if row["tree"] not in shared]),
             "links shared": summary([row for row in own if row["tree"] in shared]),
+            "deliveries": delivery_summary([row for row in own if "delivery" in row]),
         }
     return found
 

@@ -15,6 +15,7 @@ from palmette.spec.files import validated
 from palmette.spec.plan import Phase, Plan
 from palmette.zoo.data import load_data
 from palmette.zoo.models import load_network
+from palmette.zoo.recipes.objective import classification
 
 NODES = ("phone", "server", "cloud")
 TREE = {
@@ -42,8 +43,10 @@ def job(folder: Path, iterations: int) -> Job:
         evaluator=Evaluator(profile_of(network, NODES), _cluster()),
         network=network,
         data=load_data("digits", network.input_shape),
+        objective=classification(network.classes),
         options=Options(optimizer="adam", lr=0.001),
         folder=folder,
+        samples_folder=folder / "samples",
         testbed=NoTestbed(),
         start_crew=ProcessCrew,
         iterations=iterations,

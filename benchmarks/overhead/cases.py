@@ -19,6 +19,7 @@ from palmette.spec.plan import Phase, Plan
 from palmette.spec.profile import Profile
 from palmette.zoo.data import load_data
 from palmette.zoo.models import Network, load_network
+from palmette.zoo.recipes.objective import classification
 
 OPTIONS = Options(lr=0.01)
 
@@ -45,8 +46,10 @@ def job(case: Case, folder: Path, iterations: int) -> Job:
         evaluator=Evaluator(profile_of(network, ["here"]), _cluster()),
         network=network,
         data=load_data("digits", network.input_shape),
+        objective=classification(network.classes),
         options=OPTIONS,
         folder=folder,
+        samples_folder=folder / "samples",
         testbed=NoTestbed(),
         start_crew=ProcessCrew,
         iterations=iterations,

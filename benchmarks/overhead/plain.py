@@ -12,6 +12,7 @@ from torch import nn
 from benchmarks.overhead.cases import OPTIONS, Case
 from palmette.runtime.data.batches import Batches
 from palmette.runtime.worker.tuning import keep_freed_memory
+from palmette.zoo.capture import LayerChain
 from palmette.zoo.data import load_data
 from palmette.zoo.models import load_network
 
@@ -25,7 +26,7 @@ def serve(case: Case, pipe: Connection[Any, Any], rollback: bool) -> None:
     if rollback:
         keep_freed_memory()
     network = load_network(case.model, seed=0)
-    model = nn.Sequential(*[layer.module for layer in network.layers]).train()
+    model = LayerChain(layer.module for layer in network.layers).train()
     optimizer = torch.optim.SGD(model.parameters(), lr=OPTIONS.lr)
     part = load_data("digits", network.input_shape).train
     batches, done = Batches(len(part), case.batch, OPTIONS.seed), 0

@@ -79,7 +79,7 @@ def compared(seeds: Sequence[int]) -> Record:
 
 def _costs(asked: Task, phase: Phase) -> Record:
     price = asked.evaluator.price(phase)
-    return {"epoch_s": price.epoch_s, "epoch_j": price.epoch_j}
+    return {"epoch_s": price.epoch.time_s, "epoch_j": price.epoch.energy_j}
 
 
 def _seed(asked: Task, pairs: dict[Pair, Phase], told: Known, hindsight: Hindsight, seed: int) -> Record:

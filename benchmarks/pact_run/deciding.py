@@ -39,7 +39,7 @@ def problem(task: Task, phases: dict[Pair, Phase], known: Known, loss: float, *,
     run, change = [], []
     for (model, nodes), (expected, robust) in known.runs.items():
         price = task.evaluator.price(phases[model, nodes])
-        costs = {"model": model, "nodes": nodes, "time_s": price.epoch_s, "energy_j": price.epoch_j}
+        costs = {"model": model, "nodes": nodes, "time_s": price.epoch.time_s, "energy_j": price.epoch.energy_j}
         run.append(costs | {"loss_expected": [expected], "loss_robust": [robust]})
     for (here, there), line in known.rises.items():
         rise = line.at(loss)

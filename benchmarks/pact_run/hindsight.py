@@ -43,8 +43,8 @@ class Hindsight:
             change_price(self._phases[here], self._phases[there], self._task.evaluator)
             for (here, _), (there, _) in pairwise(schedule)
         ]
-        time_s = sum(prices[pair].epoch_s * epochs for pair, epochs in schedule) + sum(s for s, _ in passed)
-        energy_j = sum((prices[pair].epoch_j or 0.0) * epochs for pair, epochs in schedule)
+        time_s = sum(prices[pair].epoch.time_s * epochs for pair, epochs in schedule) + sum(s for s, _ in passed)
+        energy_j = sum((prices[pair].epoch.energy_j or 0.0) * epochs for pair, epochs in schedule)
         meets = loss <= TARGET and time_s <= self._deadline_s
         return Switch(schedule, energy_j + sum(j or 0.0 for _, j in passed), time_s, loss, meets)
 

@@ -59,7 +59,7 @@ def task() -> Task:
     nodes = cluster()
     measured = pt.profile(MODEL, cluster=nodes, variants=[float(model) for model, _ in PAIRS[1:]])
     made = Task(profile=emulated(measured), cluster=nodes, batch=BATCH, optimizer="adam")
-    deadline_s = round(DEADLINE_EPOCHS * made.evaluator.price(trainable_phases(made)[PAIRS[0]]).epoch_s, 2)
+    deadline_s = round(DEADLINE_EPOCHS * made.evaluator.price(trainable_phases(made)[PAIRS[0]]).epoch.time_s, 2)
     return replace(made, goal=Goal(weights=parse_weights("energy"), deadline_s=deadline_s, loss=TARGET))
 
 

@@ -65,7 +65,7 @@ def hybrid(world: World) -> dict[str, Any]:
         "nodes": len(world[1].nodes),
         "sources": len(world[1].sources()),
         "plan_s": round(plan.plan_s or 0.0, 3),
-        "iteration_s": plan.estimate.iteration_s,  # type: ignore[union-attr]
+        "iteration_s": plan.decision["value"],
         "lower_bound_s": plan.decision["lower_bound"],
         "gap": round(plan.decision["gap"], 4),
         "prices": plan.decision["prices"],

@@ -18,15 +18,17 @@ from benchmarks.overhead.cases import profile_of
 from benchmarks.soak.faults import CLUSTER, Fault, Scene
 from palmette.api import load_cluster
 from palmette.control.adapt.supervise import Supervisor
+from palmette.control.run.record import PlanChange
 from palmette.control.run.request import Request
 from palmette.control.run.session import TrainingSession, prepare, resume
 from palmette.errors import NodeLost, RunError
 from palmette.runtime.data.batches import Batches
 from palmette.runtime.engines.local import ProcessCrew
 from palmette.runtime.options import Options
+from palmette.runtime.training.job import ProgressUpdate
 from palmette.spec.files import validated
 from palmette.spec.plan import Plan
-from palmette.zoo.capture import state
+from palmette.zoo.capture import LayerChain, state
 from palmette.zoo.data import load_data
 from palmette.zoo.models import load_network
 
@@ -110,9 +112,9 @@ class Soaked:
 
     def _supervised(self, running: TrainingSession) -> tuple[str, int]:
         """How a run ends, and how often its plan changes."""
-        supervisor = Supervisor(running, lambda change: setattr(self, "_lost", self._done - change.iteration))
+        supervisor = Supervisor(running, [self])
         try:
-            ended = supervisor.run(self._watch, lambda _: None).ended
+            ended = supervisor.run().ended
         except RunError as error:
             ended = str(error)
         return ended, len(supervisor.session.changes)
@@ -149,11 +151,13 @@ class Soaked:
         except ProcessLookupError:
             return  # the run was over
 
-    def _watch(self, update: Any) -> None:
-        if update.evaluation is None:
-            if self._fault_s is not None and len(self._crews) > 1 and self._recovered_s is None:
-                self._recovered_s = time.monotonic()
-            self._done = update.iteration
+    def on_replan(self, change: PlanChange) -> None:
+        self._lost = self._done - change.iteration
+
+    def on_step(self, update: ProgressUpdate) -> None:
+        if self._fault_s is not None and len(self._crews) > 1 and self._recovered_s is None:
+            self._recovered_s = time.monotonic()
+        self._done = update.iteration
 
     def _weights_off(self, ended: str) -> float:
         if ended != "done":
@@ -182,7 +186,7 @@ def _alone() -> Mapping[str, Tensor]:
     """The weights of one process on the same batches."""
     if not _KNOWN:
         network = load_network(MODEL, seed=OPTIONS.seed)
-        whole = nn.Sequential(*(layer.module.to(torch.float64) for layer in network.layers)).train()
+        whole = LayerChain(layer.module.to(torch.float64) for layer in network.layers).train()
         optimizer = torch.optim.Adam(whole.parameters(), lr=OPTIONS.lr)
         part = load_data("digits", network.input_shape).train
         batches = Batches(len(part), BATCH, OPTIONS.seed)

@@ -28,15 +28,24 @@ The modules, in the order of the data:
 Importing palmette and planning do not import torch.
 """
 
+from typing import TYPE_CHECKING, Any
+
 import palmette.plan  # noqa: F401  (first, so that the function of the same name below keeps its place)
 from palmette.api import compare, estimate, load_cluster, load_measurements, load_plan, load_profile, plan, profile, run
 from palmette.errors import Infeasible, InputError, PalmetteError, RunError
+
+if TYPE_CHECKING:
+    from palmette.control.run.callbacks import RunCallback, StopTraining
+    from palmette.zoo.recipes.recipe import Recipe
 
 __all__ = [
     "Infeasible",
     "InputError",
     "PalmetteError",
+    "Recipe",
+    "RunCallback",
     "RunError",
+    "StopTraining",
     "compare",
     "estimate",
     "load_cluster",
@@ -47,3 +56,16 @@ __all__ = [
     "profile",
     "run",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What most programs do not need is imported only by those who use it: a recipe needs torch."""
+    if name == "Recipe":
+        from palmette.zoo.recipes.recipe import Recipe
+
+        return Recipe
+    if name in ("RunCallback", "StopTraining"):
+        from palmette.control.run import callbacks
+
+        return getattr(callbacks, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

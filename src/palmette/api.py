@@ -2,28 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palmette.errors import ArgumentFault, InputError
+from palmette.spec.display import Displayed, render_html_with
 
 if TYPE_CHECKING:
+    from torch import nn
+    from torch.utils.data import Dataset
+
     from palmette.control.prune import Compression
-    from palmette.cost.memory import Optimizer
+    from palmette.control.run.callbacks import RunCallback
     from palmette.plan.core.comparison import Comparison
-    from palmette.runtime.options import Dtype
+    from palmette.runtime.options import (
+        Dtype,
+        OptimizerFactory,
+        ParameterGroups,
+        Precision,
+        ScheduleFactory,
+        ScheduleName,
+    )
     from palmette.runtime.training.job import RunOutcome
     from palmette.spec.cluster import Cluster
     from palmette.spec.estimate import Estimate
     from palmette.spec.goal import Goal
     from palmette.spec.measurements import Measurements
-    from palmette.spec.plan import Plan
+    from palmette.spec.plan import InputAs, Plan
     from palmette.spec.profile import Profile
+    from palmette.zoo.recipes.recipe import Recipe
+
+    Data = str | Dataset[Any] | tuple[Dataset[Any], Dataset[Any]]
+    Model = str | nn.Module | Recipe
 
 File = str | PathLike[str]
 MOST_SAMPLES = 10**12
+
+
+def _html(shown: Displayed) -> str:
+    from palmette.report.notebook.views import html_of
+
+    return html_of(shown)
+
+
+render_html_with(_html)  # in notebooks, from now on
 
 
 def load_cluster(path: File) -> Cluster:
@@ -85,20 +110,24 @@ def load_plan(path: File) -> Plan:
 def plan(
     strategy: str,
     *,
-    profile: Profile | None = None,
+    profile: Profile | Model | None = None,
     cluster: Cluster | None = None,
     batch: int = 32,
     goal: str | Goal | None = None,
-    optimizer: Optimizer = "sgd",
+    optimizer: str = "sgd",
     seed: int = 0,
+    epochs: int | None = None,
+    input_as: InputAs = "stored",
     **options: Any,
 ) -> Plan:
     """The plan of a strategy: which node computes which layers on which samples, and what it costs.
 
+    ``profile`` may also be a recipe, a module or the name of a network, which is then profiled on the cluster first.
     ``goal`` is what to minimise (``"time"``, ``"energy"``, ``"power"``, ``"edp"``, a weighted sum such as
-    ``"0.3*time+0.7*energy"``, or a ``Goal`` with deadlines); each strategy has its own default. ``options`` are
-    the strategy's own. Strategies that take tables of their own need no profile and cluster; such a plan has no
-    estimate.
+    ``"0.3*time+0.7*energy"``, or a ``Goal`` with deadlines); each strategy has its own default. ``epochs`` is how long
+    the plan will be used, uploads included. With ``input_as="tensor"`` samples travel as the numbers that the network
+    takes, as the papers count them, else as they are stored. ``options`` are the strategy's own. Strategies that take
+    tables of their own need no profile and cluster; such a plan has no estimate.
 
     Raises:
         InputError: an unknown strategy or option, or an input that it needs is missing.
@@ -108,8 +137,9 @@ def plan(
     from palmette.plan.core.strategy import Ask, Task
 
     chosen = configured(strategy, options)
+    profile = _profiled(profile, cluster)
     inputs: dict[str, Any] = {"batch": _checked_batch(batch), "goal": _goal(goal or chosen.default_goal)}
-    inputs |= {"optimizer": optimizer, "seed": seed}
+    inputs |= {"optimizer": optimizer, "seed": seed, "epochs": epochs, "input_as": input_as}
     if profile is not None and cluster is not None:
         return make_plan(chosen, Task(profile=profile, cluster=cluster, **inputs))
     return make_plan(chosen, Ask(profile=profile, cluster=cluster, **inputs))
@@ -117,17 +147,20 @@ def plan(
 
 def compare(
     *,
-    profile: Profile,
+    profile: Profile | Model,
     cluster: Cluster,
     batch: int = 32,
     goal: str | Goal = "time",
-    optimizer: Optimizer = "sgd",
+    optimizer: str = "sgd",
     seed: int = 0,
+    epochs: int | None = None,
+    input_as: InputAs = "stored",
     **options: Any,
 ) -> Comparison:
     """The plans of every strategy that applies, best first by the goal, and why the others have none.
 
-    Strategies plan in parallel, each in a process of its own. ``options`` go to every strategy that has them.
+    Strategies plan in parallel, each in a process of its own. ``profile``, ``epochs`` and ``input_as`` are those of
+    ``plan``; ``options`` go to every strategy that has them.
 
     Raises:
         InputError: the goal or the batch cannot be used.
@@ -135,15 +168,34 @@ def compare(
     from palmette.plan.core.comparison import compare as compare_plans
     from palmette.plan.core.strategy import Task
 
+    known = _profiled(profile, cluster)
+    assert known is not None
     task = Task(
-        profile=profile,
+        profile=known,
         cluster=cluster,
         batch=_checked_batch(batch),
         goal=_goal(goal),
         optimizer=optimizer,
         seed=seed,
+        epochs=epochs,
+        input_as=input_as,
     )
     return compare_plans(task, options)
+
+
+def _profiled(found: Profile | Model | None, cluster: Cluster | None) -> Profile | None:
+    """The profile itself, or that of a network on the cluster.
+
+    Raises:
+        InputError: a network, but no cluster, or one with nodes that can neither be measured nor predicted.
+    """
+    from palmette.spec.profile import Profile
+
+    if found is None or isinstance(found, Profile):
+        return found
+    if cluster is None:
+        raise InputError(ArgumentFault("cluster", "missing", "expected one, to profile the network on"))
+    return profile(found, cluster=cluster)
 
 
 def _goal(goal: str | Goal) -> Goal:
@@ -163,30 +215,37 @@ def estimate(
     *,
     profile: Profile | None = None,
     cluster: Cluster | None = None,
-    optimizer: Optimizer = "sgd",
+    optimizer: str = "sgd",
     timeline: bool = False,
+    epochs: int | None = None,
+    input_as: InputAs | None = None,
 ) -> Estimate:
     """What a plan costs: seconds and joules of an iteration and of the whole training, and each node's part.
 
     Profile and cluster are those in the plan unless they are given. ``timeline`` adds every operation
-    with its start and end.
+    with its start and end. ``epochs`` is how long a plan will be used that does not say so itself, ``input_as`` how
+    samples travel instead of what it says.
 
     Raises:
         InputError: the plan has no inputs and none are given, or it cannot be executed; holds every reason.
     """
     from palmette.cost.estimate import estimate as price
+    from palmette.plan.core.used import used_as
     from palmette.spec.plan import inputs_of
 
     profile, cluster = inputs_of(plan, profile, cluster)
-    return price(plan, profile, cluster, optimizer=optimizer, timeline=timeline)
+    plan, profile, cluster = used_as(plan, profile, cluster, epochs, input_as)
+    return price(plan, profile, cluster, optimizer=optimizer, timeline=timeline, epochs=epochs)
 
 
 def profile(
-    model: str,
+    model: str | nn.Module | Recipe,
     *,
     cluster: Cluster,
     on: Sequence[str] = (),
     input_shape: tuple[int, ...] | None = None,
+    data: Data | None = None,
+    input_as: InputAs = "stored",
     engine: str = "local",
     variants: Sequence[float] = (),
     progress: Callable[[str, float], None] = lambda *_: None,
@@ -194,27 +253,40 @@ def profile(
     """What a network's layers cost on each node.
 
     Args:
-        model: a network of the zoo, or ``package.module:callable``.
+        model: a network of the zoo, ``package.module:callable``, a module, or a recipe, as an object or by name.
         cluster: its nodes with ``host: local`` are measured here, those with ``hardware`` are predicted.
         on: further nodes that this machine is measured for.
         input_shape: the shape of one sample, where the network does not say it.
+        data: the data to train on, by name, as a map-style data set, or as a pair of them (to train on, and held out):
+            the profile has the size of a stored sample, and the time of decoding one. A recipe has its own.
+        input_as: ``"tensor"`` if samples are to travel as tensors of the network's input: ``data`` adds nothing.
         engine: ``"ray"`` measures on every node that is a host of the Ray cluster.
         variants: fractions of its parameters to prune: the smaller networks are profiled, too.
         progress: called with the layer at hand and the fraction that is done.
 
     Raises:
-        InputError: the network cannot be loaded, or a node can neither be measured nor predicted.
+        InputError: the network or the data cannot be loaded, or a node can neither be measured nor predicted.
     """
     from palmette.control.run.engines import refuse_unknown
-    from palmette.measure.profiling import profile_network
+    from palmette.measure.profiling import load_samples, profile_network, recipe_data_of
     from palmette.measure.ray_hosts import measure_times_on_hosts
     from palmette.runtime.engines.registry import ENGINES
     from palmette.zoo.models import load_network
+    from palmette.zoo.recipes.objects import recipe_with
 
     refuse_unknown("engine", engine)
-    network = load_network(model, input_shape, seed=0)
-    elsewhere = measure_times_on_hosts(model, cluster, on, input_shape, variants) if ENGINES[engine].real_hosts else {}
-    return profile_network(network, cluster, on, progress, elsewhere, variants=variants)
+    if data is None or isinstance(data, str):
+        network = load_network(model, input_shape, seed=0)
+        samples = load_samples(network, recipe_data_of(model) if data is None else data, input_as)
+    else:
+        recipe = recipe_with(model, data)
+        network = load_network(recipe, input_shape, seed=0)
+        samples = load_samples(network, recipe, input_as)
+        network = replace(network, name=_model_name(model))
+    elsewhere = {}
+    if ENGINES[engine].real_hosts:
+        elsewhere = measure_times_on_hosts(_named(model), cluster, on, input_shape, variants)
+    return profile_network(network, cluster, on, progress, elsewhere, variants=variants, samples=samples)
 
 
 def run(
@@ -223,16 +295,31 @@ def run(
     *,
     profile: Profile | None = None,
     cluster: Cluster | None = None,
-    data: str | None = None,
+    recipe: str | Recipe | None = None,
+    model: nn.Module | Callable[[], nn.Module] | None = None,
+    data: Data | None = None,
     iterations: int | None = None,
     epochs: int | None = None,
-    optimizer: Optimizer = "sgd",
+    optimizer: str | OptimizerFactory | None = None,
     lr: float | None = None,
+    weight_decay: float | None = None,
+    momentum: float | None = None,
+    nesterov: bool | None = None,
+    optimizer_options: Mapping[str, Any] | None = None,
+    groups: ParameterGroups | None = None,
+    schedule: ScheduleName | ScheduleFactory | None = None,
+    warmup: int | None = None,
+    clip_norm: float | None = None,
+    accumulate: int | None = None,
+    early_stop: str | None = None,
     seed: int = 0,
     dtype: Dtype = "float32",
+    precision: Precision | None = None,
+    loss_scale: float = 1024.0,
     mixed_precision: bool = False,
     freeze: Sequence[str] = (),
     init: File | None = None,
+    keep_samples: File | None = None,
     compress: Compression | None = None,
     input_shape: tuple[int, ...] | None = None,
     engine: str = "local",
@@ -245,6 +332,9 @@ def run(
     drift: float = 0.5,
     allow_data_loss: bool = False,
     cluster_file: File | None = None,
+    callbacks: Sequence[RunCallback | object] = (),
+    progress: bool | None = None,
+    track: str | Sequence[str] = (),
 ) -> RunOutcome:
     """Execute a plan: train the network. A script that calls this guards its main part with
     ``if __name__ == "__main__"``, as everywhere where processes are started.
@@ -254,17 +344,40 @@ def run(
         folder: where to write what the run leaves: ``run.json``, weights, metrics, trace, checkpoints.
         profile: instead of the one in the plan.
         cluster: instead of the one in the plan.
+        recipe: the training, as an object or by name: network, data and loss; that of the plan if its model is one.
+            What it says of the optimizer and so on counts where the arguments below are not given.
+        model: the network, where the plan was made for a module that was an object; trained with cross-entropy.
         data: what sources without data of their own draw from, ``"digits"`` if not given; where all sources name
-            data, only what the network is evaluated on.
+            data, only what the network is evaluated on. A name, a map-style data set, or a pair of them (to train on,
+            and held out).
         iterations: how many batches to train; not together with ``epochs``.
         epochs: how many passes over the data; as in the plan if neither is given.
-        optimizer: ``"sgd"``, ``"momentum"`` or ``"adam"``.
+        optimizer: a class of ``torch.optim`` by name, such as ``"adamw"``, ``"momentum"`` (SGD with a momentum of 0.9),
+            or a callable that takes weights or parameter groups and returns an optimizer, such as
+            ``functools.partial(torch.optim.AdamW, betas=(0.9, 0.95))``. It must need gradients alone. SGD if not given.
         lr: the learning rate; the default depends on the optimizer.
+        weight_decay: as the optimizer has it; its own default if not given.
+        momentum: as the optimizer has it; its own default if not given.
+        nesterov: Nesterov's momentum.
+        optimizer_options: further options of the optimizer by name.
+        groups: options of the optimizer for weights whose names match a pattern, such as
+            ``{"*.bias": {"weight_decay": 0}}``; of several patterns that match, the first counts.
+        schedule: the learning rate over the run: ``"constant"`` (if not given), ``"linear"`` or ``"cosine"``, both down
+            to 0 at the end, or a callable that takes the optimizer and returns an ``LRScheduler`` that needs no metric;
+            it takes a step in every iteration.
+        warmup: iterations in which the learning rate rises to its value.
+        clip_norm: scale gradients down where the norm of all of them exceeds this.
+        accumulate: how many iterations' mean gradient makes one update.
+        early_stop: ``"loss:3"`` or ``"accuracy:3"``: stop when that was not better in three evaluations in a row.
         seed: of weights, batches and shards.
         dtype: type of the weights.
-        mixed_precision: compute in bfloat16.
+        precision: compute in ``"bf16"`` or ``"fp16"``, with weights of ``dtype``.
+        loss_scale: for fp16, the factor of gradients on their way through the network.
+        mixed_precision: compute in bfloat16, as ``precision="bf16"``.
         freeze: patterns of weights or layers not to train, such as ``"conv1.*"``.
         init: weights to start from (safetensors).
+        keep_samples: a folder, on each host, where nodes keep samples of others for the next run, too; otherwise they
+            are deleted when the run is done.
         compress: how smaller models are made, instead of as in the plan.
         input_shape: the shape of one sample, where the network does not say it.
         engine: ``"local"`` (processes on this machine) or ``"ray"`` (hosts of a Ray cluster).
@@ -277,18 +390,30 @@ def run(
         drift: plan again when a link's bandwidth is off by this fraction.
         allow_data_loss: continue without a lost node even if its data is lost too.
         cluster_file: a cluster file to watch for nodes that join or leave.
+        callbacks: objects with methods of ``RunCallback``, called while it runs; one may raise ``StopTraining``.
+        progress: whether to show a progress bar; if not given, in notebooks and where stderr is a terminal.
+        track: where to log the run, too: ``"tensorboard:DIR"``, ``"mlflow:URI"``, ``"wandb:PROJECT"``, each also
+            without what stands behind the colon; one or several.
 
     Raises:
         InputError: the plan cannot be executed, or network, data or an argument do not fit.
-        RunError: it stopped before its end; the last checkpoint remains in the folder.
+        RunError: it stopped before its end, or a callback failed; the last checkpoint remains in the folder.
     """
     from palmette.control.adapt.supervise import Supervisor
+    from palmette.control.progress.choice import shown_progress
+    from palmette.control.run.callbacks import refuse_other_callbacks
+    from palmette.control.run.data import COMMON
+    from palmette.control.run.recipes import requested_recipe
     from palmette.control.run.request import Request, training_options
     from palmette.control.run.session import prepare
     from palmette.spec.plan import inputs_of
+    from palmette.zoo.recipes.objects import recipe_from_objects
 
+    refuse_other_callbacks(callbacks)
+    training, data_name = recipe_from_objects(plan.model, recipe, model, data, COMMON)
     request = Request(
-        data=data,
+        recipe=training,
+        data=data_name,
         iterations=iterations,
         epochs=epochs,
         engine=engine,
@@ -299,15 +424,58 @@ def run(
         dilation=dilation,
         input_shape=input_shape,
         init=None if init is None else str(init),
+        keep_samples=None if keep_samples is None else str(Path(keep_samples).absolute()),
         cluster_file=None if cluster_file is None else str(Path(cluster_file).absolute()),
         replan=replan,
         allow_data_loss=allow_data_loss,
         compress=compress,
         drift=drift,
+        track=(track,) if isinstance(track, str) else tuple(track),
         options=training_options(
-            optimizer, lr=lr, seed=seed, dtype=dtype, mixed_precision=mixed_precision, freeze=tuple(freeze)
+            requested_recipe(plan.model, training),
+            optimizer=optimizer,
+            lr=lr,
+            weight_decay=weight_decay,
+            momentum=momentum,
+            nesterov=nesterov,
+            optimizer_options=optimizer_options,
+            groups=groups,
+            schedule=schedule,
+            warmup=warmup,
+            clip_norm=clip_norm,
+            accumulate=accumulate,
+            early_stop=early_stop,
+            seed=seed,
+            dtype=dtype,
+            precision=precision,
+            loss_scale=loss_scale,
+            mixed_precision=mixed_precision,
+            freeze=tuple(freeze),
         ),
     )
     known_profile, known_cluster = inputs_of(plan, profile, cluster)
     session = prepare(plan, known_profile, known_cluster, request, Path(folder))
-    return Supervisor(session, lambda _: None).run(lambda _: None, lambda _: None)
+    with shown_progress(progress) as displays:
+        return Supervisor(session, [*displays, *callbacks]).run()
+
+
+def _model_name(model: Model) -> str:
+    """What a network is called: by its name, or by what it is."""
+    from palmette.zoo.models import UNNAMED
+    from palmette.zoo.recipes.recipe import Recipe
+
+    if isinstance(model, str):
+        return model
+    return UNNAMED if isinstance(model, Recipe) else type(model).__name__
+
+
+def _named(model: str | nn.Module | Recipe) -> str:
+    """A network's name, by which other hosts find it.
+
+    Raises:
+        InputError: it has none.
+    """
+    if isinstance(model, str):
+        return model
+    expected = "other hosts find a network by its name; expected one"
+    raise InputError(ArgumentFault("model", type(model).__name__, expected))

@@ -6,18 +6,50 @@
     └── RunError             exit 1: a run stopped before its end
         └── NodeLost         a node died, froze or was cut off; the others are well
 
-Only these reach the command line, which prints ``str(error)`` and exits with ``exit_code``.
+Only these reach the command line, which prints their ``message`` and exits with ``exit_code``. A message names Python
+arguments in ``str()``; the command line says their flags instead.
 """
 
 from __future__ import annotations
 
 import difflib
 import reprlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 _NAMED = 3
+
+
+class Argument(str):
+    """The name of a Python argument, as a part of a ``Message``."""
+
+    __slots__ = ()
+
+
+class Message(str):
+    """A text that knows which of its ``parts`` are names of Python arguments."""
+
+    __slots__ = ("parts",)
+    parts: tuple[str, ...]
+
+    def __new__(cls, *parts: str) -> Self:
+        """The text of all parts; a part that is a message itself brings its own."""
+        self = super().__new__(cls, "".join(parts))
+        self.parts = tuple(p for part in parts for p in (part.parts if isinstance(part, Message) else (part,)))
+        return self
+
+    @classmethod
+    def joined(cls, separator: str, texts: Iterable[str]) -> Message:
+        """The texts with a separator between them."""
+        return cls(*[part for text in texts for part in (separator, text)][1:])
+
+    def naming(self, name: Callable[[str], str]) -> str:
+        """The text where arguments have other names."""
+        return "".join(name(part) if isinstance(part, Argument) else part for part in self.parts)
+
+    def __reduce__(self) -> tuple[type[Message], tuple[str, ...]]:
+        return type(self), self.parts  # to another process
 
 
 @dataclass(frozen=True)
@@ -29,19 +61,36 @@ class Fault:
     expected: str
     file: str = ""
 
+    @property
+    def message(self) -> Message:
+        """All of it in one line."""
+        parts = [part for part in (one_line(self.file), self._name()) if part]
+        return Message.joined(": ", [*parts, shown(self.value), one_line(self.expected)])
+
+    def _name(self) -> str:
+        return one_line(self.field)
+
     def __str__(self) -> str:
-        parts = [one_line(part) for part in (self.file, self.field) if part]
-        return ": ".join([*parts, shown(self.value), one_line(self.expected)])
+        return self.message
 
 
 class ArgumentFault(Fault):
     """A wrong argument of a Python function; ``field`` is its name there, the command line says its flag instead."""
+
+    def _name(self) -> str:
+        return Argument(super()._name())
 
 
 class PalmetteError(Exception):
     """Base of every error that a user may see."""
 
     exit_code = 1
+
+    @property
+    def message(self) -> Message:
+        """What ``str()`` says, for those who name arguments in another way."""
+        first = self.args[0] if self.args else ""
+        return first if isinstance(first, Message) else Message(str(self))
 
 
 class InputError(PalmetteError, ValueError):
@@ -51,32 +100,32 @@ class InputError(PalmetteError, ValueError):
 
     def __init__(self, faults: Fault | Iterable[Fault]) -> None:
         self.faults = [faults] if isinstance(faults, Fault) else list(faults)
-        super().__init__("\n".join(map(str, self.faults)))
+        super().__init__(Message.joined("\n", (fault.message for fault in self.faults)))
 
     def __reduce__(self) -> tuple[type[InputError], tuple[list[Fault]]]:
         return type(self), (self.faults,)  # the faults come along to another process
 
 
 class Infeasible(PalmetteError):
-    """A goal that cannot be met; the message names the constraint and the closest value.
+    """A goal that cannot be met; the reason names the constraint and the closest value.
 
     ``least_s`` is that value where it is a time, so that several answers can be combined.
     """
 
     exit_code = 3
 
-    def __init__(self, message: str, least_s: float | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, reason: Fault | str, least_s: float | None = None) -> None:
+        super().__init__(reason.message if isinstance(reason, Fault) else reason)
         self.least_s = least_s
 
     def __reduce__(self) -> tuple[type[Infeasible], tuple[str, float | None]]:
-        return type(self), (str(self), self.least_s)
+        return type(self), (self.message, self.least_s)
 
 
-def too_late(option: str, limit_s: float, least_s: float) -> Infeasible:
-    """That the deadline which ``option`` gives cannot be met, and the least time that can be had."""
+def too_late(argument: str, limit_s: float, least_s: float) -> Infeasible:
+    """That the deadline which ``argument`` gives cannot be met, and the least time that can be had."""
     reason = f"cannot be met; the least that can be had is {least_s:.6g} s"
-    return Infeasible(f"{option}: {limit_s:g} s: {reason}", least_s)
+    return Infeasible(ArgumentFault(argument, f"{limit_s:g} s", reason), least_s)
 
 
 class RunError(PalmetteError):
@@ -97,7 +146,7 @@ class NodeLost(RunError):
 def shown(value: Any, limit: int = 60) -> str:
     """The value as it stands in a message: one line, at most ``limit`` characters."""
     text = value if isinstance(value, str) and value else _BRIEF.repr(value)
-    text = one_line(text[: 20 * limit])
+    text = one_line(text if len(text) <= limit else text[: 20 * limit])
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

@@ -65,11 +65,19 @@ def fidelity(found: Found) -> None:
     assert {row["tree"] for row in found["rows"]} >= {"all-cloud", "hiertrain-like", "three-replicas"}
     assert found["paced"]["all"]["cases"] == len(found["rows"])
     assert found["paced"]["all"]["median"] < 0.3  # a busy machine; the figure itself stands in RESULTS
+    kept = [row for row in found["rows"] if "delivery" in row]
+    assert [row["epochs"] for row in kept] == ["first", "later"]
+    assert all(abs(row["bytes_error"]) < 0.05 for row in kept)
 
 
 def leak(found: Found) -> None:
     assert set(found["processes"]) == {"engine", "phone", "server", "cloud"}
     assert all(row["growth_at_most"] < 0.2 for row in found["processes"].values())
+
+
+def modules(found: Found) -> None:
+    assert found["equal"] == found["of"] == len(found["networks"])
+    assert all(row["layers"] > 1 and row["measured_s"] > 0 for row in found["networks"].values())
 
 
 def overhead(found: Found) -> None:
@@ -139,11 +147,19 @@ def tls(found: Found) -> None:
     assert found["worst"] == row["ratio"]
 
 
+def upload_first(found: Found) -> None:
+    assert [row["epochs"] for row in found["cases"]] == [1, 5]
+    for row in found["cases"]:
+        assert set(row["seconds"]) == {"auto", "plain script", "DDP", "pipelining"}
+        assert row["ratio"] == row["seconds"]["auto"] / min(v for k, v in row["seconds"].items() if k != "auto")
+    assert all(row["how"] == "run" and 0.3 < row["ratio"] < 3 for row in found["runs"])
+
+
 CHECKS: dict[str, Callable[[Found], None]] = {
     check.__name__: check
     for check in (
-        *(cluster_choice, compare, evaluator, exchange, fidelity, leak, overhead, pact, pact_run, peers, planner),
-        *(recovery, righttrain, soak, startup, strategies, tls),
+        *(cluster_choice, compare, evaluator, exchange, fidelity, leak, modules, overhead, pact, pact_run, peers),
+        *(planner, recovery, righttrain, soak, startup, strategies, tls, upload_first),
     )
 }
 

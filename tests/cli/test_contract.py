@@ -25,7 +25,8 @@ def test_a_plan_has_the_fields_of_the_format(world: World, strategy: str) -> Non
     assert set(plan["inputs"]) == {"cluster", "profile"}
     (phase,) = plan["phases"]
     assert (phase["pruning"], phase["compress"], phase["epochs"], phase["sync"]) == (0.0, "prune", None, "step")
-    assert phase["sources"] == [{"node": "phone", "samples": 16, "epoch_samples": None, "into": "all"}]
+    feed = {"node": "phone", "samples": 16, "epoch_samples": None, "into": "all"}
+    assert phase["sources"] == [feed]
     (instance,) = phase["instances"]
     assert set(instance) == {"id", "layers", "node", "cpu_share", "into", "codec"}
 

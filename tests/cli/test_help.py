@@ -13,6 +13,7 @@ import typer
 
 from palmette.cli import execute
 from palmette.cli.app import app
+from palmette.cli.options import DATA_KINDS
 from palmette.plan.core.registry import strategies
 from tests.cli.world import CLUSTER, LEARNING, World
 from tests.plan.problems import profile
@@ -35,6 +36,13 @@ def test_every_command_has_help_with_an_example(path: tuple[str, ...], capsys: p
     assert execute([*path, "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert f"Example: palmette {' '.join(path)}" in text
+
+
+def test_help_names_every_kind_of_data() -> None:
+    from palmette.zoo.data.registry import usages
+
+    assert [f"{name}," for name in usages()[1:-1]] == DATA_KINDS.split()[:-3]
+    assert usages()[-1] == DATA_KINDS.split()[-3]
 
 
 @pytest.mark.parametrize("group", sorted({path[0] for path in ALL if len(path) > 1}))

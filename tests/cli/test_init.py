@@ -34,6 +34,35 @@ def test_questions_are_asked_and_an_empty_line_is_the_usual(world: World, monkey
     assert (source.samples, source.private) == (100, True)
 
 
+def test_flags_say_how_samples_are_stored(world: World) -> None:
+    file = world.folder / "new.yaml"
+    flags = ["--sample", "3 KiB", "--stream", "--storage", "32 GiB"]
+    assert world.palmette("init", file, "--clouds", 2, *flags, "--yes").code == 0
+    cluster = pt.load_cluster(file)
+    source = cluster.nodes["device"].source
+    assert source is not None
+    assert (source.sample_bytes, source.stream) == (3072, True)
+    kept = {name: node.storage_bytes for name, node in cluster.nodes.items()}
+    assert kept == {"device": None, "edge": 2**35, "cloud1": 2**35, "cloud2": 2**35}
+
+
+def test_how_samples_are_stored_is_asked_last(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = world.folder / "new.yaml"
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n" * 10 + "500 B\nyes\n2 GB\n"))
+    done = world.palmette("init", file)
+    assert done.code == 0
+    assert "How large is a sample on disk, such as 3 KiB? [none]" in done.err
+    cluster = pt.load_cluster(file)
+    source = cluster.nodes["device"].source
+    assert source is not None
+    assert (source.sample_bytes, source.stream, cluster.nodes["edge"].storage_bytes) == (500, True, 2e9)
+
+
+def test_sizes_that_cannot_be_used_are_told(world: World) -> None:
+    lines = world.refused("init", world.folder / "n.yaml", "--sample", "3", "--storage", "0 B", "--yes")
+    assert [line.partition(": exp")[0] for line in lines] == ["--sample: 3", "--storage: 0 B"]
+
+
 def test_a_file_that_is_there_stays(world: World) -> None:
     before = world.cluster.read_text()
     (line,) = world.refused("init", world.cluster, "--yes")

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -100,8 +101,9 @@ COMMANDS = (
     ("estimate", "tree.json", "--profile", "profile.json", "--cluster", "cluster.yaml", "--json"),
     ("estimate", "tree.json", "--profile", "profile.json", "--cluster", "cluster.yaml", "--timeline"),
     ("plan", "all-edge", "--profile", "profile.json", "--cluster", "cluster.yaml"),
-    ("compare", "--goal", "edp", "--profile", "profile.json", "--cluster", "cluster.yaml", "--json"),
+    ("plan", "hybrid", "--effort", "0.01", "--profile", "profile.json", "--cluster", "cluster.yaml"),
 )
+COMPARE = ("compare", "--goal", "edp", "--profile", "profile.json", "--cluster", "cluster.yaml", "--json")
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +115,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(draw=st.data())
 def test_mutilated_documents(folder: Path, name: str, draw: st.DataObject) -> None:
+    is_answered(folder, name, draw, COMMANDS)
+
+
+@pytest.mark.parametrize("name", ["cluster.yaml", "profile.json"])
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@given(draw=st.data())
+def test_mutilated_documents_are_compared(folder: Path, name: str, draw: st.DataObject) -> None:
+    """By every strategy, which takes seconds: few of them."""
+    is_answered(folder, name, draw, [COMPARE])
+
+
+def is_answered(folder: Path, name: str, draw: st.DataObject, commands: Sequence[tuple[str, ...]]) -> None:
     for other, data in DATA.items():
         changed = draw.draw(mutilated(data)) if other == name else data
         try:
@@ -120,7 +134,7 @@ def test_mutilated_documents(folder: Path, name: str, draw: st.DataObject) -> No
         except (ValueError, yaml.YAMLError):  # neither JSON nor YAML can hold it
             return
         (folder / other).write_text(text, encoding="utf-8", errors="surrogatepass")
-    command = draw.draw(st.sampled_from(COMMANDS))
+    command = draw.draw(st.sampled_from(commands))
     is_an_answer(*answered(*(folder / word if word in DATA else word for word in command)))
 
 

@@ -9,7 +9,7 @@ import pytest
 from palmette.cli.show.plan import show_plan
 from palmette.spec.plan import Plan
 from tests.cli.world import World
-from tests.plan.problems import where_integers_help
+from tests.plan.problems import always_new, where_integers_help
 
 CHAINS = ("jointdnn", "jointdnn+", "jalad")
 ALL = ("hiertrain", *CHAINS, "hybrid")
@@ -79,7 +79,7 @@ def test_where_gradients_meet_stands_on_the_screen(capsys: pytest.CaptureFixture
 
 def test_the_row_of_a_lossy_plan_says_so(world: World) -> None:
     known, cluster = where_integers_help()
-    files = world.write("p.json", known.to_json()), world.write("c.yaml", cluster.to_yaml())
+    files = world.write("p.json", known.to_json()), world.write("c.yaml", always_new(cluster).to_yaml())
     inputs = ("--profile", files[0], "--cluster", files[1], "--batch", 16)
 
     def notes(*more: str) -> dict[str, Any]:

@@ -22,6 +22,13 @@ from torch import nn
 def net():
     return nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 2))
 
+class Samples:
+    def __len__(self): return 20
+    def stored(self, k): return bytes([k] * 7)
+    def label(self, k): return k % 2
+    @staticmethod
+    def decode(data): return torch.tensor(list(data[:6])) / 255
+
 class Undecided(nn.Module):
     def forward(self, x):
         return x * 2 if x.sum() > 0 else x
@@ -62,6 +69,22 @@ def test_people_get_a_table(world: World, nets: str) -> None:
     assert "cloud: modelled as xeon-gtx-1080-ti" in done.out
 
 
+def test_the_profile_of_stored_samples_has_their_size_and_the_time_to_decode_them(world: World, nets: str) -> None:
+    arguments = ("profile", f"{nets}:net", "--cluster", world.cluster, *HERE, *SHAPE, "--data", f"{nets}:Samples")
+    stored = world.json(*arguments)
+    assert stored["sample_bytes"] == 7
+    times = stored["nodes"]["phone"]
+    assert 0 < times["decode_s"] <= times["forward_s"][0]
+    assert stored["nodes"]["cloud"]["decode_s"] == times["decode_s"]
+
+    out = world.palmette(*arguments).out
+    assert "a stored sample: 7 B; decoding it, as part of the first layer: " in out
+
+    tensors = world.json(*arguments, "--input-as", "tensor")
+    assert tensors.get("sample_bytes") is None
+    assert tensors["nodes"]["phone"].get("decode_s") is None
+
+
 @pytest.mark.parametrize(
     ("model", "more", "said"),
     [
@@ -74,12 +97,16 @@ def test_people_get_a_table(world: World, nets: str) -> None:
         ("{nets}:Undecided", (*HERE, *SHAPE), "model: Undecided: cannot be cut into layers"),
         ("{nets}:nett", (*HERE, *SHAPE), "did you mean net?"),
         ("{nets}_not:net", HERE, "no module own_nets_of_profile_not"),
+        ("lenet5", (*HERE, "--data", "digts"), "data: digts: no such data set; did you mean digits?"),
+        ("lenet5", (*HERE, "--data", "{nets}:Samples"), "Samples[0]: is a tensor of 6; the network takes 3×32×32"),
+        ("lenet5", (*HERE, "--input-as", "tensors"), "--input-as: tensors: expected stored or tensor"),
     ],
 )
 def test_what_cannot_be_profiled_is_one_line(
     world: World, nets: str, model: str, more: tuple[str, ...], said: str
 ) -> None:
-    (line,) = world.refused("profile", model.format(nets=nets), "--cluster", world.cluster, *more)
+    arguments = (each.format(nets=nets) for each in (model, *more))
+    (line,) = world.refused("profile", "--cluster", world.cluster, *arguments)
     assert said in line
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from palmette.cli import execute
-from palmette.cli.show.run_progress import prediction_lines
+from palmette.control.progress.wording import prediction_lines
 from palmette.runtime.training.job import RemainingTime
 from tests.cli.test_process import imported
 from tests.cli.world import World

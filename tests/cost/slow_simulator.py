@@ -40,6 +40,7 @@ class Job:
     seconds: Fraction = Fraction(0)
     resources: list[Resource] = field(default_factory=list)
     bits: Fraction = Fraction(0)
+    background: bool = False
 
 
 @dataclass
@@ -263,22 +264,15 @@ class Simulator:
     # Playing it.
 
     def rates(self, flows: list[Job]) -> dict[Key, Fraction]:
-        """Max-min: all grow together until a resource is full; those on it stop, the others grow on."""
-        rates: dict[Key, Fraction] = {}
-        while len(rates) < len(flows):
-            levels = {}
-            for resource in {r for flow in flows for r in flow.resources}:
-                users = [flow for flow in flows if resource in flow.resources]
-                growing = [flow for flow in users if flow.key not in rates]
-                if growing:
-                    used = sum((rates[flow.key] for flow in users if flow.key in rates), Fraction(0))
-                    free = exact(self.cluster.links[resource[0]].bandwidth_bps) - used
-                    levels[resource] = free / len(growing)
-            level = min(levels.values())
-            for flow in flows:
-                if flow.key not in rates and any(levels[r] == level for r in flow.resources):
-                    rates[flow.key] = level
-        return rates
+        """Max-min for the foreground, as if it were alone; then for the background, on what the foreground leaves."""
+        bandwidths = {r: exact(self.cluster.links[r[0]].bandwidth_bps) for flow in flows for r in flow.resources}
+        foreground = [flow for flow in flows if not flow.background]
+        rates = fair_rates(foreground, bandwidths)
+        left = bandwidths.copy()
+        for flow in foreground:
+            for resource in flow.resources:
+                left[resource] -= rates[flow.key]
+        return rates | fair_rates([flow for flow in flows if flow.background], left)
 
     def run(self) -> Result:
         self.now = Fraction(0)
@@ -322,7 +316,7 @@ class Simulator:
         """Go on to the next moment at which a call, a latency or the bits of a transfer end."""
         rates = self.rates([self.jobs[key] for key in self.left])
         moments = [end - self.now for end in self.timed.values()]
-        moments += [self.left[key] / rate for key, rate in rates.items()]
+        moments += [self.left[key] / rate for key, rate in rates.items() if rate]
         passed = min(moments, default=Fraction(0))
         for key, rate in rates.items():
             self.left[key] -= rate * passed
@@ -356,6 +350,24 @@ class Simulator:
                 return None
             total += power.idle_w * float(self.now) + (power.busy_w - power.idle_w) * self.effort[name]
         return total
+
+
+def fair_rates(flows: list[Job], capacities: dict[Resource, Fraction]) -> dict[Key, Fraction]:
+    """All grow together until a resource is full; those on it stop, the others grow on."""
+    rates: dict[Key, Fraction] = {}
+    while len(rates) < len(flows):
+        levels = {}
+        for resource in {r for flow in flows for r in flow.resources}:
+            users = [flow for flow in flows if resource in flow.resources]
+            growing = [flow for flow in users if flow.key not in rates]
+            if growing:
+                used = sum((rates[flow.key] for flow in users if flow.key in rates), Fraction(0))
+                levels[resource] = (capacities[resource] - used) / len(growing)
+        level = min(levels.values())
+        for flow in flows:
+            if flow.key not in rates and any(levels[r] == level for r in flow.resources):
+                rates[flow.key] = level
+    return rates
 
 
 def layers_of(instance: Instance) -> range:

@@ -78,6 +78,7 @@ def test_an_evaluator_that_has_priced_other_phases_says_the_same() -> None:
             phase.model_copy(update={"instances": tuple(coded)}),
             phase.model_copy(update={"instances": phase.instances[::-1]}),
             phase.model_copy(update={"meet": list(cluster.nodes)[-1]}),
+            phase.model_copy(update={"ahead": True}),
             phase.model_copy(update={"sync": "epoch"}),
             phase.model_copy(update={"sync": "async"}),
         ]

@@ -25,8 +25,16 @@ class Graph(clock.Graph):
         self.seconds.append(seconds)
         self.bits.append(0.0)
 
-    def add_transfer(self, after: Sequence[int], path: Path, bits: float = 0.0, latency_s: float = 0.0) -> None:
-        super().add_transfer(after, path)
+    def add_transfer(
+        self,
+        after: Sequence[int],
+        path: Path,
+        bits: float = 0.0,
+        latency_s: float = 0.0,
+        *,
+        background: bool = False,
+    ) -> None:
+        super().add_transfer(after, path, background=background)
         self.seconds.append(latency_s)
         self.bits.append(bits)
 
@@ -164,6 +172,32 @@ def test_extreme_sizes_stay_finite_and_end(size: float) -> None:
     graph.add_transfer([2], (0,), size, 0.0)
     played = play(graph, [1.0, 1e18], FULL)
     assert all(start <= end < float("inf") for start, end in zip(*played, strict=True))
+
+
+def test_samples_give_way_to_a_gradient_and_go_on_after_it() -> None:
+    graph = Graph()
+    graph.add_transfer([], (0,), 100.0, 0.0, background=True)  # 10 s alone
+    graph.add_call([], 0, 1.0, 3.0)
+    graph.add_transfer([1], (0,), 20.0, 0.5)  # 2 s from 3 s on, and its latency
+    assert play(graph, [10.0], FULL).end_s == [12, 3, 5.5]
+
+
+def test_samples_that_were_to_end_when_a_gradient_begins_have_ended() -> None:
+    graph = Graph()
+    graph.add_transfer([], (0,), 0.9, 0.0, background=True)  # 0.9 / 3 is not quite 0.3
+    graph.add_call([], 0, 1.0, 0.3)
+    graph.add_transfer([1], (0,), 30.0, 0.0)
+    assert play(graph, [3.0], FULL).end_s == pytest.approx([0.3, 0.3, 10.3])
+
+
+def test_samples_take_what_is_left_of_each_of_their_links() -> None:
+    graph = Graph()
+    graph.add_transfer([], (0, 1), 60.0, 0.0, background=True)
+    graph.add_transfer([], (0,), 30.0, 0.0, background=True)
+    graph.add_transfer([], (1, 2), 40.0, 0.0)  # 4 bit/s, all that resource 2 gives
+    # Of resource 1, 6 − 4 = 2 bit/s are left for the first until 10 s, then all 6 for its last 40 bits.
+    # So the second has 10 − 2 = 8 bit/s, until 3.75 s.
+    assert play(graph, [10.0, 6.0, 4.0], FULL).end_s == pytest.approx([10 + 40 / 6, 3.75, 10])
 
 
 def test_a_graph_that_waits_for_itself_is_a_mistake_of_the_caller() -> None:

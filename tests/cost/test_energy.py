@@ -85,5 +85,5 @@ def test_energy_is_unknown_where_the_power_of_a_host_is() -> None:
     pair = cluster(link("a", "b"), a=node(9), b=node(power=(1.0, 1.0)))
     found = price(pair, profile([(1.0, 1.0)], b=times(1)), phase(source("a", 1, "I"), instance("I", 1, 1, "b")))
     assert found.iteration_j is None
-    assert found.epoch_j is None
+    assert found.epoch.energy_j is None
     assert found.iteration_s == 1 + 3.5

@@ -199,10 +199,10 @@ def test_the_update_of_an_instance_without_replicas_waits_for_nothing_else() -> 
 
 def test_an_epoch_under_step_is_as_many_iterations_as_its_samples_need() -> None:
     found = price(line(), layers(1), phase(source("a", 5, "I"), instance("I", 1, 1, "a")))
-    assert found.epoch_s == 3 * found.iteration_s  # 12 samples in batches of 5
-    assert found.epoch_nodes["a"].busy_s == 3 * found.nodes["a"].busy_s
+    assert found.epoch.time_s == 3 * found.iteration_s  # 12 samples in batches of 5
+    assert found.epoch.nodes["a"].busy_s == 3 * found.nodes["a"].busy_s
     fewer = price(line(), layers(1), phase(source("a", 5, "I", epoch_samples=10), instance("I", 1, 1, "a")))
-    assert fewer.epoch_s == 2 * fewer.iteration_s
+    assert fewer.epoch.time_s == 2 * fewer.iteration_s
 
 
 def test_an_epoch_of_federated_averaging_is_the_slowest_shard_and_the_exchange_of_weights() -> None:
@@ -218,12 +218,12 @@ def test_an_epoch_of_federated_averaging_is_the_slowest_shard_and_the_exchange_o
     found = price(line(), slow_b, both)
     a_step, b_step = 6 * 3 + 0.5, 3 * 6 + 1
     # a to c and b to c share the link from b to c: 8 bytes in 8 s, and the same back.
-    assert found.epoch_s == max(2 * a_step, 3 * b_step) + 8 + 8
+    assert found.epoch.time_s == max(2 * a_step, 3 * b_step) + 8 + 8
     assert found.iteration_s == max(a_step, b_step)
-    assert found.epoch_nodes["a"].busy_s == 2 * a_step
-    assert found.epoch_nodes["b"].busy_s == 3 * b_step
-    assert found.epoch_nodes["c"].received_bytes == found.epoch_nodes["c"].sent_bytes == 8
-    assert found.epoch_j == 3 * found.epoch_s * 1 + 2 * (2 * a_step + 3 * b_step)
+    assert found.epoch.nodes["a"].busy_s == 2 * a_step
+    assert found.epoch.nodes["b"].busy_s == 3 * b_step
+    assert found.epoch.nodes["c"].received_bytes == found.epoch.nodes["c"].sent_bytes == 8
+    assert found.epoch.energy_j == 3 * found.epoch.time_s * 1 + 2 * (2 * a_step + 3 * b_step)
 
 
 def test_weights_meet_at_the_first_root_where_no_server_is_named() -> None:
@@ -231,7 +231,7 @@ def test_weights_meet_at_the_first_root_where_no_server_is_named() -> None:
         source("a", 12, "I"), source("b", 12, "J"), instance("I", 1, 1, "a"), instance("J", 1, 1, "b"), sync="epoch"
     )
     found = price(line(), layers(1, weights=4.0), both)
-    assert found.epoch_s == 12 * 3 + 0.5 + 4 + 4
+    assert found.epoch.time_s == 12 * 3 + 0.5 + 4 + 4
 
 
 def test_two_trees_of_federated_averaging_share_the_samples_of_one_node() -> None:
@@ -245,21 +245,21 @@ def test_two_trees_of_federated_averaging_share_the_samples_of_one_node() -> Non
     )
     found = price(line(), layers(1), two)
     # Of the 12 samples of a, I has 4 in batches of 2 and J has 8 in batches of 4, which travel first.
-    assert found.epoch_nodes["a"].busy_s == 2 * (2 * 3 + 0.5)
-    assert found.epoch_nodes["b"].busy_s == 2 * (4 * 3 + 0.5)
-    assert found.epoch_s == 2 * (4 + 4 * 3 + 0.5)
+    assert found.epoch.nodes["a"].busy_s == 2 * (2 * 3 + 0.5)
+    assert found.epoch.nodes["b"].busy_s == 2 * (4 * 3 + 0.5)
+    assert found.epoch.time_s == 2 * (4 + 4 * 3 + 0.5)
 
 
 def test_local_epochs_repeat_the_shard_before_weights_are_exchanged() -> None:
     parts = [source("a", 6, "I"), instance("I", 1, 1, "a")]
     once = price(line(), layers(1, weights=4.0), phase(*parts, sync="epoch", server="b"))
     thrice = price(line(), layers(1, weights=4.0), phase(*parts, sync="epoch", server="b", local_epochs=3))
-    assert thrice.epoch_s - 8 == 3 * (once.epoch_s - 8)
+    assert thrice.epoch.time_s - 8 == 3 * (once.epoch.time_s - 8)
 
 
 def test_a_lone_tree_without_a_server_exchanges_nothing() -> None:
     found = price(line(), layers(1, weights=4.0), phase(source("a", 6, "I"), instance("I", 1, 1, "a"), sync="epoch"))
-    assert found.epoch_s == 2 * (6 * 3 + 0.5)
+    assert found.epoch.time_s == 2 * (6 * 3 + 0.5)
 
 
 # Parameter servers
@@ -284,7 +284,7 @@ def test_the_rates_of_asynchronous_workers_add_up() -> None:
     assert found.nodes["c"].sent_bytes == pytest.approx(4)
     assert found.iteration_j == pytest.approx(3 * mean + 2 * (3 * mean / a_step + 6 * mean / b_step + 0.5))
     samples = (1 / a_step + 2 / b_step) * mean
-    assert found.epoch_s == pytest.approx(-(-24 // samples) * mean)
+    assert found.epoch.time_s == pytest.approx(-(-24 // samples) * mean)
 
 
 def test_a_worker_on_the_server_needs_neither_pull_nor_push() -> None:
@@ -311,7 +311,7 @@ def test_an_iteration_without_any_time_is_free() -> None:
     instant = profile([(0.0, 0.0)], a=times(1, 0.0, 0.0, 0.0))
     for sync in ("step", "epoch", "async"):
         found = price(line(), instant, phase(source("a", 1, "I"), instance("I", 1, 1, "a"), sync=sync))
-        assert (found.iteration_s, found.iteration_j, found.epoch_s) == (0, 0, 0)
+        assert (found.iteration_s, found.iteration_j, found.epoch.time_s) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("sync", ["step", "epoch", "async"])
@@ -333,9 +333,9 @@ def test_the_largest_quantities_allowed_stay_finite(sync: str) -> None:
         )
     )
     assert found.iteration_j is not None
-    assert found.epoch_j is not None
-    assert 0 < found.iteration_s < found.epoch_s * 2 < float("inf")
-    assert 0 < found.iteration_j < found.epoch_j * 2 < float("inf")
+    assert found.epoch.energy_j is not None
+    assert 0 < found.iteration_s < found.epoch.time_s * 2 < float("inf")
+    assert 0 < found.iteration_j < found.epoch.energy_j * 2 < float("inf")
 
 
 def test_smaller_models_are_priced_with_their_own_times_and_sizes() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.handover import ModelTransfer, Move, change_price, copies_per_weight, model_transfer
+from palmette.cost.optimizer import known_optimizer
 from palmette.spec.plan import Phase
 from tests.cost.small import cluster, instance, link, node, phase, profile, source, times
 
@@ -69,11 +70,8 @@ def test_a_parameter_server_is_all_that_needs_the_model() -> None:
 def test_the_optimizers_state_goes_along_where_it_lives_on(
     before: Phase, after: Phase, expected: tuple[int, int, int]
 ) -> None:
-    assert (
-        copies_per_weight(before, after, "sgd"),
-        copies_per_weight(before, after, "momentum"),
-        copies_per_weight(before, after, "adam"),
-    ) == expected
+    known = [known_optimizer(name) for name in ("sgd", "momentum", "adam")]
+    assert tuple(copies_per_weight(before, after, each) for each in known) == expected
 
 
 def test_pruning_takes_the_time_that_the_profile_says() -> None:

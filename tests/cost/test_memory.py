@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from palmette.cost.evaluate import Evaluator
-from palmette.cost.memory import Optimizer
+from palmette.cost.optimizer import OptimizerCost
 from palmette.spec.plan import Phase
 from tests.cost.small import cluster, instance, link, node, phase, profile, source
 
@@ -14,12 +14,12 @@ LAYERS = [(10.0, 1.0, 3.0), (100.0, 1.0, 5.0), (1000.0, 7.0)]
 PAIR = cluster(link("a", "b"), a=node(9), b=node(9))
 
 
-def peaks(found: Phase, optimizer: Optimizer = "sgd") -> dict[str, float]:
+def peaks(found: Phase, optimizer: str | OptimizerCost = "sgd") -> dict[str, float]:
     return Evaluator(profile(LAYERS), PAIR, optimizer).peak_bytes(found)
 
 
-@pytest.mark.parametrize(("optimizer", "copies"), [("sgd", 2), ("momentum", 3), ("adam", 4)])
-def test_weights_gradients_and_state_plus_activations_of_its_samples(optimizer: Optimizer, copies: int) -> None:
+@pytest.mark.parametrize(("optimizer", "copies"), [("sgd", 2), ("momentum", 3), ("Adam", 4), ("rmsprop", 3)])
+def test_weights_gradients_and_state_plus_activations_of_its_samples(optimizer: str, copies: int) -> None:
     whole = phase(source("a", 4, "I"), instance("I", 1, 3, "a"))
     assert peaks(whole, optimizer) == {"a": copies * 1110 + 4 * (3 + 5 + 7)}
 

@@ -12,7 +12,7 @@ from palmette.cost.sizes import Sizes
 from palmette.cost.steps import Iteration, Kind
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase
-from palmette.spec.profile import Profile
+from palmette.spec.profile import Profile, Tie
 from tests.cost.small import Fields, cluster, instance, link, node, phase, profile, source
 
 SIZES = [(10.0, 100.0), (20.0, 200.0), (40.0, 400.0), (80.0, 800.0)]  # weights and output of each layer
@@ -200,6 +200,17 @@ def test_replicas_on_one_node_meet_there_whatever_the_phase_says() -> None:
         source("a", 1, "I"), source("a", 1, "J"), instance("I", 1, 4, "a"), instance("J", 1, 4, "a"), meet="c"
     )
     assert transfers(found) == []
+
+
+def test_a_tied_weight_meets_where_one_of_its_layers_is_whatever_the_phase_says() -> None:
+    """Nobody else takes part: with no layer on two nodes, ``meet`` names a node that has nothing to do."""
+    tied = FOUR.model_copy(update={"ties": (Tie(name="w", parameter_bytes=4, layers=(1, 4)),)})
+    parts = [instance("I", 1, 2, "a", "J"), instance("J", 3, 4, "b")]
+    found = read_off(source("a", 1, "I"), *parts, of=tied, meet="c")
+    assert [step for step in transfers(found) if step[0] in ("push", "pull")] == [
+        ("push", "a", "b", 4),
+        ("pull", "b", "a", 4),
+    ]
 
 
 def test_layers_without_weights_have_nothing_to_exchange() -> None:

@@ -51,11 +51,7 @@ def naive_ends(capacities: Sequence[float], flows: Sequence[tuple[float, Path, f
 
 def rates_of(flows: Flows) -> dict[int, float]:
     """The rate that each transfer under way has now."""
-    return {
-        flow.number: flow.cap_bps if flow.capped else flow.bundle.level_bps
-        for path in flows._on_path.values()
-        for flow in path
-    }
+    return {flow.number: flow.rate_bps for path in flows._on_path.values() for flow in path}
 
 
 def played_ends(capacities: Sequence[float], flows: Sequence[tuple[float, Path, float]]) -> Times:
@@ -166,6 +162,40 @@ def test_a_transfer_whose_path_is_joined_and_left_again_ends_once() -> None:
     flows = [(0.0, path, bits) for path, bits in zip(paths, (30.0, 20.0, 90.0, 6.0), strict=True)]
     ends = played_ends([12.0, 100.0, 100.0, 100.0], flows)
     assert ends == pytest.approx({3: 2, 1: 5.5, 0: 5.5 + 10 / 6, 2: 73 / 6})
+
+
+def test_a_transfer_that_is_slowed_down_is_not_said_to_end_as_before() -> None:
+    # 3 runs at its cap of 5 bit/s from 1 s on, and would end at 2.2 s; but 4 leaves it 2.5 bit/s from 2 s on.
+    flows = [(0.0, (0, 1), 1.0)] * 3 + [(1.0, (2, 1), 6.0), (2.0, (1,), 1.0)]
+    assert played_ends([1.0, 6.0, 5.0], flows) == pytest.approx({0: 3, 1: 3, 2: 3, 3: 2.4, 4: 2.4})
+
+
+def test_a_new_capacity_changes_the_rates() -> None:
+    capacities = [10.0, 4.0]
+    table = Flows(capacities)
+    table.begin(0, (0,), 100.0, 0.0)
+    table.begin(1, (1, 0), 100.0, 0.0)
+    table.share(0.0)
+    assert rates_of(table) == {0: 6, 1: 4}
+    for capacity, rates in ((0.0, {0: 10, 1: 0}), (7.0, {0: 5, 1: 5}), (3.0, {0: 7, 1: 3})):
+        capacities[1] = capacity
+        table.renew(1, 0.0)
+        table.share(0.0)
+        assert rates_of(table) == rates
+
+
+def test_a_resource_of_no_capacity_holds_its_transfers_up() -> None:
+    capacities = [0.0, 8.0]
+    table = Flows(capacities)
+    for k, path in enumerate([(0,), (0, 1), (1,)]):
+        table.begin(k, path, 8.0, 0.0)
+    assert table.share(0.0) == 1
+    assert table.end(1.0, 1.0) == [2]
+    assert table.share(1.0) == math.inf
+    capacities[0] = 8.0
+    table.renew(0, 5.0)
+    assert table.share(5.0) == 7
+    assert sorted(table.end(7.0, 7.0)) == [0, 1]
 
 
 def test_a_number_may_be_under_way_twice() -> None:

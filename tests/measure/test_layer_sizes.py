@@ -29,7 +29,15 @@ def test_the_first_layer_of_lenet_is_the_example_of_the_format() -> None:
 
 def test_a_network_written_by_hand() -> None:
     assert layer_sizes(tiny(), no_progress) == (
-        Layer(name="0", parameter_bytes=0, output_bytes=32, flops=0, activation_bytes=0, output_channels=8),
+        Layer(
+            name="0",
+            parameter_bytes=0,
+            output_bytes=32,
+            flops=0,
+            activation_bytes=0,
+            output_channels=8,
+            gradient_bytes=0,
+        ),
         Layer(
             name="1",
             parameter_bytes=4 * (8 * 4 + 4),

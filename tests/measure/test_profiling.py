@@ -8,7 +8,9 @@ import pytest
 
 from palmette.errors import InputError
 from palmette.measure import profiling
-from palmette.measure.profiling import profile_network
+from palmette.measure.call_time_fit import CallTime
+from palmette.measure.decode_time import REFERENCE_CALL_S
+from palmette.measure.profiling import load_samples, profile_network
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import validated
 from palmette.spec.profile import Profile, Times
@@ -75,13 +77,14 @@ def test_modelled_times_are_the_catalogues(measurements: list[str]) -> None:
     moved = [32 + 32, 32 + 16, 16 + 16, 16 + 8]
     for place, (layer, bytes_moved) in enumerate(zip(profile.layers, moved, strict=True)):
         weights = layer.parameter_bytes
+        learns = place > 0  # the first layer has no weights: it needs no gradient
         assert times.forward_s[place] == catalogue.forward_s(pi, layer.flops, bytes_moved)
-        assert times.backward_s[place] == catalogue.backward_s(pi, layer.flops, bytes_moved)
+        assert times.backward_s[place] == learns * catalogue.backward_s(pi, layer.flops, bytes_moved)
         assert times.update_s[place] == catalogue.update_s(pi, weights)
         assert times.forward_call_s is not None
         assert times.forward_call_s[place] == catalogue.forward_call_s(pi, weights)
         assert times.backward_call_s is not None
-        assert times.backward_call_s[place] == catalogue.backward_call_s(pi, weights)
+        assert times.backward_call_s[place] == learns * catalogue.backward_call_s(pi, weights)
 
 
 def test_nodes_are_measured_that_are_named_or_local(measurements: list[str]) -> None:
@@ -105,6 +108,38 @@ def test_a_measured_profile_survives_its_file() -> None:
     assert read == profile
     assert read.to_json() == profile.to_json()
     assert (read.model, read.input_bytes) == ("hand", 32)
+
+
+@pytest.mark.usefixtures("measurements")
+def test_decoding_stored_samples_is_a_part_of_the_first_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profiling, "measure_decode_time", lambda *_: CallTime(0.25, 0.5))
+    network = load_network("tests.runtime.networks:tiny", seed=0)
+    nodes = cluster(here={"host": "local"}, pi={"hardware": "raspberry-pi-3"}, far={})
+    ones = (1.0,) * len(network.layers)
+    times = Times(forward_s=ones, backward_s=ones, update_s=ones, source="measured")
+    elsewhere = {"far": {0.0: times, 0.5: times}}
+    plain, stored = (
+        profile_network(network, nodes, elsewhere=elsewhere, variants=(0.5,), samples=samples)
+        for samples in (None, load_samples(network, "digits", "stored"))
+    )
+
+    assert (plain.sample_bytes, stored.sample_bytes) == (None, 64)
+    slower = {"here": 1.0, "pi": hardware("raspberry-pi-3").call_s / REFERENCE_CALL_S, "far": 1.0}
+    for before, after in ((plain, stored), (plain.variants["0.5"], stored.variants["0.5"])):
+        for name, factor in slower.items():
+            old, new = before.nodes[name], after.nodes[name]
+            assert old.decode_s is None
+            assert new.decode_s == pytest.approx(0.5 * factor)
+            assert new.forward_s[0] == pytest.approx(old.forward_s[0] + 0.5 * factor)
+            assert new.forward_s[1:] == old.forward_s[1:]
+    assert validated(Profile, json.loads(stored.to_json())) == stored
+
+
+def test_samples_that_travel_as_tensors_add_nothing() -> None:
+    assert load_samples(tiny(), None, "stored") is None
+    assert load_samples(tiny(), "digits", "tensor") is None
+    with pytest.raises(InputError, match="input_as: tensors: expected stored or tensor"):
+        load_samples(tiny(), None, "tensors")  # type: ignore[arg-type]
 
 
 def test_every_node_without_times_is_told(measurements: list[str]) -> None:

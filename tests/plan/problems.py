@@ -61,6 +61,14 @@ def where_integers_help() -> tuple[Profile, Cluster]:
     return known.model_copy(update={"layers": layers}), three_tiers().model_copy(update={"links": links})
 
 
+def always_new(cluster: Cluster) -> Cluster:
+    """The cluster with a phone whose samples cannot be kept."""
+    phone = cluster.nodes["phone"]
+    assert phone.source is not None
+    stream = phone.model_copy(update={"source": phone.source.model_copy(update={"stream": True})})
+    return cluster.model_copy(update={"nodes": {**cluster.nodes, "phone": stream}})
+
+
 THREE_SLOWNESSES = {"phone": 40.0, "server": 5.0, "cloud": 1.0}
 
 

@@ -60,7 +60,7 @@ def obeyed(name: str, cluster: Cluster, layers: int = 4, **more: Any) -> Plan | 
     return made
 
 
-@pytest.mark.parametrize("name", ["all-device", "hiertrain", "jointdnn", "jointdnn+", "hybrid"])
+@pytest.mark.parametrize("name", ["all-device", "hiertrain", "jointdnn", "jointdnn+", "upload", "hybrid"])
 def test_a_source_keeps_its_labels(name: str) -> None:
     more = {"seconds": 0.3} if name == "hybrid" else {}
     assert isinstance(obeyed(name, one_source(), **more), Plan)
@@ -82,6 +82,12 @@ def test_what_would_take_samples_away_is_refused(name: str) -> None:
     refused = obeyed(name, one_source())
     assert isinstance(refused, str)
     assert "private" in refused
+
+
+def test_they_are_not_uploaded_while_their_owner_trains() -> None:
+    refused = obeyed("near-first", one_source(), epochs=5)
+    assert isinstance(refused, str)
+    assert refused == "nodes: phone: its data can be uploaded to no other node while it trains"
 
 
 @pytest.mark.parametrize("name", ["righttrain", "righttrain-optimum", "split-learning"])
@@ -130,5 +136,5 @@ def test_the_bound_counts_the_last_layer_at_home() -> None:
 def test_every_strategy_is_tested_here() -> None:
     schedules = {"pact", "pact-optimum", "static-learn", "one-switch"}  # of the same stages
     tried = {"all-device", "all-edge", "all-cloud", "jalad", "jointdnn", "jointdnn+", "hiertrain", "hybrid", "auto"}
-    tried |= {"righttrain", "righttrain-optimum", "split-learning", "cluster"}
+    tried |= {"upload", "near-first", "righttrain", "righttrain-optimum", "split-learning", "cluster"}
     assert set(strategies()) == tried | schedules

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from torch import Tensor, nn
@@ -66,15 +67,15 @@ def planned(strategy: str, seed: int, rig: Rig) -> tuple[Plan, Cluster]:
 
 @pytest.mark.parametrize("strategy", LOSSLESS)
 @pytest.mark.parametrize("seed", range(4))
-def test_a_plan_equals_one_process(strategy: str, seed: int) -> None:
-    rig = rig_of(seed)
+def test_a_plan_equals_one_process(strategy: str, seed: int, tmp_path: Path) -> None:
+    rig = replace(rig_of(seed), folder=tmp_path)
     plan, cluster = planned(strategy, seed, rig)
     equals_one_process(rig, plan.phases[0], cluster)
 
 
 @pytest.mark.parametrize("strategy", ["jalad", "hybrid"])
-def test_a_plan_with_8_bit_integers_equals_one_process_but_for_them(strategy: str) -> None:
-    rig = rig_of(1)
+def test_a_plan_with_8_bit_integers_equals_one_process_but_for_them(strategy: str, tmp_path: Path) -> None:
+    rig = replace(rig_of(1), folder=tmp_path)
     plan, cluster = planned(strategy, 1, rig)
     (phase,) = plan.phases
     whole = tuple(instance.model_copy(update={"codec": "none"}) for instance in phase.instances)

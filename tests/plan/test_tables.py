@@ -13,7 +13,7 @@ import palmette as pt
 from palmette.cli import execute
 from palmette.plan.core import registry
 from palmette.plan.core.make_plan import configured, make_plan
-from palmette.plan.core.strategy import Ask, Decision
+from palmette.plan.core.strategy import Ask, Decision, Strategy
 from palmette.spec.document import Count, OpenDocument
 from tests.plan.problems import profile, three_tiers
 
@@ -24,7 +24,7 @@ class Table(OpenDocument):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class Told(Strategy):
     """Says what its table says."""
 
     name: ClassVar[str] = "told"

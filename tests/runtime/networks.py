@@ -124,7 +124,7 @@ def astray() -> nn.Module:
 
 def unpicklable() -> nn.Module:
     odd = nn.Identity()
-    odd.secret = lambda: 1  # type: ignore[assignment]
+    odd.secret = threading.Lock()  # type: ignore[assignment]
     return _with(odd)
 
 

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from palmette.runtime.data.base import SampleReader
 from palmette.runtime.data.batches import Batches
-from palmette.runtime.data.samples import NodeBatches
+from palmette.runtime.data.samples import SourceGroup, StepBatches
+from palmette.runtime.data.sources import SourceSamples
 from palmette.runtime.options import Options
 from palmette.runtime.program import Channel, Program
 from palmette.runtime.transports.memory import MemoryTransport
@@ -31,10 +32,10 @@ class Recording(MemoryTransport):
         self.sent: list[tuple[str, Tensor]] = []
         self.sizes: dict[Channel, int] = {}
 
-    def send(self, channel: Channel, message: Tensor) -> None:
+    def send(self, channel: Channel, message: Tensor, *, sized: bool = True, background: bool = False) -> None:
         self.sent.append((channel.sender, message.clone()))
         self.sizes[channel] = message.numel()
-        super().send(channel, message)
+        super().send(channel, message, sized=sized, background=background)
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,18 @@ class OwnToys:
 
     parts: Mapping[str, Toy]
     seed: int
+    iterations: int = 1
 
     def samples(self, program: Program) -> SampleReader:
-        if program.node not in {source.node for source in program.phase.sources}:
-            return NodeBatches(program.phase, program.node, Toy((1,), 1, 1), self.seed)
-        return NodeBatches(program.phase, program.node, self.parts[program.node], self.seed)
+        sources = program.phase.sources
+        nodes = dict.fromkeys(source.node for source in sources)
+        groups = [
+            SourceGroup([k for k, source in enumerate(sources) if source.node == node], len(self.parts[node]))
+            for node in nodes
+        ]
+        described = [replace(self.parts[source.node].description, name=source.node) for source in sources]
+        rule = StepBatches(program.phase, groups, self.seed)
+        return SourceSamples(rule, described, self.parts.__getitem__, self.seed, iterations=self.iterations)
 
 
 @dataclass
@@ -57,8 +65,12 @@ class Owners(Rig):
     owned: Mapping[str, Toy] = field(default_factory=dict)
     wire: Recording = field(default_factory=Recording)
 
+    @property
+    def stored_bytes(self) -> float:
+        return next(iter(self.owned.values())).sample_bytes
+
     def source(self) -> OwnToys:
-        return OwnToys(self.owned, self.options.seed)
+        return OwnToys(self.owned, self.options.seed, self.iterations)
 
     def transport(self) -> Recording:
         return self.wire
@@ -117,7 +129,7 @@ def random_owners(seed: int, *, private: bool = False) -> tuple[Owners, Phase, C
     options = Options(dtype="float64", lr=0.05, seed=draw.randint(0, 9))
     toys = {name: Toy((5,), CLASSES - 1, draw.choice([7, 20, 45]), seed=k) for k, name in enumerate(known.nodes)}
     for toy in toys.values():
-        toy.labels += 1
+        toy.targets += 1
     layers = random_layers(draw, many, classes=CLASSES)
     rig = Owners(layers, (5,), classes=CLASSES, options=replace(options), owned=toys)
     return rig, validated(Phase, fields), known

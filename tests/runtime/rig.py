@@ -10,10 +10,11 @@ import copy
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import torch
 from safetensors.torch import load as from_bytes
@@ -23,11 +24,14 @@ from palmette.cost.evaluate import Evaluator
 from palmette.cost.operations import iteration
 from palmette.runtime.data.base import SampleReader, SampleSource
 from palmette.runtime.data.batches import Batches
-from palmette.runtime.data.samples import CommonBatches
+from palmette.runtime.data.kept_samples import SampleStore
+from palmette.runtime.data.samples import SourceGroup, StepBatches
+from palmette.runtime.data.sources import DataDescription, SourceSamples
 from palmette.runtime.engines.threads import ThreadCrew
-from palmette.runtime.options import Options
+from palmette.runtime.options import Options, TrainedIterations
 from palmette.runtime.program import Program, compile_programs, numbers_of
 from palmette.runtime.sync.step import StepWorkerSide
+from palmette.runtime.training.launch import real_layers
 from palmette.runtime.transports.memory import MemoryEndpoint, MemoryTransport
 from palmette.runtime.worker.commands import Execute, GetState, IterationDone, Ready, StateReply
 from palmette.runtime.worker.dropout import Draw, Drawing, replace_dropout
@@ -36,6 +40,11 @@ from palmette.spec.cluster import Cluster
 from palmette.spec.files import validated
 from palmette.spec.plan import Phase
 from palmette.spec.profile import Profile
+from palmette.zoo.capture import TiedWeight
+from palmette.zoo.data.custom_tensors import TensorDecoder
+from palmette.zoo.data.raw_bytes import to_bytes
+from palmette.zoo.recipes.objective import TrainingObjective, classification
+from tests.runtime.plain import PlainUpdates
 
 PATIENCE_S = 60.0
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
@@ -50,17 +59,39 @@ class Toy:
     ):
         chance = torch.Generator().manual_seed(seed)
         self.inputs = torch.randn(many, *shape, generator=chance, dtype=torch.float64).to(dtype)
-        self.labels = torch.randint(0, classes, (many,), generator=chance)
+        self.targets = torch.randint(0, classes, (many,), generator=chance)
+        self.stores_labels = False
+
+    @property
+    def decoder(self) -> TensorDecoder:
+        return TensorDecoder(tuple(self.inputs.shape[1:]), self.inputs.dtype, self.inputs.dtype)
+
+    @property
+    def sample_bytes(self) -> float:
+        return float(self.inputs[0].numel() * self.inputs.element_size())
 
     def __len__(self) -> int:
-        return len(self.labels)
+        return len(self.targets)
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        return self.inputs[index], int(self.labels[index])
+        return self.inputs[index], int(self.targets[index])
+
+    def __iter__(self) -> Iterator[tuple[Tensor, int]]:
+        return (self[k] for k in range(len(self)))
 
     def batch(self, indices: object) -> tuple[Tensor, Tensor]:
         at = torch.as_tensor(indices)
-        return self.inputs[at], self.labels[at]
+        return self.inputs[at], self.targets[at]
+
+    def stored(self, indices: object) -> list[bytes]:
+        return [to_bytes(each) for each in self.inputs[torch.as_tensor(indices)]]
+
+    def labels(self, indices: object) -> Tensor:
+        return self.targets[torch.as_tensor(indices)]
+
+    @property
+    def description(self) -> DataDescription:
+        return DataDescription("toy", len(self), self.decoder)
 
 
 @dataclass(frozen=True)
@@ -71,7 +102,9 @@ class ToyData:
     seed: int
 
     def samples(self, program: Program) -> SampleReader:
-        return CommonBatches(program.phase, self.part, self.seed)
+        sources = range(len(program.phase.sources))
+        rule = StepBatches(program.phase, [SourceGroup(sources, len(self.part))], self.seed)
+        return SourceSamples(rule, [self.part.description for _ in sources], lambda _: self.part, self.seed)
 
 
 @dataclass
@@ -83,6 +116,14 @@ class Rig:
     classes: int = 3
     options: Options = field(default_factory=lambda: Options(dtype="float64", lr=0.05))
     inputs: torch.dtype | None = None
+    folder: Path | None = None
+    """Where nodes keep samples."""
+    iterations: int = 1
+    """How long the phase is in which samples are uploaded."""
+    bundles: Mapping[str, Any] = field(default_factory=dict)
+    """What a worker is told about layers with several tensors: ``inputs``, ``input_names``, ``outputs``."""
+    ties: Sequence[TiedWeight] = ()
+    """Weights that several layers use."""
     norms: ClassVar[Mapping[int, Sequence[int]]] = {}
     """The channels of the batch norms of layers that have others than their modules tell."""
 
@@ -103,6 +144,11 @@ class Rig:
             values = layer(values)
             shapes.append(tuple(values.shape[1:]))
         return shapes
+
+    @property
+    def stored_bytes(self) -> float:
+        """The size of a stored sample."""
+        return self.data.sample_bytes
 
     def source(self) -> SampleSource:
         """Where workers find their samples."""
@@ -137,16 +183,25 @@ class Rig:
             }
             for k, (layer, shape) in enumerate(zip(self.layers, self.shapes[1:], strict=True), 1)
         ]
-        fields = {"model": "toy", "input_bytes": taken, "layers": listed, "nodes": dict.fromkeys(cluster.nodes, zero)}
+        nodes = dict.fromkeys(cluster.nodes, zero)
+        fields = {"model": "toy", "input_bytes": taken, "layers": listed, "nodes": nodes}
+        fields["sample_bytes"] = self.stored_bytes
         return Evaluator(validated(Profile, fields), cluster)
+
+    @property
+    def objective(self) -> TrainingObjective:
+        return classification(self.shapes[-1][0])
 
     def programs(self, phase: Phase, cluster: Cluster) -> dict[str, Program]:
         known = self.evaluator(cluster)
-        made = compile_programs(phase, iteration(phase, known.sizes(), known.routes))
+        clips = self.options.clip_norm is not None
+        made = compile_programs(phase, iteration(phase, known.sizes(), known.routes, clips_norm=clips))
         return {node: program for node, program in made.items() if program.operations}
 
     @contextmanager
-    def crew(self, phase: Phase, cluster: Cluster) -> Iterator[tuple[ThreadCrew, dict[str, Program]]]:
+    def crew(
+        self, phase: Phase, cluster: Cluster, iterations: int = 1
+    ) -> Iterator[tuple[ThreadCrew, dict[str, Program]]]:
         """A worker in a thread for each node, ready to go."""
         programs, endpoint = self.programs(phase, cluster), MemoryEndpoint(self.transport())
         layers = self.fresh()
@@ -155,13 +210,17 @@ class Rig:
                 node=node,
                 endpoint=endpoint,
                 programs=[program],
-                layers={n: layers[n - 1] for n in held_layers(program)},
+                layers={n: layers[n - 1] for n in real_layers(held_layers(program), self.ties, len(layers))},
                 shapes=self.shapes,
                 input_dtype=self.inputs or self.dtype,
-                options=self.options,
+                options=replace(self.options, span=TrainedIterations(0, iterations)),
                 side=StepWorkerSide,
+                objective=self.objective,
                 source=self.source(),
                 cpu_limit=cluster.nodes[node].limits.cpu_share,
+                store=SampleStore(self.folder / node) if self.folder else None,
+                ties=self.ties,
+                **self.bundles,
             )
             for node, program in programs.items()
         }
@@ -175,11 +234,11 @@ class Rig:
 
     def trained(self, phase: Phase, cluster: Cluster, iterations: int = 20) -> tuple[list[float], dict[str, Weights]]:
         """The losses, and the weights and buffers that each node holds in the end."""
-        with self.crew(phase, cluster) as (crew, programs):
+        with self.crew(phase, cluster, iterations) as (crew, programs):
             losses = []
             for number in range(iterations):
                 for node in programs:
-                    crew.send(node, Execute(0, number, number))
+                    crew.send(node, Execute(0, number, number, iterations - 1))
                 losses.append(sum(done(crew).loss for _ in programs))
             return losses, {node: given(crew, node, own_layers(program)) for node, program in programs.items()}
 
@@ -203,16 +262,14 @@ class Rig:
         self, batch: int, iterations: int, loss: Callable[[list[nn.Module], Tensor, Tensor, int], Tensor]
     ) -> tuple[list[float], Weights]:
         layers = [replace_dropout(layer, str(number)) for number, layer in enumerate(self.fresh(), 1)]
-        weights = [w for layer in layers for name, w in layer.named_parameters() if name not in self.options.freeze]
-        optimizer = optimizer_of(self.options, weights)
+        named = [(name, weight) for layer in layers for name, weight in layer.named_parameters()]
+        trained = {name: w for name, w in named if name not in self.options.freeze and w.requires_grad}
+        updates = PlainUpdates(trained, self.options, iterations)
         batches, losses = Batches(len(self.data), batch, self.options.seed), []
         for number in range(iterations):
             inputs, labels = self.data.batch(batches.indices(number))
             lost = loss(layers, inputs, labels, number)
-            if weights:
-                optimizer.zero_grad()
-                lost.backward()
-                optimizer.step()
+            updates.step(lost)
             losses.append(lost.item())
         return losses, {name: value for layer in layers for name, value in layer.state_dict().items()}
 
@@ -273,10 +330,7 @@ def own_layers(program: Program) -> list[int]:
 
 def optimizer_of(options: Options, weights: Sequence[nn.Parameter]) -> torch.optim.Optimizer:
     """PyTorch's own, with the settings that users know."""
-    given = list(weights) or [nn.Parameter(torch.zeros(1))]
-    if options.optimizer == "adam":
-        return torch.optim.Adam(given, lr=options.lr)
-    return torch.optim.SGD(given, lr=options.lr, momentum=0.9 if options.optimizer == "momentum" else 0.0)
+    return PlainUpdates({str(k): weight for k, weight in enumerate(weights)}, options, 1).optimizer
 
 
 def heard(crew: ThreadCrew) -> tuple[str, object]:

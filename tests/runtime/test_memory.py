@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from palmette.cli import execute
 from palmette.runtime.options import Options
 from palmette.runtime.training.loop import Training
 from palmette.runtime.worker.compute import Compute, shared_copy
+from palmette.zoo.recipes.objective import classification
 from tests.cost.small import cluster, instance, link, node, phase, source
 from tests.runtime.rig import Rig, given, random_layers
 from tests.runtime.world import ROOT, Runs, hired
@@ -32,9 +34,9 @@ def test_a_worker_holds_the_layers_of_its_instances(monkeypatch: pytest.MonkeyPa
     held: dict[str, set[int]] = {}
     usual = Compute.__init__
 
-    def noted(self: Compute, tree: object, at: str, layers: dict[int, nn.Module], *more: object) -> None:
+    def noted(self: Compute, tree: object, at: str, layers: dict[int, nn.Module], *more: Any, **named: Any) -> None:
         held[at] = set(layers)
-        usual(self, tree, at, layers, *more)  # type: ignore[arg-type]
+        usual(self, tree, at, layers, *more, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Compute, "__init__", noted)
     with rig.crew(TREE, cluster(link("a", "b"), link("b", "c"), a=node(9), b=node(), c=node())) as (crew, _):
@@ -52,8 +54,8 @@ def test_replicas_on_one_node_share_their_weights() -> None:
 def test_gradients_are_gone_after_the_update() -> None:
     tree = phase(source("a", 4, "all"), instance("all", 1, 1, "a"))
     layer = nn.Linear(5, 3)
-    compute = Compute(tree, "a", {1: layer}, Options())
-    compute.forward(0, [torch.randn(4, 5)], [torch.zeros(4, dtype=torch.long)], 0)
+    compute = Compute(tree, "a", {1: layer}, Options(), objective=classification(3))
+    compute.forward(0, [(torch.randn(4, 5),)], [torch.zeros(4, 8, dtype=torch.uint8)], 0)
     compute.backward(0, None)
     assert sum(part.numel() for part in compute.kept_gradients(0, 1)) == 18
     compute.update(0)

@@ -28,8 +28,8 @@ def test_a_value_out_of_range_is_refused_by_its_field(given: dict[str, Any], fau
 
 
 def test_an_unknown_optimizer_is_refused_with_the_nearest() -> None:
-    with pytest.raises(InputError, match="adam"):
-        Options(optimizer="adamw")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="adamw"):
+        Options(optimizer="adamww")
 
 
 def test_all_faults_are_told_at_once() -> None:

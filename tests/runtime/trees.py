@@ -31,23 +31,25 @@ from palmette.spec.plan import Phase, Plan
 from palmette.zoo.capture import NetworkLayer, state
 from palmette.zoo.data import load_data
 from palmette.zoo.models import Network
-from tests.runtime.rig import Rig, Toy, optimizer_of
+from palmette.zoo.recipes.objective import classification
+from tests.runtime.plain import PlainUpdates
+from tests.runtime.rig import Rig, Toy
 
 DATA = "tests.runtime.trees:common"
 OTHER_DATA = "tests.runtime.trees:other"
 Weights = dict[str, Tensor]
 
 
-def common() -> Toy:
+def common() -> list[tuple[Tensor, int]]:
     """60 samples, of which 54 are trained on."""
-    return Toy((5,), 3, 60)
+    return list(Toy((5,), 3, 60))
 
 
-def other() -> Toy:
+def other() -> list[tuple[Tensor, int]]:
     """Another data set: 20 samples, of which 18 are trained on."""
     made = Toy((5,), 3, 20)
     made.inputs += 1
-    return made
+    return list(made)
 
 
 @dataclass
@@ -105,8 +107,10 @@ class Forest:
             network=Network("toy", made, self.rig.shape, self.rig.dtype),
             data=load_data(DATA, self.rig.shape),
             own_data={name: load_data(name, self.rig.shape) for name in (DATA, OTHER_DATA)},
+            objective=classification(self.rig.shapes[-1][0]),
             options=self.rig.options,
             folder=self.folder,
+            samples_folder=self.folder / "samples",
             testbed=self.testbed,
             start_crew=lambda setups, _: ThreadCrew(setups),
             resumed=resumed,
@@ -143,13 +147,17 @@ class Local:
         self.first, self.end = layers
         self.modules = forest.rig.fresh()[self.first - 1 : self.end]
         self.samples, self._options = 0, forest.rig.options
-        self.load(start)
+        self.load(start, 0, 1)
 
-    def load(self, values: Weights) -> None:
+    def load(self, values: Weights, first: int, total: int) -> None:
         for module in self.modules:
             module.load_state_dict({name: values[name].clone() for name in module.state_dict()})
-        self.weights = [w for m in self.modules for name, w in m.named_parameters() if name not in self._options.freeze]
-        self.optimizer = optimizer_of(self._options, self.weights)
+        named = {name: weight for module in self.modules for name, weight in module.named_parameters()}
+        trained = {name: weight for name, weight in named.items() if name not in self._options.freeze}
+        self.weights = list(trained.values())
+        for weight in self.weights:
+            weight.grad = None
+        self.updates = PlainUpdates(trained, self._options, total, first=first)
         self.samples = 0
 
     def state(self) -> Weights:
@@ -170,6 +178,9 @@ class FedAvg:
     def epochs(self, many: int, *, iterations: int | None = None) -> Weights:
         """Train; of the last epoch only the first iterations where so many are asked for."""
         longest, left = max(self.steps), iterations or many * max(self.steps)
+        self._total = left
+        for each in self.local.values():
+            each.load(self.now, 0, self._total)
         for epoch in range(many):
             self._epoch(epoch, min(longest, left))
             left -= longest
@@ -182,7 +193,7 @@ class FedAvg:
                 loss = self._step(tree, number, epoch * self.steps[number] + step)
                 lost[step].append((loss, tree.batch))
         self.losses += [sum(loss * many for loss, many in row) / sum(many for _, many in row) for row in lost]
-        self._average()
+        self._average((epoch + 1) * max(self.steps))
 
     def _step(self, tree: Phase, number: int, step: int) -> float:
         given = [batch(step) for batch in self.draw[number]]
@@ -206,12 +217,13 @@ class FedAvg:
             for weight in each.weights:
                 gradient = next(gradients)
                 if gradient is not None:
-                    weight.grad = gradient * (len(labels) / reached[instance.id])
-            each.optimizer.step()
+                    part = gradient * (len(labels) / reached[instance.id]) / self.forest.rig.options.accumulate
+                    weight.grad = part if weight.grad is None else weight.grad + part
+            each.updates.step_with_gradients()
             each.samples += reached[instance.id]
         return float(loss.detach())
 
-    def _average(self) -> None:
+    def _average(self, done: int) -> None:
         held = [name for each in self.local.values() for name in each.state()]
         alone = self.forest.phase.server is None and len(held) == len(set(held))
         for name in self.now:
@@ -224,7 +236,7 @@ class FedAvg:
                 self.now[name] = values[0].clone()
         if not alone:
             for each in self.local.values():
-                each.load(self.now)
+                each.load(self.now, done, self._total)
 
 
 class Sgd:
@@ -237,14 +249,13 @@ class Sgd:
 
     def steps(self, many: int) -> Weights:
         whole = nn.Sequential(*self.modules)
-        optimizer = optimizer_of(self.forest.rig.options, list(whole.parameters()))
+        named = {name: weight for module in self.modules for name, weight in module.named_parameters()}
+        updates = PlainUpdates(named, self.forest.rig.options, many)
         for step in range(many):
             given = [batch(step) for batch in self.row]
             loss = nn.functional.cross_entropy(
                 whole(torch.cat([a for a, _ in given])), torch.cat([b for _, b in given])
             )
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            updates.step(loss)
             self.losses.append(float(loss.detach()))
         return {name: value for module in self.modules for name, value in module.state_dict().items()}

@@ -20,10 +20,10 @@ from palmette.runtime.engines.local import ProcessCrew
 from palmette.runtime.options import Options
 from palmette.runtime.worker.dropout import Draw, Drawing, replace_dropout
 from palmette.spec.plan import Phase
-from palmette.zoo.capture import state
+from palmette.zoo.capture import LayerChain, state
 from palmette.zoo.data import load_data
 from palmette.zoo.models import Network, load_network
-from tests.runtime.rig import optimizer_of
+from tests.runtime.plain import PlainUpdates
 
 NODES = ("phone", "server", "cloud")
 CLUSTER = """\
@@ -111,25 +111,32 @@ def weights(folder: Path) -> dict[str, Tensor]:
 
 
 def alone(
-    model: str, batch: int, iterations: int, options: Options, pruned: Mapping[int, float] | None = None
+    model: str,
+    batch: int,
+    iterations: int,
+    options: Options,
+    pruned: Mapping[int, float] | None = None,
+    *,
+    data: str = "digits",
 ) -> tuple[list[float], dict[str, Tensor]]:
-    """One process with the whole network on the whole batches of the digits; ``pruned`` before some iterations."""
+    """One process with the whole network on the whole batches of the data; ``pruned`` before some iterations."""
     network, pruned = load_network(model, seed=options.seed), pruned or {}
     dtype: torch.dtype = getattr(torch, options.dtype)
     layers = [replace_dropout(layer.module.to(dtype), str(n)) for n, layer in enumerate(network.layers, 1)]
-    whole = nn.Sequential(*layers).train()
-    optimizer = optimizer_of(options, list(whole.parameters()))
-    part = load_data("digits", network.input_shape).train
+    whole = LayerChain(layers).train()
+    named = {name: weight for layer in network.layers for name, weight in layer.module.named_parameters()}
+    updates = PlainUpdates(named, options, iterations)
+    part = load_data(data, network.input_shape).train
     batches, found, origin = Batches(len(part), batch, options.seed), [], None
     for number in range(iterations):
         inputs, labels = part.batch(batches.indices(number))
         if number in pruned:
-            origin = prune(whole, inputs[:2].to(dtype), pruned[number], origin=origin, optimizer=optimizer).origin
+            origin = prune(
+                whole, inputs[:2].to(dtype), pruned[number], origin=origin, optimizer=updates.optimizer
+            ).origin
         with Drawing(Draw(options.seed, number, range(batch))):
             loss = nn.functional.cross_entropy(whole(inputs.to(dtype)), labels)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        updates.step(loss)
         found.append(loss.item())
     return found, {name: value.detach().clone() for name, value in state(network.layers).items()}
 

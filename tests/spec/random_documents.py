@@ -35,8 +35,9 @@ def powers(draw: st.DrawFn) -> dict[str, Any]:
 nodes = some(
     _tier=st.sampled_from(["device", "edge", "cloud"]),
     memory_bytes=positive,
+    storage_bytes=positive,
     power=powers(),
-    source=some(_samples=counts, private=st.booleans(), data=names),
+    source=some(_samples=counts, private=st.booleans(), data=names, sample_bytes=positive, stream=st.booleans()),
     limits=some(cpu_share=shares, energy_j=positive),
     host=names,
     hardware=names,
@@ -72,6 +73,7 @@ def tables(draw: st.DrawFn, least: int = 0) -> dict[str, Any]:
         _update_s=array,
         forward_call_s=array,
         backward_call_s=array,
+        decode_s=numbers,
         source=st.sampled_from(["measured", "modelled"]),
     )
     return {"layers": layers, "nodes": draw(st.dictionaries(names, times, max_size=3))}
@@ -80,7 +82,15 @@ def tables(draw: st.DrawFn, least: int = 0) -> dict[str, Any]:
 @st.composite
 def profiles(draw: st.DrawFn) -> dict[str, Any]:
     variants = st.dictionaries(st.floats(0, 1, exclude_max=True).map(repr), tables(), max_size=2)
-    head = draw(some(_model=names, _input_bytes=positive, variants=variants, noted_by_a_newer_version=plain))
+    head = draw(
+        some(
+            _model=names,
+            _input_bytes=positive,
+            sample_bytes=positive,
+            variants=variants,
+            noted_by_a_newer_version=plain,
+        )
+    )
     return {"format": "palmette.profile/1"} | head | draw(tables(least=1))
 
 
@@ -105,6 +115,8 @@ estimates = some(
     _iteration_s=numbers | st.floats(1e18, 1e300),
     iteration_j=st.none() | numbers,
     epoch_s=numbers,
+    first_epoch_s=numbers,
+    first_epoch_bytes=numbers,
     epochs=numbers,
     total_s=numbers,
     total_j=numbers,
@@ -126,7 +138,12 @@ def phases(draw: st.DrawFn) -> dict[str, Any]:
             head = {"id": f"i{chain}.{k}", "layers": [first, first + size - 1], "into": into}
             instances.append(head | draw(some(_node=names, cpu_share=shares, codec=st.sampled_from(["none", "int8"]))))
             first += size
-        more = some(_node=names, _samples=st.integers(1, 9), epoch_samples=st.none() | counts)
+        more = some(
+            _node=names,
+            _samples=st.integers(1, 9),
+            epoch_samples=st.none() | counts,
+            delivery=st.sampled_from(["each", "once"]),
+        )
         sources += [draw(more) | {"into": f"i{chain}.0"} for _ in range(draw(st.integers(1, 2)))]
     options = some(
         _sync=st.sampled_from(["epoch", "async"]),
@@ -135,6 +152,9 @@ def phases(draw: st.DrawFn) -> dict[str, Any]:
         epochs=st.none() | counts,
         server=names,
         local_epochs=counts,
+        input_as=st.sampled_from(["stored", "tensor"]),
+        ahead=st.booleans(),
+        ahead_iterations=st.integers(1, 64),
         noted_by_a_newer_version=plain,
     )
     return draw(options) | {"sources": sources, "instances": draw(st.permutations(instances))}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from palmette.errors import InputError
@@ -50,6 +52,44 @@ def test_what_is_no_goal_is_told_in_a_line(text: str, expected: str) -> None:
     (line,) = str(caught.value).splitlines()
     assert line.startswith("goal: ")
     assert expected in line
+
+
+@pytest.mark.parametrize("argument", ["deadline_s", "iteration_deadline_s", "loss"])
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        (-1, "above 0"),
+        (0, "above 0"),
+        (math.nan, "above 0"),
+        (math.inf, "of at most 1e+18"),
+        (1e19, "of at most 1e+18"),
+    ],
+)
+def test_a_limit_that_nothing_can_mean_is_refused(argument: str, limit: float, expected: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Goal(**{argument: limit})
+    assert str(caught.value) == f"{argument}: {limit}: expected a number {expected}"
+
+
+@pytest.mark.parametrize(
+    ("weights", "line"),
+    [
+        ({}, "weights: {}: expected at least one quantity"),
+        ({"time": 0}, "weights: 0: expected a weight above 0"),
+        ({"energy": -1.5, "time": 1}, "weights: -1.5: expected a weight above 0"),
+        ({"tiem": 1}, "goal: tiem: no such goal; did you mean time?"),
+    ],
+)
+def test_weights_that_nothing_can_mean_are_refused(weights: dict[str, float], line: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Goal(weights=weights)
+    assert str(caught.value) == line
+
+
+def test_every_wrong_limit_is_told() -> None:
+    with pytest.raises(InputError) as caught:
+        Goal(loss=-1, deadline_s=0)
+    assert [fault.field for fault in caught.value.faults] == ["deadline_s", "loss"]
 
 
 def test_quantities_follow_from_time_and_energy() -> None:

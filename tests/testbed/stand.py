@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from palmette.cost.evaluate import Evaluator
+from palmette.cost.steps import Kind
 from palmette.errors import PalmetteError
 from palmette.runtime.engines.forkserver import forkserver_context
 from palmette.runtime.engines.testbed import Testbed
@@ -26,7 +27,7 @@ from palmette.runtime.transports.base import Endpoint, Transport
 from palmette.runtime.transports.service import ProcessInitializer
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import validated
-from palmette.spec.plan import Plan
+from palmette.spec.plan import Phase, Plan
 from palmette.spec.profile import Profile
 from palmette.zoo.models import load_network
 
@@ -64,22 +65,60 @@ def split(a: str, b: str) -> Plan:
     return validated(Plan, {"format": "palmette.plan/1", "model": "two", "batch": 10, "phases": [phase]}, "plan")
 
 
-class Ends:
-    """Two nodes that stand on a ground and send each other what they are told to."""
+def ahead(a: str, b: str, to: str) -> Phase:
+    """Samples of one node, sent ahead, and outputs of another, both to the same node."""
+    phase = {
+        "sources": [{"node": a, "samples": 10, "into": "T"}, {"node": b, "samples": 10, "into": "S"}],
+        "instances": [
+            {"id": "S", "layers": [1, 1], "node": b, "into": "O"},
+            {"id": "T", "layers": [1, 1], "node": to, "into": "O"},
+            {"id": "O", "layers": [2, 2], "node": to},
+        ],
+    }
+    return validated(Phase, phase).model_copy(update={"ahead": True})
 
-    def __init__(self, testbed: Testbed, of: Cluster, a: str, b: str) -> None:
-        prices, phase = evaluator(of), split(a, b).phases[0]
+
+class Message(NamedTuple):
+    """A message to send, so long after all have begun; ``times`` over, one right after the other."""
+
+    channel: Channel
+    size_bytes: int
+    after_s: float = 0.0
+    background: bool = False
+    times: int = 1
+
+
+class Ends:
+    """Nodes that stand on a ground and send each other what they are told to."""
+
+    def __init__(self, testbed: Testbed, of: Cluster, phase: Phase) -> None:
+        prices = evaluator(of)
         parts = parts_of(phase, prices)
         self._ground = testbed
-        self.there, self.back = sorted(channels_of(parts).values())
+        self._parts, self.channels = parts, sorted(channels_of(parts).values())
         testbed.open(phase, parts, prices)
         self._processes: list[Any] = []
         self._lines: dict[str, Any] = {}
-        for node in (a, b):
+        for node in phase.nodes():
             self._start(node)
         for line in self._lines.values():
             assert line.recv() == "ready"
         testbed.apply_calibration({})
+
+    def channel_of(self, kind: Kind) -> Channel:
+        """The channel of a kind of message."""
+        operations = [each for part in self._parts for program in part.programs.values() for each in program.operations]
+        return next(each.channel for each in operations if each.what is kind and each.channel is not None)
+
+    @property
+    def there(self) -> Channel:
+        """The first channel."""
+        return self.channels[0]
+
+    @property
+    def back(self) -> Channel:
+        """The second channel."""
+        return self.channels[1]
 
     def _start(self, node: str) -> None:
         ours, theirs = forkserver_context().Pipe()
@@ -92,17 +131,20 @@ class Ends:
 
     def transfer_s(self, channels: Sequence[Channel], size_bytes: int) -> list[float]:
         """How long messages take that begin together."""
+        return self.arrivals_s([Message(channel, size_bytes) for channel in channels])
+
+    def arrivals_s(self, messages: Sequence[Message]) -> list[float]:
+        """When messages arrive, the last of each that is sent several times."""
         began_s = time.monotonic() + 0.05
         for node, line in self._lines.items():
-            own = [channel for channel in channels if node in (channel.sender, channel.receiver)]
-            line.send((own, size_bytes, began_s))
+            line.send(([message for message in messages if node in message.channel[1:]], began_s))
         ended_s: dict[int, float] = {}
         for line in self._lines.values():
             found = line.recv()
             if isinstance(found, PalmetteError):
                 raise found
             ended_s |= found
-        return [ended_s[channel.number] - began_s for channel in channels]
+        return [ended_s[message.channel.number] - began_s for message in messages]
 
     def close(self) -> None:
         for process in self._processes:
@@ -114,9 +156,16 @@ class Ends:
 @contextmanager
 def ends(testbed: Testbed, of: Cluster, a: str, b: str) -> Iterator[Ends]:
     """Two nodes, for as long as they are needed."""
+    with standing(testbed, of, split(a, b).phases[0]) as made:
+        yield made
+
+
+@contextmanager
+def standing(testbed: Testbed, of: Cluster, phase: Phase) -> Iterator[Ends]:
+    """The nodes of a phase, for as long as they are needed."""
     made = None
     try:
-        made = Ends(testbed, of, a, b)
+        made = Ends(testbed, of, phase)
         yield made
     finally:
         if made is not None:
@@ -130,23 +179,26 @@ def _stand(initializer: ProcessInitializer | None, endpoint: Endpoint, node: str
     transport = endpoint.connect(node)
     line.send("ready")
     while True:
-        channels, size_bytes, began_s = line.recv()
+        messages, began_s = line.recv()
         with ThreadPoolExecutor() as pool:
-            ends_s = list(pool.map(partial(_carried, transport, node, size_bytes, began_s), channels))
+            ends_s = list(pool.map(partial(_carried, transport, node, began_s), messages))
         failed = [end for end in ends_s if isinstance(end, PalmetteError)]
-        line.send(failed[0] if failed else {c.number: end for c, end in zip(channels, ends_s, strict=True) if end})
+        numbers = [message.channel.number for message in messages]
+        line.send(failed[0] if failed else {k: end for k, end in zip(numbers, ends_s, strict=True) if end})
 
 
-def _carried(
-    transport: Transport, node: str, size_bytes: int, began_s: float, channel: Channel
-) -> float | PalmetteError | None:
+def _carried(transport: Transport, node: str, began_s: float, message: Message) -> float | PalmetteError | None:
     """When a message arrived, if this node is where."""
+    channel, size_bytes, after_s, background, times = message
     try:
         if channel.receiver == node:
-            transport.receive(channel, size_bytes)
+            for _ in range(times):
+                transport.receive(channel, None if background else size_bytes)
             return time.monotonic()
-        time.sleep(max(0.0, began_s - time.monotonic()))
-        transport.send(channel, torch.zeros(size_bytes, dtype=torch.uint8))
+        time.sleep(max(0.0, began_s + after_s - time.monotonic()))
+        content = torch.zeros(size_bytes, dtype=torch.uint8)
+        for _ in range(times):
+            transport.send(channel, content, sized=not background, background=background)
     except PalmetteError as error:
         return error
     return None

@@ -83,6 +83,12 @@ def test_a_link_is_slowed_down_by_headers_and_dilation():
     assert f"rate {round(0.5e6 * HEADER_OVERHEAD)}bit" in bucket
 
 
+def test_a_rate_is_changed_to_what_it_would_have_been():
+    network = wired(LINE, "phone", "hut")
+    (changed,) = network.rate_commands("phone", 3.0)
+    assert changed.replace("change", "add") in network.shaping_commands("phone", 3.0, [])
+
+
 @pytest.mark.parametrize(("bandwidth_bps", "burst"), [(1e4, 1600), (5e6, 1600), (100e6, 6535), (1e18, 6250000)])
 def test_a_bucket_is_small_but_for_fast_links(bandwidth_bps, burst):
     (bucket,) = [line for line in shaping_rules("link0", bandwidth_bps, []) if "tbf" in line]
@@ -119,6 +125,22 @@ def test_classes_of_many_flows_have_names_of_their_own():
     ]
     assert len(set(named)) == 41
     assert named[15] == "13:10"  # tc reads them as hexadecimal
+
+
+def test_marked_packets_of_each_flow_wait_for_all_others():
+    flow = TcpFlow(TcpEndpoint("10.71.0.1", 5), TcpEndpoint("10.71.0.2", 6))
+    lines = shaping_rules("link0", 1e6, [flow], background=True)
+    classes = [line.split("classid ")[1].split() for line in lines if "classid 13:" in line]
+    assert [(words[0], words[-1]) for words in classes] == [("13:1", "0"), ("13:2", "0"), ("13:3", "1")]
+    unmarked, marked = (line for line in lines if "sport 5 " in line)
+    assert "prio 2 u32 match ip src 10.71.0.1" in unmarked
+    assert "prio 1 u32 match u8 0x8 0xfc at 1 match ip src 10.71.0.1" in marked
+    assert (unmarked.split()[-1], marked.split()[-1]) == ("13:2", "13:3")
+
+
+def test_without_background_traffic_there_are_no_classes_for_it():
+    flow = TcpFlow(TcpEndpoint("10.71.0.1", 5), TcpEndpoint("10.71.0.2", 6))
+    assert not [line for line in shaping_rules("link0", 1e6, [flow]) if "classid 13:3" in line or "0xfc" in line]
 
 
 def test_send_buffers_are_small_on_slow_links_and_bounded_on_fast_ones():

@@ -18,13 +18,14 @@ import pytest
 from safetensors.torch import load_file
 
 from palmette.cli import execute as palmette
+from palmette.cost.steps import Kind
 from palmette.errors import InputError, RunError
 from palmette.runtime.phase_programs import parts_of
 from palmette.runtime.transports.rendezvous import FileRendezvous
 from palmette.runtime.transports.tls.rendezvous import HubRendezvous
 from palmette.testbed import iproute
 from palmette.testbed.namespaces import NamespaceTestbed
-from tests.testbed.stand import Files, cluster, ends, evaluator, split
+from tests.testbed.stand import Files, Message, ahead, cluster, ends, evaluator, split, standing
 
 ROOT = Path(__file__).parents[2]
 
@@ -129,6 +130,18 @@ def test_the_two_directions_of_a_link_do_not_share_it():
 
 
 @pytest.mark.timing
+@pytest.mark.parametrize("sender", ["phone", "server"], ids=["the same sender", "a node on the way"])
+def test_samples_sent_ahead_give_way_on_every_link(sender):
+    wires = cluster(("phone", "server", "8 Mbit/s"), ("server", "cloud", "4 Mbit/s"))
+    with standing(NamespaceTestbed(1.0), wires, ahead("phone", sender, "cloud")) as nodes:
+        samples, output = nodes.channel_of(Kind.DATA), nodes.channel_of(Kind.OUTPUT)
+        nodes.transfer_s([output], 1000)
+        found = nodes.arrivals_s([Message(samples, 1_000_000, background=True), Message(output, 250_000, after_s=0.5)])
+    # The samples alone until 0.5 s, the output until 1 s, and the other samples until 2.5 s.
+    assert found == pytest.approx([2.5, 1.0], rel=0.08)
+
+
+@pytest.mark.timing
 def test_a_full_link_is_not_taken_for_a_cut_one():
     with ends(NamespaceTestbed(1.0), cluster(("a", "b", "500 kbit/s")), "a", "b") as pair:
         there, back = pair.transfer_s([pair.there, pair.back], 375_000)
@@ -143,11 +156,44 @@ def test_messages_wait_for_the_latency_of_their_route():
 
 
 @pytest.mark.timing
+@pytest.mark.parametrize("transport", ["gloo", "tls"])
+def test_samples_sent_ahead_follow_one_another_whatever_the_latency(transport):
+    wires = cluster(("a", "b", "4 Mbit/s"), latency="200 ms")
+    rendezvous = HubRendezvous(wires) if transport == "tls" else FileRendezvous()
+    with standing(NamespaceTestbed(1.0, rendezvous), wires, ahead("a", "a", "b")) as pair:
+        samples = Message(pair.channel_of(Kind.DATA), 5_000, background=True)
+        pair.arrivals_s([samples])
+        (found_s,) = pair.arrivals_s([samples._replace(times=10)])
+    assert found_s == pytest.approx(0.2 + 10 * 0.01, abs=0.05)
+
+
+@pytest.mark.timing
 def test_time_that_is_stretched_further_slows_links_down():
     with ends(NamespaceTestbed(), cluster(("a", "b", "1 Mbit/s"), latency="20 ms"), "a", "b") as pair:
         pair.transfer_s([pair.there], 10_000)
         assert pair._ground.increase_dilation(3.0) is not None
         assert pair.transfer_s([pair.there], 50_000)[0] == pytest.approx(3 * (0.02 + 0.4), rel=0.08)
+
+
+def retransmitted(name: str) -> int:
+    """The TCP segments that a namespace had to send again."""
+    words = ["ip", "netns", "exec", name, "cat", "/proc/net/snmp"]
+    table = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    heads, values = (line.split() for line in table.splitlines() if line.startswith("Tcp:"))
+    return int(values[heads.index("RetransSegs")])
+
+
+@pytest.mark.timing
+def test_what_is_under_way_while_time_is_stretched_goes_on_and_nothing_is_lost():
+    with ends(NamespaceTestbed(), cluster(("a", "b", "1 Mbit/s")), "a", "b") as pair:
+        pair.transfer_s([pair.there], 10_000)
+        before = sum(map(retransmitted, namespaces(os.getpid())))
+        stretching = threading.Timer(0.05 + 0.5, pair._ground.increase_dilation, [2.0])
+        stretching.start()
+        (found_s,) = pair.transfer_s([pair.there], 125_000)
+        stretching.join()
+        assert sum(map(retransmitted, namespaces(os.getpid()))) == before
+    assert 1.2 < found_s < 1.8  # 1 s at the old rate alone, 2 s at the new one
 
 
 @pytest.mark.timing

@@ -51,8 +51,9 @@ class Branching(nn.Module):
 class Attention(nn.Module):
     """Causal attention with two heads, dropout as a function, and a mask that is not in the state."""
 
-    def __init__(self, width: int, length: int) -> None:
+    def __init__(self, width: int, length: int, dropout: float) -> None:
         super().__init__()
+        self.dropout = dropout
         self.mix, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.register_buffer("mask", torch.tril(torch.ones(length, length)).bool(), persistent=False)
 
@@ -60,16 +61,16 @@ class Attention(nn.Module):
         batch, length, width = x.shape
         q, k, v = (part.view(batch, length, 2, width // 2).transpose(1, 2) for part in self.mix(x).chunk(3, dim=-1))
         weights = (q @ k.transpose(-2, -1)).masked_fill(~self.mask[:length, :length], float("-inf")).softmax(-1)
-        weights = functional.dropout(weights, 0.1, self.training)
+        weights = functional.dropout(weights, self.dropout, self.training)
         return self.out((weights @ v).transpose(1, 2).reshape(batch, length, width))
 
 
 class Block(nn.Module):
     """A pre-norm transformer block."""
 
-    def __init__(self, width: int, length: int) -> None:
+    def __init__(self, width: int, length: int, dropout: float) -> None:
         super().__init__()
-        self.norm1, self.attention = nn.LayerNorm(width), Attention(width, length)
+        self.norm1, self.attention = nn.LayerNorm(width), Attention(width, length, dropout)
         self.norm2 = nn.LayerNorm(width)
         self.mlp = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
 
@@ -84,10 +85,10 @@ class Transformer(nn.Module):
     input_shape = (6,)
     input_dtype = torch.long
 
-    def __init__(self, tied: bool = False) -> None:
+    def __init__(self, tied: bool = False, dropout: float = 0.1) -> None:
         super().__init__()
         self.tokens, self.places = nn.Embedding(11, 8), nn.Embedding(6, 8)
-        self.blocks = nn.ModuleList([Block(8, 6) for _ in range(2)])
+        self.blocks = nn.ModuleList([Block(8, 6, dropout) for _ in range(2)])
         self.norm = nn.LayerNorm(8)
         self.head = nn.Linear(8, 11, bias=False)
         if tied:
@@ -381,3 +382,140 @@ class Halves(nn.Module):
         half = x.shape[1] // 2
         x = self.first(x)
         return self.second(x[:, :half] * torch.sigmoid(x[:, half:]))
+
+
+class WithAutocast(nn.Module):
+    """Turns autocast off for a part, and gradients for a part of that; counts its calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.head = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 2)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[1] != 4:
+            raise ValueError("four columns, please")
+        x = self.first(x)
+        with torch.no_grad():
+            self.calls.add_(1)
+            with torch.autocast("cpu", enabled=False):
+                gate = self.second(x).sigmoid()
+        with torch.autocast("cpu", enabled=False):
+            y = self.second(x) * gate
+        return self.head(y)
+
+
+class UNet(nn.Module):
+    """Two levels down, two up, with skips."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.e1, self.e2, self.middle = self.twice(3, 4), self.twice(4, 6), self.twice(6, 8)
+        self.u2, self.d2 = nn.ConvTranspose2d(8, 6, 2, 2), self.twice(12, 6)
+        self.u1, self.d1 = nn.ConvTranspose2d(6, 4, 2, 2), self.twice(8, 4)
+        self.head = nn.Conv2d(4, 2, 1)
+
+    @staticmethod
+    def twice(inputs: int, outputs: int) -> nn.Sequential:
+        first, second = nn.Conv2d(inputs, outputs, 3, padding=1), nn.Conv2d(outputs, outputs, 3, padding=1)
+        return nn.Sequential(first, nn.ReLU(True), second, nn.ReLU(True))
+
+    def forward(self, x: Tensor) -> Tensor:
+        a = self.e1(x)
+        b = self.e2(functional.max_pool2d(a, 2))
+        x = self.u2(self.middle(functional.max_pool2d(b, 2)))
+        x = self.u1(self.d2(torch.cat([x, b], 1)))
+        return self.head(self.d1(torch.cat([x, a], 1)))
+
+
+class TwoTowers(nn.Module):
+    """Two inputs, each through layers of its own, then a head for both."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 5))
+        self.b = nn.Sequential(nn.Linear(3, 6), nn.ReLU(), nn.Linear(6, 5))
+        self.head = nn.Linear(10, 2)
+
+    def forward(self, left: Tensor, right: Tensor) -> Tensor:
+        return self.head(torch.cat([self.a(left), self.b(right)], 1))
+
+
+class Masked(nn.Module):
+    """Token ids with a mask of padding, which every block needs as a mask of pairs; returns a dict with None in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(11, 8)
+        self.mixes = nn.ModuleList([nn.Linear(8, 24) for _ in range(3)])
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> dict[str, Tensor | None]:
+        x = self.tokens(ids)
+        pairs = mask[:, None, :].expand(-1, x.shape[1], -1).bool()
+        for mix in self.mixes:
+            q, k, v = mix(x).chunk(3, dim=-1)
+            x = x + (q @ k.transpose(1, 2)).masked_fill(~pairs, -1e9).softmax(-1) @ v
+        return {"logits": self.head((x * mask[..., None]).sum(1)), "cache": None}
+
+
+class DictOutputs(nn.Module):
+    """Returns two outputs by name, one of them from the middle."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.third = nn.Linear(4, 5), nn.Linear(5, 5), nn.Linear(5, 2)
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        middle = self.first(x).relu()
+        return {"logits": self.third(self.second(middle).relu()), "middle": middle}
+
+
+class SharedBias(nn.Module):
+    """A bias made of weights once, the same for all samples, for every block, as in T5."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(9, 1)
+        self.mixes = nn.ModuleList([nn.Linear(4, 4) for _ in range(4)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        places = torch.arange(5)
+        bias = self.table(places[:, None] - places[None, :] + 4)[..., 0]
+        for mix in self.mixes:
+            x = x + (mix(x) @ x.transpose(1, 2) + bias).softmax(-1) @ x
+        return x.mean(1)
+
+
+class TupleOutputs(DictOutputs):
+    """Returns the same as a tuple."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        return tuple(super().forward(x).values())
+
+
+class Long(nn.Module):
+    """Many layers, every other one with fewer outputs."""
+
+    def __init__(self, many: int) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList([nn.Linear(4, 3) if k % 2 == 0 else nn.Linear(3, 4) for k in range(many)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        for part in self.parts:
+            x = part(x).tanh()
+        return x
+
+
+class BatchSecond(nn.Module):
+    """Passes everything on with the samples in the second dimension."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.third = (nn.Parameter(torch.rand(4, 4)) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.permute(1, 0)
+        for weight in (self.first, self.second, self.third):
+            x = (weight @ x).tanh()
+        return x.permute(1, 0)

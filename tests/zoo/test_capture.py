@@ -2,17 +2,18 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 
 import pytest
 import torch
 from torch import nn
 
 from palmette.errors import InputError
-from palmette.zoo.capture import cut, load_state, parameters, state
+from palmette.zoo.capture import LayerChain, as_bundle, cut, load_state, notes, parameters, state, tied_weights
+from palmette.zoo.capture.bundle import Example, module_input
 from palmette.zoo.capture.layer import NetworkLayer
 from tests.zoo import odd_networks as odd
-from tests.zoo.equality import assert_same_as_whole
+from tests.zoo.equality import assert_same_as_whole, assert_same_with_cuts
 
 IMAGE, ROW = (3, 8, 8), (4,)
 
@@ -46,8 +47,12 @@ CASES = {
         ids(),
         ["tokens", "places", "blocks.0.norm1", "blocks.0.norm2", "blocks.1.norm1", "blocks.1.norm2", "norm", "head"],
     ),
-    "tied embedding and head": (lambda: odd.Transformer(tied=True), ids(), ["tokens"]),
-    "tied in the middle": (odd.TiedInTheMiddle, batch(6), ["first", "shared", "last"]),
+    "tied embedding and head": (
+        lambda: odd.Transformer(tied=True),
+        ids(),
+        ["tokens", "places", "blocks.0.norm1", "blocks.0.norm2", "blocks.1.norm1", "blocks.1.norm2", "norm", "head"],
+    ),
+    "tied in the middle": (odd.TiedInTheMiddle, batch(6), ["first", "shared", "between", "shared_2", "last"]),
     "functional dropout": (odd.FunctionalDropout, batch(6), ["first", "second", "third"]),
     "functional batch norm": (odd.FunctionalBatchNorm, batch(*IMAGE), ["conv", "mean", "head"]),
     "sizes from the top": (odd.SizesFromTheTop, batch(3, 6), ["first", "second", "third"]),
@@ -83,8 +88,35 @@ CASES = {
         ["embed", "encoder.layers.0", "encoder.layers.1", "mean", "head"],
     ),
     "stochastic depth": (odd.StochasticDepth, batch(*ROW), ["first", "second", "head"]),
+    "a part under no_grad": (odd.WithoutGradient, batch(*ROW), ["first.weight", "second"]),
+    "a part under autocast": (odd.WithAutocast, batch(*ROW), ["first", "calls", "second.weight", "head"]),
+    "U-Net": (
+        odd.UNet,
+        batch(*IMAGE),
+        ["e1.0", "e1.2", "e2.0", "e2.2", "middle.0", "d2.0", "d2.2", "u1", "d1.0", "d1.2", "head"],
+    ),
+    "two inputs": (odd.TwoTowers, (batch(4), batch(3)), ["a.0", "a.2", "b.0", "b.2", "head"]),
+    "two inputs by name": (
+        odd.TwoTowers,
+        {"right": batch(3), "left": batch(4)},
+        ["a.0", "a.2", "b.0", "b.2", "head"],
+    ),
+    "a mask": (
+        odd.Masked,
+        {"ids": ids(), "mask": torch.ones(4, 6).long()},
+        ["tokens", "mixes.0", "mixes.1", "mixes.2", "sum", "head"],
+    ),
+    "dict of outputs": (odd.DictOutputs, batch(*ROW), ["first", "second", "third"]),
+    "tuple of outputs": (odd.TupleOutputs, batch(*ROW), ["first", "second", "third"]),
+    "a bias for all samples": (odd.SharedBias, batch(5, 4), ["table", "mixes.1", "mixes.2", "mixes.3", "mean"]),
     "one of torch's own": (lambda: nn.Linear(4, 2), batch(*ROW), ["linear"]),
 }
+
+
+def first_two(x: Example) -> Example:
+    if isinstance(x, torch.Tensor):
+        return x[:2]
+    return {name: each[:2] for name, each in x.items()} if isinstance(x, dict) else tuple(each[:2] for each in x)
 
 
 def made(case: str) -> tuple[nn.Module, torch.Tensor, list[str]]:
@@ -95,16 +127,19 @@ def made(case: str) -> tuple[nn.Module, torch.Tensor, list[str]]:
 @pytest.mark.parametrize("case", CASES)
 def test_cut_anywhere_it_computes_and_learns_the_same_in_both_modes(case):
     module, x, expected = made(case)
-    layers = cut(module, x[:2])
+    layers = cut(module, first_two(x))
     assert names(layers) == expected
     assert_same_as_whole(module, layers, x)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_name_of_the_state_is_in_exactly_one_layer_with_the_same_tensor(case):
+def test_every_name_of_the_state_is_in_exactly_one_layer_but_for_ties_with_the_same_tensor(case):
     module, x, _ = made(case)
     layers = cut(module, x)
-    assert sorted(name for layer in layers for name in layer.state_names) == sorted(module.state_dict())
+    found = Counter(name for layer in layers for name in layer.state_names)
+    tied = {name for weight in tied_weights(layers) for name in weight.names}
+    assert set(found) == set(module.state_dict())
+    assert {name for name, many in found.items() if many > 1} <= tied
     kept = module.state_dict()
     assert all(tensor.data_ptr() == kept[name].data_ptr() for name, tensor in state(layers).items())
     assert {id(weight) for weight in parameters(layers).values()} == set(map(id, module.parameters()))
@@ -113,9 +148,10 @@ def test_every_name_of_the_state_is_in_exactly_one_layer_with_the_same_tensor(ca
 @pytest.mark.parametrize("case", CASES)
 def test_layers_can_be_copied_and_pickled(case):
     module, x, _ = made(case)
-    whole = nn.Sequential(*(layer.module for layer in cut(module, x))).eval()
+    whole = LayerChain(layer.module for layer in cut(module, x)).eval()
     for twin in (copy.deepcopy(whole), pickle.loads(pickle.dumps(whole))):
-        torch.testing.assert_close(twin(x.clone()), whole(x.clone()), rtol=0, atol=0)
+        inputs = module_input(x).batch(4)
+        torch.testing.assert_close(twin(*inputs), whole(*inputs), rtol=0, atol=0)
         assert not {id(weight) for weight in twin.parameters()} & {id(weight) for weight in whole.parameters()}
 
 
@@ -137,27 +173,25 @@ def test_cutting_leaves_the_module_and_the_random_state_as_they_were(case):
 @pytest.mark.parametrize("case", CASES)
 def test_output_shape_is_that_of_one_sample(case):
     module, x, _ = made(case)
-    value = x
+    bundle = module_input(x).tensors
     for layer in cut(module, x):
-        value = layer.module.eval()(value)
-        assert value.shape == (4, *layer.output_shape)
+        bundle = as_bundle(layer.module.eval()(*bundle))
+        assert bundle[0].shape == (4, *layer.output_shape)
+        assert [(each.shape, each.dtype) for each in bundle] == [((4, *s.shape), s.dtype) for s in layer.outputs]
 
 
 @pytest.mark.parametrize(
     ("module", "x", "reason"),
     [
         (odd.DataDependent(), torch.rand(2, 4), "depends on the values of its input"),
-        (odd.TwoOutputs(), torch.rand(2, 4), "returns a tuple; expected one tensor"),
         (odd.TwoInputs(), torch.rand(2, 4), r"takes several inputs \(x, y\)"),
         (odd.Frozen(), torch.rand(2, 4), "its part norm stays in evaluation mode"),
-        (odd.WithoutGradient(), torch.rand(2, 4), "runs under no_grad"),
         (odd.ByBatchSize(), torch.rand(2, 4), "depends on the number of samples"),
-        (odd.SumOverBatch(), torch.rand(2, 4), "expected one tensor of floats with one row per sample"),
+        (odd.SumOverBatch(), torch.rand(2, 4), "expected tensors with one row per sample"),
         (odd.Residual(), torch.rand(2, 5, 8, 8), "fails on an input of 5×8×8: RuntimeError"),
         (odd.Raising(), torch.rand(2, 4), "ValueError: no, thank you"),
         (nn.Sequential(), torch.rand(2, 4), "does not return one tensor"),
         (nn.Sequential(nn.Linear(4, 4), nn.Linear(5, 5)), torch.rand(2, 4), "its layer 1 fails: RuntimeError"),
-        (nn.Sequential(nn.Linear(4, 4), odd.TwoOutputs()), torch.rand(2, 4), "does not return one tensor"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else "",
 )
@@ -216,3 +250,41 @@ def test_state_goes_from_one_networks_layers_to_those_of_another_by_name():
     load_state(ours[1:3], state(theirs))
     assert torch.equal(target.block[0].weight, source.block[0].weight)
     assert not torch.equal(target.head.weight, source.head.weight)
+
+
+def test_a_weight_that_two_layers_use_is_told():
+    layers = cut(odd.Transformer(tied=True), ids())
+    (tied,) = tied_weights(layers)
+    assert tied.layers == (1, len(layers))
+    assert tied.size_bytes == 11 * 8 * 4
+    assert all(
+        layers[number - 1].module.get_parameter(name) is layers[0].module.get_parameter(tied.names[0])
+        for number, name in zip(tied.layers, tied.names, strict=True)
+    )
+
+
+def test_frozen_weights_need_no_tie():
+    module = odd.Transformer(tied=True)
+    module.tokens.requires_grad_(False)
+    assert tied_weights(cut(module, ids())) == ()
+
+
+def test_of_many_layers_those_are_kept_that_pass_few_bytes():
+    module = odd.Long(100)
+    layers = cut(module, torch.rand(2, 4))
+    assert 50 <= len(layers) <= 64
+    assert notes(layers)[0].startswith("layer 1, parts.0: 100 layers were found, and joined to")
+    assert_same_with_cuts(module.double(), layers, batch(4), range(1, len(layers)))
+    assert Counter(layer.output_shape for layer in layers[:-1])[3,] == 50  # all of the small ones
+
+
+def test_what_cannot_be_cut_further_is_told_with_the_reason():
+    layers = cut(odd.BatchSecond(), torch.rand(2, 4))
+    assert notes(layers) == (
+        "layer 1, first: matmul has no row for each sample, and is needed from one end to the other",
+    )
+
+
+def test_layers_that_share_a_weight_are_told():
+    layers = cut(odd.Transformer(tied=True), ids())
+    assert notes(layers) == ("layers 1 and 8 share tokens.weight: its gradients meet in every iteration",)

@@ -46,6 +46,24 @@ def test_it_has_comments() -> None:
     assert render_cluster(ClusterTemplate()).count("#") >= 8
 
 
+def test_examples_of_how_samples_are_stored_can_be_taken_as_they_are(tmp_path: Path) -> None:
+    text = render_cluster(ClusterTemplate(private=True))
+    lines = [line for line in text.splitlines() if "    source:" not in line]
+    (tmp_path / "cluster.yaml").write_text(
+        "\n".join(line.replace("# ", "", 1) if "# source:" in line or "# storage:" in line else line for line in lines)
+    )
+    cluster = pt.load_cluster(tmp_path / "cluster.yaml")
+    source = cluster.nodes["device"].source
+    assert source is not None
+    assert (source.private, source.sample_bytes, source.stream) == (True, 3072, True)
+    assert cluster.nodes["edge"].storage_bytes == 2**35
+
+
+def test_nodes_that_all_own_data_may_keep_that_of_others(tmp_path: Path) -> None:
+    cluster = loaded(tmp_path, ClusterTemplate(counts={"device": 2, "edge": 0, "cloud": 0}, storage="1 GB"))
+    assert {node.storage_bytes for node in cluster.nodes.values()} == {1e9}
+
+
 def test_all_faults_at_once() -> None:
     wrong = ClusterTemplate(
         counts={"device": -1, "edge": 0, "cloud": 1},

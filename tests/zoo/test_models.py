@@ -188,7 +188,7 @@ def test_own_class_may_take_whole_numbers():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("mynets:plain", "mynets:plain: has no input_shape; give one, e.g. --input-shape 3,32,32"),
+        ("mynets:plain", "mynets:plain: has no input_shape; give one, e.g. input_shape 3,32,32"),
         ("mynets:plane", "mynets:plane: no such callable in mynets; did you mean plain?"),
         ("mynet:plain", "mynet:plain: no module mynet"),
         ("mynets:text", "mynets:text: returned a str; expected a torch.nn.Module"),

@@ -13,6 +13,8 @@ def compare(
     deadline: opt.Deadline = None,
     iteration_deadline: opt.IterationDeadline = None,
     loss: opt.Loss = None,
+    epochs: opt.PlannedEpochs = None,
+    input_as: opt.InputForm = "stored",
     optimizer: opt.OptimizerName = "sgd",
     seed: opt.Seed = 0,
     measurements: opt.Measurements = None,
@@ -23,21 +25,23 @@ def compare(
 ) -> None:
     """Compare the plans of every strategy that applies, best first.
 
-    Example: palmette compare --profile profile.json --cluster cluster.yaml --goal energy
+    Example: palmette compare --profile profile.json --cluster cluster.yaml --goal energy --epochs 20
     """
     import palmette as pt
     from palmette.cli.plan import load_documents
     from palmette.cli.show.comparison import comparison_json, show_comparison
     from palmette.cli.show.console import print_json
-    from palmette.cost.memory import known_optimizer
+    from palmette.plan.core.strategy import known_input_as
 
     found = pt.compare(
         profile=pt.load_profile(profile),
         cluster=pt.load_cluster(cluster),
         batch=batch,
         goal=opt.parse_goal("time" if goal is None else goal, deadline, iteration_deadline, loss),
-        optimizer=known_optimizer(optimizer),
+        optimizer=optimizer,
         seed=seed,
+        epochs=epochs,
+        input_as=known_input_as(input_as),
         lossy=lossy,
         **load_documents(measurements=measurements, learning=learning, problem=problem),
     )

@@ -34,7 +34,7 @@ def collect_curves(
         Path,
         typer.Option("-o", "--output", help="The file of curves; curves that it already has are not collected again."),
     ],
-    data: Annotated[str, typer.Option("--data", help="digits, cifar10:FOLDER or package.module:callable.")] = "digits",
+    data: Annotated[str, typer.Option("--data", help=f"digits, {opt.DATA_KINDS}.")] = "digits",
     model: Annotated[
         str, typer.Option("--model", help="A network of the zoo, or package.module:callable.")
     ] = "vgg11small",

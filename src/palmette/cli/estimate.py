@@ -14,6 +14,8 @@ def estimate(
     plan: Annotated[Path, typer.Argument(help="The plan (JSON).")],
     profile: opt.AnyProfileFile = None,
     cluster: opt.AnyClusterFile = None,
+    epochs: opt.PlannedEpochs = None,
+    input_as: opt.InputFormIfGiven = None,
     optimizer: opt.OptimizerName = "sgd",
     timeline: Annotated[bool, typer.Option("--timeline", help="Add every operation with its start and end.")] = False,
     json_: opt.Json = False,
@@ -25,15 +27,17 @@ def estimate(
     import palmette as pt
     from palmette.cli.show.console import print_json
     from palmette.cli.show.plan import show_estimate
-    from palmette.cost.memory import known_optimizer
+    from palmette.plan.core.strategy import known_input_as
 
     with opt.naming(plan, "phases"):
         priced = pt.estimate(
             pt.load_plan(plan),
             profile=pt.load_profile(profile) if profile else None,
             cluster=pt.load_cluster(cluster) if cluster else None,
-            optimizer=known_optimizer(optimizer),
+            optimizer=optimizer,
             timeline=timeline,
+            epochs=epochs,
+            input_as=None if input_as is None else known_input_as(input_as),
         )
     if json_:
         print_json(priced.model_dump(mode="json", exclude=None if timeline else {"timeline"}))

@@ -1,4 +1,4 @@
-"""``palmette init``: a few questions, and a cluster file to start from."""
+"""``palmette init``: a few questions, and a cluster file to start from; or a recipe file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from palmette.cli.options import reason_of
-from palmette.errors import Fault, InputError
+from palmette.errors import ArgumentFault, Fault, InputError
 
 if TYPE_CHECKING:
     from palmette.zoo.cluster_template import ClusterTemplate
@@ -29,7 +29,13 @@ QUESTIONS = {
     "cloud_bandwidth": "How fast are the links to the cloud",
     "samples": "How many training samples does each device own",
     "private": "Must raw data stay where it is",
+    "sample": "How large is a sample on disk, such as 3 KiB",
+    "stream": "Are samples always new, like a camera's",
+    "storage": "How much may servers keep of samples on disk, such as 32 GiB",
 }
+# Asked last, and left at their defaults where the answers end before them.
+LATER = ("sample", "stream", "storage")
+PLAIN = ("bandwidth", "cloud_bandwidth", "samples", "private", *LATER)
 
 
 def init(
@@ -56,9 +62,22 @@ def init(
     private: Annotated[
         bool | None, typer.Option("--private/--public", help="Whether raw data must stay on its device.")
     ] = None,
+    sample: Annotated[
+        str | None, typer.Option("--sample", help="Size of a sample as it is stored, such as '3 KiB'.")
+    ] = None,
+    stream: Annotated[
+        bool | None, typer.Option("--stream/--no-stream", help="Whether samples are always new and are used once.")
+    ] = None,
+    storage: Annotated[
+        str | None, typer.Option("--storage", help="What a server may keep of samples on disk, such as '32 GiB'.")
+    ] = None,
     local: Annotated[str | None, typer.Option("--local", help="The node that this machine is.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask no questions; use the defaults.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    recipe: Annotated[
+        Path | None,
+        typer.Option("--recipe", help="Write this recipe file, for a training of your own, instead."),
+    ] = None,
 ) -> None:
     """Ask a few questions and write a cluster file, with comments.
 
@@ -67,6 +86,9 @@ def init(
     from palmette.spec.files import write_text
     from palmette.zoo.cluster_template import render_cluster
 
+    if recipe is not None:
+        _write_recipe(recipe, force)
+        return
     given = {
         "devices": devices,
         "edges": edges,
@@ -78,11 +100,26 @@ def init(
         "cloud_bandwidth": cloud_bandwidth,
         "samples": samples,
         "private": private,
+        "sample": sample,
+        "stream": stream,
+        "storage": storage,
     }
     if file.exists() and not force:
         raise InputError(Fault("", "file exists", "choose another name or pass --force", str(file)))
     write_text(file, render_cluster(replace(_sketch(_answers(given, ask=not yes)), local=local)))
     print(f"{file}: written. Next: palmette profile lenet5 --cluster {file} -o profile.json")
+
+
+def _write_recipe(file: Path, force: bool) -> None:
+    from palmette.spec.files import write_text
+    from palmette.zoo.recipes.template import render_recipe
+
+    if file.suffix != ".py" or not file.stem.isidentifier():
+        raise InputError(ArgumentFault("recipe", str(file), "expected the name of a Python file, such as training.py"))
+    if file.exists() and not force:
+        raise InputError(Fault("", "file exists", "choose another name or pass --force", str(file)))
+    write_text(file, render_recipe(file.stem))
+    print(f"{file}: written. Next: palmette profile --recipe {file.stem}:recipe --cluster cluster.yaml -o profile.json")
 
 
 def _answers(given: Mapping[str, Any], *, ask: bool) -> dict[str, Any]:
@@ -92,7 +129,7 @@ def _answers(given: Mapping[str, Any], *, ask: bool) -> dict[str, Any]:
     answers = {f"{tier}s": default.counts[tier] for tier in TIERS} | {
         f"{tier}_hardware": default.hardware[tier] for tier in TIERS
     }
-    answers |= {name: getattr(default, name) for name in ("bandwidth", "cloud_bandwidth", "samples", "private")}
+    answers |= {name: getattr(default, name) for name in PLAIN}
     for name, question in QUESTIONS.items():
         if given.get(name) is not None:
             answers[name] = given[name]
@@ -107,10 +144,7 @@ def _sketch(answers: Mapping[str, Any]) -> ClusterTemplate:
     return ClusterTemplate(
         counts={tier: answers[f"{tier}s"] for tier in TIERS},
         hardware={tier: answers[f"{tier}_hardware"] for tier in TIERS},
-        bandwidth=answers["bandwidth"],
-        cloud_bandwidth=answers["cloud_bandwidth"],
-        samples=answers["samples"],
-        private=answers["private"],
+        **{name: answers[name] for name in PLAIN},
     )
 
 
@@ -128,7 +162,10 @@ def _ask_until_valid(name: str, question: str, answers: Mapping[str, Any]) -> An
                 return answer
             raise InputError(faults)
         except InputError as error:
-            if not sys.stdin.isatty() or error.faults[0].field == STDIN:
+            ended = error.faults[0].field == STDIN
+            if ended and name in LATER:
+                return answers[name]
+            if ended or not sys.stdin.isatty():
                 raise
             print(f"palmette: {reason_of(error)}", file=sys.stderr)
 
@@ -145,7 +182,7 @@ def _is_relevant(name: str, answers: Mapping[str, Any]) -> bool:
 
 def _ask(question: str, default: Any) -> Any:
     """An answer of the default's type; an empty line is the default."""
-    shown = {True: "yes", False: "no"}[default] if isinstance(default, bool) else default
+    shown = {True: "yes", False: "no"}[default] if isinstance(default, bool) else default or "none"
     print(f"{question}? [{shown}] ", end="", file=sys.stderr, flush=True)
     line = sys.stdin.readline()
     if not line:

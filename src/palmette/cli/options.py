@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ast
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from palmette.errors import ArgumentFault, Fault, InputError, PalmetteError
+from palmette.errors import ArgumentFault, InputError, PalmetteError
 
 if TYPE_CHECKING:
     from palmette.spec.goal import Goal
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 MOST_NUMBERS = 10**8
 
 N = TypeVar("N", int, float)
+DATA_KINDS = "cifar10:FOLDER, folder:DIR, csv:FILE, tokens:FILE, hf:DIR or package.module:callable"
 
 ClusterFile = Annotated[
     Path, typer.Option("--cluster", help="The cluster: nodes and links (YAML).", show_default=False)
@@ -61,7 +63,10 @@ IterationDeadline = Annotated[
     str | None, typer.Option("--iteration-deadline", help="Time limit of one iteration, such as 5s.")
 ]
 Loss = Annotated[float | None, typer.Option("--loss", help="Target loss.")]
-OptimizerName = Annotated[str, typer.Option("--optimizer", help="sgd, momentum or adam; they differ in memory.")]
+OptimizerName = Annotated[
+    str,
+    typer.Option("--optimizer", help="sgd, momentum, adam, adamw or any of torch.optim; they differ in memory."),
+]
 LearningRate = Annotated[
     float | None, typer.Option("--lr", help="Learning rate; the default depends on the optimizer.")
 ]
@@ -69,9 +74,30 @@ EngineName = Annotated[
     str, typer.Option("--engine", help="Where workers run: local (this machine) or ray (the hosts of a Ray cluster).")
 ]
 ModelName = Annotated[str, typer.Argument(help="A network of the zoo, such as lenet5, or package.module:callable.")]
+ModelNameIfGiven = Annotated[
+    str | None,
+    typer.Argument(help="A network of the zoo, such as lenet5, or package.module:callable.", show_default=False),
+]
+RecipeName = Annotated[
+    str | None,
+    typer.Option("--recipe", help="Your training, package.module:recipe: network, data, loss.", show_default=False),
+]
 InputShape = Annotated[str | None, typer.Option("--input-shape", help="Shape of one sample, such as 3,32,32.")]
 Dilation = Annotated[
     float | None, typer.Option("--dilation", min=1, help="Slow down emulated time by this factor; chosen if not given.")
+]
+PlannedEpochs = Annotated[
+    int | None, typer.Option("--epochs", help="How many epochs the plan will be used for, the first included.")
+]
+InputForm = Annotated[
+    str,
+    typer.Option(
+        "--input-as", help="How samples travel: stored, or tensor (the network's input), as the papers count them."
+    ),
+]
+InputFormIfGiven = Annotated[
+    str | None,
+    typer.Option("--input-as", help="How samples travel, instead of what the plan says: stored or tensor."),
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Random seed.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -86,17 +112,9 @@ def flag(argument: str) -> str:
     return ", ".join("--" + name.replace("_", "-") for name in names)
 
 
-def with_flags(error: InputError) -> InputError:
-    """The same faults, with options in the place of Python arguments."""
-    return InputError(
-        Fault(flag(fault.field), fault.value, fault.expected, fault.file) if isinstance(fault, ArgumentFault) else fault
-        for fault in error.faults
-    )
-
-
 def reason_of(error: PalmetteError) -> str:
-    """What an error says on the command line."""
-    return str(with_flags(error)) if isinstance(error, InputError) else str(error)
+    """What an error says on the command line: options in the place of Python arguments."""
+    return error.message.naming(flag)
 
 
 @contextmanager
@@ -136,8 +154,6 @@ def parse_goal(text: str, deadline: str | None, iteration_deadline: str | None, 
     """
     from palmette.spec.goal import Goal, parse_weights
 
-    if loss is not None and not 0 < loss < float("inf"):
-        raise InputError(ArgumentFault("loss", loss, "expected a number above 0"))
     return Goal(
         weights=parse_weights(text),
         deadline_s=None if deadline is None else parse_duration("deadline", deadline),
@@ -169,6 +185,40 @@ def parse_shape(text: str | None) -> tuple[int, ...] | None:
     return shape
 
 
+def parse_keywords(argument: str, text: str) -> dict[str, Any]:
+    """Options as in a call of a Python function, such as ``betas=(0.9, 0.95), eps=1e-6``.
+
+    Raises:
+        InputError: they cannot be read.
+    """
+    try:
+        call = ast.parse(f"options({text})", mode="eval").body
+        assert isinstance(call, ast.Call)
+        found = {word.arg: ast.literal_eval(word.value) for word in call.keywords if word.arg is not None}
+        if call.args or len(found) < len(call.keywords):
+            raise ValueError
+    except (SyntaxError, ValueError, AssertionError):
+        expected = "expected name=value, with commas between several, such as betas=(0.9, 0.95), eps=1e-6"
+        raise InputError(ArgumentFault(argument, text, expected)) from None
+    return found
+
+
+def parse_groups(texts: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Options of the optimizer by pattern of weights, from texts such as ``*.bias: weight_decay=0``.
+
+    Raises:
+        InputError: one cannot be read.
+    """
+    groups = {}
+    for text in texts:
+        pattern, colon, options = text.partition(":")
+        if not colon or not pattern.strip():
+            expected = "expected a pattern and options, such as '*.bias: weight_decay=0'"
+            raise InputError(ArgumentFault("groups", text, expected))
+        groups[pattern.strip()] = parse_keywords("groups", options.strip())
+    return groups
+
+
 def parse_numbers(argument: str, text: str, kind: type[N]) -> tuple[N, ...]:
     """Numbers separated by commas, in the order given.
 
@@ -180,3 +230,15 @@ def parse_numbers(argument: str, text: str, kind: type[N]) -> tuple[N, ...]:
     except ValueError:
         numbers = "whole numbers" if kind is int else "numbers"
         raise InputError(ArgumentFault(argument, text, f"expected {numbers} separated by commas")) from None
+
+
+def model_or_recipe(model: str | None, recipe: str | None) -> str:
+    """The name of a network or of a recipe, of which one has to be given.
+
+    Raises:
+        InputError: there is none, or both.
+    """
+    given = [name for name in (model, recipe) if name is not None]
+    if len(given) != 1:
+        raise InputError(ArgumentFault("recipe", recipe or "missing", "expected either MODEL or a recipe"))
+    return given[0]

@@ -32,6 +32,8 @@ COMMON: dict[str, tuple[Any, Any]] = {
     "deadline": (opt.Deadline, None),
     "iteration_deadline": (opt.IterationDeadline, None),
     "loss": (opt.Loss, None),
+    "epochs": (opt.PlannedEpochs, None),
+    "input_as": (opt.InputForm, "stored"),
     "optimizer": (opt.OptimizerName, "sgd"),
     "seed": (opt.Seed, 0),
     "json_": (opt.Json, False),
@@ -75,6 +77,8 @@ def _app(kind: Any) -> typer.Typer:
     files += [f"--{name} {name}.json" for name in needed or (tables if not kind.needs_profile else [])]
     if "learning" in needed:  # a learning curve is for training to a target loss
         files.append("--loss 0.3")
+    if kind.changes_nodes:  # when to change depends on how long the training is
+        files.append("--epochs 20")
     example = f"palmette plan {kind.name} {' '.join(files)} -o plan.json"
     app.command(
         kind.name, short_help=kind.summary, help=f"{kind.summary[0].upper()}{kind.summary[1:]}.\n\nExample: {example}"
@@ -162,6 +166,8 @@ def _make_plan(  # one argument per option
     deadline: str | None,
     iteration_deadline: str | None,
     loss: float | None,
+    epochs: int | None,
+    input_as: str,
     optimizer: str,
     seed: int,
     json_: bool,
@@ -170,7 +176,7 @@ def _make_plan(  # one argument per option
     """Make a plan and print it, or write it to a file."""
     import palmette as pt
     from palmette.cli.show.plan import show_plan
-    from palmette.cost.memory import known_optimizer
+    from palmette.plan.core.strategy import known_input_as
     from palmette.spec.files import write_text
 
     with opt.naming(cluster, "nodes"):
@@ -180,8 +186,10 @@ def _make_plan(  # one argument per option
             cluster=pt.load_cluster(cluster) if cluster else None,
             batch=batch,
             goal=opt.parse_goal(kind.default_goal if goal is None else goal, deadline, iteration_deadline, loss),
-            optimizer=known_optimizer(optimizer),
+            optimizer=optimizer,
             seed=seed,
+            epochs=epochs,
+            input_as=known_input_as(input_as),
             **_load_files(kind, own),
         )
     if output is not None:

@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 
 
 def pretrain(
-    model: opt.ModelName,
     cluster: opt.ClusterFile,
+    model: opt.ModelNameIfGiven = None,
+    recipe: opt.RecipeName = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="The file of measurements to write.")] = Path("m.json"),
     data: Annotated[
         str | None,
         typer.Option(
             "--data",
-            help="digits (default), cifar10:FOLDER or package.module:callable, for nodes without data of their own.",
+            help=f"digits (default), {opt.DATA_KINDS}; for nodes without data of their own.",
         ),
     ] = None,
     batch: Annotated[int, typer.Option("--batch", min=1, help="Samples per step.")] = 32,
@@ -81,7 +82,7 @@ def pretrain(
 
     known = pt.load_cluster(cluster)
     request = PretrainRequest(
-        model=model,
+        model=opt.model_or_recipe(model, recipe),
         data=data,
         batch=batch,
         steps=steps,
@@ -93,7 +94,7 @@ def pretrain(
         input_shape=opt.parse_shape(input_shape),
         meter=None if meter is None else open_meter(meter),
         power=None if power is None else load(PowerModel, power),
-        options=training_options(optimizer, lr=lr, seed=seed),
+        options=training_options(optimizer=optimizer, lr=lr, seed=seed),
     )
     with opt.naming(cluster, "nodes"):
         pretrainer = Pretrainer(known, request, _folder(output), _ignore if quiet or json_ else _print_progress, _warn)

@@ -19,12 +19,23 @@ REFRESH_S = 0.1
 
 
 def profile(
-    model: opt.ModelName,
     cluster: opt.ClusterFile,
+    model: opt.ModelNameIfGiven = None,
+    recipe: opt.RecipeName = None,
     on: Annotated[
         list[str] | None, typer.Option("--on", help="Measure this machine as this node; may be repeated.")
     ] = None,
     input_shape: opt.InputShape = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data",
+            help=f"Also profile the stored samples of this data: digits, {opt.DATA_KINDS}.",
+        ),
+    ] = None,
+    input_as: Annotated[
+        str, typer.Option("--input-as", help="How samples travel: stored, or tensor, for which --data adds nothing.")
+    ] = "stored",
     engine: opt.EngineName = "local",
     variants: Annotated[
         str | None,
@@ -36,20 +47,23 @@ def profile(
 ) -> None:
     """Measure a network's layers on this machine or the hosts of a Ray cluster; predict them for other hardware.
 
-    Example: palmette profile lenet5 --cluster cluster.yaml --on phone -o profile.json
+    Example: palmette profile lenet5 --cluster cluster.yaml --on phone --data digits -o profile.json
     """
     import palmette as pt
     from palmette.cli.show.profile import show_profile
+    from palmette.measure.profiling import known_input_as
     from palmette.spec.files import write_text
 
     fractions, shape = _parse_fractions(variants), opt.parse_shape(input_shape)
     known = pt.load_cluster(cluster)
     with _progress_bar(quiet or json_) as progress:
         made = pt.profile(
-            model,
+            opt.model_or_recipe(model, recipe),
             cluster=known,
             on=on or (),
             input_shape=shape,
+            data=data,
+            input_as=known_input_as(input_as),
             engine=engine,
             variants=fractions,
             progress=progress,

@@ -51,7 +51,7 @@ def prediction_errors(entries: Sequence[ReportEntry]) -> Iterator[str]:
 
     for entry in entries:
         run = entry.run
-        if run is not None and run.iteration_s and run.estimate_s and run.testbed != "none":
+        if run is not None and run.iteration_s and run.estimate_s and run.emulated:
             off = run.iteration_s / run.estimate_s - 1
             yield f"{entry.name}: measured {time(run.iteration_s)}, predicted {time(run.estimate_s)} ({off:+.1%})"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 from collections.abc import Iterator
@@ -27,18 +28,63 @@ def run(
     plan: Annotated[Path | None, typer.Argument(help="The plan (JSON).", show_default=False)] = None,
     profile: opt.AnyProfileFile = None,
     cluster: opt.AnyClusterFile = None,
+    recipe: opt.RecipeName = None,
     data: Annotated[
         str | None,
         typer.Option(
             "--data",
-            help="digits (default), cifar10:FOLDER or package.module:callable; "
+            help=f"digits (default, or the recipe's), {opt.DATA_KINDS}; "
             "where the sources name data in the cluster file, only for the evaluation.",
         ),
     ] = None,
     iterations: Annotated[int | None, typer.Option("--iterations", min=1, help="Iterations to train.")] = None,
     epochs: Annotated[int | None, typer.Option("--epochs", min=1, help="Epochs to train.")] = None,
-    optimizer: opt.OptimizerName = "sgd",
+    optimizer: Annotated[
+        str | None,
+        typer.Option(
+            "--optimizer", help="sgd (default), momentum, adamw or another of torch.optim, or package.module:callable."
+        ),
+    ] = None,
     lr: opt.LearningRate = None,
+    weight_decay: Annotated[
+        float | None, typer.Option("--weight-decay", help="Weight decay; the default is the optimizer's.")
+    ] = None,
+    momentum: Annotated[
+        float | None, typer.Option("--momentum", help="Momentum, for optimizers that have one; the default is theirs.")
+    ] = None,
+    nesterov: Annotated[
+        bool | None, typer.Option("--nesterov", help="Nesterov's momentum.", show_default=False)
+    ] = None,
+    optimizer_options: Annotated[
+        str | None,
+        typer.Option("--optimizer-options", help="Further options of the optimizer: 'betas=(0.9, 0.95), eps=1e-6'."),
+    ] = None,
+    groups: Annotated[
+        list[str] | None,
+        typer.Option("--groups", help="Other options for some weights: '*.bias: weight_decay=0'; may be repeated."),
+    ] = None,
+    schedule: Annotated[
+        str | None,
+        typer.Option(
+            "--schedule", help="Learning rate over the run: constant (default), linear or cosine (down to 0)."
+        ),
+    ] = None,
+    warmup: Annotated[
+        int | None, typer.Option("--warmup", min=0, help="Iterations in which the learning rate rises to its value.")
+    ] = None,
+    clip_norm: Annotated[
+        float | None, typer.Option("--clip-norm", help="Scale gradients down where the norm of all exceeds this.")
+    ] = None,
+    accumulate: Annotated[
+        int | None, typer.Option("--accumulate", min=1, help="Iterations whose mean gradient makes one update.")
+    ] = None,
+    early_stop: Annotated[
+        str | None,
+        typer.Option(
+            "--early-stop",
+            help="Stop when loss or accuracy on held-out data was not better in so many evaluations: loss:3.",
+        ),
+    ] = None,
     seed: opt.Seed = 0,
     engine: opt.EngineName = "local",
     testbed: Annotated[
@@ -60,6 +106,10 @@ def run(
         str | None, typer.Option("--hub", help="The node that relays messages for tls; chosen if not given.")
     ] = None,
     init: Annotated[Path | None, typer.Option("--init", help="Start from these weights (safetensors).")] = None,
+    keep_samples: Annotated[
+        Path | None,
+        typer.Option("--keep-samples", help="Folder where nodes keep samples of others for the next run, too."),
+    ] = None,
     compress: Annotated[
         str | None,
         typer.Option("--compress", help="How to make models smaller, prune or distill, instead of as in the plan."),
@@ -69,7 +119,15 @@ def run(
         typer.Option("--freeze", help="Weights or layers not to train, such as 'conv1.*'; may be repeated."),
     ] = None,
     dtype: Annotated[str, typer.Option("--dtype", help="Type of the weights: float32 or float64.")] = "float32",
-    mixed_precision: Annotated[bool, typer.Option("--mixed-precision", help="Compute in bfloat16.")] = False,
+    precision: Annotated[
+        str | None, typer.Option("--precision", help="Compute in bf16 or fp16, with weights as --dtype says.")
+    ] = None,
+    loss_scale: Annotated[
+        float, typer.Option("--loss-scale", help="Factor of gradients on their way through the network, for fp16.")
+    ] = 1024.0,
+    mixed_precision: Annotated[
+        bool, typer.Option("--mixed-precision", help="Compute in bfloat16, as --precision bf16.")
+    ] = False,
     input_shape: opt.InputShape = None,
     replan: Annotated[
         bool, typer.Option("--replan/--no-replan", help="Plan again when a node is lost or joins, instead of stopping.")
@@ -80,6 +138,12 @@ def run(
     allow_data_loss: Annotated[
         bool, typer.Option("--allow-data-loss", help="Continue without a lost node even if its data is lost too.")
     ] = False,
+    track: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--track", help="Log to tensorboard[:DIR], mlflow[:URI] or wandb[:PROJECT], too; may be repeated."
+        ),
+    ] = None,
     resume: Annotated[Path | None, typer.Option("--resume", help="Continue the run in this folder.")] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for what the run writes.")] = Path("run"),
     json_: Annotated[bool, typer.Option("--json", help="Print run.json when the run ends.")] = False,
@@ -91,6 +155,7 @@ def run(
     """
     import palmette as pt
     from palmette.control.prune import known_compression
+    from palmette.control.run.recipes import requested_recipe
     from palmette.control.run.request import Request, training_options
     from palmette.control.run.session import prepare
     from palmette.control.run.session import resume as resume_run
@@ -109,6 +174,7 @@ def run(
     )
     request = Request(
         **_start_and_length(known, init, iterations, epochs),
+        recipe=recipe,
         data=data,
         engine=engine,
         testbed=testbed,
@@ -116,14 +182,34 @@ def run(
         transport=transport,
         keys=None if keys is None else str(keys),
         hub=hub,
+        keep_samples=None if keep_samples is None else str(keep_samples.absolute()),
         input_shape=opt.parse_shape(input_shape),
         cluster_file=None if cluster is None else str(cluster.absolute()),
         replan=replan,
         allow_data_loss=allow_data_loss,
         compress=None if compress is None else known_compression(compress),
         drift=drift,
+        track=tuple(track or ()),
         options=training_options(
-            optimizer, lr=lr, seed=seed, dtype=dtype, mixed_precision=mixed_precision, freeze=tuple(freeze or ())
+            requested_recipe(known.model, recipe),
+            optimizer=optimizer,
+            lr=lr,
+            weight_decay=weight_decay,
+            momentum=momentum,
+            nesterov=nesterov,
+            optimizer_options=optimizer_options and opt.parse_keywords("optimizer_options", optimizer_options),
+            groups=groups and opt.parse_groups(groups),
+            schedule=schedule,
+            warmup=warmup,
+            clip_norm=clip_norm,
+            accumulate=accumulate,
+            early_stop=early_stop,
+            seed=seed,
+            dtype=dtype,
+            precision=precision,
+            loss_scale=loss_scale,
+            mixed_precision=mixed_precision,
+            freeze=tuple(freeze or ()),
         ),
     )
     _execute(prepare(known, for_profile, for_cluster, request, output), json_, quiet)
@@ -144,19 +230,33 @@ def _refuse_other_options(session: TrainingSession, folder: Path, context: typer
     Raises:
         InputError: names each of them.
     """
-    from dataclasses import asdict
+    from palmette.control.run.request import to_record
 
-    known = asdict(session.request) | asdict(session.request.options) | {"output": str(folder)}
+    known = to_record(session.request) | {"output": str(folder)}
     wrong = []
     for parameter in context.command.params:
         name = str(parameter.name)
         value, source = context.params.get(name), context.get_parameter_source(name)
         value = str(value) if isinstance(value, Path) else value
-        if name in known and source is not None and source.name == "COMMANDLINE" and not _same(value, known[name]):
+        given = source is not None and source.name == "COMMANDLINE"
+        if name in known and given and not _same(_parsed(name, value), known[name]):
             expected = f"this run began with {shown(known[name])}; expected the same, or --resume alone"
             wrong.append(Fault(parameter.opts[-1], value, expected))
     if wrong:
         raise InputError(wrong)
+
+
+def _parsed(name: str, value: Any) -> Any:
+    """The value of an option as a run records it."""
+    match name:
+        case "optimizer":
+            return value if ":" in value else value.lower()
+        case "optimizer_options":
+            return json.loads(json.dumps(opt.parse_keywords(name, value)))
+        case "groups":
+            return json.loads(json.dumps(opt.parse_groups(value)))
+        case _:
+            return value
 
 
 def _same(given: Any, known: Any) -> bool:
@@ -171,8 +271,9 @@ def _execute(session: TrainingSession, json_: bool, quiet: bool) -> None:
     Raises:
         RunError: it failed or was stopped; the message says how to continue.
     """
-    from palmette.cli.show.run_progress import progress_display, show_outcome
+    from palmette.cli.show.run_outcome import show_outcome
     from palmette.control.adapt.supervise import Supervisor
+    from palmette.control.progress.terminal import terminal_progress
 
     folder = session.folder
     if session.finished:
@@ -182,16 +283,11 @@ def _execute(session: TrainingSession, json_: bool, quiet: bool) -> None:
             print(f"{folder}: this run has ended, nothing is left to do")
         return
     try:
-        with _restored_signals(), progress_display(quiet) as display:
-
-            def ready(training: Training) -> None:
-                _stop_on_signals(training)
-                display.begin(training)
-
-            supervisor = Supervisor(session, _report_change)
-            outcome = supervisor.run(display.update, ready)
+        with _restored_signals(), terminal_progress(quiet) as display:
+            supervisor = Supervisor(session, [display, _ChangeReport()])
+            outcome = supervisor.run(_stop_on_signals)
     except RunError as error:
-        raise RunError(f"{error}; continue with: palmette run --resume {folder}") from None
+        raise RunError(f"{opt.reason_of(error)}; continue with: palmette run --resume {folder}") from None
     if json_:
         _print_record(folder)
     elif not quiet:
@@ -204,10 +300,13 @@ def _print_record(folder: Path) -> None:
     print((folder / "run.json").read_text(), end="")
 
 
-def _report_change(change: PlanChange) -> None:
-    """Say on stderr, quiet or not, that the run continues with another plan."""
-    nodes = ", ".join(change.nodes)
-    print(f"palmette: {change.reason}; continuing after {change.iteration} iterations with {nodes}", file=sys.stderr)
+class _ChangeReport:
+    """Says on stderr, quiet or not, that the run continues with another plan."""
+
+    def on_replan(self, change: PlanChange) -> None:
+        nodes = ", ".join(change.nodes)
+        line = f"{change.reason}; continuing after {change.iteration} iterations with {nodes}"
+        print(f"palmette: {line}", file=sys.stderr)
 
 
 @contextmanager

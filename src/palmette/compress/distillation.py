@@ -14,9 +14,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
+from palmette.zoo.capture import LayerChain
 from palmette.zoo.data import DataSplit, Indices
 from palmette.zoo.freezing import freeze
 from palmette.zoo.models import Network, seeded
@@ -66,8 +67,8 @@ def distill(
     master.train()
 
 
-def _whole(network: Network) -> nn.Sequential:
-    return nn.Sequential(*[layer.module for layer in network.layers])
+def _whole(network: Network) -> LayerChain:
+    return LayerChain(layer.module for layer in network.layers)
 
 
 def _batches(indices: Indices, settings: Distillation) -> Iterator[Tensor]:

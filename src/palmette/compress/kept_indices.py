@@ -25,12 +25,18 @@ class KeptIndices:
 
 
 def carried(state: Mapping[str, Tensor], places: Mapping[str, KeptIndices]) -> dict[str, Tensor]:
-    """An optimizer's state by ``weight's name/key`` after weights shrank; that of the other weights is unchanged."""
-    kept = {}
+    """An optimizer's state by ``weight's name/key`` after weights shrank; that of the other weights is unchanged.
+
+    Sums of a weight's rows and columns, as Adafactor has them, cannot be shrunk: such a weight begins anew.
+    """
+    kept, anew = {}, set()
     for name, value in state.items():
-        found = places.get(name.rpartition("/")[0])
+        weight = name.rpartition("/")[0]
+        found = places.get(weight)
         kept[name] = value if found is None else found.taken(value)
-    return kept
+        if found is not None and value.numel() > 1 and value.shape != found.before:
+            anew.add(weight)
+    return {name: value for name, value in kept.items() if name.rpartition("/")[0] not in anew}
 
 
 def carry_over(

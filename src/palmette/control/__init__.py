@@ -2,6 +2,8 @@
 
 run       from a plan and a request to a training, and what it writes
 adapt     continues with another plan when the cluster changes
+progress  shows how far a run is
+track     writes a run to TensorBoard, MLflow or Weights & Biases
 pretrain  every device of a cluster trains alone for a short while, and is measured
 weights   files of weights: written, and loaded into a network
 prune     a network made smaller and written to a file

@@ -45,7 +45,7 @@ def _losses(lines: list[MetricsRow]) -> list[float]:
     for line in lines:
         if line.epoch is None or line.loss is None:
             continue
-        if line.accuracy is not None:
+        if line.evaluated:
             held_out[line.epoch] = line.loss
         else:
             training.setdefault(line.epoch, []).append(line.loss)

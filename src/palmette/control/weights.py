@@ -16,6 +16,7 @@ from torch import Tensor
 from palmette.compress.channels import PruningOrigin
 from palmette.compress.networks import network_origin, prune_network
 from palmette.errors import ArgumentFault, Fault, InputError, RunError, one_line
+from palmette.runtime.training.checkpoint import best
 from palmette.runtime.worker.setup import unshared
 from palmette.zoo.capture import load_state, state
 from palmette.zoo.models import Network
@@ -27,9 +28,26 @@ def save_network(network: Network, pruning: float, path: Path) -> None:
     Raises:
         RunError: it cannot be written.
     """
-    about = {"model": network.name, "pruning": f"{pruning!r}"}
+    _save(unshared(state(network.layers)), network.name, pruning, path)
+
+
+def save_best(model: str, folder: Path) -> None:
+    """Write the best weights of a run beside the last, if it was evaluated; those of an earlier run are removed.
+
+    Raises:
+        InputError: the checkpoint that has them cannot be read.
+        RunError: they cannot be written.
+    """
+    path = folder / "best.safetensors"
+    path.unlink(missing_ok=True)
+    found = best(folder / "checkpoints")
+    if found is not None:
+        _save(dict(found.weights), model, found.progress.pruning, path)
+
+
+def _save(weights: dict[str, Tensor], model: str, pruning: float, path: Path) -> None:
     try:
-        save_file(unshared(state(network.layers)), path, metadata=about)
+        save_file(weights, path, metadata={"model": model, "pruning": f"{pruning!r}"})
     except (OSError, SafetensorError) as error:
         raise RunError(f"{path}: cannot be written: {one_line(str(error))}") from None
 

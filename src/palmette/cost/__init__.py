@@ -12,13 +12,17 @@ steps       the operations of an iteration: what they are
 operations  which operations an iteration has, without times
 passes      the forward and the backward pass of a tree
 replicas    layers that several instances hold, where they meet, how their gradients do
+clipping    the norm of all gradients, where they are clipped by it
 batch_norm  where replicas share the statistics of a batch norm
+delivery    how many samples are sent in an epoch, and how many are kept
 sizes       bytes of layers and messages
 seconds     layer times of a node, as sums
 routes      how nodes reach one another
 clock       plays calls and transfers
 sharing     transfers that share links, max-min fair
+priorities  transfers in the background, which give way to the others
 energy      joules of a node from its load
+optimizer   what an optimizer keeps of each weight
 memory      bytes that a node holds at most
 shards      which part of a node's samples a source draws from
 labels      where labels are needed, and whether they leave their node

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+from palmette.cost.delivery import upload_pairs
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.handover import changes_model, model_transfer
 from palmette.cost.labels import roots
-from palmette.cost.replicas import replicated_layers
+from palmette.cost.replicas import holds_tie, replicated_layers, replicated_ties
 from palmette.errors import Fault, expected_name
 from palmette.spec.plan import Phase, Plan
 from palmette.spec.reading import size
@@ -31,7 +32,8 @@ def check(plan: Plan, evaluator: Evaluator) -> list[Fault]:
 
 def missing(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
     """Nodes, layers and paths between nodes that are missing."""
-    unknown = [*_unknown_nodes(phase, evaluator), *_wrong_model(phase, evaluator), *_wrong_norms(phase)]
+    unknown = [*_unknown_nodes(phase, evaluator), *_wrong_model(phase, evaluator)]
+    unknown += [*_wrong_norms(phase), *_wrong_ahead(phase), *_wrong_upload(phase)]
     yield from unknown
     if not unknown:
         yield from _unmeasured_nodes(phase, evaluator)
@@ -45,6 +47,16 @@ def _wrong_norms(phase: Phase) -> Iterator[Fault]:
         yield Fault("batch_norm", phase.batch_norm, expected)
 
 
+def _wrong_ahead(phase: Phase) -> Iterator[Fault]:
+    if phase.ahead and not phase.sync_kind.one_model:
+        yield Fault("ahead", True, f"under {phase.sync} trees take their steps apart; expected false")
+
+
+def _wrong_upload(phase: Phase) -> Iterator[Fault]:
+    if phase.upload and not phase.sync_kind.one_model:
+        yield Fault("upload", ", ".join(phase.upload), f"under {phase.sync} sources own shards; expected none")
+
+
 def forbidden(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
     """What a node does not allow: private samples or labels that leave it, more CPU than its limit, too much memory."""
     places = {instance.id: instance.node for instance in phase.instances}
@@ -53,17 +65,43 @@ def forbidden(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
         if owned is not None and owned.private and places[source.into] != source.node:
             expected = f"the source of {source.node} is private; expected its instance to run there"
             yield Fault(f"sources[{k}].into", f"{source.into} on {places[source.into]}", expected)
+        if owned is not None and owned.private and set(phase.upload) - {source.node}:
+            yield Fault("upload", ", ".join(phase.upload), f"the source of {source.node} is private; expected none")
     yield from _labels_that_leave(phase, evaluator)
     for k, instance in enumerate(phase.instances):
         limit = evaluator.cluster.nodes[instance.node].limits.cpu_share
         if instance.cpu_share > limit * _ROUNDING:
             expected = f"expected at most {limit:g}, the CPU limit of {instance.node}"
             yield Fault(f"instances[{k}].cpu_share", instance.cpu_share, expected)
+    yield from _divided_ties(phase, evaluator)
+    yield from too_large(phase, evaluator)
+
+
+def _divided_ties(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
+    """Layers that share a weight, where their gradients do not meet in every iteration."""
+    if phase.sync_kind.one_model:
+        return
+    for layers in evaluator.sizes(phase.pruning).ties:
+        first, last = min(layers), max(layers)
+        holding = [instance for instance in phase.instances if holds_tie(instance, layers)]
+        apart = any(instance.layers[0] > first or instance.layers[1] < last for instance in holding)
+        if apart or phase.sync_kind.has_server:
+            shared = f"layers {', '.join(map(str, layers))} share a weight"
+            yield Fault("sync", phase.sync, f"{shared}; expected step, or epoch with all of them in one instance")
+
+
+def too_large(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
+    """What does not fit a node: the peak of its memory, or the samples that it keeps in its storage."""
     for node, peak in evaluator.peak_bytes(phase).items():
         memory = evaluator.cluster.nodes[node].memory_bytes
         if memory is not None and peak > memory:
             expected = f"does not fit the memory of {node}, {SIZE.write(memory)}"
             yield Fault("instances", f"{size(peak)} on {node}", expected)
+    for node, kept in evaluator.kept_bytes(phase, in_storage=True).items():
+        storage = evaluator.cluster.nodes[node].storage_bytes
+        if storage is not None and kept > storage:
+            expected = f"samples do not fit the storage of {node}, {SIZE.write(storage)}; expected delivery: each"
+            yield Fault("sources", f"{size(kept)} on {node}", expected)
 
 
 def _labels_that_leave(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
@@ -83,6 +121,7 @@ def _unknown_nodes(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
     known = list(evaluator.cluster.nodes)
     named = [(f"sources[{k}].node", source.node) for k, source in enumerate(phase.sources)]
     named += [(f"instances[{k}].node", instance.node) for k, instance in enumerate(phase.instances)]
+    named += [(f"upload[{k}]", name) for k, name in enumerate(phase.upload)]
     named += [(field, name) for field, name in (("server", phase.server), ("meet", phase.meet)) if name is not None]
     for field, name in named:
         if name not in evaluator.cluster.nodes:
@@ -117,6 +156,15 @@ def _wrong_sources(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
         if owned is None:
             yield Fault(f"sources[{k}].node", source.node, "owns no training data; expected a node with a source")
             continue
+        if owned.stream and source.delivery == "once":
+            yield Fault(
+                f"sources[{k}].delivery", "once", f"samples of {source.node} are a stream, always new; expected each"
+            )
+        if owned.stream and set(phase.upload) - {source.node}:
+            yield Fault("upload", ", ".join(phase.upload), f"samples of {source.node} are a stream; expected none")
+        if phase.upload and owned.data is None and len({each.node for each in phase.sources}) > 1:
+            expected = "sources of several nodes draw from common data; expected data for each, or one node"
+            yield Fault("upload", ", ".join(phase.upload), expected)
         taken[source.node] = taken.get(source.node, 0) + (source.epoch_samples or 0)
         if taken[source.node] > owned.samples:
             yield Fault(
@@ -135,8 +183,10 @@ def _cut_off(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
         if not phase.sync_kind.one_model:
             talks.append((f"instances[{k}].node", instance.node, phase.meeting_node))
     if phase.sync_kind.one_model:
-        for run in replicated_layers(phase, evaluator.routes):
+        ties = replicated_ties(phase, evaluator.sizes(phase.pruning), evaluator.routes)
+        for run in (*replicated_layers(phase, evaluator.routes), *ties):
             talks += [(f"instances[{k}].node", phase.instances[k].node, run.place) for k in run.replicas]
+    talks += [("upload", owner, to) for owner, to in sorted(upload_pairs(phase))]
     for field, a, b in dict.fromkeys(talks):
         if evaluator.routes.between(a, b) is None:
             yield Fault(field, f"{a} to {b}", "there is no path between them; expected nodes that links join")
@@ -178,11 +228,13 @@ def over_energy_limits(plan: Plan, evaluator: Evaluator) -> Iterator[Fault]:
     whole = all(phase.epochs is not None for phase in plan.phases)
     for phase in plan.phases:
         price = evaluator.price(phase)
-        nodes, time_s, many = (
-            (price.epoch_nodes, price.epoch_s, phase.epochs or 1) if whole else (price.nodes, price.iteration_s, 1)
-        )
-        for name, part in nodes.items():
-            spent[name] = spent.get(name, 0.0) + many * (evaluator.node_energy_j(name, part, time_s) or 0.0)
+        parts = [(price.nodes, price.iteration_s, 1)]
+        if whole:
+            epochs = [(price.first_epoch, 1), (price.epoch, (phase.epochs or 1) - 1)]
+            parts = [(epoch.nodes, epoch.time_s, many) for epoch, many in epochs if many]
+        for nodes, time_s, many in parts:
+            for name, part in nodes.items():
+                spent[name] = spent.get(name, 0.0) + many * (evaluator.node_energy_j(name, part, time_s) or 0.0)
     for name, energy_j in spent.items():
         limit = limits[name]
         if limit is not None and energy_j > limit * _ROUNDING:

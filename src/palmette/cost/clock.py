@@ -2,7 +2,8 @@
 
 A node runs calls in parallel while their CPU shares add up to at most its limit; the others queue, first
 come first served (ties in the order of the graph). A transfer shares its resources fairly with the others under way
-(see ``sharing``); its last bit arrives a latency later.
+(see ``sharing``), or takes what they leave if it is in the background (``priorities``); its last bit arrives a latency
+later.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from functools import cached_property
 from heapq import heappop, heappush
 from typing import NamedTuple
 
+from palmette.cost.priorities import PrioritizedFlows, flows_over
 from palmette.cost.sharing import Flows, Path
 
 _TOGETHER = 1 + 1e-12  # events closer than this part of the time are one moment
@@ -32,13 +34,16 @@ class Graph:
         self.node: list[int] = []
         self.share: list[float] = []
         self.path: list[Path] = []
+        self.background: set[int] = set()
 
     def add_call(self, after: Sequence[int], node: int, share: float) -> None:
         """Append computing on a node with a CPU share."""
         self._add(after, node, share, ())
 
-    def add_transfer(self, after: Sequence[int], path: Path) -> None:
-        """Append a transfer over the resources of a path."""
+    def add_transfer(self, after: Sequence[int], path: Path, *, background: bool = False) -> None:
+        """Append a transfer over the resources of a path; one in the background gives way to those that are not."""
+        if background:
+            self.background.add(len(self.after))
         self._add(after, NOWHERE, 0.0, path)
 
     def _add(self, after: Sequence[int], node: int, share: float, path: Path) -> None:
@@ -90,14 +95,19 @@ def play(
 
     ``limits`` are the CPU shares that each node may use, ``capacities`` those of the resources (bit/s).
     """
-    clock = _Clock(graph, seconds, bits, limits, Flows(capacities))
+    clock = _Clock(graph, seconds, bits, limits, flows_over(capacities, graph.background))
     clock.run()
     return Timing(clock.start_s, clock.end_s)
 
 
 class _Clock:
     def __init__(
-        self, graph: Graph, seconds: Sequence[float], bits: Sequence[float], limits: Sequence[float], flows: Flows
+        self,
+        graph: Graph,
+        seconds: Sequence[float],
+        bits: Sequence[float],
+        limits: Sequence[float],
+        flows: Flows | PrioritizedFlows,
     ) -> None:
         self._node, self._share, self._path, self._next = graph.node, graph.share, graph.path, graph.following
         self._seconds, self._bits, self._flows = seconds, bits, flows

@@ -9,10 +9,11 @@ from typing import NamedTuple, assert_never
 
 from palmette.cost.check import check
 from palmette.cost.clock import Timing
+from palmette.cost.delivery import kept_pairs, upload_pairs
 from palmette.cost.evaluate import Evaluator, Price
 from palmette.cost.handover import change_price
-from palmette.cost.memory import Optimizer
-from palmette.cost.steps import Iteration, Kind, Step
+from palmette.cost.optimizer import OptimizerCost, known_optimizer
+from palmette.cost.steps import Iteration, Kind, Step, is_background
 from palmette.cost.warnings import warnings_of
 from palmette.errors import InputError
 from palmette.spec.cluster import Cluster
@@ -26,23 +27,31 @@ DECLARED = "modelled: declared power of the nodes and energy a bit of the links"
 _recent: deque[Evaluator] = deque(maxlen=4)
 
 
-def evaluator(profile: Profile, cluster: Cluster, optimizer: Optimizer = "sgd") -> Evaluator:
+def evaluator(profile: Profile, cluster: Cluster, optimizer: str | OptimizerCost = "sgd") -> Evaluator:
     """The evaluator of a profile and a cluster; a recent one is used again.
 
     Raises:
         InputError: there is no such optimizer.
     """
     for known in _recent:
-        if known.profile is profile and known.cluster is cluster and known.optimizer == optimizer:
+        if known.profile is profile and known.cluster is cluster and known.optimizer == known_optimizer(optimizer):
             return known
     _recent.append(Evaluator(profile, cluster, optimizer))
     return _recent[-1]
 
 
 def estimate(
-    plan: Plan, profile: Profile, cluster: Cluster, *, optimizer: Optimizer = "sgd", timeline: bool = False
+    plan: Plan,
+    profile: Profile,
+    cluster: Cluster,
+    *,
+    optimizer: str | OptimizerCost = "sgd",
+    timeline: bool = False,
+    epochs: int | None = None,
 ) -> Estimate:
     """What a plan costs: time and energy of an iteration and of the whole, and each node's part.
+
+    ``epochs`` is how long a plan of one phase will be used, where it does not say so itself.
 
     Raises:
         InputError: the plan cannot be executed; holds every fault.
@@ -51,28 +60,33 @@ def estimate(
     wrong = check(plan, prices)
     if wrong:
         raise InputError(wrong)
-    return summary(plan, prices, timeline=timeline)
+    return summary(plan, prices, timeline=timeline, epochs=epochs)
 
 
-def summary(plan: Plan, prices: Evaluator, *, timeline: bool = False) -> Estimate:
+def summary(plan: Plan, prices: Evaluator, *, timeline: bool = False, epochs: int | None = None) -> Estimate:
     """The estimate of a plan that ``check`` finds nothing wrong with."""
     priced = [prices.price(phase) for phase in plan.phases]
     first, phase = priced[0], plan.phases[0]
     changes = [change_price(before, after, prices) for before, after in pairwise(plan.phases)]
-    epochs = [phase.epochs for phase in plan.phases if phase.epochs is not None]
-    known = len(epochs) == len(priced)
-    changes_s = [time_s for time_s, _ in changes]
-    joules = _known([*(price.epoch_j for price in priced), *(energy_j for _, energy_j in changes)])
+    joules = _known([energy_j for _, energy_j in changes])
+    whole = _whole(plan, priced, epochs)
     return Estimate(
         iteration_s=first.iteration_s,
         iteration_j=first.iteration_j,
-        epoch_s=first.epoch_s,
-        epoch_j=first.epoch_j,
-        epochs=sum(epochs) if known else None,
-        total_s=_total(epochs, [price.epoch_s for price in priced], changes_s) if known else None,
-        total_j=_total(epochs, joules[: len(priced)], joules[len(priced) :]) if known and joules else None,
-        changes_s=sum(changes_s) if changes else None,
-        changes_j=sum(joules[len(priced) :]) if changes and joules else None,
+        first_iteration_s=first.first_iteration_s,
+        epoch_s=first.epoch.time_s,
+        epoch_j=first.epoch.energy_j,
+        epoch_bytes=first.epoch.sent_bytes,
+        epoch_iterations=first.epoch_iterations,
+        first_epoch_s=first.first_epoch.time_s,
+        first_epoch_j=first.first_epoch.energy_j,
+        first_epoch_bytes=first.first_epoch.sent_bytes,
+        epochs=whole.epochs if whole else None,
+        total_s=whole.time_s + sum(time_s for time_s, _ in changes) if whole else None,
+        total_j=whole.energy_j + sum(joules) if whole and whole.energy_j is not None and joules is not None else None,
+        total_bytes=whole.sent_bytes if whole else None,
+        changes_s=sum(time_s for time_s, _ in changes) if changes else None,
+        changes_j=sum(joules) if changes and joules is not None else None,
         energy_source=None if first.iteration_j is None else DECLARED,
         warnings=tuple(warnings_of(plan, prices)),
         nodes=_nodes(phase, prices, first),
@@ -80,15 +94,39 @@ def summary(plan: Plan, prices: Evaluator, *, timeline: bool = False) -> Estimat
     )
 
 
-def _total(epochs: list[int], each: list[float], changes: list[float]) -> float:
-    """Epochs of all phases, and the changes between them."""
-    return sum(many * one for many, one in zip(epochs, each, strict=True)) + sum(changes)
+class _Whole(NamedTuple):
+    """All epochs of a plan, changes between its phases aside."""
+
+    epochs: int
+    time_s: float
+    energy_j: float | None
+    sent_bytes: float
 
 
-def _known(values: list[float | None]) -> list[float]:
-    """The values, if all of them are known; else none."""
+def _whole(plan: Plan, priced: list[Price], epochs: int | None) -> _Whole | None:
+    """The epochs of all phases; None where it is not known how many they are."""
+    lengths = [phase.epochs for phase in plan.phases]
+    if lengths == [None]:
+        lengths = [epochs]
+    known = [length for length in lengths if length is not None]
+    if len(known) < len(lengths):
+        return None
+    there: set[tuple[str, str]] = set()
+    time_s, sent_bytes, joules = 0.0, 0.0, list[float | None]()
+    for phase, price, many in zip(plan.phases, priced, known, strict=True):
+        delivered = bool(kept_pairs(phase)) and kept_pairs(phase) <= there
+        there |= kept_pairs(phase) | upload_pairs(phase)
+        time_s += price.total_s(many, delivered=delivered)
+        joules.append(price.total_j(many, delivered=delivered))
+        sent_bytes += price.sent_bytes(many, delivered=delivered)
+    spent = _known(joules)
+    return _Whole(sum(known), time_s, None if spent is None else sum(spent), sent_bytes)
+
+
+def _known(values: list[float | None]) -> list[float] | None:
+    """The values, if all of them are known."""
     known = [value for value in values if value is not None]
-    return known if len(known) == len(values) else []
+    return known if len(known) == len(values) else None
 
 
 def _nodes(phase: Phase, prices: Evaluator, price: Price) -> dict[str, NodeEstimate]:
@@ -106,7 +144,7 @@ def _nodes(phase: Phase, prices: Evaluator, price: Price) -> dict[str, NodeEstim
 
 
 class Transfer(NamedTuple):
-    """A message of an iteration, from a node to an instance on another."""
+    """A message of an iteration, from a node to an instance on another; one in the background gives way to others."""
 
     sender: str
     receiver: str
@@ -114,6 +152,7 @@ class Transfer(NamedTuple):
     start_s: float
     end_s: float
     size_bytes: float
+    background: bool
 
 
 def transfers(price: Price) -> list[Transfer]:
@@ -125,7 +164,8 @@ def transfers(price: Price) -> list[Transfer]:
     for step, start_s, end_s, size_bytes in happened:
         if step.to is not None:
             (sender, _, _), (receiver, instance, _) = _sides(step, phase.instances[step.instance].id, into)
-            found.append(Transfer(sender, receiver, instance, start_s, end_s, size_bytes))
+            background = is_background(step, phase)
+            found.append(Transfer(sender, receiver, instance, start_s, end_s, size_bytes, background))
     return sorted(found, key=lambda transfer: transfer.start_s)
 
 
@@ -161,7 +201,7 @@ def _sides(step: Step, own: str, into: dict[str, str]) -> list[tuple[str, str, O
             return [(step.node, own, "forward")]
         case Kind.BACKWARD:
             return [(step.node, own, "backward")]
-        case Kind.AVERAGE | Kind.COMBINE:
+        case Kind.AVERAGE | Kind.COMBINE | Kind.NORM:
             return [(step.node, own, "average")]
         case Kind.UPDATE:
             return [(step.node, own, "update")]
@@ -169,7 +209,9 @@ def _sides(step: Step, own: str, into: dict[str, str]) -> list[tuple[str, str, O
             return _ends(step, own, into[own])
         case Kind.GRADIENT:
             return _ends(step, into[own], own)
-        case Kind.DATA | Kind.STATISTICS | Kind.TOTALS | Kind.PUSH | Kind.PULL:
+        case Kind.DATA | Kind.UPLOAD | Kind.STATISTICS | Kind.TOTALS | Kind.PUSH | Kind.PULL:
+            return _ends(step, own, own)
+        case Kind.SQUARES | Kind.TOTAL_NORM:
             return _ends(step, own, own)
     assert_never(step.kind)
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from palmette.cost.memory import Optimizer, known_optimizer, peak_bytes
+from palmette.cost.delivery import keeps_samples, kept_bytes, waiting_bytes
+from palmette.cost.memory import peak_bytes
 from palmette.cost.operations import samples_by_instance
+from palmette.cost.optimizer import OptimizerCost, known_optimizer
 from palmette.cost.prices import NodePrice, Price
 from palmette.cost.simulate import PhaseSimulator, timed_steps
 from palmette.cost.steps import Iteration
@@ -30,17 +32,32 @@ class Evaluator(PhaseSimulator):
         InputError: there is no such optimizer.
     """
 
-    def __init__(self, profile: Profile, cluster: Cluster, optimizer: Optimizer = "sgd") -> None:
-        super().__init__(profile, cluster)
+    def __init__(self, profile: Profile, cluster: Cluster, optimizer: str | OptimizerCost = "sgd") -> None:
         self.optimizer = known_optimizer(optimizer)
+        super().__init__(profile, cluster, clips_norm=self.optimizer.clips_norm)
 
     def price(self, phase: Phase) -> Price:
         """The price of a phase that ``check`` finds nothing wrong with."""
         return SYNC_COSTS[phase.sync].price(self, phase)
 
-    def peak_bytes(self, phase: Phase) -> dict[str, float]:
-        """The memory that each node needs at most."""
-        return peak_bytes(phase, self.sizes(phase.pruning), samples_by_instance(phase), self.optimizer)
+    def peak_bytes(self, phase: Phase, samples: Sequence[int] | None = None) -> dict[str, float]:
+        """The memory that each node needs at most; ``samples`` are those of each instance, if known already.
+
+        Samples that a node keeps count where it has no storage for them.
+        """
+        sizes = self.sizes(phase.pruning)
+        peaks = peak_bytes(phase, sizes, samples or samples_by_instance(phase), self.optimizer)
+        for held in (self.kept_bytes(phase, in_storage=False), waiting_bytes(phase, sizes)):
+            for node, size_bytes in held.items():
+                peaks[node] = peaks.get(node, 0.0) + size_bytes
+        return peaks
+
+    def kept_bytes(self, phase: Phase, *, in_storage: bool) -> dict[str, float]:
+        """Other nodes' samples that nodes keep in their storage, or, those that have none, in memory."""
+        if not keeps_samples(phase) and not phase.upload:
+            return {}
+        nodes, kept = self.cluster.nodes, kept_bytes(phase, self.cluster, self.sizes(phase.pruning))
+        return {name: size for name, size in kept.items() if (nodes[name].storage_bytes is not None) == in_storage}
 
     def epoch_s(self, phase: Phase, steps: Sequence[int]) -> float:
         """Seconds of an epoch of federated averaging in which each tree takes so many steps."""

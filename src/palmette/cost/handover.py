@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from palmette.cost.energy import node_energy_j
 from palmette.cost.evaluate import Evaluator
-from palmette.cost.memory import STATE_COPIES, Optimizer
 from palmette.cost.operations import exchanges_weights
+from palmette.cost.optimizer import OptimizerCost
 from palmette.cost.sizes import Run, Sizes, runs_of
 from palmette.cost.steps import Iteration, Kind, Step
 from palmette.spec.plan import Phase
@@ -70,11 +70,11 @@ def changes_model(before: Phase, after: Phase) -> bool:
     return before.pruning != after.pruning
 
 
-def copies_per_weight(before: Phase, after: Phase, optimizer: Optimizer) -> int:
+def copies_per_weight(before: Phase, after: Phase, optimizer: OptimizerCost) -> int:
     """How many numbers travel for each weight: itself, and the optimizer's state of it if that is kept."""
     ended = before.sync_kind.averages_weights and exchanges_weights(before)
     distilled = changes_model(before, after) and after.compress == "distill"
-    return 1 if ended or distilled else 1 + STATE_COPIES[optimizer]
+    return 1 if ended or distilled else 1 + optimizer.state_copies
 
 
 def transfer_phase(like: Phase, giver: str, nodes: Sequence[str]) -> Phase:

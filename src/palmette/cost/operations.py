@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from palmette.cost.batch_norm import shared_norms
+from palmette.cost.clipping import NORM_BYTES, add_total_norm
+from palmette.cost.delivery import upload_bytes
 from palmette.cost.labels import labels_by_instance
 from palmette.cost.passes import BackwardPass, ForwardPass
 from palmette.cost.replicas import add_averages
@@ -21,47 +23,80 @@ from palmette.spec.plan import Phase
 from palmette.spec.tree import Feed, Instance
 
 
-def iteration(phase: Phase, sizes: Sizes, routes: Routes) -> Iteration:
+def iteration(
+    phase: Phase, sizes: Sizes, routes: Routes, sent: Sequence[float] | None = None, *, clips_norm: bool = False
+) -> Iteration:
     """The operations of one iteration under ``sync: step``; without exchange where nothing is replicated."""
-    return with_sizes(iteration_steps(phase, sizes, routes), phase, sizes)
+    return with_sizes(iteration_steps(phase, sizes, routes, clips_norm=clips_norm), phase, sizes, sent)
 
 
-def iteration_steps(phase: Phase, sizes: Sizes, routes: Routes) -> Steps:
-    """The operations of an iteration, whatever the samples: the same for phases that differ only in those."""
+def iteration_steps(phase: Phase, sizes: Sizes, routes: Routes, *, clips_norm: bool = False) -> Steps:
+    """The operations of an iteration, whatever the samples: the same for phases that differ only in those.
+
+    With ``clips_norm``, gradients are clipped by their norm over the whole network, where there is one network.
+    """
     steps: Steps = []
     order = topological(phase.instances)
     shared = shared_norms(phase, sizes, routes)
     forward = ForwardPass(steps, phase, shared).add(order)
-    backward = BackwardPass(steps, phase, forward, shared).add(order[::-1])
+    backward = BackwardPass(steps, phase, forward, sizes, shared).add(order[::-1])
     if phase.sync_kind.one_model:
-        add_averages(steps, phase, sizes, routes, backward)
+        updates = add_averages(steps, phase, sizes, routes, backward)
+        if clips_norm:
+            add_total_norm(steps, phase, sizes, updates)
+        steps += updates
+        _add_uploads(steps, phase)
     else:
         for k, instance in enumerate(phase.instances):
             add(steps, Step(Kind.UPDATE, k, instance.node, [backward[k]]))
     return steps
 
 
-def with_sizes(steps: Steps, phase: Phase, sizes: Sizes) -> Iteration:
-    """Operations with the samples of a phase, and so the bytes of their transfers."""
+def _add_uploads(steps: Steps, phase: Phase) -> None:
+    """Samples for a later phase, from every owner to the nodes that will need them."""
+    index = {instance.id: k for k, instance in enumerate(phase.instances)}
+    owners = {source.node: k for k, source in reversed(list(enumerate(phase.sources)))} if phase.upload else {}
+    for owner, number in owners.items():
+        for to in phase.upload:
+            if to != owner:
+                add(steps, Step(Kind.UPLOAD, index[phase.sources[number].into], owner, [], to, number))
+
+
+def with_sizes(steps: Steps, phase: Phase, sizes: Sizes, sent: Sequence[float] | None = None) -> Iteration:
+    """Operations with the samples of a phase, and so the bytes of their transfers.
+
+    ``sent`` is the fraction of each source's samples that has to be sent; all of them by default.
+    """
     samples = samples_by_instance(phase)
     label_bytes = _label_bytes(phase)
     size_bytes = [0.0] * len(steps)
     for number, step in enumerate(steps):
         match step.kind:
-            case Kind.FORWARD | Kind.BACKWARD | Kind.COMBINE | Kind.AVERAGE | Kind.UPDATE:
+            case Kind.FORWARD | Kind.BACKWARD | Kind.COMBINE | Kind.AVERAGE | Kind.NORM | Kind.UPDATE:
                 continue  # carries nothing
             case Kind.DATA:
                 assert step.source is not None
-                size_bytes[number] = phase.sources[step.source].samples * sizes.input_bytes
-            case Kind.OUTPUT | Kind.GRADIENT:
+                source = phase.sources[step.source]
+                size = source.samples * sizes.sample_bytes(source.node, phase.input_as)
+                size_bytes[number] = size if sent is None else size * sent[step.source]
+            case Kind.UPLOAD:
+                size_bytes[number] = upload_bytes(phase, sizes, step.node)
+            case Kind.OUTPUT:
                 instance = phase.instances[step.instance]
                 size = sizes.message_bytes(instance.layers[1], samples[step.instance], instance.codec)
-                size_bytes[number] = size + label_bytes[step.instance] if step.kind is Kind.OUTPUT else size
+                size_bytes[number] = size + label_bytes[step.instance]
+            case Kind.GRADIENT:
+                instance = phase.instances[step.instance]
+                many = samples[step.instance]
+                size_bytes[number] = sizes.gradient_message_bytes(instance.layers[1], many, instance.codec)
             case Kind.STATISTICS | Kind.TOTALS:
                 assert step.point is not None
                 size_bytes[number] = step.point.size_bytes
             case Kind.PUSH | Kind.PULL:
-                size_bytes[number] = sizes.weight_bytes(step.layers)
+                one_model = phase.sync_kind.one_model
+                size_bytes[number] = (sizes.exchanged_bytes if one_model else sizes.trainable_bytes)(step.layers)
+            case Kind.SQUARES | Kind.TOTAL_NORM:
+                size_bytes[number] = NORM_BYTES
             case _:
                 assert_never(step.kind)
     return Iteration(steps, samples, size_bytes)
@@ -94,12 +129,12 @@ def exchanges_weights(phase: Phase) -> bool:
     return phase.server is not None or held > phase.depth
 
 
-def worker_step(tree: Phase, sizes: Sizes) -> Iteration:
+def worker_step(tree: Phase, sizes: Sizes, sent: Sequence[float] | None = None) -> Iteration:
     """One worker's step against a parameter server: pull weights, compute, push gradients; the server updates."""
     steps: Steps = []
     order, server = topological(tree.instances), tree.meeting_node
     forward = ForwardPass(steps, tree).add(order)
-    backward = BackwardPass(steps, tree, forward).add(order[::-1])
+    backward = BackwardPass(steps, tree, forward, sizes).add(order[::-1])
     given = []
     for k, i in enumerate(tree.instances):
         if i.node == server:
@@ -109,7 +144,7 @@ def worker_step(tree: Phase, sizes: Sizes) -> Iteration:
         steps[forward[k]].after.append(pull)
         given.append(add(steps, Step(Kind.PUSH, k, i.node, [backward[k]], server, layers=(i.layers,))))
     add(steps, Step(Kind.UPDATE, 0, server, given, layers=((1, tree.depth),)))
-    return with_sizes(steps, tree, sizes)
+    return with_sizes(steps, tree, sizes, sent)
 
 
 def samples_by_instance(phase: Phase) -> list[int]:
@@ -150,3 +185,9 @@ def trees(phase: Phase) -> list[Phase]:
         phase.model_copy(update={"sources": tuple(sources), "instances": tuple(instances), **common})
         for sources, instances in parts.values()
     ]
+
+
+def sources_by_tree(phase: Phase) -> list[list[int]]:
+    """The numbers of the sources of each tree, in the order of ``trees``."""
+    ids = [{instance.id for instance in tree.instances} for tree in trees(phase)]
+    return [[k for k, source in enumerate(phase.sources) if source.into in own] for own in ids]

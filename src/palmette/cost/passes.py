@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from palmette.cost.batch_norm import SharedNorm, add_totals
+from palmette.cost.sizes import Sizes
 from palmette.cost.steps import Kind, NormPoint, Step, Steps, add
 from palmette.spec.plan import Phase
 
@@ -118,13 +119,22 @@ class ForwardPass(TreePass):
 
 
 class BackwardPass(TreePass):
-    """Gradients come back down the tree; a root begins when its forward is done."""
+    """Gradients come back down the tree; a root begins when its forward is done.
+
+    An instance that no gradient comes back to, since nothing up to its last layer learns, has no backward call: it is
+    done when its forward is.
+    """
 
     kind = Kind.BACKWARD
 
-    def __init__(self, steps: Steps, phase: Phase, forward: Sequence[int], shared: Sequence[SharedNorm] = ()) -> None:
-        super().__init__(steps, phase, shared[::-1])
+    def __init__(
+        self, steps: Steps, phase: Phase, forward: Sequence[int], sizes: Sizes, shared: Sequence[SharedNorm] = ()
+    ) -> None:
+        super().__init__(steps, phase, [each for each in reversed(shared) if sizes.has_gradient(each.point.layer)])
         self._forward = forward
+        for k, instance in enumerate(phase.instances):
+            if instance.into is not None and not sizes.has_gradient(instance.layers[1]):
+                self.last[k] = forward[k]
 
     def ends(self, k: int) -> tuple[float, float]:
         """From the last layer to the first."""

@@ -7,6 +7,9 @@ message a node, together with those of all other layers that meet at the same pl
             backward J ─┴▶ push ──▶ average ──▶ pull ──▶ update       (the average is on the meeting node)
 
 Every node updates a layer once, by the first of its instances that holds it.
+
+A weight that several layers use (a tie) is treated as a layer of its own, which all instances hold that hold one of
+those: its number follows the last layer's, ties in the profile's order.
 """
 
 from __future__ import annotations
@@ -50,18 +53,22 @@ def shared_runs(instances: Sequence[Instance]) -> list[Run]:
 
 
 def _meeting_place(phase: Phase, replicas: Sequence[int], routes: Routes) -> str:
-    """The phase's own, else the replica on the first root's node, else the one with the fewest hops to it."""
+    """The phase's own, else the replica on the first root's node, else the one with the fewest hops to it.
+
+    Where no layers are replicated but a weight is tied, a node that hosts nothing else does not take part.
+    """
     nodes = list(dict.fromkeys(phase.instances[k].node for k in replicas))
-    if phase.meet is not None and len(nodes) > 1:
+    if phase.meet is not None and len(nodes) > 1 and phase.meet in phase.nodes():
         return phase.meet
     home = next(instance.node for instance in phase.instances if instance.into is None)
     return min(nodes, key=lambda node: routes.hops(node, home))
 
 
-def add_averages(steps: Steps, phase: Phase, sizes: Sizes, routes: Routes, backward: list[int]) -> None:
-    """Add the exchange of gradients under ``step``, and the updates that follow it."""
+def add_averages(steps: Steps, phase: Phase, sizes: Sizes, routes: Routes, backward: list[int]) -> list[Step]:
+    """Add the exchange of gradients under ``step``; returns the updates that follow it."""
     instances = phase.instances
-    runs = [run for run in replicated_layers(phase, routes) if sizes.weight_bytes([run.layers])]
+    runs = [*replicated_layers(phase, routes), *replicated_ties(phase, sizes, routes)]
+    runs = [run for run in runs if sizes.exchanged_bytes([run.layers])]
     messages = _messages(runs, instances)
     pushed = {}
     for (node, place), message in messages.items():
@@ -76,12 +83,14 @@ def add_averages(steps: Steps, phase: Phase, sizes: Sizes, routes: Routes, backw
     for (node, place), message in messages.items():
         after = [averages[layers] for layers in message.layers]
         pulled[node, place] = add(steps, Step(Kind.PULL, message.senders[0], place, after, node, layers=message.layers))
-    for k, layers in enumerate(updated_layers(instances)):
+    updates: list[Step] = []
+    for k, layers in enumerate(updated_layers(instances, sizes.ties, phase.depth)):
         if layers:
             met = [run for run in runs if k in run.replicas and _overlap(run.layers, layers)]
             ready = [pulled.get((instances[k].node, run.place), averages[run.layers]) for run in met]
             after = [backward[k], *dict.fromkeys(ready)]
-            add(steps, Step(Kind.UPDATE, k, instances[k].node, after, layers=layers))
+            updates.append(Step(Kind.UPDATE, k, instances[k].node, after, layers=layers))
+    return updates
 
 
 class GradientMessage(NamedTuple):
@@ -106,13 +115,37 @@ def _messages(
     return {ends: GradientMessage(tuple(held), tuple(sorted(senders[ends]))) for ends, held in layers.items()}
 
 
-def updated_layers(instances: Sequence[Instance]) -> list[tuple[Run, ...]]:
-    """For each instance the layers that it updates: those that no earlier one on its node holds."""
+def replicated_ties(phase: Phase, sizes: Sizes, routes: Routes) -> list[ReplicatedLayers]:
+    """Ties whose layers several instances hold, as layers of their own, and where their gradients meet."""
+    found = []
+    for number, layers in enumerate(sizes.ties, phase.depth + 1):
+        replicas = tuple(k for k, instance in enumerate(phase.instances) if holds_tie(instance, layers))
+        if len(replicas) > 1:
+            found.append(ReplicatedLayers((number, number), replicas, _meeting_place(phase, replicas, routes)))
+    return found
+
+
+def holds_tie(instance: Instance, layers: Sequence[int]) -> bool:
+    """Whether an instance holds one of the layers that share a weight."""
+    return any(instance.layers[0] <= number <= instance.layers[1] for number in layers)
+
+
+def held_numbers(instance: Instance, ties: Sequence[Sequence[int]], depth: int) -> list[int]:
+    """The layers that an instance holds, and the ties, numbered from ``depth`` + 1 on."""
+    first, last = instance.layers
+    own = [number for number, layers in enumerate(ties, depth + 1) if holds_tie(instance, layers)]
+    return [*range(first, last + 1), *own]
+
+
+def updated_layers(
+    instances: Sequence[Instance], ties: Sequence[Sequence[int]] = (), depth: int = 0
+) -> list[tuple[Run, ...]]:
+    """For each instance the layers that it updates: those that no earlier one on its node holds; and ties, likewise."""
     held: dict[str, set[int]] = {}
     found = []
     for instance in instances:
         before = held.setdefault(instance.node, set())
-        own = [number for number in range(instance.layers[0], instance.layers[1] + 1) if number not in before]
+        own = [number for number in held_numbers(instance, ties, depth) if number not in before]
         before.update(own)
         found.append(runs_of(own))
     return found

@@ -33,8 +33,9 @@ class Seconds:
         return fixed + samples * (self.backward[last] - self.backward[first - 1])
 
     def update_s(self, first: int, last: int) -> float:
-        """Seconds of a weight update of layers ``first`` to ``last`` with the whole CPU."""
-        return self.update[last] - self.update[first - 1]
+        """Seconds of a weight update of layers ``first`` to ``last`` with the whole CPU; a tie's is in a layer's."""
+        last = min(last, len(self.update) - 1)
+        return self.update[last] - self.update[min(first - 1, last)]
 
     def forward_span_s(self, span: Span, samples: int) -> float:
         """Seconds of a part of a forward call; a layer that it cuts counts in proportion."""

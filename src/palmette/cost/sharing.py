@@ -8,6 +8,8 @@ cap; those stop there, the others grow on. What makes it fast for many transfers
   finds one level: those with a cap up to the level run at their caps, the others at the level.
 - A bundle counts the bits that each transfer at its level has had; such a transfer ends when the count reaches its
   mark. So passing time and a new level cost a step a bundle, not a transfer.
+
+All transfers are alike here; ``priorities`` has those that give way to others.
 """
 
 from __future__ import annotations
@@ -36,6 +38,13 @@ class _Flow:
         self.capped: bool | None = None
         self.bundle: _Bundle | None = None
         self.end: _Entry | None = None
+
+    @property
+    def rate_bps(self) -> float:
+        """Its rate since the last ``share``."""
+        if self.capped or self.bundle is None:
+            return self.cap_bps
+        return self.bundle.level_bps
 
     def left_by(self, now_s: float) -> float:
         """Bits that it still has to carry."""
@@ -121,14 +130,30 @@ class Flows:
 
     def share(self, now_s: float) -> float:
         """Share the resources among the transfers under way; returns when the first of them will end."""
-        soonest_s = _first(self._capped_ends)
-        if self._bundles:
-            for bundle, level_bps in self._levels():
-                if level_bps != bundle.level_bps or bundle.end_s == _INFINITE:
-                    self._settle(bundle, level_bps, now_s)
-                soonest_s = min(soonest_s, bundle.end_s)
-            soonest_s = min(soonest_s, _first(self._capped_ends))
-        return soonest_s
+        if not self._bundles:
+            return _first(self._capped_ends)
+        soonest_s = _INFINITE
+        for bundle, level_bps in self._levels():
+            if level_bps != bundle.level_bps or bundle.end_s == _INFINITE:
+                self._settle(bundle, level_bps, now_s)
+            soonest_s = min(soonest_s, bundle.end_s)
+        return min(soonest_s, _first(self._capped_ends))
+
+    def resources(self) -> list[int]:
+        """Those that transfers under way use."""
+        return [resource for resource, paths in self._paths.items() if paths]
+
+    def used_bps(self, resource: int) -> float:
+        """What the transfers under way take of a resource since the last ``share``."""
+        return sum([flow.rate_bps for path in self._paths.get(resource, ()) for flow in self._on_path[path]])
+
+    def renew(self, resource: int, now_s: float) -> None:
+        """Note that the capacity of a resource is another from now on; ``share`` has to follow."""
+        for path in self._paths.get(resource, ()):
+            self._put(path, now_s)
+        for bundle in self._bundles.values():
+            if resource in bundle.shared:
+                bundle.narrowest_bps = min([self._capacities[each] for each in bundle.shared])
 
     def _close(self, path: Path, now_s: float) -> None:
         """Note that a path is no longer in use; a path that shared a resource with it alone now has it to itself."""
@@ -196,11 +221,12 @@ class Flows:
                     heappush(bundle.ends, flow.end)
         bundle.fresh.clear()
         mark_bits = _first(bundle.ends)
-        bundle.end_s = now_s + max(0.0, mark_bits - bundle.had_bits) / level_bps if mark_bits < _INFINITE else _INFINITE
+        left_bits = max(0.0, mark_bits - bundle.had_bits)
+        bundle.end_s = now_s + _lasting_s(left_bits, level_bps) if mark_bits < _INFINITE else _INFINITE
 
     def _run_at_cap(self, flow: _Flow, now_s: float) -> None:
         flow.left_bits, flow.since_s, flow.capped = flow.left_by(now_s), now_s, True
-        flow.end = (now_s + flow.left_bits / flow.cap_bps, flow.order, flow)
+        flow.end = (now_s + _lasting_s(flow.left_bits, flow.cap_bps), flow.order, flow)
         heappush(self._capped_ends, flow.end)
 
     def _levels(self) -> list[tuple[_Bundle, float]]:
@@ -264,6 +290,11 @@ class _Filling:
         for resource in bundle.shared:
             self._free[resource] -= rate_bps
             self._growing[resource] -= many
+
+
+def _lasting_s(bits: float, rate_bps: float) -> float:
+    """How long bits take; forever at a rate of 0, unless there are none."""
+    return bits / rate_bps if rate_bps else _INFINITE if bits else 0.0
 
 
 def _first(ends: list[_Entry]) -> float:

@@ -1,4 +1,13 @@
-"""One iteration of a phase on the event clock: operations with the times of a profile on the links of a cluster."""
+"""Iterations of a phase on the event clock: operations with the times of a profile on the links of a cluster.
+
+An iteration begins when all operations of the one before are done. Where samples travel ahead, those of the next
+iteration are sent meanwhile, and give way to all other transfers; so a few iterations are played until the time between
+two ends has settled.
+
+    samples    ├─ 1 ─┼─ 2 ─┤  ├─ 3 ─┤   ├─ 4 …
+    iterations       ├── 1 ──┼── 2 ──┼── 3 ──┤
+                               first, …   steady
+"""
 
 from __future__ import annotations
 
@@ -12,18 +21,26 @@ from palmette.cost.prices import NodePrice
 from palmette.cost.routes import Route, Routes
 from palmette.cost.seconds import Seconds
 from palmette.cost.sizes import Sizes
-from palmette.cost.steps import REDUCTIONS, Iteration, Kind, Step, Steps
+from palmette.cost.steps import REDUCTIONS, SAMPLES, Iteration, Kind, Step, Steps, is_background
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase
 from palmette.spec.profile import Profile, Table
 from palmette.spec.tree import Instance
 
 _MOST_PREPARED = 1024
+UNTIL_STEADY = 3
+"""Iterations that are played where samples travel ahead."""
+_MARKS = 2
+"""Operations behind each of several iterations: where its samples are sent, and where it is done."""
 TimedStep = tuple[Step, float, float, float]  # an operation, the bytes that it carries, its start and its end
 
 
 class _Prepared(NamedTuple):
-    """Operations as the clock plays them; phases that differ only in their samples share one."""
+    """Operations as the clock plays them; phases that differ only in their samples share one.
+
+    The graph holds one iteration, or several in a row. Each of several is followed by two operations that take no time:
+    one waits for all of its samples, one for all of the rest.
+    """
 
     instances: Sequence[Instance]
     steps: Steps
@@ -31,11 +48,23 @@ class _Prepared(NamedTuple):
     latencies_s: list[float]
 
 
-class PhaseSimulator:
-    """Plays phases for one profile and one cluster."""
+class Steady(NamedTuple):
+    """An iteration in the steady state: when its operations start and end, from the first; seconds from end to end.
 
-    def __init__(self, profile: Profile, cluster: Cluster) -> None:
-        self.profile, self.cluster = profile, cluster
+    ``first_s`` is the duration of the very first iteration, which waits for its own samples.
+    """
+
+    made: Iteration
+    timing: Timing
+    iteration_s: float
+    first_s: float
+
+
+class PhaseSimulator:
+    """Plays phases for one profile and one cluster. With ``clips_norm``, nodes exchange the norm of gradients."""
+
+    def __init__(self, profile: Profile, cluster: Cluster, *, clips_norm: bool = False) -> None:
+        self.profile, self.cluster, self.clips_norm = profile, cluster, clips_norm
         self.routes = Routes(cluster)
         self._index = {name: k for k, name in enumerate(cluster.nodes)}
         self._limits = [node.limits.cpu_share for node in cluster.nodes.values()]
@@ -46,8 +75,15 @@ class PhaseSimulator:
     def sizes(self, pruning: float = 0.0) -> Sizes:
         """The bytes of the layers of the model with this fraction of its parameters removed."""
         if pruning not in self._sizes:
-            self._sizes[pruning] = Sizes(self._table(pruning), self.profile.input_bytes)
+            owned = {name: node.source.samples for name, node in self.cluster.nodes.items() if node.source}
+            self._sizes[pruning] = Sizes(self._table(pruning), self.profile.input_bytes, self._stored_bytes(), owned)
         return self._sizes[pruning]
+
+    def _stored_bytes(self) -> dict[str, float]:
+        """Bytes of a stored sample of each source: as the cluster says, else the profile, else the tensor's."""
+        usual = self.profile.sample_bytes or self.profile.input_bytes
+        sources = {name: node.source for name, node in self.cluster.nodes.items() if node.source is not None}
+        return {name: source.sample_bytes or usual for name, source in sources.items()}
 
     def seconds(self, node: str, pruning: float = 0.0) -> Seconds:
         """The layer times of a node."""
@@ -78,45 +114,100 @@ class PhaseSimulator:
                 taken[source.node] = min(everything, taken.get(source.node, 0) + source.epoch_samples)
         return taken
 
-    def play_step(self, phase: Phase) -> tuple[Iteration, Timing]:
-        """An iteration under ``step``; what is prepared for a phase serves again for others with the same instances."""
+    def play_step(self, phase: Phase, sent: Sequence[float] | None = None) -> Steady:
+        """An iteration under ``step``; what is prepared for a phase serves again for others with the same instances.
+
+        ``sent`` is the fraction of each source's samples that has to be sent; all of them by default.
+        """
         prepared = self._prepared_for(phase)
-        made = with_sizes(prepared.steps, phase, self.sizes(phase.pruning))
-        return made, self._play(prepared, phase, made)
+        made = with_sizes(prepared.steps, phase, self.sizes(phase.pruning), sent)
+        if phase.ahead and any(
+            size and step.kind is Kind.DATA for step, size in zip(made.steps, made.size_bytes, strict=True)
+        ):
+            return self._steady(self._prepared_for(phase, UNTIL_STEADY), phase, made)
+        played = self._play(prepared, phase, made)
+        return Steady(made, played, played.total_s, played.total_s)
+
+    def _steady(self, prepared: _Prepared, phase: Phase, made: Iteration) -> Steady:
+        played = self._play(prepared, phase, made, UNTIL_STEADY)
+        many = len(made.steps) + _MARKS
+        done_s = played.end_s[many - 1 :: many]
+        last = slice(-many, -_MARKS)
+        start_s, end_s = played.start_s[last], played.end_s[last]
+        zero_s = min(start_s)
+        timing = Timing([each - zero_s for each in start_s], [each - zero_s for each in end_s])
+        first_s = done_s[0] + self._sample_latency_s(made)
+        # Samples begin to travel when the iteration that many before is done: so many share the time of a whole one.
+        return Steady(made, timing, max(done_s[-1] - done_s[-2], first_s / (phase.ahead_iterations + 1)), first_s)
+
+    def _sample_latency_s(self, made: Iteration) -> float:
+        """The longest latency of samples; where they travel ahead, only the first iteration waits for it."""
+        sent = [step for step, size in zip(made.steps, made.size_bytes, strict=True) if size and step.kind is Kind.DATA]
+        return max((self.route(step.node, step.to or "").latency_s for step in sent), default=0.0)
 
     def play(self, phase: Phase, made: Iteration) -> Timing:
         """When each operation of an iteration of a phase starts and ends."""
         return self._play(self._prepare(phase, made.steps), phase, made)
 
-    def _prepared_for(self, phase: Phase) -> _Prepared:
+    def _prepared_for(self, phase: Phase, iterations: int = 1) -> _Prepared:
         feeds = [(source.node, source.into) for source in phase.sources]
-        key = (id(phase.instances), phase.pruning, phase.meet, phase.batch_norm, *feeds)
+        key = (
+            id(phase.instances),
+            phase.pruning,
+            phase.meet,
+            phase.batch_norm,
+            phase.ahead,
+            phase.ahead_iterations,
+            phase.upload,
+            iterations,
+            *feeds,
+        )
         known = self._prepared.get(key)
         if known is None:
             if len(self._prepared) > _MOST_PREPARED:
                 self._prepared.clear()
-            steps = iteration_steps(phase, self.sizes(phase.pruning), self.routes)
-            known = self._prepared[key] = self._prepare(phase, steps)
+            steps = iteration_steps(phase, self.sizes(phase.pruning), self.routes, clips_norm=self.clips_norm)
+            known = self._prepared[key] = self._prepare(phase, steps, iterations)
         return known
 
-    def _prepare(self, phase: Phase, steps: Steps) -> _Prepared:
-        graph, latencies_s = Graph(), [0.0] * len(steps)
-        for number, step in enumerate(steps):
-            if step.to is not None:
-                route = self.route(step.node, step.to)
-                graph.add_transfer(step.after, route.resources)
-                latencies_s[number] = route.latency_s
-            elif step.kind in REDUCTIONS:
-                graph.add_transfer(step.after, ())
-            else:
-                graph.add_call(step.after, self._index[step.node], self._share(phase, step))
+    def _prepare(self, phase: Phase, steps: Steps, iterations: int = 1) -> _Prepared:
+        graph, latencies_s = Graph(), list[float]()
+        for number in range(iterations):
+            begin = len(graph.after)
+            for k, step in enumerate(steps):
+                after = [begin + need for need in step.after]
+                if number:
+                    after += _after_iterations_before(steps, k, begin, phase.ahead_iterations)
+                self._add_step(graph, phase, step, after)
+                hidden = step.to is None or (iterations > 1 and step.kind is Kind.DATA)
+                latencies_s.append(0.0 if hidden else self.route(step.node, step.to or "").latency_s)
+            if iterations > 1:
+                samples = {begin + k for k, step in enumerate(steps) if step.kind is Kind.DATA}
+                graph.add_transfer(sorted(samples), ())
+                graph.add_transfer([k for k in range(begin, begin + len(steps)) if k not in samples], ())
+                latencies_s += [0.0] * _MARKS
         return _Prepared(phase.instances, steps, graph, latencies_s)
 
-    def _play(self, prepared: _Prepared, phase: Phase, made: Iteration) -> Timing:
-        seconds = prepared.latencies_s.copy()
+    def _add_step(self, graph: Graph, phase: Phase, step: Step, after: list[int]) -> None:
+        if step.to is not None:
+            background = is_background(step, phase)
+            graph.add_transfer(after, self.route(step.node, step.to).resources, background=background)
+        elif step.kind in REDUCTIONS:
+            graph.add_transfer(after, ())
+        else:
+            graph.add_call(after, self._index[step.node], self._share(phase, step))
+
+    def _play(self, prepared: _Prepared, phase: Phase, made: Iteration, iterations: int = 1) -> Timing:
+        seconds = prepared.latencies_s[: len(made.steps)]
+        for number, step in enumerate(made.steps):
+            if step.kind in SAMPLES and not made.size_bytes[number]:
+                seconds[number] = 0.0  # nothing is sent
         for number, call_s in self.call_seconds(phase, made).items():
             seconds[number] = call_s
         bits = [8 * size for size in made.size_bytes]
+        if iterations > 1:
+            marks = [0.0] * _MARKS
+            seconds, bits = [*seconds, *marks] * iterations, [*bits, *marks] * iterations
         return play(prepared.graph, seconds, bits, self._limits, self.routes.capacities)
 
     def call_seconds(self, phase: Phase, made: Iteration) -> dict[int, float]:
@@ -142,9 +233,11 @@ class PhaseSimulator:
                 if phase.sync_kind.has_server:  # the parameter server's is no instance's
                     seconds, share = self.seconds(step.node, phase.pruning), self._share(phase, step)
                 return sum([seconds.update_s(*run) for run in step.layers or ((first, last),)]) / share
-            case Kind.AVERAGE | Kind.COMBINE:
+            case Kind.AVERAGE | Kind.COMBINE | Kind.NORM:
                 return 0.0
-            case Kind.DATA | Kind.OUTPUT | Kind.GRADIENT | Kind.STATISTICS | Kind.TOTALS | Kind.PUSH | Kind.PULL:
+            case Kind.DATA | Kind.UPLOAD | Kind.OUTPUT | Kind.GRADIENT | Kind.STATISTICS | Kind.TOTALS:
+                raise AssertionError(f"{step.kind} is a transfer, not a call")
+            case Kind.PUSH | Kind.PULL | Kind.SQUARES | Kind.TOTAL_NORM:
                 raise AssertionError(f"{step.kind} is a transfer, not a call")
         assert_never(step.kind)
 
@@ -189,6 +282,21 @@ class PhaseSimulator:
         parts = [self.node_energy_j(n, price, time_s) for n, price in nodes.items()]
         known = [part for part in parts if part is not None]
         return sum(known) if len(known) == len(parts) else None
+
+
+def _after_iterations_before(steps: Steps, k: int, begin: int, ahead: int) -> list[int]:
+    """What an operation waits for of the iterations before its own, whose operations are numbered from ``begin``.
+
+    Samples are sent one iteration after the other, ``ahead`` iterations early; calls begin when the iteration before is
+    done. The two operations behind an iteration's own are where its samples are sent, and where it is done.
+    """
+    many = len(steps) + _MARKS
+    if steps[k].kind is Kind.DATA:
+        done = begin - ahead * many - 1  # where the last iteration is done whose samples need not wait any more
+        return [begin - 2, *([done] if done >= 0 else [])]
+    if all(steps[need].kind is Kind.DATA for need in steps[k].after):
+        return [begin - 1]
+    return []
 
 
 def timed_steps(made: Iteration, played: Timing) -> list[TimedStep]:

@@ -2,12 +2,17 @@
 
     data ─▶ forward ─▶ output ─▶ forward … ─▶ backward ─▶ gradient ─▶ backward … ─▶ push ─▶ average ─▶ pull ─▶ update
 
-Calls (forward, backward, update) belong to an instance; transfers (data, output, gradient, push, pull) carry bytes
+Beside them, an upload carries samples that a later phase will need. Calls (forward, backward, update) belong to an
+instance; transfers (data, output, gradient, push, pull) carry bytes
 between nodes and do not exist where both ends are on one node. An average takes no time: it is where the gradients
 of replicated layers meet. Where batch norm takes its statistics over the whole batch, a forward or backward call falls
 into segments; between two of them statistics travel to where the replicas meet, are combined, and their totals return:
 
     forward ─▶ statistics ─▶ combine ─▶ totals ─▶ forward …
+
+Where gradients are clipped by the norm of all of them, that norm is found before the updates (``clipping``):
+
+    … pull ─▶ squares ─▶ norm ─▶ total norm ─▶ update
 """
 
 from __future__ import annotations
@@ -17,12 +22,14 @@ from enum import Enum
 from typing import NamedTuple
 
 from palmette.cost.sizes import Run
+from palmette.spec.plan import Phase
 
 
 class Kind(Enum):
     """What an operation does."""
 
     DATA = "data"
+    UPLOAD = "upload"
     FORWARD = "forward"
     OUTPUT = "output"
     BACKWARD = "backward"
@@ -33,10 +40,15 @@ class Kind(Enum):
     PUSH = "push"
     AVERAGE = "average"
     PULL = "pull"
+    SQUARES = "squares"
+    NORM = "norm"
+    TOTAL_NORM = "total norm"
     UPDATE = "update"
 
 
-REDUCTIONS = (Kind.AVERAGE, Kind.COMBINE)
+SAMPLES = (Kind.DATA, Kind.UPLOAD)
+"""Transfers of samples."""
+REDUCTIONS = (Kind.AVERAGE, Kind.COMBINE, Kind.NORM)
 """Where what several nodes have computed is combined: neither a call nor a transfer, it takes no time."""
 
 
@@ -87,6 +99,11 @@ class Iteration(NamedTuple):
     steps: Steps
     samples: list[int]
     size_bytes: list[float]
+
+
+def is_background(step: Step, phase: Phase) -> bool:
+    """Whether a transfer gives way to all others: samples that no call of this iteration waits for."""
+    return step.kind is Kind.UPLOAD or (phase.ahead and step.kind is Kind.DATA)
 
 
 def add(steps: Steps, step: Step) -> int:

@@ -7,6 +7,7 @@ pass_timer             one training pass through all layers, timed layer by laye
 repetitions            how often, and with which batch sizes, to repeat it
 clocks                 which clock to time with
 contexts               context managers to probe layers in
+decode_time            seconds to turn stored samples into inputs
 call_time_fit          pure: times of some batches into a call's fixed part and seconds per sample
 roofline               seconds of each layer on hardware of the catalogue
 build_time             the time until a device can train

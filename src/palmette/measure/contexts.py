@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from palmette.errors import Fault, InputError
 from palmette.runtime.worker.tuning import keep_freed_memory
 from palmette.zoo.capture.trial_runs import preserve_state
 from palmette.zoo.capture.wrapper import describe_error
-from palmette.zoo.models import Network, example_input
+from palmette.zoo.models import Network
 
 Progress = Callable[[str, float], None]
 """Called with the current layer, and the share of the work that is done, from 0 to 1."""
@@ -59,8 +59,3 @@ def name_failing_layer(network: Network, layer: str, samples: int) -> Iterator[N
     except Exception as error:
         expected = f"its layer {layer} fails on {samples} samples in training: {describe_error(error)}"
         raise InputError(Fault("model", network.name, expected)) from error
-
-
-def example_batch(network: Network, samples: int) -> Tensor:
-    """A batch of so many samples of the network's input shape."""
-    return example_input(network.input_shape, network.dtype)[torch.arange(samples) % 2]

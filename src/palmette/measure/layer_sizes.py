@@ -8,21 +8,22 @@ with the batch, such as the statistics of batch norm, drops out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
-from palmette.measure.contexts import Progress, example_batch, name_failing_layer, training_mode
-from palmette.spec.profile import Layer
+from palmette.measure.contexts import Progress, name_failing_layer, training_mode
+from palmette.spec.profile import Layer, Tie
 from palmette.zoo.batch_norms import BatchNormRecorder
+from palmette.zoo.capture import NetworkLayer, TensorSpec, as_bundle, tied_weights
+from palmette.zoo.capture.bundle import Bundle
 from palmette.zoo.models import Network
 
 # Not one sample: batch norm refuses to train on a single value a channel.
@@ -36,6 +37,7 @@ class LayerUsage:
     flops: int
     kept_bytes: int
     output_bytes: int
+    gradient_bytes: int
     batch_norm_channels: tuple[int, ...]
     output_channels: int
 
@@ -53,6 +55,8 @@ def layer_sizes(network: Network, progress: Progress) -> tuple[Layer, ...]:
             name=layer.name,
             parameter_bytes=sum(weight.nbytes for weight in layer.module.parameters()),
             output_bytes=many.output_bytes - few.output_bytes,
+            **trainable_size(layer),
+            **gradient_sizes(layer, many.gradient_bytes - few.gradient_bytes),
             flops=max(0, many.flops - few.flops),
             activation_bytes=max(0, many.kept_bytes - few.kept_bytes),
             batch_norm_channels=many.batch_norm_channels,
@@ -62,45 +66,87 @@ def layer_sizes(network: Network, progress: Progress) -> tuple[Layer, ...]:
     )
 
 
+def layer_ties(network: Network) -> tuple[Tie, ...]:
+    """The trained weights that several layers use."""
+    return tuple(
+        Tie(name=tied.names[0], parameter_bytes=tied.size_bytes, layers=tied.layers)
+        for tied in tied_weights(network.layers)
+    )
+
+
 def batch_norm_channels(network: Network) -> list[tuple[int, ...]]:
     """The channels of the batch norms of each layer, in the order in which they run."""
     found = []
     with training_mode(network), torch.no_grad():
-        value = example_batch(network, FEWER)
-        if value.is_floating_point():  # a run may have turned the weights into other numbers
-            value = value.to(next((w.dtype for each in network.layers for w in each.module.parameters()), value.dtype))
+        bundle = network.example_batch(FEWER)
+        # A run may have turned the weights into other numbers.
+        weights = (w.dtype for each in network.layers for w in each.module.parameters() if w.is_floating_point())
+        dtype = next(weights, None)
+        bundle = tuple(each.to(dtype) if each.is_floating_point() else each for each in bundle)
         for layer in network.layers:
             with name_failing_layer(network, layer.name, FEWER), BatchNormRecorder() as norms:
-                value = layer.module(value)
+                bundle = as_bundle(layer.module(*bundle))
             found.append(tuple(norms.channels))
     return found
 
 
 def input_bytes(network: Network) -> int:
     """Bytes of one sample as input of the first layer."""
-    return prod(network.input_shape) * network.dtype.itemsize
+    return sum(spec.sample_bytes for spec in network.inputs)
 
 
 def _layer_usages(network: Network, samples: int, progress: Progress) -> Iterator[LayerUsage]:
-    value = example_batch(network, samples)
-    for place, layer in enumerate(network.layers):
+    bundle = network.example_batch(samples)
+    before = network.inputs
+    for layer in network.layers:
         progress(layer.name, 0.0)
-        if place:
-            value = value.detach().requires_grad_()
+        learning = [spec.gradient for spec in before]
+        bundle = tuple(each.detach().requires_grad_(flag) for each, flag in zip(bundle, learning, strict=True))
         with name_failing_layer(network, layer.name, samples):
-            usage, value = _layer_usage(layer.module, value)
+            usage, bundle = _layer_usage(layer, bundle)
+        before = layer.outputs
         yield usage
 
 
-def _layer_usage(module: nn.Module, value: Tensor) -> tuple[LayerUsage, Tensor]:
-    memory = AllocationCounter([value, *module.parameters(), *module.buffers()])
+def _layer_usage(layer: NetworkLayer, bundle: Bundle) -> tuple[LayerUsage, Bundle]:
+    module = layer.module
+    memory = AllocationCounter([*bundle, *module.parameters(), *module.buffers()])
     with memory, FlopCounterMode(display=False) as counter, BatchNormRecorder() as norms:
-        output: Tensor = module(value)
-    output_bytes = output.numel() * output.element_size()
-    channels = output.shape[1] if output.dim() > 1 else 1
-    return LayerUsage(
-        counter.get_total_flops(), memory.total_bytes, output_bytes, tuple(norms.channels), channels
-    ), output
+        outputs = as_bundle(module(*bundle))
+    sizes = [output.numel() * output.element_size() for output in outputs]
+    back = [size for size, spec in zip(sizes, layer.outputs, strict=True) if spec.gradient]
+    usage = LayerUsage(
+        counter.get_total_flops(),
+        memory.total_bytes,
+        sum(sizes),
+        sum(back),
+        tuple(norms.channels),
+        scale_count(layer.outputs),
+    )
+    return usage, outputs
+
+
+def trainable_size(layer: NetworkLayer) -> dict[str, Any]:
+    """What a profile says of a layer's weights that are trained, where some are not."""
+    weights = list(layer.module.parameters())
+    trained = [weight.nbytes for weight in weights if weight.requires_grad]
+    return {} if len(trained) == len(weights) else {"trainable_bytes": sum(trained)}
+
+
+def gradient_sizes(layer: NetworkLayer, gradient_bytes: int) -> dict[str, Any]:
+    """What a profile says of a layer's gradient and integers, where it is not that of one tensor that learns."""
+    if all(spec.gradient for spec in layer.outputs):
+        return {}
+    return {
+        "gradient_bytes": gradient_bytes,
+        "gradient_channels": scale_count([spec for spec in layer.outputs if spec.gradient]) or None,
+        "uncoded_bytes": sum(spec.sample_bytes for spec in layer.outputs if not spec.dtype.is_floating_point),
+    }
+
+
+def scale_count(outputs: Sequence[TensorSpec]) -> int:
+    """The channels of all tensors of floats together, for which a codec sends a scale each."""
+    return sum(spec.shape[0] if spec.shape else 1 for spec in outputs if spec.dtype.is_floating_point)
 
 
 class AllocationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]

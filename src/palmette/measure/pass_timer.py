@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from palmette.measure.clocks import Clock
-from palmette.measure.contexts import example_batch, name_failing_layer
-from palmette.zoo.capture import NetworkLayer
+from palmette.measure.contexts import name_failing_layer
+from palmette.zoo.capture import NetworkLayer, as_bundle
+from palmette.zoo.capture.bundle import Bundle
 from palmette.zoo.models import Network
 
 PassTimes = NDArray[np.float64]
@@ -60,42 +61,50 @@ class PassTimer:
             for weight in weights:
                 weight.grad = None
 
-    def _forward(self, samples: int, marks: list[float | None]) -> tuple[list[float], Tensor]:
+    def _forward(self, samples: int, marks: list[float | None]) -> tuple[list[float], Bundle]:
         """Seconds of each layer, and the last one's output; ``marks`` receive the end of each backward later on."""
-        value, times_s = example_batch(self.network, samples), []
+        bundle, times_s = self.network.example_batch(samples), []
         for place, layer in enumerate(self.network.layers):
             self.on_layer(layer.name)
             if place:
-                self._mark(value, place, marks)
-            time_s, value = self._timed(layer, value)
+                bundle = self._mark(bundle, place, marks)
+            time_s, bundle = self._timed(layer, bundle)
             times_s.append(time_s)
-        return times_s, value
+        return times_s, bundle
 
-    def _mark(self, value: Tensor, place: int, marks: list[float | None]) -> None:
-        """Read the clock when the gradient of a layer's input is complete: that layer's backward is done."""
+    def _mark(self, bundle: Bundle, place: int, marks: list[float | None]) -> Bundle:
+        """Read the clock when the gradients of a layer's inputs are complete: that layer's backward is done.
+
+        Where nothing before a layer learns there are none, and neither is there a backward of the layers before.
+        """
 
         def read(_: Tensor) -> None:
             marks[place] = self.clock()
 
-        if not value.requires_grad:
-            value.requires_grad_()  # the layers before may have no weights; the gradient is needed all the same
-        value.register_hook(read)  # type: ignore[no-untyped-call]
+        # What only passes through layers is renamed for each, so that its gradient is complete when the layer is done.
+        passed = tuple(value.view_as(value) if value.requires_grad else value for value in bundle)
+        for value in passed:
+            if value.requires_grad:
+                value.register_hook(read)  # type: ignore[no-untyped-call]
+        return passed
 
-    def _timed(self, layer: NetworkLayer, value: Tensor) -> tuple[float, Tensor]:
-        with name_failing_layer(self.network, layer.name, len(value)):
+    def _timed(self, layer: NetworkLayer, bundle: Bundle) -> tuple[float, Bundle]:
+        with name_failing_layer(self.network, layer.name, len(bundle[0])):
             start_s = self.clock()
-            output = layer.module(value)
-            return self.clock() - start_s, output
+            output = layer.module(*bundle)
+            return self.clock() - start_s, as_bundle(output)
 
-    def _backward(self, output: Tensor, marks: list[float | None]) -> list[float]:
-        if not output.requires_grad:
+    def _backward(self, outputs: Bundle, marks: list[float | None]) -> list[float]:
+        learning = [output for output in outputs if output.requires_grad]
+        if not learning:
             return [0.0] * len(marks)
-        # As large as that of a mean over the batch: rounding to denormal numbers would be slow.
-        gradient = torch.full_like(output, 1.0 / len(output))
-        with name_failing_layer(self.network, self.network.layers[-1].name, len(output)):
+        # As large as those of a mean over the batch: rounding to denormal numbers would be slow.
+        gradients = [torch.full_like(output, 1.0 / len(output)) for output in learning]
+        lowest = next((k for k, weights in enumerate(self.weights) if weights), 0)
+        with name_failing_layer(self.network, self.network.layers[-1].name, len(learning[0])):
             start_s = self.clock()
-            torch.autograd.backward(output, gradient)
-            marks[0] = self.clock()
+            torch.autograd.backward(learning, gradients)
+            marks[lowest] = self.clock()
         return durations(start_s, marks)
 
     def _update(self) -> list[float]:

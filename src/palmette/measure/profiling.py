@@ -7,16 +7,27 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+from torch import nn
+
 from palmette.compress.networks import network_origin, prune_network
 from palmette.errors import ArgumentFault, Fault, InputError, expected_name
+from palmette.measure.call_time_fit import CallTime
 from palmette.measure.contexts import Progress, no_progress
-from palmette.measure.layer_sizes import input_bytes, layer_sizes
+from palmette.measure.decode_time import measure_decode_time, predict_decode_time, with_decoding
+from palmette.measure.layer_sizes import input_bytes, layer_sizes, layer_ties
 from palmette.measure.layer_times import measure_layer_times
 from palmette.measure.roofline import roofline_times
 from palmette.spec.cluster import Cluster
+from palmette.spec.plan import InputAs
 from palmette.spec.profile import Profile, Table, Times
+from palmette.zoo.capture import notes
+from palmette.zoo.data import DataSplit, load_data, recipe_data
 from palmette.zoo.hardware import Hardware, hardware
 from palmette.zoo.models import Network, load_network
+from palmette.zoo.recipes.loading import recipe_name
+from palmette.zoo.recipes.recipe import Recipe
+
+INPUT_AS: tuple[InputAs, ...] = ("stored", "tensor")
 
 RemoteTimes = Mapping[str, Mapping[float, Times]]
 """Times that were measured on nodes themselves, by the fraction of the parameters removed."""
@@ -30,6 +41,7 @@ def profile_network(
     elsewhere: RemoteTimes = MappingProxyType({}),
     *,
     variants: Sequence[float] = (),
+    samples: DataSplit | None = None,
 ) -> Profile:
     """Bytes, FLOPs and seconds of each layer on each node.
 
@@ -37,10 +49,12 @@ def profile_network(
     predicted from the hardware that they name. ``progress`` gets the current layer and the share that is done.
     ``elsewhere`` are times that were measured on the nodes themselves.
     ``variants`` are fractions of the parameters to remove: the pruned networks are profiled the same way.
+    With ``samples`` the profile has the size of a stored sample, and the first layer's times include decoding it. That
+    is measured on this machine, also for nodes that were measured ``elsewhere``: no sample is sent to them.
 
     Raises:
         InputError: a node is unknown, or neither measured nor of known hardware, or the network fails in training, or
-            cannot be pruned that far.
+            cannot be pruned that far, or a sample cannot be decoded.
     """
     here = [name for name in nodes_here(cluster, measured_on) if name not in elsewhere]
     machines = {
@@ -50,19 +64,25 @@ def profile_network(
     }
     require_times(cluster, {*here, *machines, *elsewhere})
     smaller = prune_networks(network, variants)
+    decoding = None if samples is None else _decode_times(cluster, machines, samples, network, progress)
 
     def table(fraction: float, each: Network, prune_s: float | None = None) -> Table:
         known = {name: times[fraction] for name, times in elsewhere.items()}
         found = _table(each, here, machines, known, progress)
         nodes = found.nodes | {name: _with_pruning(found.nodes[name], prune_s) for name in here}
-        return Table(layers=found.layers, nodes={name: nodes[name] for name in cluster.nodes})
+        if decoding is not None:
+            nodes = {name: with_decoding(times, decoding[name]) for name, times in nodes.items()}
+        return Table(layers=found.layers, nodes={name: nodes[name] for name in cluster.nodes}, ties=found.ties)
 
     whole = table(0.0, network)
     return Profile(
         model=network.name,
         input_bytes=input_bytes(network),
+        sample_bytes=None if samples is None else samples.sample_bytes,
         layers=whole.layers,
         nodes=whole.nodes,
+        ties=whole.ties,
+        notes=notes(network.layers),
         variants={str(fraction): table(fraction, *each) for fraction, each in smaller.items()},
     )
 
@@ -111,7 +131,17 @@ def _table(
     if here:
         nodes |= dict.fromkeys(here, measure_layer_times(network, layers, progress))
     nodes |= {name: roofline_times(machine, layers, taken) for name, machine in machines.items()}
-    return Table(layers=layers, nodes=nodes)
+    return Table(layers=layers, nodes=nodes, ties=layer_ties(network))
+
+
+def _decode_times(
+    cluster: Cluster, machines: Mapping[str, Hardware], samples: DataSplit, network: Network, progress: Progress
+) -> dict[str, CallTime]:
+    """The time of decoding on each node: predicted for hardware of the catalogue, otherwise as on this machine."""
+    progress("decoding", 0.0)
+    here = measure_decode_time(samples, network.dtype)
+    predicted = {name: predict_decode_time(machine, here) for name, machine in machines.items()}
+    return dict.fromkeys(cluster.nodes, here) | predicted
 
 
 def measure_times_here(
@@ -135,6 +165,43 @@ def _measure_here(network: Network) -> Times:
 
 def _with_pruning(times: Times, prune_s: float | None) -> Times:
     return times.model_copy(update={"prune_s": prune_s})
+
+
+def recipe_data_of(model: str | nn.Module | Recipe) -> str | Recipe | None:
+    """The recipe that a model is, for its data; None where it is none.
+
+    Raises:
+        InputError: its name cannot be imported.
+    """
+    if isinstance(model, nn.Module):
+        return None
+    return model if isinstance(model, Recipe) else recipe_name(model)
+
+
+def load_samples(network: Network, data: str | Recipe | None, input_as: InputAs) -> DataSplit | None:
+    """The samples to train on, for a profile of how they are stored; None where they are taken as tensors.
+
+    Raises:
+        InputError: there is no such data, it does not fit the network, or ``input_as`` is unknown.
+    """
+    as_tensor = known_input_as(input_as) == "tensor"
+    if data is None or as_tensor:
+        return None
+    if isinstance(data, Recipe):
+        return recipe_data(data, network.name, network.input_shape).train
+    return load_data(data, network.input_shape).train
+
+
+def known_input_as(name: str) -> InputAs:
+    """How samples travel, by its name.
+
+    Raises:
+        InputError: there is none of that name.
+    """
+    for known in INPUT_AS:
+        if name == known:
+            return known
+    raise InputError(ArgumentFault("input_as", name, f"expected {' or '.join(INPUT_AS)}"))
 
 
 def nodes_here(cluster: Cluster, measured_on: Sequence[str]) -> list[str]:

@@ -10,5 +10,6 @@ page         one self-contained HTML page; its style and scripts are in assets
 live_run     a run in progress
 live_server  its live page, on loopback
 claims       the papers' claims beside our results, as a page
+notebook     the same things in a notebook, without scripts
 line_chart   a line chart as SVG
 """

@@ -89,7 +89,7 @@ class LiveRun:
 
     def _live(self) -> JsonObject:
         age_s = time.monotonic() - self._updated_s
-        losses = [row.loss for row in self._rows if row.accuracy is None]
+        losses = [row.loss for row in self._rows if not row.evaluated]
         phases = self.entry.plan.phases
         names = dict.fromkeys(name for phase in phases for name in phase.nodes())
         return {

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from palmette.plan.core.comparison import compare
-from palmette.plan.core.strategy import Task
+from palmette.plan.core.comparison import compare, mean_iteration
+from palmette.plan.core.strategy import HORIZON_EPOCHS, Task
 from palmette.report.entry import ReportEntry
 from palmette.report.plan_view import JsonObject
+from palmette.spec.estimate import Estimate
 from palmette.spec.goal import Goal, Quantity
 from palmette.spec.plan import Plan
 
@@ -93,14 +94,20 @@ def _row(plan: Plan, goal: str, workload: str) -> JsonObject:
     estimate = plan.estimate
     assert estimate is not None, "only plans with a price are compared"
     nodes = dict.fromkeys(instance.node for phase in plan.phases for instance in phase.instances)
+    time_s, energy_j = _mean_iteration(estimate)
     return {
         "strategy": plan.strategy,
         "goal": goal,
         "workload": workload,
-        "time_s": estimate.iteration_s,
-        "energy_j": estimate.iteration_j,
+        "time_s": time_s,
+        "energy_j": energy_j,
         "nodes": ", ".join(list(nodes)[:6]) + (", …" if len(nodes) > 6 else ""),
     }
+
+
+def _mean_iteration(estimate: Estimate) -> tuple[float, float | None]:
+    """Seconds and joules of an iteration in the mean over the epochs that a plan is for, the first included."""
+    return mean_iteration(estimate, HORIZON_EPOCHS if estimate.epochs is None else int(estimate.epochs))
 
 
 def _mark_front(rows: list[JsonObject], own: Sequence[JsonObject]) -> list[JsonObject]:
@@ -134,11 +141,12 @@ def _entry_points(entry: ReportEntry, view: JsonObject, workloads: Sequence[Work
     if workload is None or estimate is None or estimate["iteration_j"] is None:
         return []
     base = {"strategy": entry.plan.strategy, "workload": workload.name, "entry": entry.name}
+    time_s, energy_j = _mean_iteration(Estimate.model_validate(estimate))
     found = [
         base
         | {
-            "time_s": estimate["iteration_s"],
-            "energy_j": estimate["iteration_j"],
+            "time_s": time_s,
+            "energy_j": energy_j,
             "how": "predicted",
             "measured": False,
         }

@@ -65,7 +65,10 @@ def _phase_view(phase: Phase) -> JsonObject:
         "sync": phase.sync,
         "server": phase.meeting_node if not phase.sync_kind.one_model else None,
         "pruning": phase.pruning,
-        "sources": [s.model_dump(include={"node", "samples", "epoch_samples", "into"}) for s in phase.sources],
+        "ahead": phase.ahead,
+        "sources": [
+            s.model_dump(include={"node", "samples", "epoch_samples", "into", "delivery"}) for s in phase.sources
+        ],
         "instances": [
             i.model_dump(include={"id", "layers", "node", "cpu_share", "into", "codec"}) | {"samples": many}
             for i, many in zip(phase.instances, samples, strict=True)
@@ -92,7 +95,8 @@ def _price_view(entry: ReportEntry) -> JsonObject:
     prices = evaluator_of(entry)
     if prices is None:
         return {"estimate": _figures(entry.plan.estimate), "timeline": None, "energy": None}
-    estimate = summary(entry.plan, prices, timeline=True)
+    asked = entry.plan.asked
+    estimate = summary(entry.plan, prices, timeline=True, epochs=asked.epochs if asked else None)
     timeline = [
         [done.node, done.instance, done.op, done.start_s, done.end_s, done.bytes]
         for done in (estimate.timeline or ())[:MAX_OPERATIONS]
@@ -107,6 +111,7 @@ def _price_view(entry: ReportEntry) -> JsonObject:
 
 def _figures(estimate: Estimate | None) -> JsonObject | None:
     wanted = {"iteration_s", "iteration_j", "epoch_s", "epoch_j", "epochs", "total_s", "total_j"}
+    wanted |= {"epoch_iterations", "first_epoch_s", "first_epoch_j", "first_epoch_bytes", "epoch_bytes", "total_bytes"}
     return None if estimate is None else estimate.model_dump(include=wanted)
 
 

@@ -16,13 +16,14 @@ _LARGEST, _MOST = 1e300, 10**12
 
 
 class MetricsRow(NamedTuple):
-    """A line of the metrics: the loss of an iteration, or of held-out data where there is an accuracy."""
+    """A line of the metrics: the loss of an iteration, or, with ``evaluated``, of held-out data."""
 
     iteration: int
     loss: float | None
     accuracy: float | None
     wall_s: float | None
     epoch: int | None = None
+    evaluated: bool = False
 
 
 class TraceRow(NamedTuple):
@@ -70,6 +71,7 @@ def parse_metrics_row(text: str, where: str = "") -> MetricsRow:
         _number(line, "accuracy", where, needed=False),
         _number(line, "wall_s", where, needed=False),
         _count(line, "epoch", where) if "epoch" in line else None,
+        "accuracy" in line,
     )
 
 

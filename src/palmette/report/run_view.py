@@ -44,12 +44,12 @@ def build_run_view(
     assert run is not None
     return {
         "ended": run.ended,
-        "iterations": sum(metric.accuracy is None for metric in metrics) or run.iterations,
+        "iterations": sum(not metric.evaluated for metric in metrics) or run.iterations,
         "iteration_s": run.iteration_s if run.iteration_s is not None else totals.median_s(),
         "energy_j": run.energy_j,
         "energy_source": run.energy_source,
         "accuracy": run.accuracy,
-        "emulated": run.testbed != "none",
+        "emulated": run.emulated,
         "shown": shown,
         "timeline": timeline_rows(operations),
         "energy": totals.energy(),
@@ -158,10 +158,10 @@ def _loss_curves(
         so_far_j = totals.spent_j.get(metric.iteration)
         joules = None if factor is None or so_far_j is None else so_far_j * factor
         row = [time_s, joules, metric.loss, metric.iteration]
-        if metric.accuracy is None:
-            loss.append(row)
-        else:
+        if metric.evaluated:
             evaluated.append([*row, metric.accuracy])
+        else:
+            loss.append(row)
     return {"loss": downsample(loss), "evaluated": downsample(evaluated)}
 
 

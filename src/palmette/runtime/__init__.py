@@ -7,14 +7,16 @@ command. Each worker executes its program: it takes samples from ``data`` or rec
 forward and backward, exchanges gradients or weights as defined by the worker's side of the sync, and updates. It then
 reports its loss and the times of its operations, which ``record`` writes down.
 
-program         what each node does in an iteration, as plain operations; pure
-phase_programs  the programs of a phase: of the whole, of each tree, of the exchange of weights; pure
-options         training options: optimizer, learning rate, seed, dtype
-worker          one node's worker: executes its programs
-sync            how replicas are synchronized: ``step``, ``epoch`` and ``async``, worker's and engine's side
-data            which samples each source trains on
-engines         start workers and watch them: local processes, threads for tests, Ray
-transports      how messages travel between workers: gloo, TLS, memory for tests; heartbeats and rendezvous
-training        a run from start to end: segments, checkpoints, evaluation, hand-overs
-record          what happened: operations, metrics and trace
+program           what each node does in an iteration, as plain operations; pure
+phase_programs    the programs of a phase: of the whole, of each tree, of the exchange of weights; pure
+options           training options: optimizer, schedule, clipping, precision, seed
+optimizer_choice  the optimizer that options describe: made, tried, priced
+schedule          the learning rate of each iteration
+worker            one node's worker: executes its programs
+sync              how replicas are synchronized: ``step``, ``epoch`` and ``async``, worker's and engine's side
+data              which samples each source trains on
+engines           start workers and watch them: local processes, threads for tests, Ray
+transports        how messages travel between workers: gloo, TLS, memory for tests; heartbeats and rendezvous
+training          a run from start to end: segments, checkpoints, evaluation, hand-overs
+record            what happened: operations, metrics and trace
 """

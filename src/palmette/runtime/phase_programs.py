@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from palmette.cost.evaluate import Evaluator
-from palmette.cost.steps import Iteration
+from palmette.cost.steps import Iteration, is_background
 from palmette.cost.sync.registry import SYNC_COSTS
 from palmette.runtime.program import Channel, Program, compile_programs
 from palmette.spec.plan import Phase
@@ -33,7 +33,8 @@ def parts_of(phase: Phase, evaluator: Evaluator) -> list[PhasePart]:
     """The parts of a phase, in the order of their numbers."""
     made: list[PhasePart] = []
     channels = 0
-    for each, graph in SYNC_COSTS[phase.sync].parts(phase, evaluator.sizes(phase.pruning), evaluator.routes):
+    sizes, parts = evaluator.sizes(phase.pruning), SYNC_COSTS[phase.sync].parts
+    for each, graph in parts(phase, sizes, evaluator.routes, evaluator.clips_norm):
         programs = compile_programs(each, graph, channels)
         made.append(PhasePart(each, graph, {node: program for node, program in programs.items() if program.operations}))
         channels += sum(step.to is not None for step in graph.steps)
@@ -43,3 +44,14 @@ def parts_of(phase: Phase, evaluator: Evaluator) -> list[PhasePart]:
 def channels_of(parts: Sequence[PhasePart]) -> dict[int, Channel]:
     """All channels by number."""
     return {c.number: c for part in parts for program in part.programs.values() for c in program.channels}
+
+
+def background_channels(parts: Sequence[PhasePart]) -> frozenset[int]:
+    """The channels of samples that no call of their iteration waits for: they give way to all others."""
+    return frozenset(
+        operation.channel.number
+        for part in parts
+        for program in part.programs.values()
+        for operation in program.operations
+        if operation.channel is not None and is_background(part.made.steps[operation.number], part.phase)
+    )

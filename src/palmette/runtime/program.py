@@ -117,6 +117,7 @@ _CALLS: dict[Kind, Op] = {
     Kind.BACKWARD: "backward",
     Kind.COMBINE: "average",
     Kind.AVERAGE: "average",
+    Kind.NORM: "average",
     Kind.UPDATE: "update",
 }
 

@@ -8,10 +8,12 @@ from typing import Annotated, Any, Literal, Self, cast, get_args
 from pydantic import Field, PlainValidator, model_validator
 from pydantic_core import PydanticCustomError
 
-from palmette.errors import expected_name
+from palmette.errors import expected_name, listed
+from palmette.spec.display import Displayed
 from palmette.spec.document import (
     Count,
     Document,
+    Flag,
     LocatedFault,
     Name,
     Number,
@@ -55,11 +57,19 @@ class Power(Document):
 
 
 class Source(Document):
-    """Training data that lives at a node; ``private`` samples never leave it, nor labels with ``private: labels``."""
+    """Training data that lives at a node; ``private`` samples never leave it, nor labels with ``private: labels``.
+
+    ``sample_bytes`` is the size of one sample as it is stored and sent, where the file says so. A ``stream`` is always
+    new, like a camera's: each sample is used once, and none can be kept for a later epoch.
+    """
+
+    written = {"sample": ("sample_bytes", SIZE)}
 
     samples: Count
     private: Privacy = False
     data: Name | None = None
+    sample_bytes: Positive | None = None
+    stream: Flag = False
 
     @property
     def keeps_labels(self) -> bool:
@@ -77,12 +87,16 @@ class Limits(Document):
 
 
 class Node(Document):
-    """A machine that computes. ``memory_bytes`` and ``power`` are None where they are not known."""
+    """A machine that computes. ``memory_bytes`` and ``power`` are None where they are not known.
 
-    written = {"memory": ("memory_bytes", SIZE)}
+    ``storage_bytes`` is what it may keep of other nodes' samples on disk; where it is None, they count as memory.
+    """
+
+    written = {"memory": ("memory_bytes", SIZE), "storage": ("storage_bytes", SIZE)}
 
     tier: Tier
     memory_bytes: Positive | None = None
+    storage_bytes: Positive | None = None
     power: Power | None = None
     source: Source | None = None
     limits: Limits = Limits()
@@ -107,7 +121,7 @@ class Link(Document):
     duplex: Literal["full", "half"] = "full"
 
 
-class Cluster(Document):
+class Cluster(Displayed, Document):
     """All nodes and links, and named sets of nodes."""
 
     nodes: Annotated[dict[Name, Node], Field(min_length=1)]
@@ -135,6 +149,11 @@ class Cluster(Document):
     def sources(self) -> list[str]:
         """The nodes that own training data, in the order of the file."""
         return [name for name, node in self.nodes.items() if node.source is not None]
+
+    def __repr__(self) -> str:
+        nodes = listed([f"{name} ({node.tier})" for name, node in self.nodes.items()])
+        many = f"{len(self.nodes)} node{'s' * (len(self.nodes) > 1)}"
+        return f"Cluster({many}: {nodes}; {len(self.links)} link{'s' * (len(self.links) != 1)})"
 
     def to_yaml(self) -> str:
         """The cluster as a person would write it; reads back as the same cluster."""

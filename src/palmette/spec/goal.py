@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, assert_never, get_args
 
@@ -28,20 +28,23 @@ class Goal:
     """What quantities of a weighted sum are divided by, where it is known already; else each one's best value."""
 
     def __post_init__(self) -> None:
-        for name in self.weights:
-            known_quantity(name)
-        limits = {
-            "deadline_s": self.deadline_s,
-            "iteration_deadline_s": self.iteration_deadline_s,
-            "loss": self.loss,
-        }
-        wrong = [
-            ArgumentFault(argument, value, f"expected a number of at most {MOST:g}")
-            for argument, value in limits.items()
-            if value is not None and not value <= MOST
-        ]
+        wrong = list(self._faults())
         if wrong:
             raise InputError(wrong)
+
+    def _faults(self) -> Iterator[ArgumentFault]:
+        if not self.weights:
+            yield ArgumentFault("weights", dict(self.weights), "expected at least one quantity")
+        for name, weight in self.weights.items():
+            known_quantity(name)
+            if not 0 < weight < math.inf:
+                yield ArgumentFault("weights", weight, "expected a weight above 0")
+        for argument in ("deadline_s", "iteration_deadline_s", "loss"):
+            limit = getattr(self, argument)
+            if limit is not None and not limit > 0:
+                yield ArgumentFault(argument, limit, "expected a number above 0")
+            elif limit is not None and limit > MOST:
+                yield ArgumentFault(argument, limit, f"expected a number of at most {MOST:g}")
 
     @property
     def single(self) -> Quantity | None:

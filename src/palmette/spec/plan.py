@@ -8,10 +8,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from palmette.errors import ArgumentFault, InputError, expected_name
+from palmette.errors import ArgumentFault, InputError, expected_name, listed
 from palmette.spec.cluster import Cluster
+from palmette.spec.display import Displayed
 from palmette.spec.document import (
     Count,
+    Flag,
     JsonObject,
     LocatedFault,
     Name,
@@ -24,10 +26,14 @@ from palmette.spec.document import (
 )
 from palmette.spec.estimate import Estimate
 from palmette.spec.profile import Profile
+from palmette.spec.reading import layer_range
 from palmette.spec.sync import SYNC_KINDS, Sync, SyncKind
 from palmette.spec.tree import Feed, Instance, wrong_instances, wrong_tree
 
 BatchNorm = Literal["whole", "parts"]
+InputAs = Literal["stored", "tensor"]
+MOST_AHEAD = 4
+"""How many iterations ahead samples travel by default: enough for the latency of most links, few enough for memory."""
 
 
 class Phase(OpenDocument):
@@ -35,6 +41,9 @@ class Phase(OpenDocument):
 
     ``meet`` is the node at which the gradients of replicas meet under ``step``, where the plan says so. ``batch_norm``
     says over which samples batch norm takes its statistics: the whole batch, or each instance's part of it.
+    ``input_as`` says how samples travel: as they are stored, or as the tensors that the network takes. With ``ahead``
+    they travel while earlier iterations compute, at most ``ahead_iterations`` of them. While the phase runs, samples of
+    its sources are also sent to the nodes in ``upload``, in the background, and kept there for a later phase.
     """
 
     pruning: Annotated[float, Field(strict=True, ge=0, lt=1)] = 0.0
@@ -44,6 +53,10 @@ class Phase(OpenDocument):
     server: Name | None = None
     meet: Name | None = None
     batch_norm: BatchNorm = "parts"
+    input_as: InputAs = "stored"
+    ahead: Flag = False
+    ahead_iterations: Annotated[int, Field(strict=True, ge=1, le=64)] = MOST_AHEAD
+    upload: tuple[Name, ...] = ()
     local_epochs: Count = 1
     sources: Annotated[tuple[Feed, ...], Field(min_length=1)]
     instances: Annotated[tuple[Instance, ...], Field(min_length=1)]
@@ -90,7 +103,7 @@ class Phase(OpenDocument):
 
     def nodes(self) -> list[str]:
         """The nodes that take part: that host an instance, a source or the server, or where gradients meet."""
-        hosts = [*(s.node for s in self.sources), *(i.node for i in self.instances)]
+        hosts = [*(s.node for s in self.sources), *(i.node for i in self.instances), *self.upload]
         if not self.sync_kind.one_model:
             hosts.append(self.meeting_node)
         elif self.meet is not None and self._shares_layers():
@@ -128,10 +141,12 @@ class Asked(OpenDocument):
     loss: Positive | None = None
     optimizer: Name = "sgd"
     seed: Annotated[int, Field(strict=True)] = 0
+    epochs: Count | None = None
+    input_as: InputAs = "stored"
     options: JsonObject = {}
 
 
-class Plan(OpenDocument):
+class Plan(Displayed, OpenDocument):
     """What a strategy decided, ready to be priced and run; a decision on tables alone has no phases."""
 
     format: Literal["palmette.plan/1"] = "palmette.plan/1"
@@ -158,9 +173,21 @@ class Plan(OpenDocument):
             refuse("Plan", wrong)
         return self
 
+    def __repr__(self) -> str:
+        parts = [f"{self.strategy} for {self.model}, batch {self.batch}", *map(_placed, self.phases[:1])]
+        parts += [f"{len(self.phases)} phases"] if len(self.phases) > 1 else []
+        parts += [] if self.estimate is None else [f"an iteration: {self.estimate.facts()['an iteration']}"]
+        return f"Plan({'; '.join(parts)})"
+
     def to_json(self) -> str:
         """The plan as the text of a ``plan.json``."""
         return json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
+
+
+def _placed(phase: Phase) -> str:
+    """Which layers are where, in few words."""
+    placed = [f"{layer_range(each.layers)} on {each.node}" for each in phase.instances]
+    return f"layers {listed(list(dict.fromkeys(placed)))} ({phase.sync})"
 
 
 def inputs_of(plan: Plan, profile: Profile | None, cluster: Cluster | None) -> tuple[Profile, Cluster]:

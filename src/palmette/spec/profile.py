@@ -7,7 +7,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from palmette.errors import listed
+from palmette.spec.display import Displayed
 from palmette.spec.document import Count, LocatedFault, Name, Number, OpenDocument, Positive, refuse
+from palmette.spec.reading import size
 
 Seconds = tuple[Number, ...]
 
@@ -15,9 +18,13 @@ Seconds = tuple[Number, ...]
 class Layer(OpenDocument):
     """One layer's sizes: its weights, one sample of its output, what a sample keeps for backward.
 
+    ``output_bytes`` are those of all tensors that pass on to the next layer; ``gradient_bytes`` those of the gradients
+    that come back, as many where a profile lacks them: none for integers, and none where nothing before learns.
+    ``trainable_bytes`` are those of the weights that are not frozen, of all where a profile lacks them.
     ``batch_norm_channels`` are those of each batch norm in it, in the order in which they run. ``output_channels`` is
-    the first dimension of one sample's output, for which a codec sends a scale each; where a profile lacks it, scales
-    are not counted.
+    the first dimension of one sample's output, for which a codec sends a scale each (of several tensors, the sum), and
+    ``gradient_channels`` that of its gradient; where a profile lacks it, scales are not counted. ``uncoded_bytes`` are
+    those of the output that every codec leaves as they are: integers.
     """
 
     name: Name
@@ -27,6 +34,25 @@ class Layer(OpenDocument):
     activation_bytes: Number | None = None
     batch_norm_channels: tuple[Count, ...] = ()
     output_channels: Count | None = None
+    gradient_bytes: Number | None = None
+    gradient_channels: Count | None = None
+    uncoded_bytes: Number = 0.0
+    trainable_bytes: Number | None = None
+
+    @property
+    def returned_bytes(self) -> float:
+        """Bytes of the gradient that comes back for one sample; those of the output where nothing else is known."""
+        return self.output_bytes if self.gradient_bytes is None else self.gradient_bytes
+
+    @property
+    def learned_bytes(self) -> float:
+        """Bytes of the weights that are trained; of all where nothing else is known."""
+        return self.parameter_bytes if self.trainable_bytes is None else self.trainable_bytes
+
+    @property
+    def returned_channels(self) -> int | None:
+        """The channels of the gradient that comes back; those of the output where nothing else is known."""
+        return self.output_channels if self.gradient_channels is None else self.gradient_channels
 
     @property
     def kept_bytes(self) -> float:
@@ -37,7 +63,8 @@ class Layer(OpenDocument):
 class Times(OpenDocument):
     """Seconds of each layer on one node: a sample forward and backward, a call's fixed part, an update.
 
-    ``prune_s``, of a variant: seconds that it takes the node to prune the network down to it.
+    ``prune_s``, of a variant: seconds that it takes the node to prune the network down to it. ``decode_s``: seconds to
+    turn one stored sample into an input, which are included in ``forward_s`` of layer 1.
     """
 
     forward_s: Seconds
@@ -46,14 +73,39 @@ class Times(OpenDocument):
     forward_call_s: Seconds | None = None
     backward_call_s: Seconds | None = None
     prune_s: Number | None = None
+    decode_s: Number | None = None
     source: Literal["measured", "modelled"] = "modelled"
 
 
+class Tie(OpenDocument):
+    """A weight that several layers use: its name, its bytes, and the layers, from 1."""
+
+    name: Name
+    parameter_bytes: Number
+    layers: Annotated[tuple[Count, ...], Field(min_length=2)]
+
+
 class Table(OpenDocument):
-    """Layers and their times on each node, one entry a layer in every array."""
+    """Layers and their times on each node, one entry a layer in every array.
+
+    ``ties`` are trained weights that several layers use; they count in ``parameter_bytes`` of each of them.
+    """
 
     layers: tuple[Layer, ...]
     nodes: dict[Name, Times]
+    ties: tuple[Tie, ...] = ()
+
+    @model_validator(mode="after")
+    def _ties_are_of_layers(self) -> Self:
+        depth = len(self.layers)
+        wrong = [
+            LocatedFault(("ties", str(k), "layers"), str(max(tie.layers)), f"expected at most {depth}, the last layer")
+            for k, tie in enumerate(self.ties)
+            if max(tie.layers) > depth
+        ]
+        if wrong:
+            refuse("Profile", wrong)
+        return self
 
     @model_validator(mode="after")
     def _one_entry_a_layer(self) -> Self:
@@ -68,13 +120,19 @@ class Table(OpenDocument):
         return self
 
 
-class Profile(Table):
-    """A network's layers on the nodes of a cluster; ``variants`` are the same for pruned networks."""
+class Profile(Displayed, Table):
+    """A network's layers on the nodes of a cluster; ``variants`` are the same for pruned networks.
+
+    ``input_bytes`` is one sample as the network takes it; ``sample_bytes`` one as it is stored, the same if None.
+    ``notes`` say which layers cannot be cut further, and why, and which share weights.
+    """
 
     format: Literal["palmette.profile/1"] = "palmette.profile/1"
     model: Name
     input_bytes: Positive
+    sample_bytes: Positive | None = None
     layers: Annotated[tuple[Layer, ...], Field(min_length=1)]
+    notes: tuple[str, ...] = ()
     variants: dict[str, Table] = {}
 
     @model_validator(mode="after")
@@ -93,6 +151,12 @@ class Profile(Table):
         if pruning == 0:
             return self
         return next((table for key, table in self.variants.items() if _ratio(key) == pruning), None)
+
+    def __repr__(self) -> str:
+        weights = size(sum(layer.parameter_bytes for layer in self.layers))
+        smaller = f"; pruned by {listed(list(self.variants))}" if self.variants else ""
+        nodes = listed(list(self.nodes)) or "no node"
+        return f"Profile({self.model}: {len(self.layers)} layers, {weights} of weights, on {nodes}{smaller})"
 
     def to_json(self) -> str:
         """The profile as the text of a ``profile.json``."""

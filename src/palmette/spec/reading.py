@@ -49,3 +49,9 @@ def bandwidth(bps: float) -> str:
         if bps >= factor:
             return f"{bps / factor:.3g} {unit}"
     return f"{bps:.3g} bit/s"
+
+
+def layer_range(layers: tuple[int, int]) -> str:
+    """The numbers of the first and the last layer."""
+    first, last = layers
+    return f"{first}–{last}" if first < last else str(first)

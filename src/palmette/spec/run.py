@@ -10,6 +10,9 @@ from pydantic import Field
 from palmette.spec.document import Amount, LocatedFault, OpenDocument, Positive
 from palmette.spec.plan import Plan
 
+REAL = "none"
+"""The testbed of a run on machines as they are."""
+
 
 class RunRecord(OpenDocument):
     """A run; times are those of the emulated clock. ``ended`` is ``done``, ``running``, or why it stopped."""
@@ -24,7 +27,12 @@ class RunRecord(OpenDocument):
     energy_source: str | None = None
     accuracy: Amount | None = None
     dilation: Positive = 1.0
-    testbed: str = "none"
+    testbed: str = REAL
+
+    @property
+    def emulated(self) -> bool:
+        """Whether the nodes were emulated, so that times can be compared with the estimate."""
+        return self.testbed != REAL
 
     @classmethod
     def _unknown(cls, data: Mapping[Any, Any]) -> tuple[list[LocatedFault], set[str]]:

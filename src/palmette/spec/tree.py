@@ -10,15 +10,19 @@ a root ends with the last layer. Several roots make a forest of replicas.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from palmette.spec.cluster import Share
 from palmette.spec.codec import PLAIN, Codec
 from palmette.spec.document import Count, LocatedFault, Name, OpenDocument
 
 LayerNumber = Annotated[int, Field(strict=True, ge=1, le=10**6)]
+
+
+Delivery = Literal["each", "once"]
+"""How samples reach another node: sent for each iteration that uses them, or once, and kept there."""
 
 
 class Feed(OpenDocument):
@@ -28,6 +32,13 @@ class Feed(OpenDocument):
     samples: Count
     epoch_samples: Count | None = None
     into: Name
+    delivery: Delivery = "each"
+
+    @model_serializer(mode="wrap")
+    def _without_the_usual_delivery(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Files name the delivery where it is not the usual one."""
+        written: dict[str, Any] = handler(self)
+        return {key: value for key, value in written.items() if (key, value) != ("delivery", "each")}
 
 
 class Instance(OpenDocument):

@@ -21,7 +21,8 @@ from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path as FilePath
 from typing import Any
 
-from palmette.cost.sharing import Flows, Path
+from palmette.cost.priorities import flows_over
+from palmette.cost.sharing import Path
 from palmette.runtime.engines.forkserver import forkserver_context
 
 _BEGINS = struct.Struct("<qqd")
@@ -30,12 +31,16 @@ _ARRIVES = struct.Struct("<qd")
 
 @dataclass(frozen=True)
 class ChannelRoute:
-    """The path of link resources that a channel's transfers take, and its latency."""
+    """The path of link resources that a channel's transfers take, and its latency.
+
+    Those in the ``background`` give way to the others on the same links.
+    """
 
     path: Path
     latency_s: float
     sender: str
     receiver: str
+    background: bool = False
 
 
 class LinkEmulator:
@@ -108,14 +113,20 @@ class _Server:
         control: Connection[Any, Any],
     ) -> None:
         self._routes, self._capacities, self._connections, self._control = routes, capacities, connections, control
-        self._passed_s = 0.0
-        self._set_dilation(1.0)
+        self._dilation, self._dilated = 1.0, list(capacities)
+        background = {channel for channel, route in routes.items() if route.background}
+        self._flows = flows_over(self._dilated, background)
+        self._passed_s, self._next_s = 0.0, float("inf")
 
     def _set_dilation(self, dilation: float) -> None:
+        """Make all links slower by this factor; what is under way goes on, as samples that are sent ahead may be."""
+        now = max(time.monotonic(), self._passed_s)
+        self._end_until(now)
         self._dilation = dilation
-        slower = [capacity / dilation for capacity in self._capacities]
-        self._flows = Flows(slower)
-        self._next_s = float("inf")
+        for resource, capacity in enumerate(self._capacities):
+            self._dilated[resource] = capacity / dilation
+            self._flows.renew(resource, now)
+        self._next_s, self._passed_s = self._flows.share(now), now
 
     def run(self) -> None:
         """Serve until the control connection closes."""

@@ -7,7 +7,9 @@ assumes. What leaves an end of a link goes through
     htb ┬─ pings and acknowledgements: never wait and cost nothing, so that the two directions stay apart
         └─ tbf, the link's rate ── htb ┬─ packets of one connection ┐
                                        ├─ packets of another        ┤ take turns, so that transfers share the link
-                                       └─ all others                ┘ fairly, as on the event clock
+                                       ├─ all others                ┘ fairly, as on the event clock
+                                       └─ background packets of one connection, of another …: take turns when there
+                                          are no others
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import NamedTuple
 
 from palmette.cost.routes import Route, Routes
 from palmette.runtime.transports.heartbeat import PING_TOS
+from palmette.runtime.transports.marking import BACKGROUND_TOS
 from palmette.spec.cluster import Cluster
 
 Pair = tuple[str, str]
@@ -122,8 +125,13 @@ class NamespaceNetwork:
                 lines += [f"route add {hop} table {table}" for hop in hops]
         return lines
 
-    def shaping_commands(self, node: str, dilation: float, flows: Iterable[TcpFlow]) -> list[str]:
-        """Lines for ``tc`` in the node's namespace: the rate of each link, and which flows take turns."""
+    def shaping_commands(
+        self, node: str, dilation: float, flows: Iterable[TcpFlow], *, background: bool = False
+    ) -> list[str]:
+        """Lines for ``tc`` in the node's namespace: the rate of each link, and which flows take turns.
+
+        ``background``: there are packets that are marked to give way to all others.
+        """
         leaving: dict[str, list[TcpFlow]] = {link.device: [] for link in self.links if node in link.ends}
         for flow in flows:
             path = self._between.get((flow.sender.address, flow.receiver.address), [])
@@ -133,12 +141,13 @@ class NamespaceNetwork:
         return [
             line
             for device, passing in leaving.items()
-            for line in shaping_rules(device, bandwidths[device] / dilation, passing)
+            for line in shaping_rules(device, bandwidths[device] / dilation, passing, background=background)
         ]
 
-    def unshaping_commands(self, node: str) -> list[str]:
-        """Lines for ``tc`` that remove what ``shaping_commands`` added."""
-        return [f"qdisc del dev {link.device} root" for link in self.links if node in link.ends]
+    def rate_commands(self, node: str, dilation: float) -> list[str]:
+        """Lines for ``tc`` that change the rate of each link, and let the packets wait that are under way."""
+        own = [link for link in self.links if node in link.ends]
+        return [f"qdisc change dev {link.device} {token_bucket(link.bandwidth_bps / dilation)}" for link in own]
 
     def _hop(self, to: str, node: str, following: str) -> str:
         device = self._devices[node, following]
@@ -158,10 +167,17 @@ class NamespaceNetwork:
         return path
 
 
-def shaping_rules(device: str, bandwidth_bps: float, flows: Sequence[TcpFlow]) -> list[str]:
-    """Lines for ``tc`` that limit a device to a link's bandwidth, shared fairly by these flows."""
+def token_bucket(bandwidth_bps: float) -> str:
+    """The queue that limits a device to a link's bandwidth."""
     rate = min(_MAX_BPS, bandwidth_bps * HEADER_OVERHEAD)
     burst = max(_MIN_BURST_BYTES, math.ceil(rate / 8 * _LATE_S))
+    return f"parent 1:2 handle 12: tbf rate {max(8, round(rate))}bit burst {burst} latency 400ms"
+
+
+def shaping_rules(
+    device: str, bandwidth_bps: float, flows: Sequence[TcpFlow], *, background: bool = False
+) -> list[str]:
+    """Lines for ``tc`` that limit a device to a link's bandwidth, shared fairly by these flows."""
     free = f"htb rate {_MAX_BPS:.0f}bit quantum 1514"
     queue = f"pfifo limit {_QUEUE_PACKETS}"
     at_once = f"filter add dev {device} parent 1: protocol ip prio 1 u32"
@@ -170,18 +186,21 @@ def shaping_rules(device: str, bandwidth_bps: float, flows: Sequence[TcpFlow]) -
         f"class add dev {device} parent 1: classid 1:1 {free} prio 0",
         f"class add dev {device} parent 1: classid 1:2 {free} prio 1",
         f"qdisc add dev {device} parent 1:1 handle 11: {queue}",
-        f"qdisc add dev {device} parent 1:2 handle 12: tbf rate {max(8, round(rate))}bit burst {burst} latency 400ms",
+        f"qdisc add dev {device} {token_bucket(bandwidth_bps)}",
         f"{at_once} match u8 {PING_TOS:#x} 0xff at 1 flowid 1:1",
     ]
     for length, header in _ACKNOWLEDGEMENTS:
         fields = f"match u8 6 0xff at 9 match u16 {length} 0xffff at 2 match u8 {header:#x} 0xf0 at 32"
         lines.append(f"{at_once} {fields} flowid 1:1")
     lines.append(f"qdisc add dev {device} parent 12:1 handle 13: htb default 1")
-    for minor, flow in enumerate([None, *flows], start=1):
-        lines.append(f"class add dev {device} parent 13: classid 13:{minor:x} {free}")
+    classes = [(flow, False) for flow in (None, *flows)] + [(flow, True) for flow in flows if background]
+    for minor, (flow, marked) in enumerate(classes, start=1):
+        lines.append(f"class add dev {device} parent 13: classid 13:{minor:x} {free} prio {int(marked)}")
         lines.append(f"qdisc add dev {device} parent 13:{minor:x} handle {0x100 + minor:x}: {queue}")
         if flow is not None:
-            fields = f"match ip src {flow.sender.address} match ip sport {flow.sender.port} 0xffff"
+            fields = f"match u8 {BACKGROUND_TOS:#x} 0xfc at 1 " if marked else ""
+            fields += f"match ip src {flow.sender.address} match ip sport {flow.sender.port} 0xffff"
             fields += f" match ip dst {flow.receiver.address} match ip dport {flow.receiver.port} 0xffff"
-            lines.append(f"filter add dev {device} parent 13: protocol ip prio 1 u32 {fields} flowid 13:{minor:x}")
+            at = f"filter add dev {device} parent 13: protocol ip prio {1 if marked else 2} u32"
+            lines.append(f"{at} {fields} flowid 13:{minor:x}")
     return lines

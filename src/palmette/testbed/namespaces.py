@@ -1,15 +1,18 @@
 """The testbed for root on Linux: every node in a network namespace, every link a veth pair with a token bucket.
 
 Workers enter their node's namespace, and their TCP connections go over the emulated links. The kernel often
-lacks ``netem``, so latency is added at the receiver: a message is held back by the latency of its route.
+lacks ``netem``, so latency is added at the receiver: a message is held back by the latency of its route, while those
+behind it come off the wire (``read_ahead``).
+
+Samples that are sent ahead give way to all else: over gloo on every link, by the mark of their packets (``marking``);
+over tls, where all messages of a worker share a connection, at their sender only (``yielding``).
 """
 
 from __future__ import annotations
 
 import itertools
 import tempfile
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +23,7 @@ from palmette.errors import Fault, InputError
 from palmette.runtime.engines.service import ServiceProcess
 from palmette.runtime.engines.socket_folder import socket_folder
 from palmette.runtime.engines.testbed import Calibrations
-from palmette.runtime.phase_programs import PhasePart, channels_of
+from palmette.runtime.phase_programs import PhasePart, background_channels, channels_of
 from palmette.runtime.program import Channel
 from palmette.runtime.transports.base import Endpoint, Transport
 from palmette.runtime.transports.rendezvous import FileRendezvous, Rendezvous, Site
@@ -31,6 +34,7 @@ from palmette.spec.plan import Phase, Plan
 from palmette.testbed import iproute
 from palmette.testbed.namespace_network import NamespaceNetwork
 from palmette.testbed.padding import Padding
+from palmette.testbed.read_ahead import ReadAhead
 
 
 @dataclass(frozen=True)
@@ -50,23 +54,23 @@ class DelayedTransport:
     """A transport whose messages arrive a latency later; the dilation may change during a run."""
 
     def __init__(self, inner: Transport, latencies_s: Mapping[str, float], dilation: Path) -> None:
-        self._inner, self._latencies_s, self._file = inner, latencies_s, dilation
+        self._inner, self._incoming = inner, ReadAhead(inner)
+        self._latencies_s, self._file = latencies_s, dilation
 
-    def send(self, channel: Channel, message: Tensor) -> None:
+    def send(self, channel: Channel, message: Tensor, *, sized: bool = True, background: bool = False) -> None:
         """Send the bytes."""
-        self._inner.send(channel, message)
+        self._inner.send(channel, message, sized=sized, background=background)
 
-    def receive(self, channel: Channel, size_bytes: int) -> Tensor:
+    def receive(self, channel: Channel, size_bytes: int | None) -> Tensor:
         """Wait for the bytes, and for the latency of their route."""
-        message = self._inner.receive(channel, size_bytes)
-        arrived_s = time.monotonic()
+        message, arrived_s = self._incoming.receive(channel, size_bytes)
         dilation = float(self._file.read_text(encoding="ascii"))
         sleep_until(arrived_s + self._latencies_s[channel.sender] * dilation)
         return message
 
     def close(self) -> None:
         """Close what is underneath."""
-        self._inner.close()
+        self._incoming.close()
 
 
 class NamespaceTestbed:
@@ -140,7 +144,10 @@ class NamespaceTestbed:
     def apply_calibration(self, calibrated: Calibrations) -> dict[str, dict[int, Pace]]:
         """Choose the dilation, make the links as slow as it says, and give every call its time."""
         self.dilation, paces = self._padding.apply_calibration(calibrated)
-        self._shape()
+        self._write_dilation()
+        flows = [flow for host in self._hosts for flow in iproute.established_flows(self._names[host])]
+        background = bool(background_channels(self._parts))
+        self._call_tc(lambda node: self._network.shaping_commands(node, self.dilation, flows, background=background))
         return paces
 
     def increase_dilation(self, by: float) -> dict[str, dict[int, Pace]] | None:
@@ -149,22 +156,21 @@ class NamespaceTestbed:
         if wider is None:
             return None
         self.dilation = wider
-        for node, name in self._names.items():
-            iproute.run_command("tc", "-n", name, "-batch", "-", lines=self._network.unshaping_commands(node))
-        self._shape()
+        self._write_dilation()
+        self._call_tc(lambda node: self._network.rate_commands(node, self.dilation))
         return self._padding.paces(wider)
 
-    def _shape(self) -> None:
-        """Make latencies as long and links as slow as the dilation says."""
+    def _write_dilation(self) -> None:
+        """Make latencies as long as the dilation says."""
         assert self._folder is not None, "open() comes first"
         draft = Path(self._folder.name) / "dilation.new"
         draft.write_text(repr(self.dilation), encoding="ascii")
         draft.replace(Path(self._folder.name) / "dilation")
-        flows = [flow for host in self._hosts for flow in iproute.established_flows(self._names[host])]
+
+    def _call_tc(self, lines: Callable[[str], list[str]]) -> None:
+        """Call ``tc`` with the lines for each node in its namespace."""
         for node, name in self._names.items():
-            iproute.run_command(
-                "tc", "-n", name, "-batch", "-", lines=self._network.shaping_commands(node, self.dilation, flows)
-            )
+            iproute.run_command("tc", "-n", name, "-batch", "-", lines=lines(node))
 
     def close(self) -> None:
         """End the rendezvous, and remove the namespaces and the folder."""

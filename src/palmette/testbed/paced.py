@@ -16,7 +16,7 @@ from palmette.cost.evaluate import Evaluator
 from palmette.errors import RunError
 from palmette.runtime.engines.socket_folder import socket_folder
 from palmette.runtime.engines.testbed import Calibrations, on_loopback
-from palmette.runtime.phase_programs import PhasePart
+from palmette.runtime.phase_programs import PhasePart, background_channels
 from palmette.runtime.program import Channel
 from palmette.runtime.transports.base import Arrival, Endpoint, Transport
 from palmette.runtime.transports.rendezvous import FileRendezvous, Rendezvous
@@ -26,6 +26,7 @@ from palmette.runtime.worker.executor import Pace
 from palmette.spec.plan import Phase
 from palmette.testbed.link_emulator import ChannelRoute, LinkClient, LinkEmulator
 from palmette.testbed.padding import Padding
+from palmette.testbed.read_ahead import ReadAhead
 
 
 @dataclass(frozen=True)
@@ -44,21 +45,25 @@ class PacedTransport:
     """A transport whose messages take the time of the emulated links."""
 
     def __init__(self, inner: Transport, links: LinkClient) -> None:
-        self._inner, self._links = inner, links
+        self._inner, self._incoming, self._links = inner, ReadAhead(inner), links
         self._arrivals: dict[int, SimpleQueue[float | None]] = {}
         self._gone = False
         threading.Thread(target=self._listen, daemon=True).start()
 
-    def send(self, channel: Channel, message: Tensor) -> None:
+    def send(self, channel: Channel, message: Tensor, *, sized: bool = True, background: bool = False) -> None:
         """Send bytes that leave now; returns when they would have arrived.
 
         Raises:
             RunError: the emulated links are gone.
         """
-        self.send_due(channel, message, time.monotonic())
+        self.send_due(channel, message, time.monotonic(), sized=sized, background=background)
 
-    def send_due(self, channel: Channel, message: Tensor, due_s: float) -> float:
+    def send_due(
+        self, channel: Channel, message: Tensor, due_s: float, *, sized: bool = True, background: bool = False
+    ) -> float:
         """Announce the transfer, which was due to begin at a moment, and send the bytes; returns when they arrive.
+
+        A background message has left, then, so that the next may follow it; nobody waits here for its arrival.
 
         Raises:
             RunError: the emulated links are gone.
@@ -67,10 +72,10 @@ class PacedTransport:
             self._links.begin(channel.number, message.numel() * message.element_size(), due_s)
         except OSError:
             raise _gone() from None
-        self._inner.send(channel, message)
-        return self._await(channel)
+        self._inner.send(channel, message, sized=sized)  # the emulated links let background messages give way
+        return self._arrival_s(channel) if background else self._await(channel)
 
-    def receive(self, channel: Channel, size_bytes: int) -> Tensor:
+    def receive(self, channel: Channel, size_bytes: int | None) -> Tensor:
         """Wait for the bytes, and for the moment at which they would have arrived.
 
         Raises:
@@ -78,20 +83,25 @@ class PacedTransport:
         """
         return self.receive_due(channel, size_bytes).message
 
-    def receive_due(self, channel: Channel, size_bytes: int) -> Arrival:
+    def receive_due(self, channel: Channel, size_bytes: int | None) -> Arrival:
         """The same, with that moment."""
-        message = self._inner.receive(channel, size_bytes)
+        message, _ = self._incoming.receive(channel, size_bytes)
         return Arrival(message, self._await(channel))
 
     def close(self) -> None:
         """Close what is underneath."""
-        self._inner.close()
+        self._incoming.close()
 
     def _await(self, channel: Channel) -> float:
+        arrived_s = self._arrival_s(channel)
+        sleep_until(arrived_s)
+        return arrived_s
+
+    def _arrival_s(self, channel: Channel) -> float:
+        """When a transfer arrives; known once its last bit has left."""
         arrived_s = None if self._gone else self._queue(channel.number).get()
         if arrived_s is None:
             raise _gone()
-        sleep_until(arrived_s)
         return arrived_s
 
     def _queue(self, number: int) -> SimpleQueue[float | None]:
@@ -175,10 +185,11 @@ class PacedTestbed:
 def _channel_routes(part: PhasePart, evaluator: Evaluator) -> dict[int, ChannelRoute]:
     """The route of each channel of a part."""
     found = {}
+    background = background_channels([part])
     for program in part.programs.values():
         for operation in program.operations:
             if operation.channel is not None:
                 number, sender, receiver = operation.channel
                 route = evaluator.route(sender, receiver)
-                found[number] = ChannelRoute(route.resources, route.latency_s, sender, receiver)
+                found[number] = ChannelRoute(route.resources, route.latency_s, sender, receiver, number in background)
     return found

@@ -4,9 +4,11 @@ models             a network by name, from the zoo or from the user's own code, 
 networks           the zoo: one file per family of networks, and the registry of their names
 capture            cuts any ``nn.Module`` into consecutive layers
 data               data sets by name
+recipes            a user's training: network, data and loss
 freezing           which weights are not trained
 batch_norms        the batch norms that a network calls
 import_callable    the user's own code by name
+user_code          where in it an error was raised
 hardware           the catalogue of machines
 hardware_defaults  fills memory and power of a cluster's nodes from that catalogue
 cluster_template   a cluster file to start from

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from palmette.errors import ArgumentFault, Fault, InputError, expected_name
 from palmette.spec.cluster import TIERS, Cluster
 from palmette.spec.files import from_yaml, validated
-from palmette.spec.units import BANDWIDTH
+from palmette.spec.units import BANDWIDTH, SIZE
 from palmette.zoo.hardware import names
 
 MAX_NODES = 10_000
@@ -18,7 +18,11 @@ HARDWARE = {"device": "raspberry-pi-4", "edge": "nuc-i3-7100u-4", "cloud": "xeon
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterTemplate:
-    """What the cluster is like: how many nodes per tier, on which hardware, how fast their links are."""
+    """What the cluster is like: how many nodes per tier, on which hardware, how fast their links are.
+
+    ``sample`` is the size of a stored sample, ``storage`` what nodes without data may keep of them; "" where it is not
+    known.
+    """
 
     counts: dict[str, int] = field(default_factory=lambda: {"device": 1, "edge": 1, "cloud": 1})
     hardware: dict[str, str] = field(default_factory=lambda: dict(HARDWARE))
@@ -26,6 +30,9 @@ class ClusterTemplate:
     cloud_bandwidth: str = "10 Mbit/s"
     samples: int = 50_000
     private: bool = False
+    sample: str = ""
+    stream: bool = False
+    storage: str = ""
     local: str | None = None
 
     def nodes(self) -> dict[str, list[str]]:
@@ -35,6 +42,15 @@ class ClusterTemplate:
             for tier in TIERS
         }
         return {tier: members for tier, members in found.items() if members}
+
+    def owners(self) -> list[str]:
+        """The nodes that own data: the devices, or else those of the lowest tier."""
+        return next(iter(self.nodes().values()))
+
+    def keepers(self) -> list[str]:
+        """The nodes that may keep samples of others: those without data, or else all."""
+        every = list(itertools.chain(*self.nodes().values()))
+        return [name for name in every if name not in self.owners()] or every
 
 
 def render_cluster(template: ClusterTemplate) -> str:
@@ -66,6 +82,8 @@ def find_faults(template: ClusterTemplate) -> Iterator[Fault]:
     yield from _bandwidth_faults("cloud_bandwidth", template.cloud_bandwidth)
     if not 1 <= template.samples <= 10**12:
         yield ArgumentFault("samples", template.samples, "expected at least 1 and at most 1000000000000")
+    yield from _size_faults("sample", template.sample)
+    yield from _size_faults("storage", template.storage)
     known = [] if few else list(itertools.chain(*template.nodes().values()))
     if not few and template.local is not None and template.local not in known:
         yield ArgumentFault("local", template.local, expected_name(template.local, "node", known))
@@ -81,6 +99,16 @@ def _bandwidth_faults(argument: str, text: str) -> Iterator[Fault]:
             yield ArgumentFault(argument, text, "expected at least 1 bit/s and at most 1000000000 Gbit/s")
 
 
+def _size_faults(argument: str, text: str) -> Iterator[Fault]:
+    try:
+        size_bytes = SIZE.parse(text) if text else 1
+    except ValueError as error:
+        yield ArgumentFault(argument, text, str(error))
+    else:
+        if not 1 <= size_bytes <= 1e18:
+            yield ArgumentFault(argument, text, "expected at least 1 B and at most 1000000 TB")
+
+
 def _head() -> list[str]:
     return [
         "# A cluster: machines that can train together, and the links between them.",
@@ -92,10 +120,9 @@ def _head() -> list[str]:
 
 def _node_lines(template: ClusterTemplate) -> Iterator[str]:
     yield "nodes:"
-    tiers = template.nodes()
-    owners = tiers.get("device") or next(iter(tiers.values()))
+    owners, keepers = template.owners(), template.keepers()
     first = True
-    for tier, members in tiers.items():
+    for tier, members in template.nodes().items():
         for name in members:
             yield f"  {name}:"
             yield f"    tier: {tier}" + ("                      # device, edge or cloud" if first else "")
@@ -105,6 +132,8 @@ def _node_lines(template: ClusterTemplate) -> Iterator[str]:
                 yield "    host: local                       # this machine: palmette profile measures it"
             if name in owners:
                 yield from _source_lines(template, name == owners[0])
+            if name in keepers:
+                yield from _storage_lines(template, name == keepers[0])
             if first:
                 yield "    # memory: 1 GiB                   # where it is not the catalogue's"
                 yield "    # power: {idle: 1.9 W, busy: 5.1 W}"
@@ -113,9 +142,29 @@ def _node_lines(template: ClusterTemplate) -> Iterator[str]:
 
 
 def _source_lines(template: ClusterTemplate, first: bool) -> Iterator[str]:
-    privacy = ", private: true" if template.private else ""
     comment = "  # training data that lives here; private data never leaves its node" if first else ""
-    yield f"    source: {{samples: {template.samples}{privacy}}}{comment}"
+    yield f"    source: {_source(template)}{comment}"
+    example = replace(template, sample=template.sample or "3 KiB", stream=True)
+    if first and example != template:
+        yield f"    # source: {_source(example)}  # the size of a stored sample; always new, used once"
+
+
+def _source(template: ClusterTemplate) -> str:
+    fields = [
+        f"samples: {template.samples}",
+        *(["private: true"] if template.private else []),
+        *([f"sample: {template.sample}"] if template.sample else []),
+        *(["stream: true"] if template.stream else []),
+    ]
+    return f"{{{', '.join(fields)}}}"
+
+
+def _storage_lines(template: ClusterTemplate, first: bool) -> Iterator[str]:
+    comment = "  # what it may keep of other nodes' samples on its disk" if first else ""
+    if template.storage:
+        yield f"    storage: {template.storage}{comment}"
+    elif first:
+        yield f"    # storage: 32 GiB{comment}"
 
 
 def _link_lines(template: ClusterTemplate) -> Iterator[str]:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from torch import nn
 
-from palmette.errors import ArgumentFault, Fault, InputError, expected_name
+from palmette.errors import Argument, ArgumentFault, Fault, InputError, Message, expected_name
 from palmette.zoo.capture import NetworkLayer, parameters
 
 
@@ -65,4 +65,5 @@ def refuse_all_frozen(model: str, layers: Sequence[NetworkLayer], names: Collect
     known = parameters(layers)
     if not any(weight.requires_grad and name not in names for name, weight in known.items()):
         found = f"all of its {len(known)} weights are frozen" if known else "it has no weights"
-        raise InputError(Fault("model", model, f"{found}; expected one with requires_grad that --freeze leaves"))
+        expected = Message(f"{found}; expected one with requires_grad that ", Argument("freeze"), " leaves")
+        raise InputError(Fault("model", model, expected))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from palmette.errors import Fault, InputError, expected_name
+from palmette.zoo.user_code import user_error
 
 
 def import_callable(name: str, field: str) -> Callable[..., Any]:
@@ -19,17 +20,29 @@ def import_callable(name: str, field: str) -> Callable[..., Any]:
     Raises:
         InputError: there is no such module or callable, or importing it fails.
     """
-    module_name, _, attribute = name.partition(":")
-    if not all(part.isidentifier() for part in [*module_name.split("."), attribute]):
-        raise InputError(Fault(field, name, "expected package.module:callable"))
-    module = _module(name, module_name, field)
-    found = getattr(module, attribute, None)
-    if found is None:
-        public = [word for word, value in vars(module).items() if callable(value) and word[0] != "_"]
-        raise InputError(Fault(field, name, expected_name(attribute, f"callable in {module_name}", public)))
+    found = import_object(name, field)
     if not callable(found):
         raise InputError(Fault(field, name, f"is a {type(found).__name__}; expected a callable"))
     return found  # type: ignore[no-any-return]
+
+
+def import_object(name: str, field: str, kind: str = "callable", like: type = Callable) -> Any:  # type: ignore[assignment]
+    """What ``package.module:name`` names, also from the current folder.
+
+    ``kind`` is what errors call it; they suggest names of objects that are ``like`` it.
+
+    Raises:
+        InputError: there is no such module or name, or importing it fails.
+    """
+    module_name, _, attribute = name.partition(":")
+    if not all(part.isidentifier() for part in [*module_name.split("."), attribute]):
+        raise InputError(Fault(field, name, f"expected package.module:{kind}"))
+    module = _module(name, module_name, field)
+    found = getattr(module, attribute, None)
+    if found is None:
+        public = [word for word, value in vars(module).items() if isinstance(value, like) and word[0] != "_"]
+        raise InputError(Fault(field, name, expected_name(attribute, f"{kind} in {module_name}", public)))
+    return found
 
 
 def _module(name: str, module_name: str, field: str) -> Any:
@@ -43,5 +56,5 @@ def _module(name: str, module_name: str, field: str) -> Any:
         missing = f"no module {error.name}; expected one that is installed or in the current folder"
         raise InputError(Fault(field, name, missing)) from error
     except Exception as error:
-        failed = f"importing it failed: {type(error).__name__}: {error}"
+        failed = f"importing it failed: {user_error(error)}"
         raise InputError(Fault(field, name, failed)) from error

@@ -3,6 +3,7 @@
     lenet5                        as published
     alexnet?classes=200&size=64   a variant: classes, size (pixels per side), channels
     package.module:callable       whatever nn.Module the callable returns
+    package.module:recipe         the network of a recipe
 
 Either way the result is a ``Network``: consecutive layers, and the shape of what goes in.
 """
@@ -10,26 +11,38 @@ Either way the result is a ``Network``: consecutive layers, and the shape of wha
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
-from palmette.errors import Fault, InputError, expected_name
-from palmette.zoo.capture import NetworkLayer, cut
+from palmette.errors import Argument, Fault, InputError, Message, expected_name
+from palmette.zoo.capture import NetworkLayer, TensorSpec, as_bundle, cut
+from palmette.zoo.capture.bundle import Bundle, Example, ModuleInput, module_input
+from palmette.zoo.capture.trial_runs import preserve_state
 from palmette.zoo.capture.wrapper import describe_error
+from palmette.zoo.data.custom_source import call_user, fetched_pair, find_sources
+from palmette.zoo.data.item_format import item_tensors, one_item_format, stack_items
 from palmette.zoo.import_callable import import_callable
 from palmette.zoo.networks import registry
+from palmette.zoo.recipes.loading import load_recipe, names_recipe
+from palmette.zoo.recipes.recipe import Recipe
+from palmette.zoo.user_code import user_error
 
 VARIANT_KEYS = ("classes", "size", "channels")
+UNNAMED = "recipe"
+"""What a recipe is called that was given as an object."""
 
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A network as consecutive layers; ``input_shape`` and ``dtype`` are those of one sample.
+    """A network as consecutive layers; ``input_shape`` and ``dtype`` are those of one sample, of its first input.
 
-    ``module`` is what they were cut from, where that is known.
+    ``module`` is what they were cut from, where that is known, and ``example`` what it was called with.
     """
 
     name: str
@@ -37,6 +50,28 @@ class Network:
     input_shape: tuple[int, ...]
     dtype: torch.dtype
     module: nn.Module | None = None
+    example: ModuleInput | None = None
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """What goes into the first layer."""
+        known = TensorSpec(self.input_shape, self.dtype, gradient=False)
+        return (known,) if self.example is None else self.example.specs
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The names of its inputs, in the order in which the first layer takes them; none if they have none."""
+        return () if self.example is None else self.example.names
+
+    def example_batch(self, samples: int) -> Bundle:
+        """So many samples to run it on."""
+        example = self.example or ModuleInput((example_input(self.input_shape, self.dtype),))
+        return example.batch(samples)
+
+    def cast(self, inputs: Any, dtype: torch.dtype) -> Bundle:
+        """Inputs as the first layer takes them, floats in a dtype; it also decides where data has whole numbers."""
+        taken = [dtype if spec.dtype.is_floating_point else spec.dtype for spec in self.inputs]
+        return tuple(each.to(to) for each, to in zip(as_bundle(inputs, self.input_names), taken, strict=True))
 
     @property
     def output_shape(self) -> tuple[int, ...]:
@@ -49,8 +84,12 @@ class Network:
         return self.output_shape[-1] if self.output_shape else 1
 
 
-def load_network(name: str, input_shape: Sequence[int] | None = None, seed: int | None = None) -> Network:
+def load_network(
+    model: str | nn.Module | Recipe, input_shape: Sequence[int] | None = None, seed: int | None = None
+) -> Network:
     """The network of that name, freshly initialised; the same ``seed`` gives the same weights.
+
+    It may also be given as a recipe, or as a module, whose weights are copied.
 
     ``input_shape`` is that of one sample, e.g. (3, 32, 32); a network of the zoo has its own.
 
@@ -58,7 +97,15 @@ def load_network(name: str, input_shape: Sequence[int] | None = None, seed: int 
         InputError: there is no such network, or it cannot be built or cut into layers.
     """
     with seeded(seed):
-        return custom_network(name, input_shape) if ":" in name else zoo_network(name, input_shape)
+        if isinstance(model, Recipe):
+            return recipe_network(model, UNNAMED, input_shape)
+        if isinstance(model, nn.Module):
+            return module_network(type(model).__name__, copy.deepcopy(model), input_shape)
+        if ":" not in model:
+            return zoo_network(model, input_shape)
+        if names_recipe(model, "model"):
+            return recipe_network(load_recipe(model), model, input_shape)
+        return module_network(model, build_custom(model), input_shape)
 
 
 @contextlib.contextmanager
@@ -123,15 +170,59 @@ def apply_input_shape(name: str, options: dict[str, int], shape: tuple[int, ...]
     return {**options, **requested}
 
 
-def custom_network(name: str, input_shape: Sequence[int] | None) -> Network:
-    """The module that the user's callable returns, cut into layers."""
-    module = build_custom(name)
+def recipe_network(recipe: Recipe, name: str, input_shape: Sequence[int] | None) -> Network:
+    """The network of a recipe, cut into layers; the first samples have the shape and the type of its input."""
+    shape = input_shape if input_shape is not None else recipe.input_shape
+    if isinstance(recipe.model, str):
+        return replace(load_network(recipe.model, shape), name=name)
+    module = copy.deepcopy(recipe.model) if isinstance(recipe.model, nn.Module) else _called(name, recipe.model)
+    samples = None if isinstance(recipe.data, str) else first_inputs(name, recipe)
+    if samples is not None and not isinstance(samples, Tensor):
+        return network_from_module(name, module, samples)
+    own = getattr(module, "input_shape", None)
+    known = shape if shape is not None else own if own is not None or samples is None else tuple(samples.shape[1:])
+    return module_network(name, module, known)
+
+
+def first_inputs(name: str, recipe: Recipe) -> Example:
+    """The inputs of a recipe's first two samples."""
+    source = find_sources(name, recipe.data).train
+    found = [fetched_pair(source, k, f"{name}[{k}]")[0] for k in range(2)]
+    if recipe.transform is not None:
+        found = [call_user(name, "transform", recipe.transform, each) for each in found]
+    tensors = [item_tensors(each, name) for each in found]
+    return stack_items(tensors, lambda k: f"{name}[{k}]", one_item_format(tensors[0]))  # type: ignore[no-any-return]
+
+
+def module_network(name: str, module: nn.Module, input_shape: Sequence[int] | None) -> Network:
+    """A user's own module, cut into layers."""
+    return network_from_module(name, module, custom_example(name, module, input_shape))
+
+
+def network_from_module(name: str, module: nn.Module, example: Example) -> Network:
+    """A module cut into layers; ``example`` is a batch of two samples or more of what it is called with.
+
+    That is a tensor, or several in order, or by the names of the forward's arguments: ``{"input_ids": …}``.
+
+    Raises:
+        InputError: it cannot be cut into layers.
+    """
+    given = module_input(example)
+    first = given.tensors[0]
+    return Network(name, cut(module, example), tuple(first.shape[1:]), first.dtype, module, given)
+
+
+def custom_example(name: str, module: nn.Module, input_shape: Sequence[int] | None) -> Example:
+    """Two samples of what a module takes: of a given shape, or of its own, or its ``dummy_inputs`` (transformers)."""
     shape = input_shape if input_shape is not None else getattr(module, "input_shape", None)
-    if shape is None:
-        raise InputError(Fault("model", name, "has no input_shape; give one, e.g. --input-shape 3,32,32"))
-    checked = checked_shape(shape)
-    example = example_input(checked, input_dtype(name, module))
-    return Network(name, cut(module, example), checked, example.dtype, module)
+    if shape is not None:
+        checked = checked_shape(shape)
+        return example_input(checked, input_dtype(name, module, checked))
+    dummy = getattr(module, "dummy_inputs", None)
+    if isinstance(dummy, Mapping) and all(isinstance(each, Tensor) for each in dummy.values()):
+        return {key: each[torch.arange(2) % len(each)] for key, each in dummy.items()}
+    expected = Message("has no input_shape; give one, e.g. ", Argument("input_shape"), " 3,32,32")
+    raise InputError(Fault("model", name, expected))
 
 
 def recut(network: Network, module: nn.Module) -> Network:
@@ -141,21 +232,26 @@ def recut(network: Network, module: nn.Module) -> Network:
         InputError: it is not cut into the same layers.
     """
     weights = next((w.dtype for w in module.parameters() if w.is_floating_point()), network.dtype)
-    example = example_input(network.input_shape, weights if network.dtype.is_floating_point else network.dtype)
-    layers = cut(module, example if ":" in network.name else example.to("meta"))
+    tensors = tuple(each.to(weights) if each.is_floating_point() else each for each in network.example_batch(2))
+    named = dict(zip(network.input_names, tensors, strict=True)) if network.input_names else tensors
+    layers = cut(module, named if network.example is not None else tensors[0].to("meta"))
     if [layer.name for layer in layers] != [layer.name for layer in network.layers]:
         expected = f"it is cut into {len(layers)} layers when it is made smaller"
         raise InputError(Fault("model", network.name, f"{expected}; expected the {len(network.layers)} it has"))
-    return Network(network.name, layers, network.input_shape, network.dtype, module)
+    return replace(network, layers=layers, module=module)
 
 
 def build_custom(name: str) -> nn.Module:
     """The module that ``package.module:callable`` returns."""
-    make = import_callable(name, "model")
+    return _called(name, import_callable(name, "model"))
+
+
+def _called(name: str, make: Callable[[], object]) -> nn.Module:
+    """The module that a user's callable returns."""
     try:
         module = make()
     except Exception as error:
-        raise InputError(Fault("model", name, f"calling it failed: {describe_error(error)}")) from error
+        raise InputError(Fault("model", name, f"calling it failed: {user_error(error)}")) from error
     if not isinstance(module, nn.Module):
         raise InputError(Fault("model", name, f"returned a {type(module).__name__}; expected a torch.nn.Module"))
     return module
@@ -168,15 +264,28 @@ def checked_shape(shape: object) -> tuple[int, ...]:
     raise InputError(Fault("input-shape", shape, "expected whole numbers of 1 or more, e.g. 3,32,32"))
 
 
-def input_dtype(name: str, module: nn.Module) -> torch.dtype:
-    """The dtype that a module takes: its ``input_dtype``, else that of its weights."""
+def input_dtype(name: str, module: nn.Module, shape: tuple[int, ...]) -> torch.dtype:
+    """The dtype that a module takes: its ``input_dtype``, else that of its weights, or integers where it needs them."""
     declared = getattr(module, "input_dtype", None)
     if declared is None:
         weights = (weight.dtype for weight in module.parameters() if weight.is_floating_point())
-        return next(weights, torch.get_default_dtype())
+        taken = next(weights, torch.get_default_dtype())
+        return torch.long if not runs_on(module, shape, taken) and runs_on(module, shape, torch.long) else taken
     if not isinstance(declared, torch.dtype):
         raise InputError(Fault("model", name, f"has input_dtype {declared!r}; expected a dtype such as torch.long"))
     return declared
+
+
+def runs_on(module: nn.Module, shape: tuple[int, ...], dtype: torch.dtype) -> bool:
+    """Whether a module takes inputs of a dtype."""
+    if any(map(is_lazy, (*module.parameters(), *module.buffers()))):
+        return True
+    try:
+        with preserve_state(module), torch.no_grad():
+            module(example_input(shape, dtype))
+    except Exception:  # noqa: BLE001 (a user's module may raise anything)
+        return False
+    return True
 
 
 def example_input(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:

@@ -8,12 +8,14 @@ import resource
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from palmette.cli import execute
+from palmette.control.adapt import supervise
 from palmette.runtime.options import Options
 from palmette.spec.plan import Phase
 from tests.control.run.test_processes import trees
@@ -37,6 +39,11 @@ CHOSEN = ["--optimizer", "adam", "--lr", "0.001", "--seed", "3", "--dtype", "flo
 REPLICAS = phase(
     *(source("phone", 4, at) for at in ("phone", "server", "cloud")),
     *(instance(at, 1, 5, at) for at in ("phone", "server", "cloud")),
+)
+
+
+KEPT = REPLICAS.model_copy(
+    update={"sources": tuple(e.model_copy(update={"delivery": "once"}) for e in REPLICAS.sources), "ahead": True}
 )
 
 
@@ -64,9 +71,9 @@ class Eventful:
         found: dict[str, Any] = json.loads((self.out / "run.json").read_text())
         return found
 
-    def assert_nothing_is_missing(self) -> None:
+    def assert_nothing_is_missing(self, options: Options = ADAM) -> None:
         """The weights are those of one process, and every iteration is written down once."""
-        expected_losses, expected = alone(self._model, 12, self.iterations, ADAM)
+        expected_losses, expected = alone(self._model, 12, self.iterations, options)
         assert off(weights(self.out), expected) <= 1e-10
         assert losses(self.out) == pytest.approx(expected_losses, rel=1e-9)
         metrics = [line["iteration"] for line in lines(self.out / "metrics.jsonl") if "accuracy" not in line]
@@ -87,6 +94,44 @@ def test_after_a_kill_the_living_go_on_from_the_iteration_before(runs: Runs, nod
     assert node not in change["nodes"]
     assert f"node {node}" in change["reason"]
     assert change["iteration"] >= 10  # not from the checkpoint of the beginning
+
+
+@pytest.mark.slow
+def test_schedule_clipping_and_accumulation_outlive_a_lost_node(runs: Runs) -> None:
+    eventful = Eventful(runs, REPLICAS, iterations=40)
+    flags = ["--optimizer", "nadam", "--schedule", "cosine", "--clip-norm", "0.1", "--accumulate", "7"]
+    assert eventful.run(end("cloud"), *flags) == 0
+    options = replace(ADAM, optimizer="nadam", schedule="cosine", clip_norm=0.1, accumulate=7)
+    eventful.assert_nothing_is_missing(options)
+    assert len(eventful.record["changes"]) == 1
+
+
+@pytest.mark.parametrize("node", ["cloud", "server"])
+def test_a_node_that_kept_samples_may_die(runs: Runs, node: str) -> None:
+    eventful = Eventful(runs, KEPT)
+    assert eventful.run(end(node)) == 0
+    eventful.assert_nothing_is_missing()
+    assert len(eventful.record["changes"]) == 1
+    assert not (eventful.out / "samples").exists()
+
+
+@pytest.mark.parametrize("damage", ["changed", "cut off", "replaced"])
+def test_a_node_may_come_back_with_damaged_samples(runs: Runs, damage: str) -> None:
+    eventful = Eventful(runs, KEPT)
+    assert eventful.run(end("cloud"), "--no-replan") == 1
+    (kept,) = (eventful.out / "samples").glob("cloud-*/phone-*")
+    content = kept.read_bytes()
+    assert content
+    third = len(content) // 3
+    damaged = {
+        "changed": content[:third] + bytes(each ^ 0xFF for each in content[third : 2 * third]) + content[2 * third :],
+        "cut off": content[:third],
+        "replaced": bytes(range(256)) * 8,
+    }
+    kept.write_bytes(damaged[damage])
+    assert execute(["run", "--resume", str(eventful.out), "--quiet"]) == 0
+    eventful.assert_nothing_is_missing()
+    assert not (eventful.out / "samples").exists()
 
 
 @pytest.mark.timing
@@ -141,7 +186,7 @@ def test_the_only_copy_of_a_layer_comes_from_the_checkpoint(runs: Runs, node: st
 
 @pytest.mark.slow
 def test_two_at_once(runs: Runs) -> None:
-    eventful = Eventful(runs, REPLICAS, iterations=300)
+    eventful = Eventful(runs, REPLICAS, iterations=100)
 
     def two(pids: dict[str, int]) -> None:
         os.kill(pids["cloud"], signal.SIGKILL)
@@ -186,9 +231,10 @@ def test_whoever_does_not_want_another_plan_is_stopped(runs: Runs, capsys: pytes
 
 
 @pytest.mark.slow
-def test_a_node_that_joins_takes_part(runs: Runs) -> None:
+def test_a_node_that_joins_takes_part(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     """At first the phone is alone; then somebody adds the others to the cluster file."""
-    eventful = Eventful(runs, trees(5)["alone"], iterations=1200)
+    monkeypatch.setattr(supervise, "_POLL_EVERY_S", 0.02)  # noticed long before the run ends
+    eventful = Eventful(runs, trees(5)["alone"], iterations=300)
     runs.cluster.write_text("\n".join(CLUSTER.splitlines()[:2]) + "\n")
 
     def join(_: dict[str, int]) -> None:
@@ -199,4 +245,4 @@ def test_a_node_that_joins_takes_part(runs: Runs) -> None:
     assert eventful.record["ended"] == "done"
     assert [change["reason"] for change in eventful.record["changes"]] == ["the cluster file has changed"]
     assert set(eventful.record["plan"]["inputs"]["cluster"]["nodes"]) == {"phone", "server", "cloud"}
-    assert len(losses(eventful.out)) == 1200
+    assert len(losses(eventful.out)) == 300

@@ -7,6 +7,7 @@ import pytest
 import palmette as pt
 from palmette.control.adapt.replanning import remaining, replan_without
 from palmette.errors import NodeLost, RunError
+from palmette.plan.core.make_plan import replan
 from palmette.spec.files import validated
 from palmette.spec.plan import Plan
 from tests.plan.problems import node, profile, three_tiers
@@ -83,7 +84,7 @@ def test_the_link_that_explains_most_is_the_one_that_was_cut(
 def test_data_that_is_lost_ends_the_run_unless_that_is_allowed() -> None:
     cluster = three_tiers(server=node("edge", samples=500))
     plan = pt.plan("hybrid", profile=profile(4), cluster=cluster, batch=12)
-    with pytest.raises(RunError, match="--allow-data-loss continues without it"):
+    with pytest.raises(RunError, match="allow_data_loss continues without it"):
         replan_without(plan, gone("phone"), allow_data_loss=False)
     again = replan_without(plan, gone("phone"), allow_data_loss=True)
     assert {source.node for source in again.phases[0].sources} == {"server"}
@@ -93,6 +94,12 @@ def test_nobody_can_ask_a_person_again() -> None:
     plan = made().model_copy(update={"strategy": "manual"})
     with pytest.raises(RunError, match=r"^node cloud: ended$"):
         replan_without(plan, gone("cloud"), allow_data_loss=False)
+
+
+def test_a_plan_that_does_not_say_what_was_asked_is_not_made_again() -> None:
+    plan = made()
+    with pytest.raises(pt.InputError, match=r"asked: missing: the plan does not record what hiertrain was asked"):
+        replan(plan.model_copy(update={"asked": None}), three_tiers())
 
 
 def test_where_no_plan_is_left_the_reason_is_told() -> None:

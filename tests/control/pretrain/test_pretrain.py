@@ -269,3 +269,14 @@ def five_numbers() -> nn.Module:
     made = nn.Sequential(nn.Linear(5, 4), nn.Linear(4, 3))
     made.input_shape = (5,)
     return made
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_recipe_brings_its_own_data_and_loss(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(CLUSTER)
+    short = ["--warmup", "2", "--timed", "3", "--counted", "2", "--steps", "20", "--batch", "8", "--quiet"]
+    recipe = ["--recipe", "tests.runtime.recipes:regression"]
+    files = ["--cluster", str(tmp_path / "c.yaml"), "-o", str(tmp_path / "m.json")]
+    assert palmette(["pretrain", *recipe, *files, *short]) == 0
+    assert load(Measurements, tmp_path / "m.json").model == "tests.runtime.recipes:regression"

@@ -70,14 +70,14 @@ def test_a_profile_that_knows_of_no_batch_norm_is_refused(runs: Runs, capsys: py
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("batch", [8, 32, 64])
+@pytest.mark.parametrize("batch", [8, 64])
 def test_what_auto_plans_trains_as_well_as_one_process(runs: Runs, batch: int) -> None:
     profile = pt.load_profile(runs.profile(NORMED, second=2e-4))
     plan = pt.plan("auto", profile=profile, cluster=pt.load_cluster(runs.cluster), batch=batch)
     assert len({each.node for each in plan.phases[0].instances}) > 1, "or it says nothing about parts"
     file = runs.folder / "auto.json"
     file.write_text(plan.to_json())
-    iterations = min(150, 2 * 1500 // batch)
+    iterations = min(60, 2 * 1500 // batch)
     behind = []
     for seed in range(3):
         out = runs.folder / f"out{seed}"

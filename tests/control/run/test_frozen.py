@@ -29,6 +29,10 @@ DOUBLE = Options(dtype="float64", lr=0.05)
 COMMON = ["--dtype", "float64", "--lr", "0.05", "--quiet"]
 
 
+def depth(model: str) -> int:
+    return len(load_network(model).layers)
+
+
 def replicas(deep: int, **more: object) -> Phase:
     """Three branches, two of them on one node, which hold the same layers and meet in the cloud."""
     return phase(
@@ -82,7 +86,7 @@ def assert_only_the_trainable_changed(model: str, found: dict[str, Tensor], *, a
 @pytest.mark.parametrize("model", [VIT, ADAPTERS])
 def test_replicas_that_agree_at_every_step_leave_what_one_process_does(runs: Runs, model: str) -> None:
     out = runs.folder / "out"
-    assert execute([*runs.arguments(model, replicas(9)), "--iterations", "4", *COMMON, "-o", str(out)]) == 0
+    assert execute([*runs.arguments(model, replicas(depth(model))), "--iterations", "4", *COMMON, "-o", str(out)]) == 0
     expected_losses, expected = alone(model, 26, 4, DOUBLE)
     assert losses(out) == pytest.approx(expected_losses, rel=1e-9)
     assert off(weights(out), expected) < 1e-10
@@ -104,14 +108,21 @@ def test_frozen_layers_at_the_beginning_of_a_chain(runs: Runs, optimizer: str) -
 @pytest.mark.parametrize("sync", ["epoch", "async"])
 def test_every_way_to_agree_leaves_frozen_weights_as_they_are(runs: Runs, model: str, sync: str) -> None:
     out = runs.folder / "out"
-    tree = devices(9, sync=sync, server="cloud")
+    tree = devices(depth(model), sync=sync, server="cloud")
     assert execute([*runs.arguments(model, tree), "--iterations", "6", *COMMON, "-o", str(out)]) == 0
     assert_only_the_trainable_changed(model, weights(out))
 
 
 def test_freeze_adds_to_what_the_module_says(runs: Runs) -> None:
     out = runs.folder / "out"
-    arguments = [*runs.arguments(ADAPTERS, replicas(9)), "--freeze", "blocks.1.*", "--iterations", "2", *COMMON]
+    arguments = [
+        *runs.arguments(ADAPTERS, replicas(depth(ADAPTERS))),
+        "--freeze",
+        "blocks.1.*",
+        "--iterations",
+        "2",
+        *COMMON,
+    ]
     assert execute([*arguments, "-o", str(out)]) == 0
     assert_only_the_trainable_changed(ADAPTERS, weights(out), also_frozen="blocks.1.")
 
@@ -145,7 +156,14 @@ def test_a_pruned_network_with_frozen_weights_trains_as_in_one_process(runs: Run
 
 def test_a_run_that_goes_on_later_keeps_them_frozen(runs: Runs) -> None:
     whole, stopped = runs.folder / "whole", runs.folder / "stopped"
-    arguments = [*runs.arguments(ADAPTERS, replicas(9)), *COMMON, "--optimizer", "adam", "--iterations", "4"]
+    arguments = [
+        *runs.arguments(ADAPTERS, replicas(depth(ADAPTERS))),
+        *COMMON,
+        "--optimizer",
+        "adam",
+        "--iterations",
+        "4",
+    ]
     assert execute([*arguments, "-o", str(whole)]) == 0
     begun = prepare(
         pt.load_plan(arguments[1]),

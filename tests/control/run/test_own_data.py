@@ -22,9 +22,10 @@ from palmette.runtime.training.job import ProgressUpdate
 from palmette.runtime.training.loop import Training
 from palmette.runtime.worker.dropout import Draw, Drawing, replace_dropout
 from palmette.spec.plan import Phase
-from palmette.zoo.capture import load_state
+from palmette.zoo.capture import LayerChain, load_state
 from palmette.zoo.data import concatenate, load_data
 from palmette.zoo.models import load_network
+from palmette.zoo.recipes.objective import classification
 from tests.cost.small import instance, phase, source
 from tests.runtime.rig import off, optimizer_of
 from tests.runtime.world import TINY, Runs, lines, losses, weights
@@ -68,7 +69,7 @@ def one_process(iterations: int) -> dict[str, Tensor]:
     options = Options(dtype="float64", lr=0.05)
     network = load_network(TINY, seed=0)
     layers = [replace_dropout(each.module.double(), str(n)) for n, each in enumerate(network.layers, 1)]
-    whole = nn.Sequential(*layers).train()
+    whole = LayerChain(layers).train()
     optimizer = optimizer_of(options, list(whole.parameters()))
     parts = [load_data(name, (1, 8, 8)).train for name in (SMALL, LARGE)]
     draws = [Batches(len(part), many, 0) for part, many in zip(parts, (18, 8), strict=True)]
@@ -128,7 +129,7 @@ def test_data_beside_sources_that_name_their_own_is_what_the_network_is_judged_b
         (given, load_data("digits", (1, 8, 8))),
     ):
         found = [line for line in lines(folder / "metrics.jsonl") if "accuracy" in line]
-        expected = evaluate(network, data.held_out, Options(dtype="float64"))
+        expected = evaluate(network, data.held_out, classification(network.classes), Options(dtype="float64"))
         assert [line["loss"] for line in found] == pytest.approx([expected.loss])
 
 

@@ -218,3 +218,23 @@ def test_a_distilled_phase_learns_from_the_model_before(runs: Runs, capsys: pyte
     refused = said(capsys, *runs.arguments(TINY, *lacking), "--compress", "distill", "-o", str(out))
     where = "server, where the phase before meets, owns no data to distill with"
     assert refused == [f"palmette: phases[1].compress: distill: {where}; expected prune, or data there"]
+
+
+def test_samples_that_one_phase_uploads_are_there_in_the_next(runs: Runs) -> None:
+    """Train where the data is, then where it has arrived meanwhile: as one process, and each sample crosses once."""
+    out = runs.folder / "out"
+    near = chain(0.0, "phone").model_copy(update={"upload": ("cloud",), "epochs": 1})
+    far = chain(0.0, "cloud").model_copy(update={"ahead": True, "epochs": 1})
+    kept = far.model_copy(update={"sources": tuple(e.model_copy(update={"delivery": "once"}) for e in far.sources)})
+    arguments = [*runs.arguments(TINY, near, kept), "--dtype", "float64", "--seed", "3", "--lr", "0.01"]
+    assert execute([*arguments, "--quiet", "-o", str(out)]) == 0
+
+    expected_losses, expected = alone(TINY, 50, 54, Options(lr=0.01, dtype="float64", seed=3))
+    assert losses(out) == pytest.approx(expected_losses, rel=1e-9)
+    assert off(weights(out), expected) < 1e-10
+    sent = [line for line in lines(out / "trace.jsonl") if (line["op"], line["node"]) == ("send", "phone")]
+    uploaded = sum(line["bytes"] for line in sent if line["iteration"] < 27)
+    assert uploaded == pytest.approx(1500 * 65, rel=0.01)  # 64 pixels and a label each
+    weights_bytes = 1e5
+    assert sum(line["bytes"] for line in sent if line["iteration"] >= 27) < weights_bytes
+    assert not (out / "samples").exists()

@@ -88,6 +88,23 @@ def test_a_run_over_tls_equals_one_process_and_is_deaf_to_strangers(cluster: Ray
     assert all(cluster.pids(host, "raylet") for host in HOSTS)
 
 
+def test_a_host_deletes_what_it_kept_when_its_last_phase_is_done(cluster: RayCluster, runs: Runs) -> None:
+    phases = [phase(source("phone", 12, "I", delivery="once"), instance("I", 1, 5, at)) for at in ("server", "cloud")]
+    out, found = runs.folder / "out", []
+
+    def look() -> None:
+        kept = (runs.folder / "temporary").glob("palmette-samples-*/*")
+        found.append({path.name.partition("-")[0] for path in kept})
+
+    watching = [when(out / "metrics.jsonl", many, look) for many in (1, 4 + 1 + 1)]  # four, and an evaluation
+    asked = ["--engine", "ray", "--iterations", "4", "--quiet", "-o", str(out)]
+    done = cluster.palmette(*runs.arguments(TINY, *phases)[:-2], *asked)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    for each in watching:
+        each.join(10)
+    assert found == [{"server"}, {"cloud"}]
+
+
 def test_a_node_is_measured_where_it_is(cluster: RayCluster, runs: Runs) -> None:
     runs.cluster.write_text("nodes:\n  phone: {tier: device}\n  cloud: {tier: cloud, hardware: nuc-i3-7100u-1}\n")
     done = cluster.palmette("profile", TINY, "--cluster", str(runs.cluster), "--engine", "ray", "--json")

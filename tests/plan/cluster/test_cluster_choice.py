@@ -203,7 +203,7 @@ class TestDeadline:
     def test_one_that_cannot_be_met(self, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(subsets, "MAX_DEVICES", many)
         goal = Goal(deadline_s=10.0)
-        with pytest.raises(pt.Infeasible, match=r"--deadline: 10 s: cannot be met; the least that can be had is \d"):
+        with pytest.raises(pt.Infeasible, match=r"^deadline_s: 10 s: cannot be met; the least that can be had is \d"):
             pt.plan("cluster", measurements=document(plain("measurements.json")), goal=goal)
 
 
@@ -289,6 +289,26 @@ class TestWithACluster:
         with pytest.raises(pt.Infeasible, match="does not fit the memory of desktop"):
             self.planned(self.lan(**small))
 
+    def test_a_cluster_without_data_or_a_profile_without_devices(self) -> None:
+        with pytest.raises(pt.InputError, match="nodes: no source: expected at least one node with a source"):
+            self.planned(self.lan(**{name: node("edge") for name in ("desktop", "jtx2", "jtx1")}))
+        with pytest.raises(pt.InputError) as caught:
+            self.planned(self.lan(), laptop=1.0)
+        assert [fault.value for fault in caught.value.faults] == ["desktop", "jtx2", "jtx1"]
+
+    def test_private_data_of_others_feeds_nobody(self) -> None:
+        private = {name: node("edge", samples=100, private=True) for name in ("desktop", "jtx2")}
+        made = self.planned(self.lan(**private, jtx1=node("edge")))
+        assert made.decision["devices"] == ["desktop", "jtx2"]
+
+    def test_training_continues_from_the_weights_of_the_parameter_server(self) -> None:
+        """A device that has trained for fewer steps than the table counts leaves more of them."""
+        known = plain("measurements.json") | {"model": "tiny", "pretrained_steps": 100}
+        known["devices"]["desktop"] |= {"weights": "desktop.safetensors", "pretrained_steps": 70}
+        made = pt.plan("cluster", measurements=Measurements.model_validate(known))
+        assert made.decision["parameter_server"] == "desktop"
+        assert (made.decision["init"], made.decision["steps"]) == ("desktop.safetensors", known["steps"] + 30)
+
     def test_measurements_of_another_model(self) -> None:
         with pytest.raises(pt.InputError, match=r"measurements\.model: alexnet: the profile is of tiny"):
             pt.plan(
@@ -311,5 +331,5 @@ class TestWithACluster:
 
 @pytest.mark.parametrize("wish", ["loss", "iteration_deadline_s"])
 def test_wishes_that_it_cannot_grant(wish: str) -> None:
-    with pytest.raises(pt.InputError, match="expected --deadline or neither"):
+    with pytest.raises(pt.InputError, match="expected deadline_s or neither"):
         pt.plan("cluster", measurements=document(plain("measurements.json")), goal=Goal(**{wish: 1.0}))

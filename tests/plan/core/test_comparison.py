@@ -10,9 +10,10 @@ import pytest
 import palmette as pt
 from palmette.errors import ArgumentFault, InputError
 from palmette.plan.core.choice import score
-from palmette.plan.core.comparison import compare, ranked
+from palmette.plan.core.comparison import compare, cost, ranked
 from palmette.plan.core.registry import strategies
-from palmette.plan.core.strategy import Task
+from palmette.plan.core.strategy import HORIZON_EPOCHS, Task
+from palmette.spec.cluster import Limits
 from palmette.spec.learning import Learning
 from tests.plan.problems import goal, node, profile, three_tiers
 
@@ -27,7 +28,7 @@ def test_plans_come_best_first() -> None:
         for name in ("all-device", "all-edge", "all-cloud")
     ]
     for wanted in ("time", "energy", "power", "edp", "0.3*time+0.7*energy"):
-        order = ranked(plans, goal(wanted))
+        order = ranked(plans, goal(wanted), 10)
         scores = score([(plan.estimate.iteration_s, plan.estimate.iteration_j) for plan in order], goal(wanted))
         assert scores == sorted(scores)
         assert {plan.strategy for plan in order} == {plan.strategy for plan in plans}
@@ -97,7 +98,8 @@ def test_with_a_learning_curve_everyone_trains_until_the_loss() -> None:
         assert estimate is not None
         assert plan.phases[0].epochs == estimate.epochs == 4  # 1 / k ≤ 0.26
         assert estimate.epoch_s is not None
-        assert estimate.total_s == pytest.approx(4 * estimate.epoch_s)
+        assert estimate.first_epoch_s is not None
+        assert estimate.total_s == pytest.approx(estimate.first_epoch_s + 3 * estimate.epoch_s)
     totals = [plan.estimate.total_s for plan in found.plans if plan.estimate]
     assert totals == sorted(totals)
 
@@ -108,7 +110,7 @@ def test_a_deadline_leaves_out_who_trains_too_long() -> None:
     wanted = goal("time", loss=0.26, deadline_s=slow_s * 0.99)
     found = compare(task(goal=wanted), {"learning": CURVE}, ["all-device", "all-cloud"])
     assert [plan.strategy for plan in found.plans] == ["all-cloud"]
-    assert str(found.skipped["all-device"]).startswith("--deadline: ")
+    assert str(found.skipped["all-device"]).startswith("deadline_s: ")
     assert f"the least that can be had is {slow_s:.6g} s" in str(found.skipped["all-device"])
 
 
@@ -131,12 +133,20 @@ def test_who_can_hurry_does_so_for_a_deadline() -> None:
 def test_a_loss_below_the_floor_cannot_be_reached() -> None:
     curve = CURVE.model_copy(update={"floor": 0.5})
     found = compare(task(goal=goal("time", loss=0.4)), {"learning": curve}, ["all-edge"])
-    assert str(found.skipped["all-edge"]) == "--loss: 0.4: cannot be reached; the curve stays above 0.5"
+    assert str(found.skipped["all-edge"]) == "loss: 0.4: cannot be reached; the curve stays above 0.5"
+
+
+def test_without_a_deadline_there_is_nothing_to_hurry_for() -> None:
+    tired = three_tiers(server=node("edge", limits=Limits(energy_j=1.0)))
+    asked = Task(profile=profile(4), cluster=tired, batch=16, goal=goal("time", loss=0.001))
+    found = compare(asked, {"learning": CURVE}, ["all-edge"])
+    assert "expected at most 1 J" in str(found.skipped["all-edge"])
 
 
 def test_from_python() -> None:
     found = pt.compare(profile=profile(2), cluster=three_tiers(), batch=16, goal="edp")
-    products = [plan.estimate.iteration_j * plan.estimate.iteration_s for plan in found.plans if plan.estimate]
+    costs = [cost(plan, goal("edp"), HORIZON_EPOCHS) for plan in found.plans]
+    products = [time_s * energy_j for time_s, energy_j in costs]
     assert products == sorted(products)
     with pytest.raises(InputError) as caught:
         pt.compare(profile=profile(4), cluster=three_tiers(), batch=0)

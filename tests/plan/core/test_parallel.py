@@ -40,7 +40,7 @@ def test_each_job_has_a_process_of_its_own() -> None:
             InputError,
             "f: a: 1: expected 2\nb: ",
         ),
-        (Infeasible("--deadline: no"), Infeasible, "--deadline: no"),
+        (Infeasible("no"), Infeasible, "no"),
         (ZeroDivisionError("of what"), RunError, "it failed: ZeroDivisionError: of what"),
         (ValueError("two\nlines"), RunError, "it failed: ValueError: two\\nlines"),
     ],
@@ -54,12 +54,18 @@ def test_an_error_keeps_its_kind_and_the_others_go_on(error: Exception, kind: ty
 
 
 def test_the_closest_value_comes_along() -> None:
-    (failed,) = run_parallel([partial(refuse, too_late("--deadline", 1.0, 2.5))])
+    late = too_late("deadline_s", 1.0, 2.5)
+    (failed,) = run_parallel([partial(refuse, late)])
     assert isinstance(failed.error, Infeasible)
-    assert (str(failed.error), failed.error.least_s) == (
-        "--deadline: 1 s: cannot be met; the least that can be had is 2.5 s",
-        2.5,
-    )
+    assert str(failed.error) == "deadline_s: 1 s: cannot be met; the least that can be had is 2.5 s"
+    assert (failed.error.message.parts, failed.error.least_s) == (late.message.parts, 2.5)
+
+
+def test_a_result_is_unwrapped_and_an_error_is_raised() -> None:
+    fine, failed = run_parallel([lambda: 1, partial(refuse, Infeasible("no"))])
+    assert fine.unwrap() == 1
+    with pytest.raises(Infeasible, match="no"):
+        failed.unwrap()
 
 
 def test_a_job_that_dies_is_told() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -53,10 +54,10 @@ class World:
         weights = goal(text).weights
         return sum(w * of(name, made) / units.get(name, 1.0) for name, w in weights.items())
 
-    def deadlines(self) -> list[float]:
-        """Between the fastest plan and the slowest of any goal, loose ones first."""
-        took = sorted(made.estimate.iteration_s for text in GOALS if (made := self.plan(text)) and made.estimate)
-        return [took[-1] * (took[0] / took[-1]) ** part for part in (0.0, 0.2, 0.6, 0.9, 1.0)]
+    def deadlines(self, goals: Sequence[str], parts: Sequence[float]) -> list[float]:
+        """Parts of the way from the slowest plan of these goals to the fastest, loose ones first."""
+        took = sorted(made.estimate.iteration_s for text in goals if (made := self.plan(text)) and made.estimate)
+        return [took[-1] * (took[0] / took[-1]) ** part for part in parts]
 
 
 def of(quantity: str, made: Plan) -> float:
@@ -65,14 +66,15 @@ def of(quantity: str, made: Plan) -> float:
     return value(quantity, made.estimate.iteration_s, made.estimate.iteration_j)
 
 
-def holds(asked: World) -> None:
+def holds(asked: World, goals: Sequence[str] = GOALS, parts: Sequence[float] = (0.2, 0.8, 1.0)) -> None:
     """All that a constraint, or another goal, must not improve."""
-    for text in GOALS:
-        worths = [asked.worth(text), *(asked.worth(text, limit_s) for limit_s in asked.deadlines())]
+    deadlines = asked.deadlines(goals, parts)
+    for text in goals:
+        worths = [asked.worth(text), *(asked.worth(text, limit_s) for limit_s in deadlines)]
         assert all(loose <= tight * NO_WORSE for loose, tight in itertools.pairwise(worths)), text
         assert worths[-1] < float("inf"), "the time of the fastest plan is a deadline that can be met"
-    every = [asked.plan(text, limit_s) for text in GOALS for limit_s in [None, *asked.deadlines()]]
-    for quantity in ("time", "energy", "edp", "power"):
+    every = [asked.plan(text, limit_s) for text in goals for limit_s in [None, *deadlines]]
+    for quantity in (text for text in goals if goal(text).single):
         best = asked.plan(quantity)
         assert best is not None
         assert all(of(quantity, best) <= of(quantity, other) * NO_WORSE for other in every if other), quantity
@@ -87,7 +89,7 @@ def small_world(seed: int) -> World:
     return World(known, cluster, draw.choice([7, 24]), effort=LITTLE, seed=seed, lossy=seed % 5 == 4)
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 12))])
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 9))])
 def test_a_constraint_never_improves_the_answer(seed: int) -> None:
     holds(small_world(seed))
 
@@ -95,7 +97,7 @@ def test_a_constraint_never_improves_the_answer(seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_nor_does_it_improve_that_of_auto() -> None:
-    holds(World(profile(4), three_tiers(), 16, "auto"))
+    holds(World(profile(4), three_tiers(), 16, "auto"), ("time", "energy"), (0.5, 1.0))
 
 
 @pytest.fixture(scope="module")

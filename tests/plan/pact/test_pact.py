@@ -85,6 +85,15 @@ def test_an_optimum_whose_bounds_were_cut_short_is_not_called_exact(monkeypatch:
         assert found["energy_j"] * (1 - found["gap"]) <= least_energy_j(problem) + 1e-9
 
 
+def test_bounds_in_few_pieces_stay_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact_cost_to_go, "MAX_PIECES", 3)
+    monkeypatch.setattr(exact_cost_to_go, "MAX_THINNED_ROUNDS", 1)
+    for problem in HARD:
+        found, least_j = decision("pact-optimum", problem), least_energy_j(problem)
+        assert least_j <= found["energy_j"] + 1e-9
+        assert found["energy_j"] * (1 - found.get("gap", 0.0)) <= least_j + 1e-9
+
+
 def test_one_switch_is_the_best_with_one_change() -> None:
     for seed in range(100):
         problem = small(seed, back=True)

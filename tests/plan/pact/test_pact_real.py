@@ -10,13 +10,14 @@ import pytest
 import palmette as pt
 from palmette.plan.core.strategy import Task
 from palmette.plan.pact import expanded_graph, problem_from_profile
-from palmette.plan.pact.phases import trainable_phases
+from palmette.plan.pact.phases import schedule_phases, trainable_phases
 from palmette.plan.pact.problem_from_profile import PlannedTraining, build_problem
 from palmette.predict.forecast import Forecast, History, Setting
 from palmette.predict.power_law import PowerLawPredictor
 from palmette.predict.registry import load_predictor
 from palmette.spec.cluster import Cluster, Limits
 from palmette.spec.profile import Profile, Table
+from tests.plan.pact.problems import loaded, random_problem
 from tests.plan.problems import cpu, goal, link, node, profile, times
 
 GOAL = goal("energy", loss=1.0, deadline_s=1e5)
@@ -83,7 +84,7 @@ def test_the_problem_has_the_evaluators_prices() -> None:
     found = trainable_phases(wanted)
     for run in problem.run:
         price = wanted.evaluator.price(found[run.pair])
-        assert (run.time_s, run.energy_j) == (price.epoch_s, price.epoch_j)
+        assert (run.time_s, run.energy_j) == (price.epoch.time_s, price.epoch.energy_j)
     assert {change.from_[0] for change in problem.change if change.to[0] == "0"} == {"0"}
     assert (problem.start.model, problem.start.nodes, problem.start.loss) == ("0", "gold", 2.3)
 
@@ -165,13 +166,41 @@ def test_what_is_missing_is_said() -> None:
         pt.plan("pact", profile=pruned(), cluster=without, goal=GOAL, predictor="power-law")
     with pytest.raises(pt.InputError, match="loss: missing"):
         pt.plan("pact", profile=pruned(), cluster=sets(), predictor="power-law")
-    with pytest.raises(pt.InputError, match="problem: missing: pact needs it, or --profile and --cluster"):
+    with pytest.raises(pt.InputError, match="problem: missing: pact needs it, or profile and cluster"):
         pt.plan("pact")
     powerless = sets(phone=node("device", samples=500, power=None))
     with pytest.raises(pt.InputError, match=r"nodes\.phone\.power: missing"):
         pt.plan("pact", profile=pruned(), cluster=powerless, goal=GOAL, predictor="power-law")
     with pytest.raises(pt.InputError, match="classes: 1: expected at least 2"):
         pt.plan("pact", profile=pruned(), cluster=sets(), goal=GOAL, classes=1)
+
+
+def test_a_set_that_may_not_train_is_left_out_and_where_none_may_the_reason_is_said() -> None:
+    tiny = {"memory_bytes": 10.0}
+    some = sets(cloud=node("cloud", samples=4000, **tiny))
+    assert {nodes for _, nodes in trainable_phases(task(cluster=some))} == {"silver", "bronze"}
+    none = sets(**{name: node("edge", samples=9, **tiny) for name in ("cloud", "server", "phone")})
+    with pytest.raises(pt.Infeasible, match="does not fit the memory of cloud"):
+        trainable_phases(task(cluster=none))
+    unknown = pruned(()).model_copy(update={"nodes": {}})
+    with pytest.raises(pt.InputError, match="cloud"):
+        trainable_phases(task(profile=unknown))
+
+
+def test_a_set_without_any_data_is_no_reason_to_fail() -> None:
+    dry = sets(cloud=node("cloud"), server=node("edge"))
+    assert {nodes for _, nodes in trainable_phases(task(cluster=dry))} == {"silver", "bronze"}
+
+
+def test_a_problem_about_other_models_has_a_schedule_but_no_phases() -> None:
+    problem = loaded(random_problem(0, back=False, models=2, epochs=3))
+    made = pt.plan("pact-optimum", problem=problem, profile=pruned(), cluster=sets())
+    assert made.decision["schedule"]
+    assert made.phases == ()
+
+
+def test_a_loss_that_is_reached_already_needs_no_phase() -> None:
+    assert schedule_phases(task(), []) == ()
 
 
 def test_an_energy_limit_is_kept() -> None:

@@ -194,21 +194,21 @@ def test_alpha_lets_a_source_feed_two_instances() -> None:
 @pytest.mark.parametrize("strategy", ALL)
 def test_a_floor_above_the_loss_says_so(strategy: str) -> None:
     with pytest.raises(
-        pt.Infeasible, match=r"^--loss: 0\.3: cannot be met; the floor .* is 0\.31; expected a loss above"
+        pt.Infeasible, match=r"^loss: 0\.3: cannot be met; the floor .* is 0\.31; expected a loss above"
     ):
         planned(strategy, two_phones_task(), CURVE.model_copy(update={"floor": 0.31}))
 
 
 @pytest.mark.parametrize("strategy", ALL)
 def test_a_loss_beyond_any_epochs_says_the_least(strategy: str) -> None:
-    with pytest.raises(pt.Infeasible, match=r"^--loss: 0\.3: cannot be met; .*least that can be had"):
+    with pytest.raises(pt.Infeasible, match=r"^loss: 0\.3: cannot be met; .*least that can be had"):
         planned(strategy, two_phones_task(), CURVE.model_copy(update={"epoch_exponent": 0.0}))
 
 
 @pytest.mark.parametrize("strategy", ALL)
 def test_a_deadline_that_cannot_be_met_says_the_least_time(strategy: str) -> None:
     with pytest.raises(
-        pt.Infeasible, match=r"^--deadline: 1 s: cannot be met; the least that can be had is ([\d.]+) s"
+        pt.Infeasible, match=r"^deadline_s: 1 s: cannot be met; the least that can be had is ([\d.]+) s"
     ) as told:
         planned(strategy, two_phones_task(deadline_s=1.0), CURVE)
     least = float(str(told.value).split(" can be had is ")[1].split(" s ")[0])

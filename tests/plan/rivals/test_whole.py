@@ -175,7 +175,7 @@ class TestWhatCannotBe:
 
     def test_a_deadline_that_is_too_short_says_what_can_be_had(self) -> None:
         best_s = pt.plan("all-edge", profile=profile(), cluster=three_tiers(), batch=10).estimate.iteration_s
-        with pytest.raises(pt.Infeasible, match=rf"iteration-deadline: 0\.001 s.*the least .* {best_s:.6g} s"):
+        with pytest.raises(pt.Infeasible, match=rf"^iteration_deadline_s: 0\.001 s.*the least .* {best_s:.6g} s"):
             pt.plan(
                 "all-edge",
                 profile=profile(),

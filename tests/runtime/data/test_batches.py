@@ -7,10 +7,9 @@ import threading
 import numpy as np
 import pytest
 
-from palmette.runtime.data.batches import Batches
-from palmette.runtime.data.samples import CommonBatches
+from palmette.runtime.data.batches import Batches, sample_seeds
+from palmette.runtime.data.samples import SourceGroup, StepBatches
 from tests.cost.small import instance, phase, source
-from tests.runtime.rig import Toy
 
 
 @pytest.mark.parametrize(("samples", "batch"), [(10, 3), (10, 10), (7, 20), (1, 4), (100, 7)])
@@ -41,13 +40,12 @@ def test_passes_are_shuffled_anew() -> None:
 def test_sources_take_consecutive_slices_whoever_asks_first() -> None:
     """Sources of one node take at the same moment, from threads of their own."""
     tree = phase(*(source("a", k + 1, "all") for k in range(6)), instance("all", 1, 1, "a"))
-    part = Toy((2,), 3, many=10)
-    common, expected = CommonBatches(tree, part, seed=5), Batches(10, tree.batch, seed=5)
-    taken: dict[tuple[int, int], list[float]] = {}
+    common, expected = StepBatches(tree, [SourceGroup(range(6), 10)], seed=5), Batches(10, tree.batch, seed=5)
+    taken: dict[tuple[int, int], list[int]] = {}
 
     def take(which: int) -> None:
         for k in range(200):
-            taken[k, which] = common.take(which, k)[0][:, 0].tolist()
+            taken[k, which] = common.drawn(which, k).numbers.tolist()
 
     threads = [threading.Thread(target=take, args=(which,)) for which in range(6)]
     for thread in threads:
@@ -56,4 +54,44 @@ def test_sources_take_consecutive_slices_whoever_asks_first() -> None:
         thread.join()
     for k in range(200):
         whole = [value for which in range(6) for value in taken[k, which]]
-        assert whole == part.inputs[expected.indices(k), 0].tolist()
+        assert whole == expected.indices(k).tolist()
+
+
+def test_kept_samples_come_back_to_the_same_branch_whatever_was_kept() -> None:
+    branches = phase(
+        source("a", 6, "x", delivery="once"),
+        source("a", 10, "y", delivery="once"),
+        instance("x", 1, 1, "b"),
+        instance("y", 1, 1, "c"),
+    )
+    dealt = StepBatches(branches, [SourceGroup((0, 1), 160)], seed=3)
+    as_drawn = Batches(160, 16, seed=3)
+    where: dict[int, list[int]] = {}
+    for k in range(40):
+        both = [dealt.drawn(number, k) for number in (0, 1)]
+        numbers = [number for each in both for number in each.numbers.tolist()]
+        assert sorted(numbers) == sorted(as_drawn.indices(k).tolist())
+        order = dealt.order(k)
+        assert order is not None
+        assert as_drawn.indices(k)[order].tolist() == numbers
+        assert [p for each in both for p in each.passes.tolist()] == [k * 16 // 160] * 16
+        for number in numbers[:6]:
+            where.setdefault(number, []).append(k)
+    usually = [number for number, turns in where.items() if len(turns) == 4]
+    assert len(usually) > 40  # of 60 that a branch could have to itself
+
+
+def test_one_branch_takes_a_batch_as_it_was_drawn() -> None:
+    alone = phase(source("a", 16, "x", delivery="once"), instance("x", 1, 1, "b"))
+    made = StepBatches(alone, [SourceGroup((0,), 160)], seed=3)
+    assert made.order(5) is None
+    assert made.drawn(0, 5).numbers.tolist() == Batches(160, 16, seed=3).indices(5).tolist()
+
+
+def test_the_seed_of_a_sample_depends_on_the_sample_the_pass_and_the_run_alone() -> None:
+    numbers, passes = np.array([1, 2, 1]), np.array([0, 0, 1])
+    found = sample_seeds(numbers, passes, seed=7)
+    assert len(set(found)) == 3
+    assert found[::-1] == sample_seeds(numbers[::-1], passes[::-1], seed=7)
+    assert set(found).isdisjoint(sample_seeds(numbers, passes, seed=8))
+    assert all(0 <= each < 2**63 for each in found)

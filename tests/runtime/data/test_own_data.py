@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from palmette.runtime.data.batches import Batches
-from palmette.runtime.data.samples import NodeBatches
+from palmette.runtime.data.samples import SourceGroup, StepBatches
 from tests.cost.small import instance, phase, source
 from tests.runtime.owners import random_owners
-from tests.runtime.rig import Toy, off
+from tests.runtime.rig import off
 
 BRANCHES = phase(
     source("a", 3, "x"),
@@ -30,20 +30,20 @@ def test_any_tree_equals_one_process_with_the_same_samples(seed: int) -> None:
 
 
 def test_the_sources_of_a_node_go_through_its_data_together() -> None:
-    part = Toy((2,), 3, many=20)
-    made = NodeBatches(BRANCHES, "a", part, seed=4)
-    taken = [made.take(number, k)[0] for k in range(4) for number in (0, 2)]  # four batches of three and two
-    rows = [tuple(row) for each in taken for row in each.tolist()]
-    assert sorted(rows) == sorted(tuple(row) for row in part.inputs.tolist())
+    made = StepBatches(BRANCHES, [SourceGroup((0, 2), 20), SourceGroup((1,), 20)], seed=4)
+    taken = [made.drawn(number, k).numbers for k in range(4) for number in (0, 2)]  # four batches of three and two
+    assert sorted(number for each in taken for number in each.tolist()) == list(range(20))
 
 
 def test_a_node_draws_the_same_whatever_else_a_plan_takes() -> None:
-    part = Toy((2,), 3, many=20)
     alone = phase(source("a", 5, "z"), instance("z", 1, 1, "b"))
+    branches, whole = (
+        StepBatches(BRANCHES, [SourceGroup((0, 2), 20), SourceGroup((1,), 9)], seed=4),
+        StepBatches(alone, [SourceGroup((0,), 20)], seed=4),
+    )
     for k in range(6):
-        split = [NodeBatches(BRANCHES, "a", part, seed=4).take(number, k)[0] for number in (0, 2)]
-        whole = NodeBatches(alone, "a", part, seed=4).take(0, k)[0]
-        assert [row for each in split for row in each.tolist()] == whole.tolist()
+        split = [branches.drawn(number, k).numbers.tolist() for number in (0, 2)]
+        assert split[0] + split[1] == whole.drawn(0, k).numbers.tolist()
 
 
 def test_two_owners_of_the_same_data_do_not_draw_the_same_samples() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from palmette.spec.plan import Phase
 from tests.cost.small import instance, phase, source
 from tests.runtime.rig import off
-from tests.runtime.sync.test_epoch import Optimizer, rig, world
+from tests.runtime.sync.test_epoch import MORE, Optimizer, rig, world
 from tests.runtime.trees import Forest, MemoryGround, Sgd
 from tests.runtime.world import lines
 
@@ -50,6 +51,16 @@ def test_one_worker_is_plain_training(name: str, optimizer: Optimizer, tmp_path:
     _, found = forest.trained(iterations=20)
     assert off(found, expected) <= 1e-10
     assert [line["loss"] for line in noted(tmp_path)] == pytest.approx(twin.losses, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", LONE)
+def test_one_worker_clips_accumulates_and_follows_its_schedule(name: str, tmp_path: Path) -> None:
+    made = rig(optimizer="momentum")
+    made.options = replace(made.options, **MORE)  # type: ignore[arg-type]
+    forest = Forest(made, phase(*LONE[name], sync="async", server="c"), world(**KNOWN), tmp_path)
+    expected = Sgd(forest).steps(11)
+    _, found = forest.trained(iterations=11)
+    assert off(found, expected) <= 1e-10
 
 
 @pytest.mark.parametrize("at", ["a", "c"])

@@ -113,6 +113,16 @@ def test_optimizers_begin_anew_after_an_exchange(optimizer: Optimizer, tmp_path:
     assert_equal(Forest(rig(optimizer=optimizer), two_devices(sync="epoch"), world(a=30, b=24), tmp_path), epochs=3)
 
 
+MORE = {"clip_norm": 0.05, "accumulate": 2, "schedule": "cosine", "warmup": 3, "weight_decay": 0.1}
+
+
+def test_schedules_go_on_and_accumulation_begins_anew_after_an_exchange(tmp_path: Path) -> None:
+    """The shorter tree has the learning rate of the longer one again from the exchange on."""
+    made = rig(optimizer="adam")
+    made.options = replace(made.options, **MORE)  # type: ignore[arg-type]
+    assert_equal(Forest(made, two_devices(sync="epoch"), world(a=30, b=10), tmp_path), epochs=3)
+
+
 def test_what_batch_norm_keeps_is_averaged(tmp_path: Path) -> None:
     split = phase(
         source("a", 6, "A"),

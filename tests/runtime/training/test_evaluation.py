@@ -9,6 +9,7 @@ from palmette.runtime.options import Options
 from palmette.runtime.training.evaluation import evaluate
 from palmette.zoo.data.custom import CustomSplit
 from palmette.zoo.models import load_network
+from palmette.zoo.recipes.objective import classification
 
 SHAPE = (3, 32, 32)
 
@@ -20,5 +21,7 @@ def items(dtype: torch.dtype) -> CustomSplit:
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.float64])
 def test_images_of_whole_numbers_are_as_good_as_the_same_with_a_point(dtype: torch.dtype) -> None:
-    network = load_network("lenet5", seed=1)
-    assert evaluate(network, items(dtype), Options()) == evaluate(network, items(torch.float32), Options())
+    network, objective = load_network("lenet5", seed=1), classification(10)
+    assert evaluate(network, items(dtype), objective, Options()) == evaluate(
+        network, items(torch.float32), objective, Options()
+    )

@@ -117,6 +117,20 @@ def test_an_error_of_the_transport_underneath_is_passed_on():
     watched.close()
 
 
+def test_how_a_message_is_sent_is_passed_on():
+    class Noting(MemoryTransport):
+        def send(self, channel, message, **how):
+            noted.append(how)
+            super().send(channel, message)
+
+    noted: list[dict[str, bool]] = []
+    watched = HeartbeatTransport(Noting(), Silent())
+    watched.send(THERE, torch.ones(3, dtype=torch.uint8), sized=False, background=True)
+    assert watched.receive(THERE, None).numel() == 3
+    assert noted == [{"sized": False, "background": True}]
+    watched.close()
+
+
 def test_a_node_without_peers_is_not_watched(tmp_path):
     endpoint = HeartbeatEndpoint(Meeting(), tmp_path, NODES, [], TOKEN)
     endpoint.endpoint._all = threading.Barrier(1)

@@ -12,6 +12,7 @@ from palmette.runtime.options import Options
 from palmette.runtime.sync.step import StepWorkerSide
 from palmette.runtime.worker.calibration import CHANCE, as_profiled, calibrate, work_ratios
 from palmette.runtime.worker.setup import Setup, held_layers
+from palmette.zoo.recipes.objective import classification
 from tests.cost.small import cluster, instance, node, phase, source
 from tests.runtime.rig import Rig, ToyData
 
@@ -28,9 +29,8 @@ def test_work_that_differs_by_more_than_chance_is_told() -> None:
     [replace(PLAIN, freeze=("a.weight",)), replace(PLAIN, optimizer="adam"), replace(PLAIN, dtype="float64")],
 )
 def test_a_profile_assumes_plain_training(options: Options) -> None:
-    assert as_profiled([nn.Linear(2, 2)], PLAIN)
-    assert not as_profiled([nn.Linear(2, 2)], options)
-    assert not as_profiled([nn.Linear(2, 2).requires_grad_(False)], PLAIN)
+    assert as_profiled(PLAIN)
+    assert not as_profiled(options)
 
 
 def setup_of(rig: Rig, options: Options) -> Setup:
@@ -46,6 +46,7 @@ def setup_of(rig: Rig, options: Options) -> Setup:
         input_dtype=torch.float32,
         options=options,
         side=StepWorkerSide,
+        objective=classification(rig.shapes[-1][0]),
         source=ToyData(rig.data, 0),
     )
 

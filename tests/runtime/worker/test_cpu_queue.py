@@ -8,10 +8,11 @@ import time
 
 import pytest
 
+from palmette.runtime.record.operations import MOST_LATE_S
 from palmette.runtime.worker import cpu_queue
 from palmette.runtime.worker.commands import Execute, SetPace
 from palmette.runtime.worker.cpu_queue import CpuQueue, sleep_until
-from palmette.runtime.worker.executor import MOST_LATE_S, Pace
+from palmette.runtime.worker.executor import Pace
 from tests.cost.small import cluster, instance, node, phase, price, profile, source, times, timetable
 from tests.runtime.rig import Rig, done, random_layers
 

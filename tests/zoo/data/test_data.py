@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from palmette.zoo.data.cifar10 import DEVIATION, MEAN
 from palmette.zoo.data.digits import read_digits
 from palmette.zoo.data.registry import DATA_SETS, public_name
 from tests.zoo.data.archives import content, write_archive
+from tests.zoo.data.own_modules import write_module
 
 OWN = """
 import torch
@@ -34,6 +35,10 @@ def number(): return 7
 def images(): return [("a picture", 1)] * 20
 def alone(): return [torch.zeros(2, 3)] * 20
 def halves(): return [(torch.zeros(2, 3), 0.5)] * 20
+def triples(): return [(torch.zeros(2, 3), 1, 2)] * 20
+def words(): return [(torch.zeros(2, 3), "cat")] * 20
+def boxes(): return [(torch.zeros(2, 3), {"box": torch.ones(4) * k, "kind": k}) for k in range(20)]
+def ragged(): return [(torch.zeros(2, 3), torch.zeros(k + 1)) for k in range(20)]
 def few(): return make()[:9]
 def raises(): raise OSError("the disk is gone")
 
@@ -46,17 +51,14 @@ class Broken:
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of a module with data sets of the user's own."""
-    (tmp_path / "own_data.py").write_text(OWN)
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.delitem(sys.modules, "own_data", raising=False)
-    return "own_data"
+    return write_module(tmp_path, monkeypatch, "own_data", OWN)
 
 
 def fault_of(name: str, shape: tuple[int, ...] = (3, 32, 32)) -> str:
     with pytest.raises(InputError) as error:
         load_data(name, shape)
     assert "\n" not in str(error.value)
-    return str(error.value)
+    return re.sub(r" \(\S+\.py:\d+\)$", "", str(error.value))
 
 
 def test_the_digits_are_split_once_and_for_all() -> None:
@@ -150,13 +152,31 @@ def test_ones_own_data_may_come_in_two_parts(own: str) -> None:
         ("raises", "own_data:raises: calling it failed: OSError: the disk is gone"),
         ("Broken", "own_data:Broken[0]: fetching it failed: OSError: the disk is gone"),
         ("images", "own_data:images[0]: starts with a str; expected a tensor"),
-        ("alone", "own_data:alone[0]: is a Tensor; expected (tensor, label)"),
-        ("halves", "own_data:halves[0]: is a tuple; expected (tensor, label)"),
+        ("triples", "own_data:triples[0]: is a tuple of 3; expected (input, target)"),
+        ("words", "own_data:words[0]: its target holds a str; expected numbers or tensors"),
         ("mke", "own_data:mke: no such callable in own_data; did you mean make?"),
     ],
 )
 def test_data_that_cannot_be_used_says_why(own: str, callable_name: str, expected: str) -> None:
     assert fault_of(f"{own}:{callable_name}", (2, 3)) == f"data: {expected}"
+
+
+def test_a_target_may_be_any_number_or_none(own: str) -> None:
+    assert load_data(f"{own}:halves", (2, 3)).train.labels([0, 1]).tolist() == [0.5, 0.5]
+    assert load_data(f"{own}:alone", (2, 3)).train.labels([0, 1]) is None
+
+
+def test_a_target_may_be_a_tree_of_tensors(own: str) -> None:
+    split = load_data(f"{own}:boxes", (2, 3)).train
+    found = split.labels([2, 0])
+    first, second = split[2][1], split[0][1]
+    assert found["box"].tolist() == [first["box"].tolist(), second["box"].tolist()]
+    assert found["kind"].tolist() == [first["kind"].item(), second["kind"].item()]
+
+
+def test_targets_that_differ_in_shape_are_refused_by_name(own: str) -> None:
+    with pytest.raises(InputError, match="its target is 2 of float32, that of the first sample 1 of float32"):
+        load_data(f"{own}:ragged", (2, 3)).train.labels(range(5))
 
 
 def test_a_wrong_shape_names_both(own: str) -> None:
@@ -173,6 +193,7 @@ def test_images_do_not_fit_every_network(tmp_path: Path) -> None:
 def test_a_misspelt_data_set_gets_the_nearest_one() -> None:
     assert fault_of("digit") == "data: digit: no such data set; did you mean digits?"
     assert "expected one of digits, cifar10:FOLDER" in fault_of("imagenet")
+    assert fault_of("tokns:a/b.bin") == "data: tokns:a/b.bin: no such data set; did you mean tokens?"
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:

@@ -8,6 +8,6 @@ device_choice  a ranking of clusters of devices
 schedule       a schedule of models and nodes
 comparison     all strategies, best first
 profile        a network's layers and their times
-run_progress   a run while it goes on, and its outcome
+run_outcome    the outcome of a run
 forecast       predicted losses, and how good predictors are
 """

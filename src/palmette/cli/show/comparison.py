@@ -10,7 +10,12 @@ from palmette.cli.options import reason_of
 from palmette.cli.show.console import console, energy, joule_seconds, time
 from palmette.cost.estimate import evaluator
 from palmette.plan.core.comparison import Comparison, is_lossy, small_norm_parts
+from palmette.plan.core.strategy import HORIZON_EPOCHS
+from palmette.spec.estimate import Estimate
 from palmette.spec.plan import Plan
+
+_FIRST = ("first epoch",)
+_SLOWLY = 1.02
 
 
 def comparison_json(found: Comparison) -> dict[str, Any]:
@@ -27,7 +32,9 @@ def comparison_json(found: Comparison) -> dict[str, Any]:
 def show_comparison(found: Comparison) -> None:
     """Print plans beside one another, best first, and why the others were left out."""
     table = Table("strategy", box=None, pad_edge=False)
-    for heading in ("iteration", "energy", "energy × time", "total time", "total energy"):
+    estimates = [plan.estimate for plan in found.plans if plan.estimate is not None]
+    first = any(map(_begins_slowly, estimates))
+    for heading in ("iteration", "energy", "energy × time", *_FIRST[:first], "total time", "total energy"):
         table.add_column(heading, justify="right")
     table.add_column("nodes")
     table.add_column("planned in", justify="right")
@@ -42,6 +49,7 @@ def show_comparison(found: Comparison) -> None:
             time(estimate.iteration_s),
             energy(estimate.iteration_j),
             joule_seconds(_edp_js(plan)),
+            *([time(estimate.first_epoch_s)] if first else []),
             *_total(plan),
             ", ".join(nodes_of(plan)),
             time(plan.plan_s),
@@ -50,9 +58,16 @@ def show_comparison(found: Comparison) -> None:
     out = console()
     out.print(table)
     if any(plan.estimate is not None and plan.estimate.total_s is None for plan in found.plans):
-        out.print("total: of one epoch where the number of epochs is open", style="dim")
+        later = f"a later epoch; the order counts {HORIZON_EPOCHS} epochs" if first else "one epoch"
+        out.print(f"total: of {later} where the number of epochs is open", style="dim")
     for name, reason in found.skipped.items():
         out.print(f"{name} does not apply: {reason_of(reason).splitlines()[0]}", style="dim", soft_wrap=True)
+
+
+def _begins_slowly(estimate: Estimate) -> bool:
+    """Whether the first epoch of a plan takes so much longer than later ones that it has to stand apart."""
+    first_s, later_s = estimate.first_epoch_s, estimate.epoch_s
+    return first_s is not None and later_s is not None and first_s > later_s * _SLOWLY
 
 
 def _total(plan: Plan) -> tuple[str, str]:

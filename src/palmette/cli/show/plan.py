@@ -29,6 +29,8 @@ def _sync(phase: Phase) -> list[str]:
     """How the replicas of a phase synchronise."""
     parts: list[str] = [phase.sync]
     parts += [] if phase.meet is None else [f"gradients averaged at {phase.meet}"]
+    parts += ["samples sent ahead"] if phase.ahead else []
+    parts += ["samples sent as tensors"] if phase.input_as == "tensor" else []
     return parts + (["batch norm over the whole batch"] if phase.batch_norm == "whole" else [])
 
 
@@ -46,7 +48,8 @@ def _tree(phase: Phase, label: str) -> Tree:
                 item = branch.add(Text.assemble(f"{instance.id}: {layers} on ", node, f"{share}{codec}"))
                 for source in phase.sources:
                     if source.into == instance.id:
-                        item.add(Text.assemble((f"{source.samples} samples from ", "dim"), source.node))
+                        kept = ", sent once" if source.delivery == "once" else ""
+                        item.add(Text.assemble((f"{source.samples} samples from ", "dim"), source.node, (kept, "dim")))
                 add_instances(item, instance.id)
 
     add_instances(tree, None)
@@ -57,9 +60,13 @@ def show_estimate(estimate: Estimate) -> None:
     """Print an estimate: the whole, and each node's part of an iteration."""
     out = console()
     line = f"an iteration: {time(estimate.iteration_s)}, {energy(estimate.iteration_j)}"
-    line += f"; an epoch: {time(estimate.epoch_s)}, {energy(estimate.epoch_j)}"
+    if differs_at_first(estimate):
+        line += f"; the first epoch: {time(estimate.first_epoch_s)}, {energy(estimate.first_epoch_j)}"
+    line += f"; {'a later' if differs_at_first(estimate) else 'an'} epoch: "
+    line += f"{time(estimate.epoch_s)}, {energy(estimate.epoch_j)}"
     if estimate.total_s is not None:
         line += f"; {estimate.epochs:g} epochs: {time(estimate.total_s)}, {energy(estimate.total_j)}"
+        line += "" if estimate.total_bytes is None else f", {size(estimate.total_bytes)} sent"
     out.print(line)
     table = Table("node", box=None, pad_edge=False)
     for heading in ("busy", "energy", "sent", "received", "peak memory"):
@@ -80,6 +87,11 @@ def show_estimate(estimate: Estimate) -> None:
         out.print(f"energy {estimate.energy_source}", style="dim")
     if estimate.timeline:
         show_timeline(estimate)
+
+
+def differs_at_first(estimate: Estimate) -> bool:
+    """Whether the first epoch takes another time than later ones."""
+    return estimate.first_epoch_s is not None and estimate.first_epoch_s != estimate.epoch_s
 
 
 def show_timeline(estimate: Estimate) -> None:

@@ -24,6 +24,10 @@ def show_profile(profile: Profile) -> None:
     out = console()
     out.print(Text.assemble((profile.model, "bold"), ": one sample, forward and backward"))
     out.print(table)
+    if profile.sample_bytes is not None:
+        out.print(_stored(profile.sample_bytes, groups), highlight=False, soft_wrap=True)
+    for note in profile.notes:
+        out.print(Text(note), soft_wrap=True)
     for names, times_ in groups:
         out.print(f"{', '.join(names)}: {origin_of(times_)}", highlight=False, soft_wrap=True)
     for fraction, table_ in profile.variants.items():
@@ -32,9 +36,19 @@ def show_profile(profile: Profile) -> None:
         out.print(f"with {fraction} of its parameters removed: {weights}, {flops}FLOP", highlight=False)
 
 
+def _stored(sample_bytes: float, groups: list[tuple[list[str], Times]]) -> str:
+    """The size of a stored sample, and how long decoding it takes."""
+    decoding = [
+        f"{time(times.decode_s)} on {', '.join(names)}" for names, times in groups if times.decode_s is not None
+    ]
+    said = f"a stored sample: {size(sample_bytes)}"
+    return f"{said}; decoding it, as part of the first layer: {'; '.join(decoding)}" if decoding else said
+
+
 def _totals(profile: Profile) -> tuple[str, str, str, str]:
     """The sizes of all layers together; outputs are not added up, no plan sends them all."""
     weights = sum(layer.parameter_bytes for layer in profile.layers)
+    weights -= sum((len(tie.layers) - 1) * tie.parameter_bytes for tie in profile.ties)
     kept = sum(layer.kept_bytes for layer in profile.layers)
     return size(weights), "", size(kept), count(sum(layer.flops for layer in profile.layers))
 

@@ -3,7 +3,8 @@
 A link has drifted when all that goes over it takes much longer, or much shorter, than the evaluator predicted, in the
 median of the last iterations. Transfers that share a link at the same time count as one: how they share it is up to the
 transport, how long they take together is up to the link. The prediction is scaled to the bytes that were really sent: a
-message that is shorter than predicted, as with frozen weights, says nothing about the link.
+message that is shorter than predicted, as with frozen weights, says nothing about the link. Nor do samples that are
+sent ahead: they give way to all others.
 """
 
 from __future__ import annotations
@@ -126,7 +127,11 @@ def _link_uses(expected: Sequence[Transfer], prices: Evaluator) -> Iterator[_Lin
     """Overlapping transfers on each link; those too short to say anything about it are left out."""
     routes = [prices.route(transfer.sender, transfer.receiver) for transfer in expected]
     for link in sorted({resource // 2 for route in routes for resource in route.resources}):
-        over = [k for k, route in enumerate(routes) if any(resource // 2 == link for resource in route.resources)]
+        over = [
+            k
+            for k, route in enumerate(routes)
+            if not expected[k].background and any(resource // 2 == link for resource in route.resources)
+        ]
         for together in _overlapping(over, expected):
             latency_s = max(routes[k].latency_s for k in together)
             predicted_s = covered_s([(expected[k].start_s, expected[k].end_s) for k in together]) - latency_s

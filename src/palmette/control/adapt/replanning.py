@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 
 from palmette.cost.routes import Routes
-from palmette.errors import Infeasible, InputError, NodeLost, RunError
+from palmette.errors import Argument, Infeasible, InputError, Message, NodeLost, RunError
 from palmette.plan.core.make_plan import replan
 from palmette.plan.core.registry import strategies
 from palmette.spec.cluster import Cluster, Link
@@ -24,7 +24,8 @@ def replan_without(plan: Plan, lost: NodeLost, *, allow_data_loss: bool, gone: C
         raise RunError(str(lost))
     smaller = remaining(cluster, lost, gone)
     if not allow_data_loss and smaller.sources() != cluster.sources():
-        raise RunError(f"{lost} (its data is lost with it; --allow-data-loss continues without it)")
+        allow = Argument("allow_data_loss")
+        raise RunError(Message(f"{lost} (its data is lost with it; ", allow, " continues without it)"))
     return replan_for(plan, smaller, str(lost))
 
 
@@ -42,7 +43,8 @@ def replan_for(plan: Plan, cluster: Cluster, reason: str) -> Plan:
     try:
         return replan(plan, cluster)
     except (InputError, Infeasible) as error:
-        raise RunError(f"{reason} (and no other plan is possible: {str(error).splitlines()[0]})") from None
+        why = error.faults[0].message if isinstance(error, InputError) else error.message
+        raise RunError(Message(f"{reason} (and no other plan is possible: ", why, ")")) from None
 
 
 def remaining(cluster: Cluster, lost: NodeLost, gone: Collection[str] = ()) -> Cluster:

@@ -8,19 +8,21 @@ run ──▶ a node is lost ──▶ the others roll back to the last common i
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
 from palmette.control.adapt.drift import LinkSpeeds
 from palmette.control.adapt.membership import ClusterFile, with_joined_nodes
 from palmette.control.adapt.replanning import can_replan, replan_for, replan_without, subcluster
+from palmette.control.run.callbacks import CallbackList
 from palmette.control.run.engines import membership_of
 from palmette.control.run.record import PlanChange
 from palmette.control.run.session import TrainingSession
+from palmette.control.track.events import TrackerCallback
 from palmette.errors import NodeLost, RunError
 from palmette.runtime.training import checkpoint
-from palmette.runtime.training.job import ProgressUpdate, RunOutcome
+from palmette.runtime.training.job import RunOutcome
 from palmette.runtime.training.loop import Training
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Plan
@@ -34,33 +36,48 @@ Detector = Callable[[], Cluster | None]
 class Supervisor:
     """Runs a session; when the cluster changes, plans again and continues, if it may.
 
-    ``on_change`` is called with every change of plan.
+    ``callbacks`` are told what happens, after the trackers of the request.
+
+    Raises:
+        InputError: a callback has no method for any event.
     """
 
-    def __init__(self, session: TrainingSession, on_change: Callable[[PlanChange], None]) -> None:
-        self.session, self._on_change = session, on_change
+    def __init__(self, session: TrainingSession, callbacks: Sequence[object] = ()) -> None:
+        self.session = session
+        self._callbacks = CallbackList([*map(TrackerCallback, session.request.track), *callbacks])
         file = session.request.cluster_file
         self._file = ClusterFile(Path(file)) if file is not None else None
         self._members = membership_of(session.request)
         self._whole = session.evaluator.cluster
 
-    def run(self, on_update: Callable[[ProgressUpdate], None], ready: Callable[[Training], None]) -> RunOutcome:
-        """Run to the end, with other plans if need be.
+    def run(self, ready: Callable[[Training], None] = lambda _: None) -> RunOutcome:
+        """Run to the end, with other plans if need be; ``ready`` gets each training before it starts.
 
         Raises:
-            RunError: it stopped before its end, and there is no other plan; the last checkpoint remains.
+            RunError: it stopped before its end, and there is no other plan, or a callback failed; the last checkpoint
+                remains.
         """
+        with self._callbacks.until_end():
+            return self._run(ready)
+
+    def _run(self, ready: Callable[[Training], None]) -> RunOutcome:
         while True:
             with _ChangeMonitor(self._detectors()) as monitor:
                 try:
-                    outcome = self.session.run(on_update, lambda training: _both(ready, monitor.start, training))
+                    outcome = self.session.run(self._callbacks.update, lambda each: self._begin(each, ready, monitor))
                 except NodeLost as lost:
+                    self._callbacks.tell("on_fault", lost)
                     self._continue_without(lost)
                     continue
-            if outcome.ended != "stopped" or monitor.found is None:
+            if outcome.ended != "stopped" or monitor.found is None or self._callbacks.stopped:
                 return outcome
             reason, cluster = monitor.found
             self._continue_with(replan_for(self.session.plan, cluster, reason), reason)
+
+    def _begin(self, training: Training, ready: Callable[[Training], None], monitor: _ChangeMonitor) -> None:
+        ready(training)
+        self._callbacks.attach(training, lambda: self.session.start(training))
+        monitor.start(training)
 
     def _joined(self) -> Cluster | None:
         return with_joined_nodes(self._whole, self.session.evaluator.cluster, self._members)
@@ -86,7 +103,7 @@ class Supervisor:
             found["the cluster file has changed"] = self._changed_file
         found["a node has joined"] = self._joined
         phase = session.plan.phases[0]
-        if request.testbed != "none" and len(session.plan.phases) == 1 and phase.sync_kind.one_model:
+        if request.emulated and len(session.plan.phases) == 1 and phase.sync_kind.one_model:
             trace = session.folder / "trace.jsonl"
             found["the bandwidth of a link has changed"] = LinkSpeeds(trace, phase, session.evaluator, request.drift)
         return found
@@ -105,7 +122,7 @@ class Supervisor:
     def _continue_with(self, plan: Plan, reason: str) -> None:
         old, found = self.session, checkpoint.last(self.session.folder / "checkpoints")
         change = PlanChange(found.progress.iteration, reason, tuple(plan.phases[0].nodes()))
-        self._on_change(change)
+        self._callbacks.tell("on_replan", change)
         self.session = TrainingSession(plan, old.request, old.folder, found, changes=(*old.changes, change))
 
 
@@ -141,8 +158,3 @@ class _ChangeMonitor:
                     self.found = reason, cluster
                     training.stop()
                     return
-
-
-def _both(one: Callable[[Training], None], other: Callable[[Training], None], training: Training) -> None:
-    one(training)
-    other(training)

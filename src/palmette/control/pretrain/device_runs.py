@@ -25,6 +25,7 @@ from palmette.spec.cluster import Cluster, Link
 from palmette.spec.plan import Inputs, Phase, Plan
 from palmette.spec.profile import Profile
 from palmette.spec.tree import Feed, Instance
+from palmette.testbed.registry import TESTBEDS, default_testbed
 
 FACTOR_STEPS = 5
 
@@ -72,7 +73,7 @@ class DeviceRuns:
             if timer.done:
                 started[0].stop()
 
-        request = self._request(timer.counts.most, "none" if here else self.request.testbed)
+        request = self._request(timer.counts.most, default_testbed(real_hosts=True) if here else self.request.testbed)
         plan = self._plan(name, name, self.cluster)
         session = TrainingSession(plan, request, self.folder / folder_name(name), None)
         outcome = session.run(on_update, started.append)
@@ -102,7 +103,7 @@ class DeviceRuns:
             iterations=iterations,
             engine=asked.engine,
             testbed=testbed,
-            dilation=asked.dilation if testbed != "none" else None,
+            dilation=asked.dilation if TESTBEDS[testbed].emulates else None,
             input_shape=asked.input_shape,
             options=asked.options,
         )

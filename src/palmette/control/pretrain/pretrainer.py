@@ -36,6 +36,7 @@ from palmette.spec.profile import Profile
 from palmette.zoo.data import load_data
 from palmette.zoo.freezing import matching_weights, refuse_all_frozen
 from palmette.zoo.models import Network, load_network
+from palmette.zoo.recipes.loading import recipe_name
 
 Paths = Mapping[tuple[str, str], MeasuredPath]
 """Bandwidth and latency from one device to another."""
@@ -71,7 +72,7 @@ class Pretrainer:
         named = [node.source is not None and node.source.data is not None for node in cluster.nodes.values()]
         if self.request.data is None and all(named):
             return 0
-        data = load_data(self.request.data or COMMON, network.input_shape)
+        data = load_data(self.request.data or recipe_name(self.request.model) or COMMON, network.input_shape)
         refuse_unfit(network, data)
         return len(data.train)
 

@@ -2,8 +2,11 @@
 
 request     what a user asks of a run, checked
 session     prepares a training, runs it, or resumes it
+callbacks   what a user's program hears of a run while it goes on
 validation  whether plan, profile and network fit one another
+recipes     which training it is: a recipe's, or a network with data
 data        the data of a run: its sources' own, or what all share
 engines     engine, testbed and transport by name
 record      run.json
+callables   optimizers and schedules of the user's own in run.json
 """

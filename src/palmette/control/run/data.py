@@ -6,17 +6,27 @@ of all their data.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations
 
-from palmette.errors import Fault, InputError
+from palmette.control.run.request import Request
+from palmette.control.run.validation import refuse_unrunnable
+from palmette.cost.delivery import keeps_samples
+from palmette.cost.estimate import evaluator
+from palmette.cost.evaluate import Evaluator
+from palmette.errors import ArgumentFault, Fault, InputError
+from palmette.runtime.data.epoch_length import EpochData
 from palmette.runtime.data.shards import data_shards, own_data, source_nodes
+from palmette.runtime.data.streams import StreamLength, shortest_stream
+from palmette.runtime.sync.registry import sync_method
 from palmette.runtime.training.loop import refuse_unfit
-from palmette.spec.cluster import Cluster
-from palmette.spec.plan import Phase
-from palmette.zoo.data import DataSet, concatenate, load_data
-from palmette.zoo.models import Network
+from palmette.spec.cluster import Cluster, Source
+from palmette.spec.plan import Phase, Plan
+from palmette.spec.profile import Profile
+from palmette.zoo.data import DataSet, concatenate, load_data, recipe_data
+from palmette.zoo.models import UNNAMED, Network
+from palmette.zoo.recipes.recipe import Recipe
 
 COMMON = "digits"
 """The data of sources that name none, unless the user names another."""
@@ -44,8 +54,10 @@ def common_name(phases: Sequence[Phase], cluster: Cluster, requested: str | None
     return requested if requested is not None or own_data(_nodes(phases), cluster) else COMMON
 
 
-def find_data(phases: Sequence[Phase], cluster: Cluster, name: str | None, network: Network) -> RunData:
-    """The data of phases that may come, by the name of the run's data; all of it fits the network.
+def find_data(
+    phases: Sequence[Phase], cluster: Cluster, name: str | None, network: Network, recipe: Recipe | None = None
+) -> RunData:
+    """The data of phases that may come, by the name of the run's data or of its recipe; all of it fits the network.
 
     Raises:
         InputError: it cannot be had, or does not fit: says whose; or some sources name data, and others do not.
@@ -56,7 +68,10 @@ def find_data(phases: Sequence[Phase], cluster: Cluster, name: str | None, netwo
             own[each] = _of_node(node, each, network)
     if name is None:
         return RunData(concatenate(list(own.values())), own)
-    common = load_data(name, network.input_shape)
+    if recipe is not None and name == UNNAMED:
+        common = recipe_data(recipe, name, network.input_shape)
+    else:
+        common = load_data(name, network.input_shape)
     refuse_unfit(network, common)
     return RunData(common, own)
 
@@ -80,6 +95,47 @@ def _of_node(node: str, name: str, network: Network) -> DataSet:
     return found
 
 
+def with_sample_bytes(profile: Profile, cluster: Cluster, data: RunData) -> tuple[Profile, Cluster]:
+    """Profile and cluster with the size of stored samples as the data has it, where neither says it."""
+    if profile.sample_bytes is not None:
+        return profile, cluster
+    sizes = {name: each.train.sample_bytes for name, each in data.own.items()}
+
+    def sized(source: Source) -> Source:
+        known = source.sample_bytes or sizes.get(source.data or "")
+        return source.model_copy(update={"sample_bytes": known})
+
+    usual = profile.model_copy(update={"sample_bytes": data.evaluated.train.sample_bytes})
+    return usual, _with_sources(cluster, sized)
+
+
+def refuse_overfull(plan: Plan, prices: Evaluator, data: RunData) -> None:
+    """Refuse a plan whose nodes would have to keep more of the data, as it really is, than they may.
+
+    Raises:
+        InputError: holds a fault for each.
+    """
+    shared = [node.source.samples for node in prices.cluster.nodes.values() if node.source and not node.source.data]
+
+    def counted(source: Source) -> Source:
+        if source.data is not None:
+            return source.model_copy(update={"samples": data.sizes.get(source.data, source.samples)})
+        real = data.sizes[data.evaluated.name] * source.samples / sum(shared)
+        return source.model_copy(update={"samples": max(1, round(real))})
+
+    if any(keeps_samples(phase) for phase in plan.phases):
+        cluster = _with_sources(prices.cluster, counted)
+        refuse_unrunnable(plan, evaluator(prices.profile, cluster, prices.optimizer))
+
+
+def _with_sources(cluster: Cluster, changed: Callable[[Source], Source]) -> Cluster:
+    nodes = {
+        name: node if node.source is None else node.model_copy(update={"source": changed(node.source)})
+        for name, node in cluster.nodes.items()
+    }
+    return cluster.model_copy(update={"nodes": nodes})
+
+
 def refuse_few(phases: Iterable[Phase], cluster: Cluster, data: RunData) -> None:
     """Refuse data of which a source under ``epoch`` or ``async`` would own nothing.
 
@@ -99,3 +155,29 @@ def refuse_few(phases: Iterable[Phase], cluster: Cluster, data: RunData) -> None
     ]
     if wrong:
         raise InputError(wrong)
+
+
+def refuse_exhausted(plan: Plan, prices: Evaluator, data: RunData, request: Request) -> None:
+    """Refuse a run that is longer than a stream of the plan lasts, whose samples are used once each.
+
+    Raises:
+        InputError: says how many iterations it lasts.
+    """
+    known, first = EpochData(data.evaluated.name, data.sizes), 0
+    for k, phase in enumerate(plan.phases):
+        epoch = sync_method(phase).epoch_iterations(phase, prices, known)
+        wanted = request.iterations or (request.epochs or phase.epochs or 1) * epoch
+        stream = shortest_stream(phase, prices, known, first)
+        if stream is not None and wanted > stream.iterations:
+            raise InputError(_longer_than(stream, first + stream.iterations, request, k, phase))
+        first += wanted
+
+
+def _longer_than(stream: StreamLength, iterations: int, request: Request, k: int, phase: Phase) -> Fault:
+    once = f"the stream of {stream.node} has {stream.samples} samples, each used once"
+    expected = f"{once}; expected at most {iterations} iterations in all"
+    if request.iterations is not None:
+        return ArgumentFault("iterations", request.iterations, expected)
+    if request.epochs is not None:
+        return ArgumentFault("epochs", request.epochs, expected)
+    return Fault(f"phases[{k}].epochs", phase.epochs, expected)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from palmette.cost.evaluate import Evaluator
-from palmette.errors import ArgumentFault, InputError, expected_name
+from palmette.errors import Argument, ArgumentFault, InputError, Message, expected_name
 from palmette.runtime.engines.membership import Membership
 from palmette.runtime.engines.registry import ENGINES, CrewMaker
 from palmette.runtime.engines.testbed import Testbed
 from palmette.runtime.transports.registry import TRANSPORTS, TransportSettings
 from palmette.spec.plan import Plan
-from palmette.testbed.registry import TESTBEDS, TestbedSettings
+from palmette.testbed.registry import TESTBEDS, TestbedSettings, default_testbed
 
 if TYPE_CHECKING:
     from palmette.control.run.request import Request
@@ -36,12 +38,20 @@ def engine_of(request: Request, plan: Plan, prices: Evaluator) -> tuple[Testbed,
     given = TestbedSettings(
         plan=plan, evaluator=prices, rendezvous=rendezvous, site=engine.site, dilation=request.dilation
     )
-    return TESTBEDS[request.testbed](given), engine.start
+    return TESTBEDS[request.testbed].make(given), engine.start
 
 
-def default_testbed(engine: str) -> str:
-    """The testbed where none is named: none where hosts are real."""
-    return "none" if engine in ENGINES and ENGINES[engine].real_hosts else "paced"
+def samples_folder(request: Request, folder: Path) -> Path:
+    """Where nodes keep samples of others: as the user says; else with the run, or on hosts in their temporary folder.
+
+    It is the same when the run is resumed.
+    """
+    if request.keep_samples is not None:
+        return Path(request.keep_samples).expanduser().absolute()
+    if not ENGINES[request.engine].real_hosts:
+        return folder.absolute() / "samples"
+    name = hashlib.sha256(str(folder.absolute()).encode()).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"palmette-samples-{name}"
 
 
 def membership_of(request: Request) -> Membership:
@@ -62,19 +72,23 @@ def refuse_unknown(argument: str, name: str) -> None:
 def _refuse_stray(request: Request) -> None:
     """Refuse options that do not go together."""
     if not TRANSPORTS[request.transport].uses_keys:
-        others = " or ".join(name for name, kind in TRANSPORTS.items() if kind.uses_keys)
-        for argument, value in (("keys", request.keys), ("hub", request.hub)):
-            if value is not None:
-                expected = f"{request.transport} uses none; expected --transport {others} with it"
-                raise InputError(ArgumentFault(argument, value, expected))
+        _refuse_keys(request)
     if not ENGINES[request.engine].real_hosts:
         return
-    if request.testbed != "none":
-        expected = f"the hosts of engine {request.engine} are real; expected none"
+    if request.emulated:
+        expected = f"the hosts of engine {request.engine} are real; expected {default_testbed(real_hosts=True)}"
         raise InputError(ArgumentFault("testbed", request.testbed, expected))
     if TRANSPORTS[request.transport].uses_keys and request.keys is None:
         expected = "expected a folder that has, on each host, that node's key: palmette keys issue"
         raise InputError(ArgumentFault("keys", "missing", expected))
+
+
+def _refuse_keys(request: Request) -> None:
+    others = " or ".join(name for name, kind in TRANSPORTS.items() if kind.uses_keys)
+    expected = Message(f"{request.transport} uses none; expected ", Argument("transport"), f" {others} with it")
+    for argument, value in (("keys", request.keys), ("hub", request.hub)):
+        if value is not None:
+            raise InputError(ArgumentFault(argument, value, expected))
 
 
 def refuse_strange_hub(request: Request, plan: Plan) -> None:

@@ -48,6 +48,7 @@ def write_record(
     record = {
         "format": FORMAT,
         "ended": ended,
+        "stopped_early": outcome.stopped_early,
         "iterations": outcome.iterations,
         "iteration_s": outcome.iteration_s,
         "estimate_s": estimate_s,

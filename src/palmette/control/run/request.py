@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, cast
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
 
 from palmette.control.prune import Compression, known_compression
-from palmette.control.run.engines import default_testbed, refuse_unknown
-from palmette.cost.memory import known_optimizer
+from palmette.control.run.callables import from_reference, to_reference
+from palmette.control.run.engines import refuse_unknown
+from palmette.control.track.registry import refuse_trackers
 from palmette.errors import ArgumentFault, Fault, InputError
-from palmette.runtime.options import LEARNING_RATES, Dtype, Options
+from palmette.runtime.engines.registry import ENGINES
+from palmette.runtime.optimizer_choice import optimizer_cost
+from palmette.runtime.options import Options
+from palmette.testbed.registry import TESTBEDS, default_testbed
+from palmette.zoo.models import UNNAMED
+from palmette.zoo.recipes.recipe import Recipe
 
 LEAST_DRIFT = 0.05
+_CALLABLES = ("optimizer", "schedule")
+_OF_THE_OPTIMIZER = ("lr", "weight_decay", "momentum", "nesterov", "optimizer_options", "groups")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
-    """What a user asks of a run beside the plan: the fields are the arguments of ``palmette.run``.
+class CommonRequest:
+    """What a user asks of a run and of a pre-training alike: which data, where workers run, how to train.
 
     The testbed is ``paced`` if not given, and ``none`` where the hosts are real.
 
@@ -27,32 +35,60 @@ class Request:
     """
 
     data: str | None = None
-    iterations: int | None = None
-    epochs: int | None = None
     engine: str = "local"
     testbed: str = ""
-    transport: str = "gloo"
-    keys: str | None = None
-    hub: str | None = None
     dilation: float | None = None
     input_shape: tuple[int, ...] | None = None
-    init: str | None = None
-    cluster_file: str | None = None
-    replan: bool = True
-    allow_data_loss: bool = False
-    compress: Compression | None = None
-    drift: float = 0.5
     options: Options = field(default_factory=Options)
 
     def __post_init__(self) -> None:
         if not self.testbed:
-            object.__setattr__(self, "testbed", default_testbed(self.engine))
+            real_hosts = self.engine in ENGINES and ENGINES[self.engine].real_hosts
+            object.__setattr__(self, "testbed", default_testbed(real_hosts=real_hosts))
         faults = list(self._faults())
         if faults:
             raise InputError(faults)
         refuse_unknown("engine", self.engine)
         refuse_unknown("testbed", self.testbed)
+
+    @property
+    def emulated(self) -> bool:
+        """Whether the testbed emulates the cluster."""
+        return TESTBEDS[self.testbed].emulates
+
+    def _faults(self) -> Iterator[ArgumentFault]:
+        if self.dilation is not None and not 1 <= self.dilation < math.inf:
+            yield ArgumentFault("dilation", self.dilation, "expected a number of at least 1")
+        if self.input_shape is not None and (not self.input_shape or min(self.input_shape) < 1):
+            yield ArgumentFault("input_shape", self.input_shape, "expected whole numbers of 1 or more")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request(CommonRequest):
+    """What a user asks of a run beside the plan: the fields are the arguments of ``palmette.run``.
+
+    ``recipe`` is given by its name, or, from Python, as an object; ``track`` holds names of trackers.
+    """
+
+    recipe: str | Recipe | None = None
+    iterations: int | None = None
+    epochs: int | None = None
+    transport: str = "gloo"
+    keys: str | None = None
+    hub: str | None = None
+    init: str | None = None
+    keep_samples: str | None = None
+    cluster_file: str | None = None
+    replan: bool = True
+    allow_data_loss: bool = False
+    compress: Compression | None = None
+    drift: float = 0.5
+    track: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         refuse_unknown("transport", self.transport)
+        refuse_trackers(self.track)
         if self.compress is not None:
             known_compression(self.compress)
 
@@ -62,44 +98,47 @@ class Request:
                 yield ArgumentFault(name, count, "expected at least 1")
         if self.iterations is not None and self.epochs is not None:
             yield ArgumentFault("epochs", self.epochs, "expected either epochs or iterations, not both")
-        if self.dilation is not None and not 1 <= self.dilation < math.inf:
-            yield ArgumentFault("dilation", self.dilation, "expected a number of at least 1")
-        if self.input_shape is not None and (not self.input_shape or min(self.input_shape) < 1):
-            yield ArgumentFault("input_shape", self.input_shape, "expected whole numbers of 1 or more")
+        yield from super()._faults()
         if not LEAST_DRIFT <= self.drift < math.inf:
             yield ArgumentFault("drift", self.drift, f"expected a number of at least {LEAST_DRIFT:g}")
 
 
-def training_options(
-    optimizer: str = "sgd",
-    *,
-    lr: float | None = None,
-    seed: int = 0,
-    dtype: str = "float32",
-    mixed_precision: bool = False,
-    freeze: tuple[str, ...] = (),
-) -> Options:
-    """The options of a training; the default learning rate depends on the optimizer.
+def training_options(recipe: Recipe | None = None, **given: Any) -> Options:
+    """The options of a training: what is given and not None, else what the recipe says, else their defaults.
+
+    An optimizer that is given replaces the recipe's with all its options. Optimizer and schedule may also be named
+    ``package.module:callable``.
 
     Raises:
-        InputError: one of them is out of its range.
+        InputError: one of them is out of its range, cannot be imported, or does not fit the optimizer. What a recipe
+            says wrongly is named ``recipe.lr`` and so on.
     """
-    known = known_optimizer(optimizer)
-    return Options(
-        optimizer=known,
-        lr=LEARNING_RATES[known] if lr is None else lr,
-        seed=seed,
-        dtype=cast("Dtype", dtype),
-        mixed_precision=mixed_precision,
-        freeze=freeze,
-    )
+    known = {name: value for name, value in given.items() if value is not None}
+    own = {each.name: getattr(recipe, each.name, None) for each in fields(Options)}
+    hidden = _OF_THE_OPTIMIZER if "optimizer" in known else ()
+    options = {name: value for name, value in own.items() if value is not None and name not in hidden} | known
+    try:
+        named = {name: from_reference(options[name], name) for name in _CALLABLES if isinstance(options.get(name), str)}
+        made = Options(**options | named)
+        optimizer_cost(made)
+    except InputError as error:
+        raise InputError(_in_recipe(fault, options.keys() - known.keys()) for fault in error.faults) from None
+    return made
+
+
+def _in_recipe(fault: Fault, names: Collection[str]) -> Fault:
+    """A fault about what a recipe says, as such."""
+    return Fault(f"recipe.{fault.field}", fault.value, fault.expected) if fault.field in names else fault
 
 
 def to_record(request: Request) -> dict[str, Any]:
     """The options of a run as in ``run.json``, those of the training beside the others."""
-    given = asdict(request)
+    written = request if isinstance(request.recipe, str | None) else replace(request, recipe=UNNAMED)
+    given = asdict(written)
     options: dict[str, Any] = given.pop("options")
-    return given | options
+    del options["span"]
+    named = {name: to_reference(getattr(request.options, name)) for name in _CALLABLES}
+    return given | options | named
 
 
 def from_record(data: Any, file: str) -> Request:
@@ -110,7 +149,8 @@ def from_record(data: Any, file: str) -> Request:
     """
     try:
         given: dict[str, Any] = {k: tuple(value) if isinstance(value, list) else value for k, value in data.items()}
-        options = Options(**{each.name: given.pop(each.name) for each in fields(Options)})
-        return Request(**given, options=options)
+        options = {each.name: given.pop(each.name) for each in fields(Options) if each.name in given}
+        options |= {name: from_reference(options[name], name) for name in _CALLABLES if name in options}
+        return Request(**given, options=Options(**options))
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise InputError(Fault("options", data, f"cannot be read: {error}", file)) from None

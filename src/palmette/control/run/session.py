@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,27 +13,41 @@ from palmette.compress.networks import network_origin
 from palmette.control.adapt.online import online_controller
 from palmette.control.adapt.replanning import can_replan
 from palmette.control.prune import Compression
-from palmette.control.run.data import common_name, find_data, refuse_few
-from palmette.control.run.engines import engine_of, refuse_strange_hub
+from palmette.control.run.callbacks import RunStart
+from palmette.control.run.data import (
+    common_name,
+    find_data,
+    refuse_exhausted,
+    refuse_few,
+    refuse_overfull,
+    with_sample_bytes,
+)
+from palmette.control.run.engines import engine_of, refuse_strange_hub, samples_folder
+from palmette.control.run.recipes import find_training, refuse_metric, refuse_unsplittable
 from palmette.control.run.record import PlanChange, write_record
-from palmette.control.run.request import Request, from_record
+from palmette.control.run.request import Request, from_record, to_record
 from palmette.control.run.validation import (
     load_checked_network,
+    refuse_no_update,
     refuse_unknown_norms,
     refuse_unprunable,
     refuse_unrunnable,
 )
-from palmette.control.weights import load, save_network, shrunk, with_initial_weights
+from palmette.control.weights import load, save_best, save_network, shrunk, with_initial_weights
 from palmette.cost.estimate import evaluator
+from palmette.runtime.optimizer_choice import optimizer_cost, refuse_unfit_weights
 from palmette.runtime.training import checkpoint
 from palmette.runtime.training.job import Job, ProgressUpdate, RunOutcome
 from palmette.runtime.training.loop import Training
+from palmette.runtime.training.phase_length import epoch_iterations
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import make_folder, read, validated
 from palmette.spec.plan import Inputs, Phase, Plan, inputs_of
 from palmette.spec.profile import Profile
+from palmette.zoo.capture import parameters
 from palmette.zoo.freezing import matching_weights, refuse_all_frozen
 from palmette.zoo.models import Network
+from palmette.zoo.recipes.objective import objective_for
 
 
 def prepare(plan: Plan, profile: Profile, cluster: Cluster, request: Request, folder: Path) -> TrainingSession:
@@ -92,32 +107,45 @@ class TrainingSession:
         self.plan, self.request, self.folder, self.finished = plan, request, folder, finished
         self.changes = changes
         profile, cluster = inputs_of(plan, None, None)
-        self.evaluator = evaluator(profile, cluster, request.options.optimizer)
+        self.evaluator = evaluator(profile, cluster, optimizer_cost(request.options))
         refuse_unrunnable(plan, self.evaluator)
         testbed, start_crew = engine_of(request, plan, self.evaluator)
-        self.network = load_checked_network(plan.model, request, profile)
+        training = find_training(plan.model, request)
+        self.network = load_checked_network(training.model, request, profile)
         open_ended = request.iterations is None and request.epochs is None
         controller = online_controller(plan, self.evaluator) if open_ended else None
         phases = [*plan.phases, *(controller.phases.values() if controller else ())]
         origin = network_origin(self.network) if any(phase.pruning for phase in phases) else None
         refuse_unprunable(plan, origin)
         refuse_unknown_norms(plan, self.network, profile)
-        self.request = replace(request, data=common_name(phases, cluster, request.data))
-        data = find_data(phases, cluster, self.request.data, self.network)
+        self.request = replace(request, data=common_name(phases, cluster, training.data))
+        data = find_data(phases, cluster, self.request.data, self.network, training.recipe)
+        objective = objective_for(training.recipe, training.name, self.network, data.evaluated)
+        refuse_unsplittable(phases, objective, training.name)
+        refuse_metric(request.options, objective)
         refuse_few(plan.phases, cluster, data)
+        self.evaluator = evaluator(*with_sample_bytes(profile, cluster, data), self.evaluator.optimizer)
+        refuse_overfull(plan, self.evaluator, data)
+        if resumed is None:
+            refuse_exhausted(plan, self.evaluator, data, request)
         pruning = plan.phases[0].pruning
         self.network = self._with_weights(resumed, pruning, origin)
         frozen_names = matching_weights(self.network.layers, request.options.freeze)
         refuse_all_frozen(plan.model, self.network.layers, frozen_names)
-        make_folder(folder)
+        trained = {
+            n: w for n, w in parameters(self.network.layers).items() if w.requires_grad and n not in frozen_names
+        }
+        refuse_unfit_weights(trained, request.options)
         self._job = Job(
             plan=plan,
             evaluator=self.evaluator,
             network=self.network,
             data=data.evaluated,
             own_data=data.own,
+            objective=objective,
             options=replace(request.options, freeze=frozen_names),
             folder=folder,
+            samples_folder=samples_folder(request, folder),
             testbed=testbed,
             start_crew=start_crew,
             iterations=request.iterations,
@@ -126,8 +154,11 @@ class TrainingSession:
             origin=origin,
             pruning=pruning,
             rollback=request.replan and can_replan(plan),
+            keep_samples=request.keep_samples is not None,
             on_epoch_end=controller,
         )
+        refuse_no_update(self._job)
+        make_folder(folder)
 
     def _with_weights(
         self, resumed: checkpoint.Checkpoint | None, pruning: float, origin: PruningOrigin | None
@@ -156,14 +187,24 @@ class TrainingSession:
         except BaseException as error:
             self._write(training, str(error) or type(error).__name__)
             raise
+        if outcome.ended == "done" and not self._job.keep_samples:
+            shutil.rmtree(self._job.samples_folder, ignore_errors=True)
         self.network = training.network
         save_network(self.network, training.pruning, self.folder / "model.safetensors")
+        save_best(self.network.name, self.folder)
         self._write(training, outcome.ended)
         return outcome
 
+    def start(self, training: Training) -> RunStart:
+        """What a run starts with."""
+        done, options = training.outcome.iterations, to_record(self.request)
+        return RunStart(self.folder, self.plan, options, done, training.iterations)
+
     def estimate_s(self, outcome: RunOutcome) -> float:
-        """The estimate of the iteration that was measured."""
-        return self.evaluator.price(self.plan.phases[outcome.phase]).iteration_s
+        """The estimate of the iteration that was measured: of the first epoch, if most of them were in it."""
+        price = self.evaluator.price(self.plan.phases[outcome.phase])
+        epoch = epoch_iterations(self.plan.phases[outcome.phase], self._job)
+        return price.first_epoch_iteration_s if outcome.iterations < 2 * epoch else price.iteration_s
 
     def _write(self, training: Training, ended: str) -> None:
         if training.segments.turned:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 
 from palmette.compress.channels import PruningOrigin
 from palmette.control.run.request import Request
 from palmette.cost.check import check
 from palmette.cost.evaluate import Evaluator
-from palmette.errors import Fault, InputError
+from palmette.cost.operations import exchanges_weights
+from palmette.errors import ArgumentFault, Fault, InputError
 from palmette.measure.layer_sizes import batch_norm_channels
+from palmette.runtime.data.epoch_length import tree_steps
+from palmette.runtime.training.job import Job
+from palmette.runtime.training.phase_length import phase_iterations
 from palmette.spec.plan import Plan
 from palmette.spec.profile import Profile
 from palmette.zoo.models import Network, load_network
+from palmette.zoo.recipes.recipe import Recipe
 
 
 def refuse_unrunnable(plan: Plan, prices: Evaluator) -> None:
@@ -70,25 +77,55 @@ def refuse_unknown_norms(plan: Plan, network: Network, profile: Profile) -> None
         raise InputError(wrong)
 
 
-def load_checked_network(model: str, request: Request, profile: Profile) -> Network:
+def refuse_no_update(job: Job) -> None:
+    """Refuse to accumulate gradients for so long that there is no update, as an exchange of weights drops them.
+
+    Raises:
+        InputError: names the longest that is possible.
+    """
+    phases, many = job.plan.phases, job.options.accumulate
+    most = sum(phase_iterations(phase, job) for phase in phases)
+    steps = [
+        min(tree_steps(phase, job.evaluator, job.epoch_data))
+        for phase in phases
+        if phase.sync_kind.averages_weights and exchanges_weights(phase)
+    ]
+    if many > min([most, *steps]):
+        left = "iterations in the run" if most < min(steps, default=most + 1) else "steps of a tree between exchanges"
+        expected = f"there are {min([most, *steps])} {left}; expected at most as many"
+        raise InputError(ArgumentFault("accumulate", many, expected))
+
+
+def load_checked_network(model: str | Recipe, request: Request, profile: Profile) -> Network:
     """The network of a plan, if the profile is of it.
 
     Raises:
         InputError: it cannot be loaded, or the profile is of another one.
     """
     network = load_network(model, request.input_shape, seed=request.options.seed)
+    name = network.name
     if len(network.layers) != len(profile.layers):
         layers = f"it has {len(network.layers)} layers, the profile {len(profile.layers)}"
-        raise InputError(Fault("model", model, f"{layers}; expected a profile of this network"))
+        raise InputError(Fault("model", name, f"{layers}; expected a profile of this network"))
     wrong = [
-        Fault(
-            f"profile.layers[{k}].parameter_bytes", known.parameter_bytes, f"{model}'s layer {layer.name} has weights"
-        )
+        Fault(f"profile.layers[{k}].parameter_bytes", known.parameter_bytes, f"{name}'s layer {layer.name} has weights")
         for k, (layer, known) in enumerate(zip(network.layers, profile.layers, strict=True))
         if known.parameter_bytes == 0 and any(weight.numel() for weight in layer.module.parameters())
     ]
+    wrong += _frozen_in_profile(network, profile)
     if wrong:  # where the profile knows of no weights, replicas would not synchronise them
         raise InputError(wrong)
     for layer in network.layers:
         layer.module.to(getattr(torch, request.options.dtype))
     return network
+
+
+def _frozen_in_profile(network: Network, profile: Profile) -> Iterator[Fault]:
+    """Layers that learn although the profile knows of nothing that does: no gradient would come back to them."""
+    expected = "expected a profile of this network"
+    for k, (layer, known) in enumerate(zip(network.layers, profile.layers, strict=True)):
+        where, learns = f"profile.layers[{k}]", f"{network.name}'s layer {layer.name}"
+        if known.trainable_bytes == 0 and any(weight.requires_grad for weight in layer.module.parameters()):
+            yield Fault(f"{where}.trainable_bytes", 0, f"{learns} has weights that are trained; {expected}")
+        if known.gradient_bytes == 0 and any(spec.gradient for spec in layer.outputs):
+            yield Fault(f"{where}.gradient_bytes", 0, f"{learns}, or one before it, is trained; {expected}")

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from palmette.cost.operations import trees, worker_step
-from palmette.cost.prices import NodePrice, Price, added
+from palmette.cost.operations import sources_by_tree, trees, worker_step
+from palmette.cost.prices import EpochPrice, NodeParts, Price, added
 from palmette.cost.routes import Routes
 from palmette.cost.simulate import PhaseSimulator, timed_steps
 from palmette.cost.sizes import Sizes
-from palmette.cost.sync.base import PartGraphs, SyncCost
+from palmette.cost.sync.base import PartGraphs, SyncCost, with_first_epoch
 from palmette.spec.plan import Phase
 
 
-def parts(phase: Phase, sizes: Sizes, _routes: Routes) -> PartGraphs:
+def parts(phase: Phase, sizes: Sizes, _routes: Routes, _clips_norm: bool) -> PartGraphs:
     """The step of each tree: pull, compute, push, and the server's update."""
     for tree in trees(phase):
         yield tree, worker_step(tree, sizes)
@@ -21,14 +22,19 @@ def parts(phase: Phase, sizes: Sizes, _routes: Routes) -> PartGraphs:
 
 def price(simulator: PhaseSimulator, phase: Phase) -> Price:
     """The price of a phase whose trees pull weights from a parameter server and push gradients to it."""
+    return with_first_epoch(simulator, phase, _price)
+
+
+def _price(simulator: PhaseSimulator, phase: Phase, sent: Sequence[float]) -> Price:
+    """The price if these fractions of the sources' samples are sent."""
     sizes = simulator.sizes(phase.pruning)
     workers = []
-    for tree in trees(phase):
-        made = worker_step(tree, sizes)
+    for tree, numbers in zip(trees(phase), sources_by_tree(phase), strict=True):
+        made = worker_step(tree, sizes, [sent[k] for k in numbers])
         workers.append((tree, made, simulator.play(tree, made)))
     rates = [1 / played.total_s if played.total_s else math.inf for _, _, played in workers]
     time_s = 1 / sum(rates)
-    parts: list[tuple[dict[str, NodePrice], float]] = []
+    parts: NodeParts = []
     for (tree, made, played), rate in zip(workers, rates, strict=True):
         often = rate * time_s if time_s else 1 / len(workers)
         parts.append((simulator.node_prices(tree, tree.nodes(), timed_steps(made, played)), often))
@@ -36,8 +42,8 @@ def price(simulator: PhaseSimulator, phase: Phase) -> Price:
     energy_j = simulator.energy_j(nodes, time_s)
     samples_per_step = sum(t.batch * r for (t, _, _), r in zip(workers, rates, strict=True)) / sum(rates)
     many = math.ceil(sum(simulator.epoch_samples(phase).values()) / samples_per_step) if time_s else 0
-    epoch_j = None if energy_j is None else many * energy_j
-    return Price(time_s, energy_j, many * time_s, epoch_j, nodes, [(nodes, many)], workers)
+    epoch = EpochPrice(many * time_s, None if energy_j is None else many * energy_j, [(nodes, many)])
+    return Price(time_s, energy_j, nodes, epoch, epoch, many, time_s, time_s, workers)
 
 
 ASYNC = SyncCost(parts=parts, price=price)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
+from palmette.cost.delivery import first_fractions, keeps_samples, later_fractions
 from palmette.cost.prices import Price
 from palmette.cost.routes import Routes
 from palmette.cost.simulate import PhaseSimulator
@@ -20,5 +21,21 @@ PartGraphs = Iterator[tuple[Phase, Iteration]]
 class SyncCost:
     """The parts of a phase, and what an iteration and an epoch of it cost."""
 
-    parts: Callable[[Phase, Sizes, Routes], PartGraphs]
+    parts: Callable[[Phase, Sizes, Routes, bool], PartGraphs]
+    """Takes the phase, its sizes, routes, and whether gradients are clipped by their norm over the whole network."""
     price: Callable[[PhaseSimulator, Phase], Price]
+
+
+def with_first_epoch(
+    simulator: PhaseSimulator, phase: Phase, price: Callable[[PhaseSimulator, Phase, Sequence[float]], Price]
+) -> Price:
+    """The price of a later epoch, and of the first where samples that are kept arrive in it.
+
+    ``price`` takes the fraction of each source's samples that is sent.
+    """
+    later = price(simulator, phase, later_fractions(phase, simulator.cluster))
+    if not keeps_samples(phase):
+        return later
+    first = price(simulator, phase, first_fractions(phase))
+    first_s = first.iteration_s
+    return replace(later, first_epoch=first.epoch, first_iteration_s=first_s, first_epoch_iteration_s=first_s)

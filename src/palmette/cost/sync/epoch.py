@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from palmette.cost.operations import exchange, exchanges_weights, iteration, trees
-from palmette.cost.prices import NodePrice, Price, added
+from palmette.cost.prices import EpochPrice, NodeParts, Price, added
 from palmette.cost.routes import Routes
 from palmette.cost.shards import described_samples, shard_steps, used_fraction
 from palmette.cost.simulate import PhaseSimulator, steps_by_tree, timed_steps
 from palmette.cost.sizes import Sizes
-from palmette.cost.sync.base import PartGraphs, SyncCost
+from palmette.cost.sync.base import PartGraphs, SyncCost, with_first_epoch
 from palmette.spec.plan import Phase
 
 
-def parts(phase: Phase, sizes: Sizes, routes: Routes) -> PartGraphs:
+def parts(phase: Phase, sizes: Sizes, routes: Routes, _clips_norm: bool) -> PartGraphs:
     """The steps of each tree, and the exchange of weights where an epoch ends with one."""
     for tree in trees(phase):
         yield tree, iteration(tree, sizes, routes)
@@ -24,11 +24,16 @@ def parts(phase: Phase, sizes: Sizes, routes: Routes) -> PartGraphs:
 
 def price(simulator: PhaseSimulator, phase: Phase) -> Price:
     """The price of a phase whose trees train apart and average their weights."""
-    made = iteration(phase, simulator.sizes(phase.pruning), simulator.routes)
+    return with_first_epoch(simulator, phase, _price)
+
+
+def _price(simulator: PhaseSimulator, phase: Phase, sent: Sequence[float]) -> Price:
+    """The price if these fractions of the sources' samples are sent."""
+    made = iteration(phase, simulator.sizes(phase.pruning), simulator.routes, sent)
     played = simulator.play(phase, made)
     timed = timed_steps(made, played)
     nodes = simulator.node_prices(phase, phase.nodes(), timed)
-    parts: list[tuple[dict[str, NodePrice], float]] = []
+    parts: NodeParts = []
     slowest_s = 0.0
     needed = _steps(simulator, phase)
     for tree, own in steps_by_tree(phase, timed):
@@ -36,15 +41,10 @@ def price(simulator: PhaseSimulator, phase: Phase) -> Price:
         slowest_s = max(slowest_s, steps * max(end for *_, end in own))
         parts.append((simulator.node_prices(phase, tree.nodes(), own), steps))
     lasts_s = slowest_s + _exchange_s(simulator, phase, parts)
-    return Price(
-        played.total_s,
-        simulator.energy_j(nodes, played.total_s),
-        lasts_s,
-        simulator.energy_j(added(list(nodes), parts), lasts_s),
-        nodes,
-        parts,
-        [(phase, made, played)],
-    )
+    epoch = EpochPrice(lasts_s, simulator.energy_j(added(list(nodes), parts), lasts_s), parts)
+    time_s, energy_j = played.total_s, simulator.energy_j(nodes, played.total_s)
+    many = max(often for _, often in parts)
+    return Price(time_s, energy_j, nodes, epoch, epoch, many, time_s, time_s, [(phase, made, played)])
 
 
 def epoch_s(simulator: PhaseSimulator, phase: Phase, steps: Sequence[int]) -> float:
@@ -67,7 +67,7 @@ def _steps(simulator: PhaseSimulator, phase: Phase) -> dict[str, int]:
     return steps
 
 
-def _exchange_s(simulator: PhaseSimulator, phase: Phase, parts: list[tuple[dict[str, NodePrice], float]]) -> float:
+def _exchange_s(simulator: PhaseSimulator, phase: Phase, parts: NodeParts) -> float:
     """Seconds of the exchange of weights, if an epoch ends with one; it is added to the epoch's parts."""
     if not exchanges_weights(phase):
         return 0.0

@@ -20,7 +20,6 @@ from palmette.zoo.models import seeded
 CLASSES = {"gold": 10 / 15, "silver": 13 / 15, "bronze": 1.0}
 SHARES = {"gold": 0.5, "silver": 0.15, "bronze": 0.05}
 MAX_SAMPLES = 16_000  # of the data that are distributed; more would only take longer
-_CHUNK = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +33,8 @@ class NodeSetData:
 
 def labels_of(part: DataSplit) -> Tensor:
     """The labels of all samples."""
-    return torch.cat([part.batch(range(at, min(at + _CHUNK, len(part))))[1] for at in range(0, len(part), _CHUNK)])
+    found: Tensor = part.labels(range(len(part)))
+    return found
 
 
 def split_data(data: DataSet, labels: Tensor, seed: int) -> dict[str, NodeSetData]:

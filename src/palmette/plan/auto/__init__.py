@@ -4,6 +4,8 @@ strategy     the strategy itself
 objective    the goal as one number, for plans on any cluster
 links        at which bandwidth of a link another strategy becomes better
 nodes        what each node contributes: the best plan without it
+horizon      for how many epochs which plan is best
+delivery     how samples travel, and how the plan compares with uploading first
 symmetry     nodes and links that are equal but for their names
 explanation  all of this in a paragraph
 """

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import assert_never
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, assert_never
 
+from palmette.errors import PalmetteError
+from palmette.plan.auto.delivery import (
+    compare_ways_to_begin,
+    compare_with_upload,
+    describe_horizon,
+    describe_samples,
+)
+from palmette.plan.auto.horizon import BestFrom
 from palmette.plan.auto.links import MOST_LINKS, LinkThreshold
 from palmette.plan.auto.nodes import PlanWithout
 from palmette.plan.auto.objective import PlanObjective, estimate_of
@@ -16,18 +24,24 @@ from palmette.spec.reading import bandwidth, energy, time
 _SAME = 0.0005
 
 
-def explain(
-    chosen: Plan,
-    others: Sequence[Plan],
-    objective: PlanObjective,
-    thresholds: Sequence[LinkThreshold],
-    without: Sequence[PlanWithout],
-) -> str:
+class Findings(NamedTuple):
+    """What was found out about a plan."""
+
+    thresholds: Sequence[LinkThreshold]
+    without: Sequence[PlanWithout]
+    ranges: Sequence[BestFrom]
+    skipped: Mapping[str, PalmetteError]
+    """Why strategies have no plan to compare with."""
+
+
+def explain(chosen: Plan, others: Sequence[Plan], objective: PlanObjective, found: Findings) -> str:
     """The paragraph; ``others`` are the plans that were compared, best first."""
-    said = [_wins(chosen, objective), _ahead(chosen, others, objective)]
-    said += [_node(each, chosen) for each in without]
-    said += [_threshold(each) for each in thresholds]
-    if not thresholds and objective.task.cluster.links:
+    said = [_wins(chosen, objective), describe_samples(chosen, objective)]
+    said += [_ahead(chosen, others, objective), compare_with_upload(chosen, others, found.skipped, objective)]
+    said += [compare_ways_to_begin(chosen, others), describe_horizon(found.ranges, objective)]
+    said += [_node(each, chosen, objective) for each in found.without]
+    said += [_threshold(each) for each in found.thresholds]
+    if not found.thresholds and objective.task.cluster.links:
         links = "any link" if len(objective.task.cluster.links) <= MOST_LINKS else "any link that was tried"
         said.append(
             f"Doubling or halving the bandwidth of {links} up to five times keeps it ahead of simpler strategies."
@@ -74,17 +88,17 @@ def _quantity(single: Quantity | None) -> str:
     assert_never(single)
 
 
-def _node(each: PlanWithout, chosen: Plan) -> str:
+def _node(each: PlanWithout, chosen: Plan, objective: PlanObjective) -> str:
     if each.plan is None:
         return f"{_all_of(each.nodes)} cannot be spared: {each.reason}."
-    here, there = estimate_of(chosen), estimate_of(each.plan)
-    faster = (there.iteration_s - here.iteration_s) / there.iteration_s if there.iteration_s else 0.0
+    (here_s, here_j), (there_s, there_j) = objective.mean(chosen), objective.mean(each.plan)
+    faster = (there_s - here_s) / there_s if there_s else 0.0
     parts = []
     if abs(faster) >= _SAME:
         parts.append(("saves" if faster > 0 else "costs", f"{_percent(abs(faster))} of the time"))
-    if here.iteration_j is not None and there.iteration_j is not None:
-        joules = there.iteration_j - here.iteration_j
-        if abs(joules) > _SAME * max(here.iteration_j, there.iteration_j):
+    if here_j is not None and there_j is not None:
+        joules = there_j - here_j
+        if abs(joules) > _SAME * max(here_j, there_j):
             parts.append(("saves" if joules > 0 else "costs", energy(abs(joules))))
     if not parts:
         return f"{_sentence(describe_equal(each.nodes))} makes no difference."

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from palmette.errors import Infeasible, PalmetteError
-from palmette.plan.auto.objective import PlanObjective, estimate_of
+from palmette.plan.auto.objective import PlanObjective
 from palmette.plan.auto.symmetry import equal_nodes
 from palmette.plan.core.comparison import planned
 from palmette.plan.core.strategy import Task
@@ -30,19 +30,16 @@ class PlanWithout:
     plan: Plan | None
     reason: str | None
 
-    def as_json(self, chosen: Plan) -> dict[str, Any]:
+    def as_json(self, chosen: Plan, objective: PlanObjective) -> dict[str, Any]:
         """As it stands in a decision: what the node saves in the chosen plan; less than 0 where it costs."""
         who: dict[str, Any] = {"node": self.nodes[0]}
         if len(self.nodes) > 1:
             who["alike"] = list(self.nodes[1:])
         if self.plan is None:
             return who | {"needed": True, "why": self.reason}
-        here, there = estimate_of(chosen), estimate_of(self.plan)
-        joules = None
-        if here.iteration_j is not None and there.iteration_j is not None:
-            joules = there.iteration_j - here.iteration_j
-        saved_s = there.iteration_s - here.iteration_s
-        return who | {"needed": False, "saves_s": saved_s, "saves_j": joules}
+        (here_s, here_j), (there_s, there_j) = objective.mean(chosen), objective.mean(self.plan)
+        joules = there_j - here_j if here_j is not None and there_j is not None else None
+        return who | {"needed": False, "saves_s": there_s - here_s, "saves_j": joules}
 
 
 def nodes_to_try(task: Task) -> list[tuple[str, ...]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from palmette.cost.check import check
 from palmette.cost.estimate import summary
-from palmette.plan.core.comparison import cost
+from palmette.plan.core.comparison import cost, mean_iteration
 from palmette.plan.core.registry import find
 from palmette.plan.core.strategy import Task
 from palmette.spec.estimate import Estimate
@@ -27,17 +27,25 @@ class PlanObjective:
 
     def of(self, plan: Plan) -> float:
         """The value of a priced plan."""
-        time_s, energy_j = cost(plan, self.task.goal)
+        return self.over(plan, self.task.horizon)
+
+    def over(self, plan: Plan, epochs: int) -> float:
+        """The value of a priced plan if it is used for so many epochs."""
+        time_s, energy_j = cost(plan, self.task.goal, epochs)
         return sum(
             weight * value(quantity, time_s, energy_j) / self.units[quantity]
             for quantity, weight in self.task.goal.weights.items()
         )
 
+    def mean(self, plan: Plan) -> tuple[float, float | None]:
+        """Seconds and joules of a priced plan's iteration in the mean over the task's epochs."""
+        return mean_iteration(estimate_of(plan), self.task.horizon)
+
     def on(self, plan: Plan, task: Task) -> float:
         """The value of a plan for another task; infinite where it may not run there."""
         if check(plan, task.evaluator):
             return math.inf
-        return self.of(plan.model_copy(update={"estimate": summary(plan, task.evaluator)}))
+        return self.of(plan.model_copy(update={"estimate": summary(plan, task.evaluator, epochs=task.epochs)}))
 
 
 def plan_objective(task: Task, plans: Sequence[Plan], options: Mapping[str, Any]) -> PlanObjective:
@@ -45,7 +53,7 @@ def plan_objective(task: Task, plans: Sequence[Plan], options: Mapping[str, Any]
 
     A weighted sum is over the units of a search, which no deadline changes; else over the best of the plans.
     """
-    costs = [cost(plan, task.goal) for plan in plans]
+    costs = [cost(plan, task.goal, task.horizon) for plan in plans]
     single, whole = task.goal.single is not None, task.goal.deadline_s is not None or task.goal.loss is not None
     searched: dict[Quantity, float] = next((plan.decision.get("units", {}) for plan in found_by_search(plans)), {})
     units = {

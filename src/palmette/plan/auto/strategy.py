@@ -26,6 +26,8 @@ from palmette.spec.plan import Plan
 from palmette.spec.problem import Problem
 
 if TYPE_CHECKING:
+    from palmette.plan.auto.explanation import Findings
+    from palmette.plan.auto.horizon import BestFrom
     from palmette.plan.auto.links import LinkThreshold
     from palmette.plan.auto.nodes import PlanWithout
     from palmette.plan.auto.objective import PlanObjective
@@ -68,6 +70,7 @@ class Auto(Strategy):
 
     def decide(self, task: Task) -> Decision:
         """Take the best, and find out why."""
+        from palmette.plan.auto.explanation import Findings
         from palmette.plan.auto.nodes import of_computing_nodes
         from palmette.plan.auto.objective import plan_objective
         from palmette.plan.core.comparison import compare
@@ -83,7 +86,8 @@ class Auto(Strategy):
         without = self._plans_without_nodes(plans[0], objective)
         chosen = simplest_best([*plans, *(each.plan for each in without if each.plan is not None)], objective)
         shown = of_computing_nodes(without, chosen)
-        variables = _variables(chosen, plans, objective, _thresholds(chosen, objective), shown)
+        findings = Findings(_thresholds(chosen, objective), shown, _by_epochs(chosen, plans, objective), found.skipped)
+        variables = _variables(chosen, plans, objective, findings)
         if left_out:
             variables["left_out"] = left_out
         return Decision(chosen.phases, variables, chosen.model, chosen.batch)
@@ -143,26 +147,40 @@ def _thresholds(chosen: Plan, objective: PlanObjective) -> list[LinkThreshold]:
     return [found for done in run_parallel(jobs) for found in done.result or []]
 
 
-def _variables(
-    chosen: Plan,
-    others: Sequence[Plan],
-    objective: PlanObjective,
-    thresholds: Sequence[LinkThreshold],
-    without: Sequence[PlanWithout],
-) -> dict[str, Any]:
+def _variables(chosen: Plan, others: Sequence[Plan], objective: PlanObjective, found: Findings) -> dict[str, Any]:
     from palmette.plan.auto.explanation import explain
 
     variables: dict[str, Any] = {
         "strategy": chosen.strategy,
         "goal": str(objective.task.goal),
         "value": objective.of(chosen),
-        "why": explain(chosen, others, objective, thresholds, without),
+        "epochs": objective.task.horizon,
+        "by_epochs": [each.as_json() for each in found.ranges],
+        "why": explain(chosen, others, objective, found),
         "compared": {plan.strategy: objective.of(plan) for plan in others},
-        "links": [each.as_json() for each in thresholds],
-        "nodes": [each.as_json(chosen) for each in without],
+        "links": [each.as_json() for each in found.thresholds],
+        "nodes": [each.as_json(chosen, objective) for each in found.without],
         "decision": chosen.decision,
     }
-    return variables | _distance(objective.of(chosen), others, objective)
+    return variables | _distance(objective.of(chosen), others, objective) | _ways_to_begin(others)
+
+
+def _by_epochs(chosen: Plan, others: Sequence[Plan], objective: PlanObjective) -> list[BestFrom]:
+    """Which plan is best from how many epochs on, where that matters and no loss or deadline decides it."""
+    from palmette.plan.auto.horizon import best_by_epochs, depends_on_epochs
+
+    goal = objective.task.goal
+    if goal.loss is not None or goal.deadline_s is not None or not depends_on_epochs([chosen, *others]):
+        return []
+    return best_by_epochs(chosen, others, objective)
+
+
+def _ways_to_begin(others: Sequence[Plan]) -> dict[str, Any]:
+    """What a search says about training on the way and upload first."""
+    from palmette.plan.auto.objective import found_by_search
+
+    ways = [plan.decision["on_the_way"] for plan in found_by_search(others) if "on_the_way" in plan.decision]
+    return {"on_the_way": ways[0]} if ways else {}
 
 
 def _distance(value: float, others: Sequence[Plan], objective: PlanObjective) -> dict[str, Any]:

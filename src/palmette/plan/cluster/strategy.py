@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from palmette.cost.check import forbidden, missing
-from palmette.errors import ArgumentFault, Fault, Infeasible, InputError, expected_name, too_late
+from palmette.errors import Argument, ArgumentFault, Fault, Infeasible, InputError, Message, expected_name, too_late
 from palmette.plan.core.choice import over_energy
 from palmette.plan.core.strategy import Ask, Decision, Strategy, Task
 from palmette.spec.goal import Goal
@@ -60,7 +60,8 @@ class ClusterChoice(Strategy):
 
     def _refuse_other_goals(self, task: Ask) -> None:
         options = {"loss": task.goal.loss, "iteration_deadline_s": task.goal.iteration_deadline_s}
-        expected = "cluster trains for the steps of the measurements; expected --deadline or neither"
+        steps = "cluster trains for the steps of the measurements; expected "
+        expected: str = Message(steps, Argument("deadline_s"), " or neither")
         wrong: list[Fault] = [
             ArgumentFault(option, value, expected) for option, value in options.items() if value is not None
         ]
@@ -85,7 +86,7 @@ class ClusterChoice(Strategy):
         devices = fleet_of(table)
         found = search_clusters(devices, goal, RANKED if faults is None else MAX_TRIED)
         if isinstance(found, float):
-            raise too_late("--deadline", goal.deadline_s or 0.0, found)
+            raise too_late("deadline_s", goal.deadline_s or 0.0, found)
         rows = [(cluster, describe(cluster, table)) for cluster in found.ranking]
         rows = rows if faults is None else skip_faulty(rows, faults)[:RANKED]
         variables = rows[0][1] | {"goal": str(goal), "lead": lead([cluster for cluster, _ in rows])}
@@ -153,7 +154,7 @@ def trainable_devices(measurements: Measurements, task: Task, batch: int) -> Mea
         raise InputError(wrong[0] for wrong in lacking.values())
     refused = {n: [*forbidden(p, task.evaluator), *over_energy(p, task)] for n, p in phases.items() if not lacking[n]}
     if all(refused.values()):
-        raise Infeasible(str(next(iter(refused.values()))[0]))
+        raise Infeasible(next(iter(refused.values()))[0])
     left = {name: measurements.devices[name] for name, wrong in refused.items() if not wrong}
     return measurements.model_copy(update={"devices": left})
 
@@ -194,10 +195,10 @@ def skip_faulty(rows: list[Row], faults: Faults) -> list[Row]:
     Raises:
         Infeasible: all have faults; names one of the best row's.
     """
-    first = None
+    refused: list[Fault] = []
     for k, (_, row) in enumerate(rows):
         wrong = faults(row["devices"], row["parameter_server"])
         if not wrong:
             return rows[k:]
-        first = first or wrong[0]
-    raise Infeasible(str(first))
+        refused += wrong
+    raise Infeasible(refused[0])

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from palmette.cost.check import forbidden, missing, over_energy_limits
-from palmette.cost.evaluate import Evaluator, Price
+from palmette.cost.evaluate import Price
 from palmette.errors import Fault, Infeasible, InputError, too_late
 from palmette.plan.core.strategy import Task
 from palmette.spec.goal import Goal, value
@@ -42,12 +42,12 @@ def best(phases: Iterable[Phase], task: Task) -> PricedPhase:
         else:
             refused.append(faults[0])
     if refused and not allowed:
-        raise Infeasible(str(refused[0]))
+        raise Infeasible(refused[0])
     if not allowed:
         located = [_in_the_cluster_file(fault, task) for fault in impossible]
         raise InputError({str(fault): fault for fault in located}.values())
-    in_time = _in_time(allowed, task.goal)
-    scores = score([_cost(candidate.price, task.goal, task.evaluator) for candidate in in_time], task.goal)
+    in_time = _in_time(allowed, task)
+    scores = score([_cost(candidate.price, task) for candidate in in_time], task.goal)
     return in_time[scores.index(min(scores))]
 
 
@@ -72,21 +72,36 @@ def over_energy(phase: Phase, task: Task) -> list[Fault]:
     return list(over_energy_limits(plan, task.evaluator))
 
 
-def _cost(price: Price, goal: Goal, evaluator: Evaluator) -> tuple[float, float]:
-    """Time and energy of an iteration; the energy may be unknown only where the goal does not ask for it."""
-    if price.iteration_j is not None:
-        return price.iteration_s, price.iteration_j
-    if goal.single == "time":
-        return price.iteration_s, math.inf
-    unknown = next(name for name in price.nodes if evaluator.cluster.nodes[name].power is None)
-    raise InputError(Fault(f"nodes.{unknown}.power", "missing", f"the goal {goal} needs it"))
+def _cost(price: Price, task: Task) -> tuple[float, float]:
+    """Time and energy of an iteration in the mean over the task's epochs.
+
+    The energy may be unknown only where the goal does not ask for it.
+    """
+    time_s, energy_j = price.mean_iteration(task.horizon)
+    if energy_j is not None:
+        return time_s, energy_j
+    if task.goal.single == "time":
+        return time_s, math.inf
+    unknown = next(name for name in price.nodes if task.cluster.nodes[name].power is None)
+    raise InputError(Fault(f"nodes.{unknown}.power", "missing", f"the goal {task.goal} needs it"))
 
 
-def _in_time(candidates: list[PricedPhase], goal: Goal) -> list[PricedPhase]:
-    if goal.iteration_deadline_s is None:
-        return candidates
-    in_time = [c for c in candidates if c.price.iteration_s <= goal.iteration_deadline_s]
+def _in_time(candidates: list[PricedPhase], task: Task) -> list[PricedPhase]:
+    """The candidates that meet the deadlines of an iteration, and of the whole where its epochs are known."""
+    goal, epochs = task.goal, task.epochs
+    if goal.iteration_deadline_s is not None:
+        steady_s = [candidate.price.iteration_s for candidate in candidates]
+        candidates = _within(candidates, steady_s, "iteration_deadline_s", goal.iteration_deadline_s)
+    if goal.deadline_s is not None and epochs is not None:
+        total_s = [candidate.price.total_s(epochs) for candidate in candidates]
+        candidates = _within(candidates, total_s, "deadline_s", goal.deadline_s)
+    return candidates
+
+
+def _within(
+    candidates: list[PricedPhase], seconds: Sequence[float], argument: str, limit_s: float
+) -> list[PricedPhase]:
+    in_time = [candidate for candidate, each in zip(candidates, seconds, strict=True) if each <= limit_s]
     if not in_time:
-        least = min(candidate.price.iteration_s for candidate in candidates)
-        raise too_late("--iteration-deadline", goal.iteration_deadline_s, least)
+        raise too_late(argument, limit_s, min(seconds))
     return in_time

@@ -8,15 +8,16 @@ from typing import Any, cast, get_args, get_type_hints
 
 from palmette.cost.check import check
 from palmette.cost.estimate import summary
-from palmette.cost.memory import known_optimizer
-from palmette.errors import ArgumentFault, Fault, InputError, expected_name
+from palmette.cost.optimizer import known_optimizer
+from palmette.errors import Argument, ArgumentFault, Fault, InputError, Message, expected_name
 from palmette.plan.core.registry import find
-from palmette.plan.core.strategy import Ask, Strategy, Task
+from palmette.plan.core.strategy import Ask, Strategy, Task, known_input_as
+from palmette.plan.core.tensor_input import phase_of_tensors
 from palmette.spec.cluster import Cluster
 from palmette.spec.document import Document
 from palmette.spec.files import validated
 from palmette.spec.goal import Goal, parse_weights
-from palmette.spec.plan import Asked, Inputs, Plan
+from palmette.spec.plan import Asked, Inputs, Phase, Plan
 
 RETIRED_OPTIONS = frozenset({"lossless"})
 """Options of earlier versions that plans may record: what they forbade is now forbidden by default."""
@@ -57,7 +58,7 @@ def make_plan(strategy: Strategy, ask: Ask) -> Plan:
         model=decision.model or (ask.profile.model if ask.profile else "unnamed"),
         batch=decision.batch or ask.batch,
         decision=decision.variables,
-        phases=decision.phases,
+        phases=_as_asked(decision.phases, ask),
         plan_s=plan_s,
         asked=_request(strategy, ask),
         inputs=Inputs(cluster=ask.cluster, profile=ask.profile),
@@ -66,7 +67,12 @@ def make_plan(strategy: Strategy, ask: Ask) -> Plan:
         return plan
     wrong = check(plan, prices)
     assert not wrong, f"{strategy.name} made a plan that cannot be executed: {wrong[0]}"
-    return plan.model_copy(update={"estimate": summary(plan, prices)})
+    return plan.model_copy(update={"estimate": summary(plan, prices, epochs=ask.epochs)})
+
+
+def _as_asked(phases: tuple[Phase, ...], ask: Ask) -> tuple[Phase, ...]:
+    """The phases, with samples in the form that was asked for."""
+    return tuple(map(phase_of_tensors, phases)) if ask.input_as == "tensor" else phases
 
 
 def replan(plan: Plan, cluster: Cluster) -> Plan:
@@ -96,8 +102,10 @@ def replan(plan: Plan, cluster: Cluster) -> Plan:
         cluster=cluster,
         batch=plan.batch,
         goal=goal,
-        optimizer=known_optimizer(asked.optimizer),
+        optimizer=asked.optimizer,
         seed=asked.seed,
+        epochs=asked.epochs,
+        input_as=known_input_as(asked.input_as),
     )
     return make_plan(configured(plan.strategy, options), task)
 
@@ -109,8 +117,10 @@ def _request(strategy: Strategy, ask: Ask) -> Asked:
         deadline_s=ask.goal.deadline_s,
         iteration_deadline_s=ask.goal.iteration_deadline_s,
         loss=ask.goal.loss,
-        optimizer=ask.optimizer,
+        optimizer=known_optimizer(ask.optimizer).name,
         seed=ask.seed,
+        epochs=ask.epochs,
+        input_as=ask.input_as,
         options={
             name: value.model_dump(mode="json") if isinstance(value, Document) else value
             for name, value in options.items()
@@ -139,7 +149,13 @@ def _lacks(name: str, option: str) -> Fault:
 def _refuse_other_goals(strategy: Strategy, ask: Ask) -> None:
     deadline_s = ask.goal.deadline_s
     limits = {"deadline_s": None if deadline_s is None else f"{deadline_s:g} s", "loss": ask.goal.loss}
+    if ask.epochs is not None:  # then it is known how long the whole takes
+        del limits["deadline_s"]
     for option, value in limits.items():
         if value is not None and not strategy.plans_epochs:
-            expected = f"{strategy.name} does not decide how long to train; expected --iteration-deadline or neither"
+            undecided = f"{strategy.name} does not decide how long to train; expected "
+            expected = Message(undecided, Argument("iteration_deadline_s"), " or neither")
             raise InputError(ArgumentFault(option, value, expected))
+    if ask.epochs is not None and strategy.plans_epochs and not strategy.composed:
+        decides = f"{strategy.name} decides itself how long to train; expected none"
+        raise InputError(ArgumentFault("epochs", ask.epochs, decides))

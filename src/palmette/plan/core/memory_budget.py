@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from palmette.cost.memory import STATE_COPIES
 from palmette.plan.core.strategy import Task
 
 _EXACT = 2.0**53  # whole numbers below are floats, and so are their sums
@@ -15,7 +14,7 @@ def memory_budget_bytes(task: Task, names: list[str]) -> list[float]:
     Where sizes are fractions of a byte, slightly less: the check adds them up in another order, with other rounding.
     """
     sizes = [size for layer in task.profile.layers for size in (layer.parameter_bytes, layer.kept_bytes)]
-    most = max(task.batch, 2 + STATE_COPIES[task.optimizer]) * sum(sizes)
+    most = max(task.batch, 2 + task.state_copies) * sum(sizes)
     usable = 1.0 if most < _EXACT and all(float(size).is_integer() for size in sizes) else _ALMOST_ALL
     known = [task.cluster.nodes[name].memory_bytes for name in names]
     return [float("inf") if memory is None else memory * usable for memory in known]

@@ -3,30 +3,85 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, get_args
 
 from palmette.cost.estimate import evaluator
 from palmette.cost.evaluate import Evaluator
-from palmette.cost.memory import Optimizer, known_optimizer
+from palmette.cost.optimizer import OptimizerCost, known_optimizer
+from palmette.errors import ArgumentFault, InputError, expected_name
+from palmette.plan.core.tensor_input import cluster_of_tensors, profile_of_tensors
 from palmette.spec.cluster import Cluster
 from palmette.spec.goal import Goal
-from palmette.spec.plan import Phase
+from palmette.spec.plan import InputAs, Phase
 from palmette.spec.profile import Profile
+
+HORIZON_EPOCHS = 10
+"""Over how many epochs plans are weighed where nobody says how long they will be used."""
+MOST_EPOCHS = 10**9
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """What a planner is asked: batch, goal, and the profile and the cluster if there are any."""
+    """What a planner is asked: batch, goal, and the profile and the cluster if there are any.
+
+    ``epochs`` is how long the plan will be used. With ``input_as`` tensor, profile and cluster say nothing about stored
+    samples.
+    """
 
     profile: Profile | None = None
     cluster: Cluster | None = None
     batch: int = 32
     goal: Goal = field(default_factory=Goal)
-    optimizer: Optimizer = "sgd"
+    optimizer: str | OptimizerCost = "sgd"
     seed: int = 0
+    epochs: int | None = None
+    input_as: InputAs = "stored"
 
     def __post_init__(self) -> None:
         known_optimizer(self.optimizer)
+        known_input_as(self.input_as)
+        refuse_epochs(self.epochs, self.goal)
+        if self.input_as == "tensor" and self.profile is not None:
+            object.__setattr__(self, "profile", profile_of_tensors(self.profile))
+        if self.input_as == "tensor" and self.cluster is not None:
+            object.__setattr__(self, "cluster", cluster_of_tensors(self.cluster))
+
+    @property
+    def state_copies(self) -> int:
+        """How many numbers the optimizer keeps for each weight."""
+        return known_optimizer(self.optimizer).state_copies
+
+    @property
+    def horizon(self) -> int:
+        """The epochs over which plans are weighed."""
+        return HORIZON_EPOCHS if self.epochs is None else self.epochs
+
+
+def known_input_as(name: str) -> InputAs:
+    """How samples travel, by its name.
+
+    Raises:
+        InputError: there is no such way; names the nearest.
+    """
+    known: tuple[InputAs, ...] = get_args(InputAs)
+    for each in known:
+        if name == each:
+            return each
+    raise InputError(ArgumentFault("input_as", name, expected_name(name, "form of samples", list(known))))
+
+
+def refuse_epochs(epochs: int | None, goal: Goal | None = None) -> None:
+    """Refuse a number of epochs that is none, and one beside a loss, which decides how many there are.
+
+    Raises:
+        InputError: says so.
+    """
+    if epochs is None:
+        return
+    if not 1 <= epochs <= MOST_EPOCHS:
+        raise InputError(ArgumentFault("epochs", epochs, f"expected at least 1 and at most {MOST_EPOCHS}"))
+    if goal is not None and goal.loss is not None:
+        raise InputError(ArgumentFault("epochs", epochs, "the loss decides how long to train; expected one of both"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +131,8 @@ class Strategy(Protocol):
     """Whether it searches on from the plans of others, and so is never one that another starts from."""
     uses_one_node: ClassVar[bool] = False
     """Whether it puts the whole network on one node, so that a search that tries every node need not ask it."""
+    changes_nodes: ClassVar[bool] = False
+    """Whether its plans have phases on different nodes, so that one of them is no plan for the whole training."""
     plans_quickly: ClassVar[bool] = False
     """Whether it plans within milliseconds, so that it can be asked again for many clusters."""
     decides_online: ClassVar[bool] = False

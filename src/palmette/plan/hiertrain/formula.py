@@ -118,7 +118,7 @@ class CostTerms:
 
     def _weight_gradients(self, node: int | None, last: int) -> float:
         """T_weightgrad: sending the gradients of layers 1 to m to worker_o, and the averages back."""
-        size_bytes = float(self.problem.weight_bytes[last])
+        size_bytes = float(self.problem.trainable_bytes[last])
         return 2 * self._transfer(node, size_bytes) if node is not None and size_bytes else 0.0
 
     def _transfer(self, node: int, size_bytes: float) -> float:

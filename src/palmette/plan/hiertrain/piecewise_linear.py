@@ -123,7 +123,7 @@ def constant_s(problem: HierTrainProblem, placements: Placements) -> Floats:
 
 
 def _exchange_s(problem: HierTrainProblem, worker: Ints, o: Ints, m: Ints) -> Floats:
-    size_bytes = problem.weight_bytes[m]
+    size_bytes = problem.trainable_bytes[m]
     seconds: Floats = 2 * (
         np.where(size_bytes > 0, problem.latency_s[worker, o], 0.0) + size_bytes * problem.s_per_byte[worker, o]
     )

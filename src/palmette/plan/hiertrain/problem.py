@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from palmette.cost.memory import STATE_COPIES
 from palmette.plan.core.memory_budget import memory_budget_bytes
 from palmette.plan.core.owner import data_owner, usable_nodes
 from palmette.plan.core.strategy import Task
@@ -44,8 +43,10 @@ class HierTrainProblem:
     """Seconds per byte and latency between two nodes, [node, node]; 0 on one node."""
     output_bytes: Floats
     weight_bytes: Floats
+    trainable_bytes: Floats
     activation_bytes: Floats
-    """Bytes of layer m's output, and of the weights and activations of layers 1 to m; all but weights per sample."""
+    """Bytes of layer m's output, and of weights, trained weights and activations of layers 1 to m; weights aside, per
+    sample."""
     memory_bytes: Floats
     weight_copies: int
     """Copies of the weights in memory: weights, gradients and the optimizer's state."""
@@ -80,13 +81,14 @@ def build_problem(task: Task) -> HierTrainProblem:
         batch=task.batch,
         depth=depth,
         **{field: sums(field) for field in ("forward", "backward", "forward_call", "backward_call", "update")},
-        input_s=np.array([8 / route.bandwidth_bps for route in inputs]) * sizes.input_bytes,
+        input_s=np.array([8 / route.bandwidth_bps for route in inputs]) * sizes.sample_bytes(owner),
         input_latency_s=np.array([route.latency_s for route in inputs]),
         s_per_byte=np.array([[8 / route.bandwidth_bps for route in row] for row in between]),
         latency_s=np.array([[route.latency_s for route in row] for row in between]),
         output_bytes=np.array(sizes.output_bytes),
         weight_bytes=np.array([sizes.weight_bytes([(1, m)]) for m in range(depth + 1)]),
+        trainable_bytes=np.array([sizes.exchanged_bytes([(1, m)]) for m in range(depth + 1)]),
         activation_bytes=np.array([sizes.activation_bytes((1, m), 1) for m in range(depth + 1)]),
         memory_bytes=np.array(memory_budget_bytes(task, names)),
-        weight_copies=2 + STATE_COPIES[task.optimizer],
+        weight_copies=2 + task.state_copies,
     )

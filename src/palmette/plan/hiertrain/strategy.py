@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from palmette.cost.check import forbidden
-from palmette.errors import ArgumentFault, Infeasible, InputError
+from palmette.errors import Argument, ArgumentFault, Infeasible, InputError, Message
 from palmette.plan.core.choice import best, over_energy
 from palmette.plan.core.strategy import Decision, Strategy, Task
 
@@ -92,7 +92,7 @@ def _variables(problem: HierTrainProblem, policy: Policy, total_s: float) -> dic
     return {**workers, **cuts, "iteration_s": total_s}
 
 
-def _explain_infeasible(problem: HierTrainProblem, task: Task) -> str:
+def _explain_infeasible(problem: HierTrainProblem, task: Task) -> Message:
     """Why even the simplest policy, everything on the last node, is not allowed."""
     from palmette.plan.hiertrain.formula import Policy
     from palmette.plan.hiertrain.tree import build_tree
@@ -100,6 +100,6 @@ def _explain_infeasible(problem: HierTrainProblem, task: Task) -> str:
     alone = Policy(len(problem.names) - 1, None, None, 0, 0, problem.batch, 0, 0)
     phase = build_tree(problem, alone, task)
     faults = [*forbidden(phase, task.evaluator), *over_energy(phase, task)]
-    unsolved = "--method lp: HiGHS solved no linear program; try exact"
+    unsolved = Message(Argument("method"), " lp: HiGHS solved no linear program; try exact")
     why = f"alone on {problem.names[-1]}: {faults[0]}" if faults else unsolved
-    return f"no policy of hiertrain is feasible; {why}"
+    return Message("no policy of hiertrain is feasible; ", why)

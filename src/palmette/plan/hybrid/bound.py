@@ -12,6 +12,10 @@ since a node with any sample of a layer makes the whole call. Layer 0 is raw dat
 T minimal is the bound of the time. The bound of the energy minimises what nodes draw: idle power of owners for all
 of T, of others for as long as they compute or, once they take part, for the bound of the time; and the rest as they
 compute. All instances run at their node's CPU limit, as hybrid's do.
+
+T is an iteration in the mean over E epochs. Work of all epochs shares the same nodes and links, so a raw sample counts
+its bits over E where it may be kept, since the first epoch sends it once at least, and all its bits where it may not.
+A node that raw samples come to may get those of any source: the smallest count.
 """
 
 from __future__ import annotations
@@ -31,7 +35,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class HybridBounds:
-    """Lower bounds of an iteration's seconds, joules and watts; the last two 0 where a power is not known."""
+    """Lower bounds of an iteration's seconds, joules and watts in the mean over all epochs.
+
+    The last two are 0 where a power is not known.
+    """
 
     time_s: float
     energy_j: float
@@ -97,14 +104,19 @@ class _LinearProgram:
             table[j] = (sample + once / self._batch) / self._problem.cpu_shares[name]
         return table
 
-    def _sizes_bits(self) -> Floats:
-        sizes = self._problem.task.evaluator.sizes()
-        outputs = np.array(sizes.output_bytes[: self._depth]) * CODEC_KINDS[self._problem.codec].ratio
-        outputs[0] = sizes.input_bytes
-        return outputs * 8
+    def _sizes_bits(self) -> tuple[Floats, Floats]:
+        """Bits of a sample's output of each layer, and of its gradient."""
+        sizes, ratio = self._problem.task.evaluator.sizes(), 8 * CODEC_KINDS[self._problem.codec].ratio
+        outputs, gradients = (np.array(each[: self._depth]) for each in (sizes.output_bytes, sizes.gradient_bytes))
+        return outputs * ratio, gradients * ratio
+
+    def _raw_bits(self, sender: str | None = None) -> float:
+        """Mean bits of a raw sample that leaves a node, 0 where it owns none; of the smallest without a sender."""
+        sources = [name for name in self._problem.samples if sender is None or name == sender]
+        return min(map(self._problem.mean_sample_bits, sources), default=0.0)
 
     def _capacities(self) -> None:
-        bits = self._sizes_bits()
+        outputs, gradients = self._sizes_bits()
         links = dict.fromkeys(self._nodes, 0.0)
         for link in self._problem.task.cluster.links:
             for end in link.between:
@@ -112,12 +124,13 @@ class _LinearProgram:
                     links[end] += link.bandwidth_bps
         for j, name in enumerate(self._nodes):
             self._rows.append(({0: -1.0, **{self._y(j, i + 1): s for i, s in enumerate(self._busy[j]) if s}}, 0.0))
-            for raw, back in ((self._d, self._e), (self._e, self._d)):
-                row = {0: -links[name] / 1e6}
-                for i, size in enumerate(bits / 1e6):
-                    row[raw(j, i)] = size
-                    if i:
-                        row[back(j, i)] = size
+            for raw, back, raw_bits in (
+                (self._d, self._e, self._raw_bits(name)),
+                (self._e, self._d, self._raw_bits()),
+            ):
+                row = {0: -links[name] / 1e6, raw(j, 0): raw_bits / 1e6}
+                for i in range(1, self._depth):
+                    row[raw(j, i)], row[back(j, i)] = outputs[i] / 1e6, gradients[i] / 1e6
                 self._rows.append((row, 0.0))
 
     def _flows(self) -> None:
@@ -139,13 +152,14 @@ class _LinearProgram:
     def energy_costs(self, time_s: float) -> Floats:
         """Costs of the variables that make joules the objective; adds the rows of idle nodes."""
         costs = np.zeros(self._idle(self._many))
-        bits, batch = self._sizes_bits(), self._batch
+        (outputs, gradients), batch = self._sizes_bits(), self._batch
         cheapest = self._cheapest_j_per_bit()
         for j, name in enumerate(self._nodes):
             idle_w, busy_w = self._problem.power_w(name)
             costs[self._y(j, 1) : self._y(j, 1) + self._depth] += busy_w * self._busy[j]
-            costs[self._d(j, 0) : self._d(j, 0) + self._depth] += cheapest[name] * bits
-            costs[self._e(j, 1) : self._e(j, 1) + self._depth - 1] += cheapest[name] * bits[1:]
+            costs[self._d(j, 0)] += cheapest[name] * self._raw_bits(name)
+            costs[self._d(j, 1) : self._d(j, 1) + self._depth - 1] += cheapest[name] * outputs[1:]
+            costs[self._e(j, 1) : self._e(j, 1) + self._depth - 1] += cheapest[name] * gradients[1:]
             if name in self._problem.samples:
                 costs[0] += idle_w
                 continue

@@ -6,15 +6,27 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from palmette.cost.memory import peak_bytes
+from palmette.cost.delivery import keeps_samples
+from palmette.cost.evaluate import Price
+from palmette.cost.simulate import UNTIL_STEADY
+from palmette.cost.steps import Kind
 from palmette.errors import Fault, InputError
 from palmette.plan.hybrid.paths import PathTree, SearchState, instance_tree
 from palmette.plan.hybrid.problem import HybridProblem
 from palmette.spec.goal import Quantity, value
 from palmette.spec.plan import Phase
 
-Cost = tuple[float, float]  # seconds and joules of an iteration
+
+class Cost(NamedTuple):
+    """Seconds and joules of an iteration in the mean over the task's epochs; seconds of one in the steady state."""
+
+    time_s: float
+    energy_j: float
+    steady_s: float
+
+
 Score = tuple[float, float]  # seconds beyond the deadline, then what the goal minimises
 WORST: Score = (math.inf, math.inf)
 LONGEST_S = 120.0
@@ -23,22 +35,32 @@ LONGEST_S = 120.0
 
 @dataclass(frozen=True)
 class Objective:
-    """What to minimise: quantities with weights, each over its unit, under a deadline if there is one."""
+    """What to minimise: quantities with weights, each over its unit, under deadlines if there are any.
+
+    ``deadline_s`` is that of an iteration in the steady state, ``mean_deadline_s`` in the mean over all epochs.
+    """
 
     weights: Mapping[Quantity, float]
     units: Mapping[Quantity, float] = field(default_factory=dict)
     deadline_s: float | None = None
+    mean_deadline_s: float | None = None
 
     def score(self, cost: Cost | None) -> Score:
         """How good a cost is, less is better; a plan that may not run is worst."""
         if cost is None:
             return WORST
-        late_s = max(0.0, cost[0] - self.deadline_s) if self.deadline_s is not None else 0.0
+        late_s = _beyond_s(cost.steady_s, self.deadline_s) + _beyond_s(cost.time_s, self.mean_deadline_s)
         return late_s, self.value(cost)
 
     def value(self, cost: Cost) -> float:
         """The weighted sum."""
-        return sum(weight * value(name, *cost) / self.units.get(name, 1.0) for name, weight in self.weights.items())
+        parts = ((value(name, cost.time_s, cost.energy_j), weight, name) for name, weight in self.weights.items())
+        return sum(weight * each / self.units.get(name, 1.0) for each, weight, name in parts)
+
+
+def _beyond_s(time_s: float, limit_s: float | None) -> float:
+    """Seconds beyond a deadline."""
+    return 0.0 if limit_s is None else max(0.0, time_s - limit_s)
 
 
 class Pricer:
@@ -52,14 +74,13 @@ class Pricer:
         self._trees: dict[object, PathTree] = {}
         self._needs_energy = needs_energy
         nodes = problem.task.cluster.nodes
-        self._memory = {name: node.memory_bytes for name, node in nodes.items() if node.memory_bytes is not None}
         self._energy = {name: node.limits.energy_j for name, node in nodes.items() if node.limits.energy_j is not None}
 
     def cost(self, state: SearchState) -> Cost | None:
-        """Time and energy of a state's iteration; None where it may not run."""
+        """What a state's iteration costs with its samples delivered as well as may be; None where it may not run."""
         if state not in self._known:
             if all(map(self.problem.keeps_private, state.paths)):
-                self._known[state] = self.price(self.phase(state))
+                self._known[state] = self.delivered(self.phase(state))[1]
             else:
                 self._known[state] = None
         return self._known[state]
@@ -70,28 +91,29 @@ class Pricer:
         return min(priced, key=lambda known: objective.score(known[1]), default=None)
 
     def phase(self, state: SearchState) -> Phase:
-        """The phase of a state."""
+        """The phase of a state; how its samples are delivered is open."""
         shape = (state.plain, *[(path.source, path.runs, path.microbatch) for path in state.paths])
         tree = self._trees.get(shape)
         if tree is None:
             tree = self._trees[shape] = instance_tree(state, self.problem.cpu_shares, self.problem.codec)
         return self.problem.with_batch_norm(tree.phase(state.paths, state.meet))
 
+    def delivered(self, phase: Phase) -> tuple[Phase, Cost | None]:
+        """The phase with its samples delivered in the least time, and its cost; None where it may not run."""
+        found = [(each, self.price(each)) for each in self.problem.deliveries(phase)]
+        allowed = [(each, cost) for each, cost in found if cost is not None]
+        return min(allowed, key=lambda each: each[1].time_s, default=(phase, None))
+
     def price(self, phase: Phase) -> Cost | None:
-        """Time and energy of a phase's iteration; None where memory or a limit forbids it.
+        """Time and energy of the iteration of a phase that fits; None where a limit forbids it.
 
         Raises:
             InputError: the goal needs a power that is not known.
         """
         prices = self.problem.task.evaluator
         price = prices.price(phase)
-        (_, made, _) = price.played[0]
-        self.spent += len(made.steps)
+        self.spent += _played(phase, price)
         self.priced += 1
-        if self._memory:
-            peaks = peak_bytes(phase, prices.sizes(), made.samples, prices.optimizer)
-            if any(peak > self._memory.get(node, math.inf) for node, peak in peaks.items()):
-                return None
         for name in price.nodes if self._energy else ():
             spent_j = prices.node_energy_j(name, price.nodes[name], price.iteration_s)
             if spent_j is not None and spent_j > self._energy.get(name, math.inf):
@@ -99,7 +121,16 @@ class Pricer:
         if price.iteration_j is None and self._needs_energy:
             unknown = next(name for name in price.nodes if prices.cluster.nodes[name].power is None)
             raise InputError(Fault(f"nodes.{unknown}.power", "missing", f"the goal {self.problem.task.goal} needs it"))
-        return price.iteration_s, math.inf if price.iteration_j is None else price.iteration_j
+        time_s, energy_j = price.mean_iteration(self.problem.epochs)
+        return Cost(time_s, math.inf if energy_j is None else energy_j, price.iteration_s)
+
+
+def _played(phase: Phase, price: Price) -> int:
+    """Operations that the clock has played for a price: several iterations where samples travel ahead."""
+    (_, made, _) = price.played[0]
+    sends = any(size and step.kind is Kind.DATA for step, size in zip(made.steps, made.size_bytes, strict=True))
+    ahead = UNTIL_STEADY if phase.ahead else 1
+    return len(made.steps) * ((ahead if sends else 1) + (ahead if keeps_samples(phase) else 0))
 
 
 @dataclass

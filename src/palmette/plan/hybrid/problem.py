@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from palmette.cost.batch_norm import FLOOR, small_parts
 from palmette.cost.operations import samples_by_instance
 from palmette.errors import Fault, InputError
+from palmette.plan.core.delivery import deliveries, fits, may_be_kept
 from palmette.plan.core.samples import samples_by_source
 from palmette.plan.core.strategy import Task
 from palmette.plan.hybrid.paths import Run, SamplePath, simplified
@@ -43,6 +46,35 @@ class HybridProblem:
     """Nodes where gradients may meet: all of a small cluster, else those without data and with the most links."""
     floor: int
     """The fewest samples that batch norm may see by themselves, unless they are the whole batch."""
+    sample_bits: dict[str, float]
+    """Bits of one sample of each source on the wire."""
+    kept: frozenset[str]
+    """Sources whose samples may be kept where they are sent, so that they are sent in the first epoch only."""
+    resend: bool = False
+    """Whether every sample is sent for every iteration that uses it, which waits for it, as the papers count."""
+
+    @property
+    def epochs(self) -> int:
+        """The epochs over which costs are means."""
+        return self.task.horizon
+
+    @property
+    def iterations(self) -> int:
+        """The iterations of all epochs."""
+        return self.epochs * math.ceil(sum(_source(self.task, name).samples for name in self.samples) / self.task.batch)
+
+    def deliveries(self, phase: Phase) -> list[Phase]:
+        """The ways to deliver the samples of a phase that fit and that no other way beats."""
+        if self.resend:
+            return [phase] if fits(phase, self.task) else []
+        return deliveries(phase, self.task)
+
+    def mean_sample_bits(self, source: str) -> float:
+        """Bits that a use of a sample on another node costs its links at least, in the mean over the epochs.
+
+        Whatever is kept is sent in the first epoch, which is one of so many; a stream is sent for every use.
+        """
+        return self.sample_bits[source] / (self.epochs if source in self.kept else 1)
 
     @property
     def lossy(self) -> bool:
@@ -90,13 +122,18 @@ class HybridProblem:
         return all(nodes[name].power is not None for name in {*self.cpu_shares, *self.samples})
 
 
-def make_problem(task: Task, lossy: bool = False, floor: int = FLOOR) -> HybridProblem:
-    """The problem of a task; ``floor`` is that of batch norm.
+def make_problem(task: Task, lossy: bool = False, floor: int = FLOOR, *, resend: bool = False) -> HybridProblem:
+    """The problem of a task; ``floor`` is that of batch norm; ``resend``: every sample is sent for every iteration.
 
     Raises:
         InputError: no source, fewer samples than sources, no path between sources, or nothing to compute on.
     """
     samples = samples_by_source(task)
+    kept = frozenset(name for name in samples if not resend and may_be_kept(name, task.cluster))
+    sample_bits = {name: 8 * task.evaluator.sizes().sample_bytes(name) for name in samples}
+    by_time = partial(
+        _by_time, task, {name: sample_bits[name] / (task.horizon if name in kept else 1) for name in samples}
+    )
     first, *others = samples
     routes = task.evaluator.routes
     apart = [source for source in others if routes.between(first, source) is None]
@@ -110,21 +147,24 @@ def make_problem(task: Task, lossy: bool = False, floor: int = FLOOR) -> HybridP
     return HybridProblem(
         task=task,
         codec=SMALLEST if lossy else PLAIN,
-        nodes=_by_time(task, first, known),
+        nodes=by_time(first, known),
         samples=samples,
         private=frozenset(name for name in samples if _source(task, name).private),
         keeps_labels=frozenset(name for name in samples if _source(task, name).keeps_labels),
         cpu_shares={name: task.cluster.nodes[name].limits.cpu_share for name in known},
         cuts=_cuts(task),
-        nearest_nodes={source: _by_time(task, source, known)[:_NEAREST] for source in samples},
+        nearest_nodes={source: by_time(source, known)[:_NEAREST] for source in samples},
         meeting_nodes=_meeting_nodes(task, first, samples),
         floor=floor,
+        sample_bits=sample_bits,
+        kept=kept,
+        resend=resend,
     )
 
 
-def _by_time(task: Task, source: str, nodes: list[str]) -> list[str]:
+def _by_time(task: Task, mean_bits: Mapping[str, float], source: str, nodes: list[str]) -> list[str]:
     """Nodes by the time that they would need for a sample of a source."""
-    alone = {name: _alone_s(task, source, name) for name in nodes}
+    alone = {name: _alone_s(task, mean_bits[source], source, name) for name in nodes}
     return sorted(nodes, key=alone.__getitem__)
 
 
@@ -145,12 +185,12 @@ def _source(task: Task, name: str) -> Source:
     return source
 
 
-def _alone_s(task: Task, source: str, node: str) -> float:
+def _alone_s(task: Task, mean_bits: float, source: str, node: str) -> float:
     """Seconds per sample: raw data from a source to a node, and the whole network there."""
     prices, depth = task.evaluator, len(task.profile.layers)
     seconds, share = prices.seconds(node), task.cluster.nodes[node].limits.cpu_share
     computing = (seconds.forward[depth] + seconds.backward[depth]) / share
-    return prices.sizes().input_bytes * 8 / prices.route(source, node).bandwidth_bps + computing
+    return mean_bits / prices.route(source, node).bandwidth_bps + computing
 
 
 def _cuts(task: Task) -> list[int]:

@@ -5,6 +5,10 @@ layers to where they meet and back), each as if nothing had to wait. It takes a 
 does not play what cannot be better.
 
 Replicated gradients count once per node: a node may add up those of its instances before it sends them.
+
+Where samples may be kept, the first epoch carries them and later ones may not, so each has a least time of its own. The
+bound of the mean over E epochs is (first + (E − 1) · later) / E: no delivery sends less than all samples once, nothing
+is sent in no time, and samples that travel ahead at most leave the links and nodes nothing to wait for.
 """
 
 from __future__ import annotations
@@ -31,8 +35,12 @@ class _ResourceUse(NamedTuple):
 
     computing_s: dict[str, float]
     carried_bits: dict[int, float]
+    """What links carry in every epoch."""
+    first_bits: dict[int, float]
+    """What they carry in the first epoch beside that: samples that may be kept."""
     exchange_s: float
     sending_j: float
+    """In the mean over all epochs."""
 
 
 class QuickBound:
@@ -47,9 +55,13 @@ class QuickBound:
             for times in [prices.seconds(name)]
         }
         ratio = CODEC_KINDS[problem.codec].ratio  # without scales and labels: it is a lower bound
-        self._bits = [8 * sizes.input_bytes, *(8 * each * ratio for each in sizes.output_bytes[1:])]
-        self._plain_bits = [8 * sizes.input_bytes, *(8 * each for each in sizes.output_bytes[1:])]
-        self._weight_bits = [8 * sizes.weight_bytes([(k, k)]) for k in range(1, problem.depth + 1)]
+        self._bits = [0.0, *(8 * each * ratio for each in sizes.output_bytes[1:])]
+        self._plain_bits = [0.0, *(8 * each for each in sizes.output_bytes[1:])]
+        self._gradient_bits = [0.0, *(8 * each * ratio for each in sizes.gradient_bytes[1:])]
+        self._plain_gradient_bits = [0.0, *(8 * each for each in sizes.gradient_bytes[1:])]
+        self._sample_bits, self._kept, self._epochs = problem.sample_bits, problem.kept, problem.epochs
+        self._waits_for_samples = problem.resend
+        self._weight_bits = [8 * sizes.exchanged_bytes([(k, k)]) for k in range(1, problem.depth + 1)]
         self._power_w = {name: problem.power_w(name) for name in problem.task.cluster.nodes}
         self._routes: dict[tuple[str, str], Route] = {}
         self._known: dict[SearchState, _ResourceUse] = {}
@@ -57,24 +69,36 @@ class QuickBound:
     def least(self, state: SearchState) -> Cost:
         """Seconds and joules that an iteration takes at least, or nearly so."""
         load = self._load(state)
-        time_s = self._time_s(load)
-        return time_s, self._energy_j(load, state, time_s)
+        return self._cost(load, state, self._first_s(load), self._later_s(load))
 
     def likely(self, state: SearchState) -> Cost:
         """Halfway between the least and what the slowest path takes alone: what microbatches may achieve."""
         load = self._load(state)
-        least_s = self._time_s(load)
-        time_s = (least_s + max(least_s, *map(self._alone_s, state.paths))) / 2
-        return time_s, self._energy_j(load, state, time_s)
+        alone_s = max(map(self._alone_s, state.paths))
+        first_s, later_s = (
+            (least_s + max(least_s, alone_s)) / 2 for least_s in (self._first_s(load), self._later_s(load))
+        )
+        return self._cost(load, state, first_s, later_s)
 
     def cannot_beat(self, state: SearchState, objective: Objective, score: Score) -> bool:
         """Whether a state is no better than a score, whatever the clock would say."""
         return all(map(is_monotone, objective.weights)) and objective.score(self.least(state)) >= score
 
-    def _time_s(self, load: _ResourceUse) -> float:
+    def _cost(self, load: _ResourceUse, state: SearchState, first_s: float, later_s: float) -> Cost:
+        time_s = (first_s + (self._epochs - 1) * later_s) / self._epochs
+        return Cost(time_s, self._energy_j(load, state, time_s), later_s)
+
+    def _later_s(self, load: _ResourceUse) -> float:
+        """Seconds of an iteration in an epoch in which all that may be kept has arrived."""
         capacities = self._prices.routes.capacities
         linked_s = max([bits / capacities[resource] for resource, bits in load.carried_bits.items()], default=0.0)
         return max(linked_s, load.exchange_s, *load.computing_s.values())
+
+    def _first_s(self, load: _ResourceUse) -> float:
+        """Seconds of an iteration of the first epoch."""
+        capacities, every = self._prices.routes.capacities, load.carried_bits
+        linked_s = [(bits + every.get(link, 0.0)) / capacities[link] for link, bits in load.first_bits.items()]
+        return max(self._later_s(load), *linked_s, 0.0)
 
     def _energy_j(self, load: _ResourceUse, state: SearchState, time_s: float) -> float:
         hosts = dict.fromkeys([*load.computing_s, *(path.source for path in state.paths)])
@@ -94,16 +118,21 @@ class QuickBound:
 
     def _sum_up(self, state: SearchState) -> _ResourceUse:
         computing_s: dict[str, float] = {}
-        carried: dict[tuple[str, str], float] = {}  # bits from node to node
+        carried: dict[tuple[str, str], float] = {}  # bits from node to node in every epoch
+        first: dict[tuple[str, str], float] = {}  # and in the first, beside these
         held: dict[tuple[str, int, int], None] = {}
         for path in state.paths:
             at, before, samples = path.source, 0, path.samples
             for node, last in path.runs:
-                if node != at:
-                    bits = samples * (self._plain_bits if (at, node) in state.plain else self._bits)[before]
+                if node != at and not before:
+                    sent = first if at in self._kept else carried
+                    sent[at, node] = sent.get((at, node), 0.0) + samples * self._sample_bits[at]
+                elif node != at:
+                    plain = (at, node) in state.plain
+                    bits = samples * (self._plain_bits if plain else self._bits)[before]
+                    back = samples * (self._plain_gradient_bits if plain else self._gradient_bits)[before]
                     carried[at, node] = carried.get((at, node), 0.0) + bits
-                    if before:
-                        carried[node, at] = carried.get((node, at), 0.0) + bits
+                    carried[node, at] = carried.get((node, at), 0.0) + back
                 sums = self._busy[node]
                 computing_s[node] = computing_s.get(node, 0.0) + samples * (sums[last] - sums[before])
                 held[node, before, last] = None
@@ -113,11 +142,11 @@ class QuickBound:
             carried[node, place] = carried.get((node, place), 0.0) + bits
             carried[place, node] = carried.get((place, node), 0.0) + bits
             exchange_s = max(exchange_s, 2 * self._route(node, place).transfer_s(bits / 8))
-        return self._over_links(computing_s, carried, exchange_s)
+        (links, every_j), (first_links, first_j) = self._over_links(carried), self._over_links(first)
+        return _ResourceUse(computing_s, links, first_links, exchange_s, every_j + first_j / self._epochs)
 
-    def _over_links(
-        self, computing_s: dict[str, float], carried: dict[tuple[str, str], float], wait_s: float
-    ) -> _ResourceUse:
+    def _over_links(self, carried: dict[tuple[str, str], float]) -> tuple[dict[int, float], float]:
+        """What each link carries of bits from node to node, and the joules of sending them."""
         links: dict[int, float] = {}
         sending_j = 0.0
         for (a, b), bits in carried.items():
@@ -125,7 +154,7 @@ class QuickBound:
             sending_j += bits * route.energy_j_per_bit
             for resource in route.resources:
                 links[resource] = links.get(resource, 0.0) + bits
-        return _ResourceUse(computing_s, links, wait_s, sending_j)
+        return links, sending_j
 
     def _messages(self, state: SearchState, held: dict[tuple[str, int, int], None]) -> dict[tuple[str, str], float]:
         """Bits of the gradients of replicated layers that each node sends to where they meet, and gets back."""
@@ -152,13 +181,14 @@ class QuickBound:
         return route
 
     def _alone_s(self, path: SamplePath) -> float:
-        """Seconds of a path alone, one operation after the other."""
+        """Seconds of a path alone, one operation after the other; samples that travel ahead have arrived."""
         total, at, before = 0.0, path.source, 0
         for node, last in path.runs:
             sums = self._busy[node]
             total += path.samples * (sums[last] - sums[before])
-            if node != at:
-                turns = 2 if before else 1
-                total += turns * path.samples * self._bits[before] / self._route(at, node).bandwidth_bps
+            if node != at and before:
+                total += 2 * path.samples * self._bits[before] / self._route(at, node).bandwidth_bps
+            elif node != at and self._waits_for_samples:
+                total += path.samples * self._sample_bits[at] / self._route(at, node).bandwidth_bps
             at, before = node, last
         return total

@@ -15,8 +15,8 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from palmette.plan.core.delivery import fits
 from palmette.plan.hybrid.descent import Descent, simplest
-from palmette.plan.hybrid.paths import SearchState
 from palmette.plan.hybrid.pricing import LONGEST_S, Budget, Cost, Objective, Pricer
 from palmette.plan.hybrid.problem import HybridProblem
 from palmette.plan.hybrid.quick_bound import QuickBound
@@ -61,11 +61,16 @@ class HybridSearch:
         self._states = starts(
             problem, self._rival_phases, self._quick_bound, [TIME, ENERGY] if self._knows_powers else [TIME]
         )
-        self._priced = [
-            FoundPlan(name, phase, cost)
-            for name, phase in self._rival_phases.items()
-            if (cost := self.pricer.price(phase)) is not None
-        ]
+        self._priced = [found for name, phase in self._rival_phases.items() for found in self._rival_plans(name, phase)]
+
+    def _rival_plans(self, name: str, phase: Phase) -> Iterator[FoundPlan]:
+        """A rival's plan with its samples delivered as well as may be, and as it is, which may use less power."""
+        best, cost = self.pricer.delivered(phase)
+        if cost is not None:
+            yield FoundPlan(name, best, cost)
+        as_it_is = self.pricer.price(phase) if best != phase and fits(phase, self._problem.task) else None
+        if as_it_is is not None:
+            yield FoundPlan(name, phase, as_it_is)
 
     def run(self) -> None:
         """Search for each objective; every stage starts from the best that those before have found."""
@@ -94,9 +99,9 @@ class HybridSearch:
 
     def _deadlines_between(self) -> list[float]:
         fastest, frugal = self.pricer.best(TIME), self.pricer.best(ENERGY)
-        if fastest is None or frugal is None or not 0 < fastest[1][0] < frugal[1][0]:
+        if fastest is None or frugal is None or not 0 < fastest[1].steady_s < frugal[1].steady_s:
             return []
-        low_s, high_s = fastest[1][0], frugal[1][0]
+        low_s, high_s = fastest[1].steady_s, frugal[1].steady_s
         return [low_s * (high_s / low_s) ** part for part in _DEADLINES_BETWEEN]
 
     def _budget(self, share: float, done: float) -> Budget:
@@ -113,15 +118,17 @@ class HybridSearch:
         known = self.pricer.best(objective)
         if known is not None:
             state = simplest(self.pricer, objective, known[0], self._problem)
-            found.append(FoundPlan("search", self.pricer.phase(state), self._cost(state)))
+            phase, cost = self.pricer.delivered(self.pricer.phase(state))
+            assert cost is not None, "the search keeps only states that may run"
+            found.append(FoundPlan("search", phase, cost))
         return min(found, key=lambda each: objective.score(each.cost), default=None)
 
     def least(self, quantity: Quantity) -> float:
         """The least value of a quantity among all plans that were priced."""
         found = self.best(Objective({quantity: 1.0}))
-        return math.inf if found is None else value(quantity, *found.cost)
+        return math.inf if found is None else value(quantity, found.cost.time_s, found.cost.energy_j)
 
-    def _cost(self, state: SearchState) -> Cost:
-        cost = self.pricer.cost(state)
-        assert cost is not None, "the search keeps only states that may run"
-        return cost
+    def least_steady_s(self) -> float:
+        """The shortest steady iteration of all plans that were priced."""
+        found = self.best(Objective({"time": 1.0}, deadline_s=0.0))
+        return math.inf if found is None else found.cost.steady_s

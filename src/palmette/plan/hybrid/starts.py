@@ -28,7 +28,7 @@ MICROBATCHES = (2, 4, 8, 16)
 def rival_phases(problem: HybridProblem) -> dict[str, Phase]:
     """The phase of every strategy that plans one such as this search makes, whatever the goal or the deadline."""
     task = replace(problem.task, goal=Goal())
-    found = _on_single_nodes(task, problem.nodes)
+    found = _on_single_nodes(task, problem.nodes, upload=not problem.resend)
     for name, kind in strategies().items():
         if _decides_on_one_phase(kind) and not kind.uses_one_node:
             phase = _phase(name, task)
@@ -39,25 +39,32 @@ def rival_phases(problem: HybridProblem) -> dict[str, Phase]:
 
 def _decides_on_one_phase(kind: type[Strategy]) -> bool:
     """Whether a strategy decides, by itself and from the profile, how one iteration is done."""
-    return kind.needs_profile and not (kind.plans_epochs or kind.composed or kind.starts_from_others)
+    several = kind.plans_epochs or kind.changes_nodes
+    return kind.needs_profile and not (several or kind.composed or kind.starts_from_others)
 
 
 def _is_lossy(phase: Phase) -> bool:
     return any(each.into is not None and CODEC_KINDS[each.codec].lossy for each in phase.instances)
 
 
-def _on_single_nodes(task: Task, nodes: Iterable[str]) -> dict[str, Phase]:
-    """The whole network on each node that may have it: all that all-device, all-edge and all-cloud choose from."""
+def _on_single_nodes(task: Task, nodes: Iterable[str], *, upload: bool) -> dict[str, Phase]:
+    """The whole network on each node that may have it: all that all-device, all-edge, all-cloud and upload choose from.
+
+    Without ``upload``, samples are not kept.
+    """
     from palmette.plan.core.choice import best
     from palmette.plan.core.one_node import on_one_node
+    from palmette.plan.core.upload import upload_nodes, upload_to
 
+    phases = {f"all-{task.cluster.nodes[node].tier} on {node}": on_one_node(node, task) for node in nodes}
+    if upload:
+        phases |= {f"upload to {node}": upload_to(node, task) for node in upload_nodes(task)}
     found = {}
-    for node in nodes:
+    for name, phase in phases.items():
         try:
-            phase = best([on_one_node(node, task)], task).phase
+            found[name] = best([phase], task).phase
         except PalmetteError:
             continue
-        found[f"all-{task.cluster.nodes[node].tier} on {node}"] = phase
     return found
 
 

@@ -18,6 +18,7 @@ from palmette.cost.batch_norm import FLOOR, shared_norms
 from palmette.errors import ArgumentFault, Infeasible, InputError, too_late
 from palmette.plan.core.choice import best
 from palmette.plan.core.strategy import Decision, Strategy, Task
+from palmette.plan.core.upload import ways_to_begin
 from palmette.spec.goal import Quantity
 from palmette.spec.plan import Phase
 
@@ -48,6 +49,10 @@ class Hybrid(Strategy):
         metadata={"help": "Search effort as a multiple of the default; a seed still gives the same plan."},
     )
 
+    resend: bool = field(
+        default=False,
+        metadata={"help": "Send each sample for every iteration that uses it, which waits for it, as the papers do."},
+    )
     batch_norm_floor: int = field(
         default=FLOOR,
         metadata={"help": "Fewest samples for batch norm statistics of their own; smaller parts share theirs."},
@@ -70,7 +75,8 @@ class Hybrid(Strategy):
         from palmette.plan.hybrid.stages import HybridSearch
 
         floor = self.batch_norm_floor
-        problems = [make_problem(task, lossy, floor) for lossy in ((False, True) if self.lossy else (False,))]
+        codecs = (False, True) if self.lossy else (False,)
+        problems = [make_problem(task, lossy, floor, resend=self.resend) for lossy in codecs]
         seconds = None if self.seconds is None else self.seconds / len(problems)
         searches = [
             HybridSearch(problem, needs_energy=task.goal.single != "time", seconds=seconds, effort=self.effort)
@@ -78,17 +84,18 @@ class Hybrid(Strategy):
         ]  # allowing a codec must never make the answer worse: the search without it is made as well
         for search in searches:
             search.run()
-        objective = _objective(task, searches)
+        objective = _objective(problems[0], searches)
         found = [best for search in searches if (best := search.best(objective)) is not None]
         if not found:
             raise _refusal(problems[0])
         chosen = min(found, key=lambda each: objective.score(each.cost))
-        if objective.deadline_s is not None and chosen.cost[0] > objective.deadline_s:
-            raise too_late("--iteration-deadline", objective.deadline_s, _least("time", searches))
+        if objective.score(chosen.cost)[0] > 0:
+            raise _too_late(objective, problems[0], searches)
         phase = Phase.model_validate(chosen.phase.model_dump())
         prices = sum(search.pricer.priced for search in searches)
         variables = _variables(chosen, objective, problems[-1]) | _batch_norm(phase, task) | {"prices": prices}
-        return Decision((phase,), variables)
+        ways = None if self.resend else ways_to_begin(task)
+        return Decision((phase,), variables | ({"on_the_way": ways} if ways else {}))
 
 
 STRATEGIES = (Hybrid,)
@@ -98,15 +105,25 @@ def _least(quantity: Quantity, searches: Sequence[HybridSearch]) -> float:
     return min(search.least(quantity) for search in searches)
 
 
-def _objective(task: Task, searches: Sequence[HybridSearch]) -> Objective:
+def _too_late(objective: Objective, problem: HybridProblem, searches: Sequence[HybridSearch]) -> Infeasible:
+    """Which deadline cannot be met, and the closest time that was found."""
+    least_s = min(search.least_steady_s() for search in searches)
+    if objective.deadline_s is not None and least_s > objective.deadline_s:
+        return too_late("iteration_deadline_s", objective.deadline_s, least_s)
+    assert problem.task.goal.deadline_s is not None, "one of the deadlines is missed"
+    return too_late("deadline_s", problem.task.goal.deadline_s, problem.iterations * _least("time", searches))
+
+
+def _objective(problem: HybridProblem, searches: Sequence[HybridSearch]) -> Objective:
     """What to minimise; a weighted sum is over the best of each quantity that was found, in time or not."""
     from palmette.plan.hybrid.pricing import Objective
 
-    goal = task.goal
+    goal = problem.task.goal
     units = (
         {} if goal.single else goal.units or {quantity: _least(quantity, searches) or 1.0 for quantity in goal.weights}
     )
-    return Objective(goal.weights, units, goal.iteration_deadline_s)
+    mean_s = None if goal.deadline_s is None else goal.deadline_s / problem.iterations
+    return Objective(goal.weights, units, goal.iteration_deadline_s, mean_s)
 
 
 def _variables(found: FoundPlan, objective: Objective, problem: HybridProblem) -> dict[str, Any]:
@@ -119,6 +136,7 @@ def _variables(found: FoundPlan, objective: Objective, problem: HybridProblem) -
     )
     variables: dict[str, Any] = {
         "goal": str(problem.task.goal),
+        "epochs": problem.epochs,
         "value": value,
         "lower_bound": min(least, value),
         "gap": max(0.0, (value - least) / value) if value else 0.0,

@@ -55,7 +55,7 @@ def trainable_phases(task: Task) -> dict[Pair, Phase]:
                 found[model, nodes] = phase
     if found:
         return found
-    raise InputError(lacking) if lacking else Infeasible(str(refused[0]))
+    raise InputError(lacking) if lacking else Infeasible(refused[0])
 
 
 def _phase(task: Task, model: str, nodes: str) -> Phase | None:
@@ -114,5 +114,5 @@ def schedule_phases(task: Task, schedule: Sequence[Mapping[str, Any]]) -> tuple[
     )
     wrong = check(Plan(model=task.profile.model, batch=task.batch, phases=phases), task.evaluator)
     if wrong:
-        raise Infeasible(str(wrong[0]))
+        raise Infeasible(wrong[0])
     return phases

@@ -111,7 +111,7 @@ def _coarsen(problem: Problem) -> Problem:
 
 def _price(task: Task, phase: Phase) -> tuple[float, float]:
     price = task.evaluator.price(phase)
-    return price.epoch_s, _known(task, phase, price.epoch_j)
+    return price.epoch.time_s, _known(task, phase, price.epoch.energy_j)
 
 
 def _known(task: Task, phase: Phase, energy_j: float | None) -> float:

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from palmette.errors import ArgumentFault, Infeasible, InputError
+from palmette.errors import Argument, ArgumentFault, Infeasible, InputError, Message
 from palmette.plan.core.strategy import Ask, Decision, Strategy, Task
 from palmette.spec.problem import Problem
 
@@ -58,7 +58,7 @@ class _PactStrategy(Strategy, ABC):
         if not 2 <= self.classes <= 10**9:
             raise InputError(ArgumentFault("classes", self.classes, "expected at least 2"))
         if self.bound is not None and self.problem is not None:
-            expected = "a problem has its own robust estimates; expected it without --problem"
+            expected = Message("a problem has its own robust estimates; expected it without ", Argument("problem"))
             raise InputError(ArgumentFault("bound", self.bound, expected))
 
     def decide(self, task: Ask) -> Decision:
@@ -88,7 +88,8 @@ class _PactStrategy(Strategy, ABC):
             goal = {"deadline_s": task.goal.deadline_s, "target_loss": task.goal.loss}
             return self.problem.model_copy(update={name: value for name, value in goal.items() if value is not None})
         if not isinstance(task, Task):
-            expected = f"{self.name} needs it, or --profile and --cluster; expected a file"
+            others = Message(Argument("profile"), " and ", Argument("cluster"))
+            expected = Message(f"{self.name} needs it, or ", others, "; expected a file")
             raise InputError(ArgumentFault("problem", "missing", expected))
         from palmette.plan.pact.problem_from_profile import PlannedTraining, build_problem, target_and_deadline
         from palmette.predict.registry import load_predictor
@@ -124,8 +125,8 @@ class Pact(_PactStrategy):
         from palmette.plan.pact.independent_errors import with_independent_errors
 
         if self.independent and self.problem is None:
-            expected = "a predictor already accounts for it; expected --problem with it"
-            raise InputError(ArgumentFault("independent", "without --problem", expected))
+            expected = Message("a predictor already accounts for it; expected ", Argument("problem"), " with it")
+            raise InputError(ArgumentFault("independent", Message("without ", Argument("problem")), expected))
         problem = super()._problem(task)
         return with_independent_errors(problem) if self.independent else problem
 
@@ -187,9 +188,8 @@ class StaticLearn(_PactStrategy):
             met = next(found, None)
             closest = "none with any other was found" if met is None else f"with a margin of {met:g} one does"
             none = "was found that meets" if rivals.exhausted else "meets"
-            raise Infeasible(
-                f"--margin: {self.margin:g}: no schedule of equal parts {none} the target in time; {closest}"
-            )
+            reason = f"no schedule of equal parts {none} the target in time; {closest}"
+            raise Infeasible(ArgumentFault("margin", f"{self.margin:g}", reason))
         return chosen, {"exact": False} if rivals.exhausted else {}
 
 

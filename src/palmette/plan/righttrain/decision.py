@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from palmette.errors import Infeasible, too_late
+from palmette.errors import ArgumentFault, Infeasible, too_late
 from palmette.plan.core.choice import best
 from palmette.plan.core.one_node import on_one_node
 from palmette.plan.core.strategy import Decision
@@ -26,12 +26,12 @@ def check_loss(problem: RightTrainProblem) -> None:
     learning, loss = target.learning, target.loss
     if loss <= learning.floor:
         floor = f"the floor of the learning curve is {learning.floor:g}; expected a loss above it"
-        raise Infeasible(f"--loss: {loss:g}: cannot be met; {floor}")
+        raise Infeasible(ArgumentFault("loss", f"{loss:g}", f"cannot be met; {floor}"))
     feeds = len(problem.feed_nodes) if learning.replica_exponent < 0 else 1
     if target.schedule_for(target.samples, feeds) is None:
         least = learning.loss(MAX_EPOCHS, 1.0, feeds)
         reached = f"the least that can be had in {MAX_EPOCHS:g} epochs with all data is {least:.6g}"
-        raise Infeasible(f"--loss: {loss:g}: cannot be met; {reached}")
+        raise Infeasible(ArgumentFault("loss", f"{loss:g}", f"cannot be met; {reached}"))
 
 
 def bounded_decision(search: RightTrainSearch, result: SearchResult) -> Decision:
@@ -55,16 +55,16 @@ def plan_decision(allocator: CpuAllocator, found: EvaluatedPlan) -> Decision:
     phase = allocator.phase(found.candidate, found.shares.tolist())
     phase = Phase.model_validate(phase.model_dump())
     price = problem.task.evaluator.price(phase)
-    assert price.epoch_j is not None, "build_problem refuses unknown powers"
+    assert price.epoch.energy_j is not None, "build_problem refuses unknown powers"
     data: dict[str, int] = {}
     for source in phase.sources:
         data[source.node] = data.get(source.node, 0) + (source.epoch_samples or 0)
     variables: dict[str, Any] = {
         "epochs": epochs,
         "data_fraction": sum(data.values()) / problem.target.samples,
-        "epoch_s": price.epoch_s,
-        "total_s": epochs * price.epoch_s,
-        "total_j": epochs * price.epoch_j,
+        "epoch_s": price.epoch.time_s,
+        "total_s": epochs * price.epoch.time_s,
+        "total_j": epochs * price.epoch.energy_j,
         "mapping": {instance.id: instance.node for instance in phase.instances},
         "cpu": {instance.id: instance.cpu_share for instance in phase.instances},
         "data": data,
@@ -88,7 +88,7 @@ def explain_late(problem: RightTrainProblem, fastest_plan: EvaluatedPlan) -> Inf
     goal, schedule = problem.task.goal, fastest_plan.candidate.schedule
     if goal.deadline_s is None or fastest_plan.total_s <= goal.deadline_s:
         return too_late(
-            "--iteration-deadline", goal.iteration_deadline_s or 0.0, fastest_plan.total_s / schedule.iterations
+            "iteration_deadline_s", goal.iteration_deadline_s or 0.0, fastest_plan.total_s / schedule.iterations
         )
     tree, target = fastest_plan.candidate.tree, problem.target
     samples = sum(problem.feed_samples[feed] for feed in tree.feeds)
@@ -96,7 +96,8 @@ def explain_late(problem: RightTrainProblem, fastest_plan: EvaluatedPlan) -> Inf
     least = f"the least that can be had is {fastest_plan.total_s:.6g} s for a loss of {target.loss:g}"
     if iterations:
         least += f", or a loss of {target.least_loss(iterations, tree.replicas, samples):.6g} in time"
-    return Infeasible(f"--deadline: {goal.deadline_s:g} s: cannot be met; {least}", fastest_plan.total_s)
+    reason = f"cannot be met; {least}"
+    return Infeasible(ArgumentFault("deadline_s", f"{goal.deadline_s:g} s", reason), fastest_plan.total_s)
 
 
 def _explain_forbidden(problem: RightTrainProblem) -> Infeasible:

@@ -85,8 +85,10 @@ class LayerCosts:
 
     def transfer(self, layer: int, samples: int) -> tuple[Floats, Floats]:
         """Seconds and joules of sending a layer's output and its gradient between any two nodes."""
-        size = samples * self.problem.output_bytes[layer + 1]
-        return 2 * (self._latency_s + size * self._s_per_byte), 2 * size * self._j_per_byte
+        sizes = self.problem.task.evaluator.sizes()
+        size, back = samples * sizes.output_bytes[layer + 1], samples * sizes.gradient_bytes[layer + 1]
+        there_s, back_s = (self._latency_s + each * self._s_per_byte for each in (size, back))
+        return there_s + back_s * sizes.has_gradient(layer + 1), (size + back) * self._j_per_byte
 
     def input_transfer(self, feed: int, samples: int) -> tuple[Floats, Floats]:
         """Seconds and joules of sending a feed's data to each node; infinite where private."""

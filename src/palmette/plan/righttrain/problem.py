@@ -76,9 +76,9 @@ class RightTrainProblem:
 
     @cached_property
     def output_bytes(self) -> list[float]:
-        """Bytes per sample of the network's input and of each layer's output."""
+        """Bytes of a stored sample, the smallest of all sources', and of each layer's output per sample."""
         sizes = self.task.evaluator.sizes()
-        return [sizes.input_bytes, *sizes.output_bytes[1:]]
+        return [min(map(sizes.sample_bytes, self.task.cluster.sources())), *sizes.output_bytes[1:]]
 
     @cached_property
     def compute_nodes(self) -> list[int]:
@@ -171,7 +171,8 @@ def _layer_times(task: Task, names: list[str]) -> dict[str, Floats]:
             array[k] = getattr(times, key) or (0.0,) * depth
         memory = task.cluster.nodes[name].memory_bytes
         if memory is not None:
-            fits = [2 * sizes.weight_bytes([(layer, layer)]) <= memory for layer in range(1, depth + 1)]
+            held = [sizes.weight_bytes([(k, k)]) + sizes.trainable_bytes([(k, k)]) for k in range(1, depth + 1)]
+            fits = [size <= memory for size in held]
             for array in arrays.values():
                 array[k, ~np.array(fits)] = np.inf
     return arrays

@@ -63,7 +63,8 @@ def _splits(problem: RightTrainProblem) -> Iterator[MappedTree]:
     apart, together = tuple((feed,) for feed in feeds), (feeds,)
     schedule = problem.target.schedule_for(problem.target.samples, len(feeds))
     if schedule is None:
-        raise Infeasible(f"--loss: {problem.target.loss:g}: cannot be met by {len(feeds)} replicas of the first layer")
+        reason = f"cannot be met by {len(feeds)} replicas of the first layer"
+        raise Infeasible(ArgumentFault("loss", f"{problem.target.loss:g}", reason))
     for first in range(1, depth - 1):
         tree = GroupingTree(tuple(apart if layer < first else together for layer in range(depth)))
         for second in range(first + 1, depth):

@@ -23,14 +23,17 @@ def iteration_s(nodes: Sequence[str], task: Task, owner: str, codec: Codec = PLA
     prices = task.evaluator
     sizes = prices.sizes()
     route = prices.route(owner, nodes[0])
-    total = route.transfer_s(task.batch * sizes.input_bytes) if route.hops else 0.0
+    total = route.transfer_s(task.batch * sizes.sample_bytes(owner)) if route.hops else 0.0
     updates: dict[str, float] = {}
     for node, first, last in runs(nodes):
         share, seconds = task.cluster.nodes[node].limits.cpu_share, prices.seconds(node)
         total += (seconds.forward_s(first, last, task.batch) + seconds.backward_s(first, last, task.batch)) / share
         updates[node] = updates.get(node, 0.0) + seconds.update_s(first, last) / share
         if last < len(nodes):
-            total += 2 * prices.route(node, nodes[last]).transfer_s(sizes.message_bytes(last, task.batch, codec))
+            route = prices.route(node, nodes[last])
+            there_s = route.transfer_s(sizes.message_bytes(last, task.batch, codec))
+            back_s = route.transfer_s(sizes.gradient_message_bytes(last, task.batch, codec))
+            total += there_s + back_s * sizes.has_gradient(last)
     return total + max(updates.values())
 
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from palmette.cost.memory import STATE_COPIES
 from palmette.plan.core.memory_budget import memory_budget_bytes
 from palmette.plan.core.strategy import Task
 from palmette.spec.codec import PLAIN
@@ -52,7 +51,7 @@ def chains(task: Task, owner: str, names: list[str]) -> Iterator[tuple[str, ...]
 
 def _cost_tables(task: Task, owner: str, names: list[str]) -> _CostTables:
     prices, batch, depth = task.evaluator, task.batch, len(task.profile.layers)
-    sizes, copies = prices.sizes(), 2 + STATE_COPIES[task.optimizer]
+    sizes, copies = prices.sizes(), 1 + task.state_copies
     seconds = [prices.seconds(name) for name in names]
     shares = [task.cluster.nodes[name].limits.cpu_share for name in names]
     layers = range(1, depth + 1)
@@ -60,19 +59,24 @@ def _cost_tables(task: Task, owner: str, names: list[str]) -> _CostTables:
     def sending(a: str, b: str, size_bytes: float) -> float:
         return 0.0 if a == b else prices.route(a, b).transfer_s(size_bytes)
 
+    def held(layer: int) -> float:
+        return sizes.weight_bytes([(layer, layer)]) + copies * sizes.trainable_bytes([(layer, layer)])
+
+    def there_and_back(a: str, b: str, layer: int) -> float:
+        there_s = sending(a, b, sizes.message_bytes(layer, batch, PLAIN))
+        return there_s + sending(a, b, sizes.gradient_message_bytes(layer, batch, PLAIN)) * sizes.has_gradient(layer)
+
     each = list(zip(seconds, shares, strict=True))
 
     def computing(layer: int) -> list[float]:
         return [(s.forward_s(layer, layer, batch) + s.backward_s(layer, layer, batch)) / share for s, share in each]
 
     return _CostTables(
-        enter=[sending(owner, name, batch * sizes.input_bytes) for name in names],
+        enter=[sending(owner, name, batch * sizes.sample_bytes(owner)) for name in names],
         computing=[computing(i) for i in layers],
-        move=[
-            [[2 * sending(a, b, sizes.message_bytes(i, batch, PLAIN)) for b in names] for a in names] for i in layers
-        ],
+        move=[[[there_and_back(a, b, i) for b in names] for a in names] for i in layers],
         update=[[s.update_s(i, i) / share for s, share in each] for i in layers],
-        memory=[copies * sizes.weight_bytes([(i, i)]) + sizes.activation_bytes((i, i), batch) for i in layers],
+        memory=[held(i) + sizes.activation_bytes((i, i), batch) for i in layers],
         memory_budget=memory_budget_bytes(task, names),
     )
 

@@ -68,11 +68,14 @@ STRATEGIES = (AllDevice, AllEdge, AllCloud)
 
 
 def sequential_s(phase: Phase, evaluator: Evaluator) -> float:
-    """Seconds of an iteration on one node, transfers and computing one after the other."""
+    """Seconds of an iteration on one node, transfers and computing one after the other; what is kept has arrived."""
     (instance,) = phase.instances
     seconds, sizes = evaluator.seconds(instance.node), evaluator.sizes()
-    routes = [(evaluator.route(source.node, instance.node), source.samples) for source in phase.sources]
-    sending = sum(route.transfer_s(many * sizes.input_bytes) for route, many in routes if route.hops)
+    sent = [source for source in phase.sources if source.delivery == "each"]
+    routes = [(evaluator.route(source.node, instance.node), source) for source in sent]
+    sending = sum(
+        route.transfer_s(source.samples * sizes.sample_bytes(source.node)) for route, source in routes if route.hops
+    )
     first, last = instance.layers
     computing = seconds.forward_s(first, last, phase.batch) + seconds.backward_s(first, last, phase.batch)
     return sending + (computing + seconds.update_s(first, last)) / instance.cpu_share

@@ -54,6 +54,7 @@ function summary(entry) {
   }
   if (estimate && estimate.total_s !== null) facts.push(fact("predicted training", seconds(estimate.total_s), `${plural(estimate.epochs, "epoch")}, ${joules(estimate.total_j)}`));
   else if (estimate && estimate.epoch_s !== null) facts.push(fact("predicted epoch", seconds(estimate.epoch_s), joules(estimate.epoch_j)));
+  if (estimate && estimate.first_epoch_s !== null && estimate.first_epoch_s !== estimate.epoch_s) facts.push(fact("predicted first epoch", seconds(estimate.first_epoch_s), joules(estimate.first_epoch_j)));
   if (run) {
     facts.push(fact("trained", plural(run.iterations, "iteration"), run.ended === "done" ? "completed" : run.ended));
     if (run.energy_j !== null) facts.push(fact("energy of the run", joules(run.energy_j), (run.energy_source || "").split(":")[0]));

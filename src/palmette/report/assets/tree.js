@@ -148,6 +148,7 @@ function drawFlows(drawn, phase, at, lane, feedX) {
     const place = at[source.into], home = lane[source.node];
     if (!place || !home) return;
     const lines = () => [`${plural(source.samples, "sample")} per iteration`, `from ${source.node} into ${source.into}`,
+      ...(source.delivery === "once" ? ["sent once, and kept"] : []),
       ...(source.epoch_samples ? [`${source.epoch_samples.toLocaleString("en")} per epoch`] : [])];
     drawn.append(svg("path", { d: curve(feedX, home.mid, place.x, place.mid), fill: "none", stroke: "var(--device)", "stroke-width": 2 }),
       mark(svg("circle", { cx: feedX, cy: home.mid, r: 6, fill: "var(--device)", class: "source" }), lines));

@@ -26,7 +26,8 @@ WHOLE = ("hiertrain", "all-edge", "all-cloud", "hybrid")
 RIVALS = ("hiertrain", "jointdnn", "jointdnn+", "jalad", "hybrid")
 X_LABEL = "edge–cloud bandwidth, Mbit/s"
 
-OPTIONS: dict[str, Record] = {"hybrid": {"lossy": True}}  # as jalad's, its outputs may travel as 8-bit integers
+OPTIONS: dict[str, Record] = {"hybrid": {"lossy": True, "resend": True}}
+"""As jalad's, hybrid's outputs may travel as 8-bit integers; as all others', it sends samples for every iteration."""
 
 
 class FigurePoint(NamedTuple):
@@ -139,7 +140,9 @@ def _figure(title: str, series: dict[str, list[Record]]) -> Record:
 
 
 def _plan(strategy: str, profile: Profile, cluster: Cluster, batch: int, **options: Any) -> Plan:
-    return make_plan(configured(strategy, options), Task(profile=profile, cluster=cluster, batch=batch))
+    """A plan by the paper's account: tensors, sent for every iteration that uses them."""
+    task = Task(profile=profile, cluster=cluster, batch=batch, input_as="tensor")
+    return make_plan(configured(strategy, options), task)
 
 
 def _point(at: FigurePoint, plan: Plan, timings: TimingSource) -> Record:

@@ -65,7 +65,7 @@ def faster_at(theirs: list[float], ours: list[float], noise: float) -> list[floa
 
 
 def _iteration_s(strategy: str, profile: Profile, mbps: float, batch: int) -> float:
-    task = Task(profile=profile, cluster=paper.machines(mbps), batch=batch)
+    task = Task(profile=profile, cluster=paper.machines(mbps), batch=batch, input_as="tensor")
     return float(make_plan(configured(strategy, {}), task).decision["iteration_s"])
 
 

@@ -148,5 +148,6 @@ def _point(name: str, profile: Profile, cluster: Cluster, deadline_s: float) -> 
 def _plan(name: str, profile: Profile, cluster: Cluster, deadline_s: float | None) -> Plan:
     goal = Goal(weights={"energy": 1.0}, deadline_s=deadline_s, loss=LOSS)
     return make_plan(
-        configured(name, {"learning": CURVE}), Task(profile=profile, cluster=cluster, batch=BATCH, goal=goal)
+        configured(name, {"learning": CURVE}),
+        Task(profile=profile, cluster=cluster, batch=BATCH, goal=goal, input_as="tensor"),
     )

@@ -1,10 +1,12 @@
 """Which samples each source of a phase trains on.
 
 base          the interface between workers and training data
-sources       the data of a run by name, loaded on the workers
+sources       the data of a run by name: which samples, how they become inputs, and themselves where they live
 shards        which samples a source owns
 batches       which samples an iteration uses
-samples       the samples that each source gives to an iteration
+samples       which samples each source gives to an iteration
+kept_samples  samples of other nodes that a node keeps
 labels        which labels are sent with a message, and which stay on their node
 epoch_length  the number of iterations in an epoch
+streams       how long samples last that are used once
 """

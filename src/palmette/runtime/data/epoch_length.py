@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from palmette.cost.evaluate import Evaluator
-from palmette.runtime.data.shards import DataShard, data_shards, epoch_steps, own_data, owners, source_nodes
+from palmette.runtime.data.shards import (
+    DataShard,
+    data_shards,
+    epoch_steps,
+    is_stream,
+    own_data,
+    owners,
+    source_nodes,
+)
 from palmette.spec.plan import Phase
 
 
@@ -30,14 +38,15 @@ def tree_steps(phase: Phase, evaluator: Evaluator, data: EpochData) -> list[int]
 
 
 def common_steps(phase: Phase, evaluator: Evaluator, data: EpochData) -> int:
-    """Batches needed for all samples that an epoch uses."""
+    """Batches needed for all samples that an epoch uses; if there is a stream among them, whole ones only."""
     if own_data(source_nodes(phase), evaluator.cluster):
         samples = _used_samples(phase, evaluator, data)
     else:
         owned = owners(phase.sources[0].node, evaluator.cluster)
         used = sum(evaluator.epoch_samples(phase).values())
         samples = data.sizes[data.common] * min(1.0, used / sum(owned.values()))
-    return max(1, math.ceil(samples / phase.batch - 1e-9))
+    streams = any(is_stream(node, evaluator.cluster) for node in source_nodes(phase))
+    return max(1, int(samples / phase.batch + 1e-9) if streams else math.ceil(samples / phase.batch - 1e-9))
 
 
 def worker_steps(phase: Phase, evaluator: Evaluator, data: EpochData) -> int:

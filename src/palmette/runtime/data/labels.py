@@ -6,7 +6,6 @@ All others stay on their node until the root of their samples needs them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -30,9 +29,13 @@ class Labels:
         """How many labels are sent with the output of an instance."""
         return sum(self._phase.sources[s].samples for s in self._reach[k] if self._travel[s])
 
-    def many_from(self, source: int) -> int:
-        """How many labels are sent with the samples of a source."""
-        return self._phase.sources[source].samples if self._travel[source] else 0
+    def travel(self, source: int) -> bool:
+        """Whether the labels of a source are sent with its samples."""
+        return self._travel[source]
+
+    def staying(self, k: int) -> list[int]:
+        """The sources of a root's samples whose labels stay on its node."""
+        return [source for source in self._reach[k] if not self._travel[source]]
 
     def leaving(self, source: int, iteration: int, labels: Tensor) -> Tensor:
         """The labels to send with a source's samples; those that are not sent are kept here for their root."""
@@ -69,13 +72,14 @@ def sources_by_instance(phase: Phase) -> list[list[int]]:
     return reach
 
 
-def refuse_unknown_labels(labels: Tensor, output_shape: Sequence[int], node: str) -> None:
+def refuse_unknown_labels(labels: Tensor, classes: int, node: str) -> None:
     """Refuse labels of a node's data that the network has no output for; on a GPU they would crash the process.
 
     Raises:
         RunError: names the node and the first such label.
     """
-    classes = output_shape[0] if output_shape else 1
+    if not len(labels):
+        return
     smallest, largest = (int(each) for each in torch.aminmax(labels))
     if smallest < 0 or largest >= classes:
         label = smallest if smallest < 0 else largest

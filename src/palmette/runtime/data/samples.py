@@ -1,89 +1,105 @@
-"""The samples of each source: slices of common batches, slices of its node's own batches, or batches of its shard."""
+"""Which samples each source gives to an iteration: slices of batches, or batches of its own shard. Pure, no torch.
+
+Where nodes keep samples, the batch is put into a fixed order before it is cut into slices (``DealtBatches``): a
+function of data, seed and iteration, whatever nodes have kept. A batch that goes to one source as a whole stays as it
+was drawn.
+"""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
-from torch import Tensor
+import numpy as np
 
-from palmette.runtime.data.batches import Batches, Indices
+from palmette.cost.delivery import keeps_samples
+from palmette.runtime.data.batches import Batches, DealtBatches, Indices
 from palmette.runtime.program import slices
 from palmette.spec.plan import Phase
-from palmette.zoo.data import DataSplit
 
 
-class CommonBatches:
-    """``step``: batch k is the same for every plan; sources take consecutive slices of it in the plan's order."""
+class DrawnSamples(NamedTuple):
+    """Samples by their numbers in the data, and the pass over the data that each belongs to, from 0."""
 
-    def __init__(self, phase: Phase, part: DataSplit, seed: int) -> None:
-        self._part = part
-        self._slices = slices(phase)
-        self._batches = Batches(len(part), phase.batch, seed)
-        self._lock = threading.Lock()  # sources of one node take in parallel, and a user's data may not be thread-safe
-
-    def open(self, source: int) -> None:
-        """Nothing to load."""
-
-    def take(self, source: int, iteration: int) -> tuple[Tensor, Tensor]:
-        """The inputs and labels that a source gives to an iteration."""
-        begin, end = self._slices[source]
-        with self._lock:
-            return self._part.batch(self._batches.indices(iteration)[begin:end])
+    numbers: Indices
+    passes: Indices
 
 
-class NodeBatches:
-    """``step`` where nodes name data: the sources of a node take consecutive slices of a batch of its own data.
+class SampleRule(Protocol):
+    """Which samples each source gives to an iteration."""
 
-    A node's batch has as many samples as the plan takes from all its sources, so that the node goes through its data
-    pass by pass, however many branches use it.
+    def drawn(self, source: int, iteration: int) -> DrawnSamples:
+        """The samples of a source."""
+        ...
+
+    def order(self, iteration: int) -> Indices | None:
+        """Where in the batch as drawn each sample stands that sources take, in the plan's order; None if as drawn."""
+        ...
+
+
+class SourceGroup(NamedTuple):
+    """Sources that draw from the same data, which has so many samples; each row of it is shuffled differently."""
+
+    sources: Sequence[int]
+    samples: int
+    row: int = 0
+
+
+class StepBatches:
+    """``step``: the sources of a group take consecutive slices of a common batch, in the plan's order.
+
+    A group's batch has as many samples as the plan takes from all its sources, so that it goes through its data pass by
+    pass, however many branches use it.
     """
 
-    def __init__(self, phase: Phase, node: str, part: DataSplit, seed: int, *, row: int = 0) -> None:
-        self._part = part
-        self._slices: dict[int, tuple[int, int]] = {}
-        batch = 0
-        for number, source in enumerate(phase.sources):
-            if source.node == node:
-                self._slices[number] = batch, batch + source.samples
-                batch += source.samples
-        self._batches = Batches(len(part), batch, seed, row=row)
-        self._lock = threading.Lock()
+    def __init__(self, phase: Phase, groups: Sequence[SourceGroup], seed: int) -> None:
+        self._batch, self._places = phase.batch, slices(phase)
+        self._slices: dict[int, tuple[Batches, int, int]] = {}
+        self._dealt: list[tuple[DealtBatches, Indices]] = []
+        for group in groups:
+            self._add(phase, group, seed)
 
-    def open(self, source: int) -> None:
-        """Nothing to load."""
+    def _add(self, phase: Phase, group: SourceGroup, seed: int) -> None:
+        sizes = [phase.sources[source].samples for source in group.sources]
+        dealt = len(sizes) > 1 and keeps_samples(phase)
+        batches = (DealtBatches if dealt else Batches)(group.samples, sum(sizes), seed, row=group.row)
+        ends = np.cumsum([0, *sizes])
+        for source, begin, end in zip(group.sources, ends[:-1], ends[1:], strict=True):
+            self._slices[source] = batches, int(begin), int(end)
+        if isinstance(batches, DealtBatches):
+            places = [np.arange(*self._places[source]) for source in group.sources]
+            self._dealt.append((batches, np.concatenate(places)))
 
-    def take(self, source: int, iteration: int) -> tuple[Tensor, Tensor]:
-        """The inputs and labels that a source of the node gives to an iteration."""
-        begin, end = self._slices[source]
-        with self._lock:
-            return self._part.batch(self._batches.indices(iteration)[begin:end])
+    def drawn(self, source: int, iteration: int) -> DrawnSamples:
+        """The samples of a source."""
+        batches, begin, end = self._slices[source]
+        numbers, passes = batches.indices(iteration), batches.passes(iteration)
+        if isinstance(batches, DealtBatches):
+            order = batches.order(iteration)
+            numbers, passes = numbers[order], passes[order]
+        return DrawnSamples(numbers[begin:end], passes[begin:end])
+
+    def order(self, iteration: int) -> Indices | None:
+        """Where in the batch as drawn each sample stands that sources take, in the plan's order."""
+        if not self._dealt:
+            return None
+        order = np.arange(self._batch)
+        for batches, places in self._dealt:
+            order[places] = places[batches.order(iteration)]
+        return order
 
 
 class ShardBatches:
-    """The samples that one source owns, and the batches drawn from them."""
+    """``epoch`` and ``async``: each source draws batches from its own shard, by the numbers in its data."""
 
-    def __init__(self, part: DataSplit, indices: Indices, batch: int, seed: int) -> None:
-        self._part, self._indices = part, indices
-        self._batches = Batches(len(indices), batch, seed)
+    def __init__(self, shards: Sequence[tuple[Indices, Batches]]) -> None:
+        self._shards = shards
 
-    def batch(self, step: int) -> tuple[Tensor, Tensor]:
-        """The inputs and labels of a step."""
-        return self._part.batch(self._indices[self._batches.indices(step)])
+    def drawn(self, source: int, iteration: int) -> DrawnSamples:
+        """The samples that a source gives to its tree's step."""
+        numbers, batches = self._shards[source]
+        return DrawnSamples(numbers[batches.indices(iteration)], batches.passes(iteration))
 
-
-class ShardedBatches:
-    """``epoch`` and ``async``: each source draws its batches from its own shard."""
-
-    def __init__(self, find: Callable[[int], ShardBatches]) -> None:
-        self._find, self._found = find, dict[int, ShardBatches]()
-        self._lock = threading.Lock()
-
-    def open(self, source: int) -> None:
-        """Load the shard of a source."""
-        self._found[source] = self._find(source)
-
-    def take(self, source: int, iteration: int) -> tuple[Tensor, Tensor]:
-        """The inputs and labels that a source gives to its tree's step."""
-        with self._lock:
-            return self._found[source].batch(iteration)
+    def order(self, iteration: int) -> Indices | None:
+        """As they are drawn."""
+        return None

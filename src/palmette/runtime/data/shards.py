@@ -26,7 +26,7 @@ from palmette.spec.plan import Phase
 class DataShard:
     """The shard of a source: which part of a data set split in these proportions, and the fraction an epoch uses.
 
-    ``number`` is the source's in the plan.
+    ``number`` is the source's in the plan. Of a ``stream`` an epoch uses whole batches only.
     """
 
     number: int
@@ -34,6 +34,7 @@ class DataShard:
     proportions: tuple[float, ...]
     index: int
     fraction: float
+    stream: bool = False
 
     def size(self, samples: int) -> int:
         """The number of samples in it."""
@@ -45,7 +46,8 @@ class DataShard:
 
     def steps(self, samples: int, batch: int) -> int:
         """Batches that an epoch takes from it."""
-        return shard_steps(self.size(samples) * self.fraction, batch)
+        used = self.size(samples) * self.fraction
+        return shard_steps(used // batch * batch if self.stream else used, batch)
 
 
 def own_data(nodes: Iterable[str], cluster: Cluster) -> dict[str, str]:
@@ -93,8 +95,15 @@ def data_shards(phase: Phase, cluster: Cluster, data: str) -> list[DataShard]:
         index = [number for number, _ in parts].index(k)
         fraction = used_fraction(feed.epoch_samples, described[k])
         proportions = tuple(part for _, part in parts)
-        made.append(DataShard(k, named.get(feed.node, data), proportions, index, fraction))
+        stream = is_stream(feed.node, cluster)
+        made.append(DataShard(k, named.get(feed.node, data), proportions, index, fraction, stream))
     return made
+
+
+def is_stream(node: str, cluster: Cluster) -> bool:
+    """Whether a node's samples are always new."""
+    owned = cluster.nodes[node].source
+    return owned is not None and owned.stream
 
 
 def source_nodes(phase: Phase) -> list[str]:

@@ -102,14 +102,14 @@ def unresponsive(node: str, seconds: float) -> NodeLost:
     return NodeLost(f"node {node}: its worker has been silent for {seconds:.1f} s; it is frozen or disconnected", node)
 
 
-def pickled_setup(node: str, setup: Setup) -> bytes:
+def pickled_setup(node: str, setup: Setup, dumps: Callable[[object], bytes] = pickle.dumps) -> bytes:
     """A setup, pickled for a worker.
 
     Raises:
         RunError: a layer cannot be pickled.
     """
     try:
-        return pickle.dumps(setup)
+        return dumps(setup)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         why = f"its layers cannot be sent to its worker: {one_line(str(error))}"
         raise RunError(f"node {node}: {why}; expected modules that can be pickled") from None

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, wait
 from typing import Any, NoReturn
 
@@ -86,6 +87,16 @@ def _keep_alive(line: _PipeControl) -> None:
     threading.Thread(target=tell, daemon=True).start()
 
 
+def _dumps() -> Callable[[object], bytes]:
+    """What pickles for a process of this machine: it cannot import what a person defined in a notebook."""
+    if hasattr(sys.modules["__main__"], "__file__"):
+        return pickle.dumps
+    import cloudpickle
+
+    by_value: Callable[[object], bytes] = cloudpickle.dumps
+    return by_value
+
+
 class ProcessCrew:
     """One process on this machine per node."""
 
@@ -105,7 +116,7 @@ class ProcessCrew:
         self._named = {id(line): node for node, line in self._lines.items()}
         try:
             for node, setup in setups.items():
-                self._tell(node, pickled_setup(node, setup))
+                self._tell(node, pickled_setup(node, setup, _dumps()))
         except BaseException:
             self.close()
             raise

@@ -15,14 +15,18 @@ Span = tuple[float, float]
 
 
 class Activity:
-    """The records of one period; it starts with the first operation unless ``begin_s`` is given."""
+    """The records of one period; it starts with the first operation, unless ``begin_s`` is given.
 
-    def __init__(self, evaluator: Evaluator, channels: Mapping[int, Channel], begin_s: float = math.inf) -> None:
+    What was sent ahead began before: of that, only what happened in the period counts as its time.
+    """
+
+    def __init__(self, evaluator: Evaluator, channels: Mapping[int, Channel], begin_s: float | None = None) -> None:
         self._evaluator, self._channels = evaluator, channels
         self._calls: dict[str, list[tuple[float, float, float]]] = {}
         self._sends: dict[str, list[Span]] = {}
         self._sending_j = 0.0
-        self.begin_s, self.end_s = begin_s, -math.inf
+        self._fixed = begin_s is not None
+        self.begin_s, self.end_s = math.inf if begin_s is None else begin_s, -math.inf
         self.records = 0
 
     def add(self, phase: Phase, records: Mapping[str, Sequence[OperationRecord]]) -> None:
@@ -36,12 +40,14 @@ class Activity:
         self.end_s = max(self.end_s, record.end_s)
         if record.op == "receive":
             return  # posted long before its message was sent
-        self.begin_s = min(self.begin_s, record.start_s)
+        if not self._fixed:
+            self.begin_s = min(self.begin_s, record.start_s)
         if record.op in CALLS:
             share = self._share(phase, node, record)
             self._calls.setdefault(node, []).append((record.start_s, record.end_s, share))
         elif record.channel is not None:
-            self._sends.setdefault(node, []).append((record.start_s, record.end_s))
+            start_s = max(record.start_s, self.begin_s) if self._fixed else record.start_s
+            self._sends.setdefault(node, []).append((start_s, max(start_s, record.end_s)))
             _, sender, receiver = self._channels[record.channel]
             self._sending_j += record.bytes * 8 * self._evaluator.route(sender, receiver).energy_j_per_bit
 

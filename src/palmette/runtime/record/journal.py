@@ -78,7 +78,7 @@ def operations(
     made = []
     for node, lines in records.items():
         for r in lines:
-            start = sent.get(r.channel, r.start_s) if r.op == "receive" else r.start_s
+            start = min(sent.get(r.channel, r.start_s), r.end_s) if r.op == "receive" else r.start_s
             made.append(
                 {
                     "iteration": iteration,
@@ -93,9 +93,9 @@ def operations(
     return sorted(made, key=lambda line: line["start_s"])
 
 
-def span_s(trace: Iterable[Mapping[str, Any]]) -> float:
-    """Seconds from the start of the first operation to the end of the last."""
+def span_s(trace: Iterable[Mapping[str, Any]], began_s: float | None = None) -> float:
+    """Seconds from the start of the first operation, or from ``began_s``, to the end of the last."""
     lines = list(trace)
-    start_s: float = min(line["start_s"] for line in lines)
+    start_s: float = min(line["start_s"] for line in lines) if began_s is None else began_s
     end_s: float = max(line["end_s"] for line in lines)
-    return end_s - start_s
+    return max(0.0, end_s - start_s)

@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 CALLS = ("forward", "backward", "update")
+MOST_LATE_S = 0.02
+"""A thread that was scheduled late catches up by this at most; a longer delay shows in the times of the run."""
+Span = tuple[float, float, float]
+"""When an operation started, ended, and was due to end."""
 
 
 class OperationRecord(NamedTuple):

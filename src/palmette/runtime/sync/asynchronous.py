@@ -20,7 +20,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from torch import Tensor
 
@@ -44,14 +43,13 @@ from palmette.runtime.worker.executor import Actions, Values
 from palmette.runtime.worker.messages import buffers_of, load_into, pack, packed_bytes, state_of, unpack, weights_of
 from palmette.runtime.worker.parameter_server import ByLayer, LayerTensors, ParameterServer, Snapshots
 from palmette.runtime.worker.setup import Setup, StateDicts
-from palmette.runtime.worker.state import LayerPool, initial_optimizer_state, message_format
+from palmette.runtime.worker.state import C, LayerPool, compute_for, initial_optimizer_state, message_format
+from palmette.zoo.capture.bundle import Bundle
 
 # How long a stop waits for the steps in progress.
 _STOP_S = 5.0
 # New steps are dispatched for this long before all are waited for.
 _ROUND_S = 60.0
-
-C = TypeVar("C", bound=Compute)
 
 
 class ServerNodeCompute(Compute):
@@ -59,7 +57,7 @@ class ServerNodeCompute(Compute):
 
     snapshots: Snapshots
 
-    def forward(self, k: int, inputs: Sequence[Tensor], labels: Sequence[Tensor], iteration: int) -> Tensor:
+    def forward(self, k: int, inputs: Sequence[Bundle], labels: Sequence[Tensor], iteration: int) -> Bundle:
         """The output of an instance; keeps what backward needs."""
         load_into(state_of(self.layers.values()), _flat(self.snapshots.at(iteration), self.layers))
         return super().forward(k, inputs, labels, iteration)
@@ -169,9 +167,8 @@ class AsyncWorkerSide:
         if program.phase.meeting_node == setup.node:
             return self._serving(number, program)
         computes = {k: self._made(Compute, number, program, k) for k in program.own}
-        return TrainingActions(
-            program, computes, setup.samples(program), message_format(setup), WorkerActions(program, computes)
-        )
+        samples, exchange = setup.samples(program), WorkerActions(program, computes)
+        return TrainingActions(program, computes, samples, message_format(setup), exchange, store=setup.store)
 
     def _serving(self, number: int, program: Program) -> Actions:
         server = self._parameter_server(program.phase.depth)
@@ -180,8 +177,8 @@ class AsyncWorkerSide:
         for compute in computes.values():
             compute.snapshots = snapshots
         serving = ServerActions(program, computes, server, snapshots)
-        samples = self._setup.samples(program)
-        return TrainingActions(program, computes, samples, message_format(self._setup), serving)
+        samples, wire = self._setup.samples(program), message_format(self._setup)
+        return TrainingActions(program, computes, samples, wire, serving, store=self._setup.store)
 
     def _parameter_server(self, depth: int) -> ParameterServer:
         if self._server is None:
@@ -195,7 +192,7 @@ class AsyncWorkerSide:
         setup = self._setup
         layers = self._pool.take(numbers_of([program.phase.instances[k].layers]))
         options = replace(setup.options, seed=setup.options.seed + tree)
-        return kind(program.phase, setup.node, layers, options, setup.device, own=[k])
+        return compute_for(kind, setup, program.phase, layers, options, own=[k])
 
     def state(self, layers: Sequence[int], after: int | None = None) -> StateDicts:
         """The state of the server."""

@@ -37,8 +37,17 @@ class PhaseLog(Protocol):
         """The number of the phase's first iteration in the whole training."""
         ...
 
-    def trace_operations(self, at: int, phase: Phase, records: Mapping[str, Sequence[OperationRecord]]) -> float:
-        """Trace the operations of a phase or a tree of it; returns how long they took on the emulated clock."""
+    def trace_operations(
+        self,
+        at: int,
+        phase: Phase,
+        records: Mapping[str, Sequence[OperationRecord]],
+        began_s: float | None = None,
+    ) -> float:
+        """Trace the operations of a phase or a tree of it; returns how long they took on the emulated clock.
+
+        They took from the first to the last, or from ``began_s`` on, where samples have travelled ahead.
+        """
         ...
 
     def iteration(self, at: int, loss: float, samples: int, took_s: float, **more: Any) -> None:
@@ -58,8 +67,8 @@ class PhaseLog(Protocol):
 class PhaseContext:
     """What the engine's side of a method works with.
 
-    ``tree_steps`` are the steps that each tree has taken before, if known. ``workers_keep``: workers can roll back to
-    the previous iteration.
+    ``tree_steps`` are the steps that each tree has taken before, if known. With ``can_roll_back``, workers can go back
+    to the previous iteration. ``iterations`` is how long the phase is.
     """
 
     phase: Phase
@@ -71,6 +80,7 @@ class PhaseContext:
     log: PhaseLog
     can_roll_back: bool = False
     tree_steps: Sequence[int] = ()
+    iterations: int = 0
 
 
 @dataclass(frozen=True)

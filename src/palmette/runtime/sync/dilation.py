@@ -14,10 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from palmette.runtime.engines.crew import Crew
 from palmette.runtime.engines.testbed import Testbed
-from palmette.runtime.record.operations import OperationRecord
+from palmette.runtime.record.operations import MOST_LATE_S, OperationRecord
 from palmette.runtime.sync.base import PhaseLog
 from palmette.runtime.worker.commands import SetPace
-from palmette.runtime.worker.executor import MOST_LATE_S
 
 WINDOW = 2
 MOST_TIMES = 3

@@ -43,10 +43,11 @@ from palmette.runtime.sync.dilation import DilationControl
 from palmette.runtime.sync.dispatch import StepDispatcher, TreeStep
 from palmette.runtime.worker.actions import SyncActions, TrainingActions
 from palmette.runtime.worker.compute import Compute
+from palmette.runtime.worker.deliveries import NO_DELIVERIES
 from palmette.runtime.worker.executor import Actions, Values
 from palmette.runtime.worker.messages import load_into, pack, packed_bytes, state_of, unpack
 from palmette.runtime.worker.setup import Setup, StateDicts
-from palmette.runtime.worker.state import LayerPool, initial_optimizer_state, message_format, state_dicts
+from palmette.runtime.worker.state import LayerPool, compute_for, initial_optimizer_state, message_format, state_dicts
 from palmette.spec.plan import Phase
 
 EXCHANGE = (Kind.PUSH, Kind.AVERAGE, Kind.PULL)
@@ -54,10 +55,11 @@ EXCHANGE = (Kind.PUSH, Kind.AVERAGE, Kind.PULL)
 
 @dataclass
 class Replica:
-    """An instance with its own weights, and the samples that it has trained on since the last exchange."""
+    """An instance with its own weights, its exchanges so far, and the samples that it has trained on since the last."""
 
     compute: Compute
     samples: int = 0
+    exchanges: int = 0
 
     def state(self) -> list[Tensor]:
         """Its weights and buffers, layer by layer."""
@@ -66,7 +68,9 @@ class Replica:
     def go_on_from(self, average: Sequence[Tensor]) -> None:
         """Continue from the average, with new optimizer state."""
         load_into(self.state(), average)
-        self.compute.reset_optimizers()
+        self.exchanges += 1
+        span = self.compute.options.span
+        self.compute.reset_optimizers(span.first + self.exchanges * span.epoch)
         self.samples = 0
 
 
@@ -84,8 +88,8 @@ class EpochWorkerSide:
             return WeightExchange(program, self._replicas, self._layers(program))
         own = {k: self._replica(number, program, k) for k in program.own}
         computes = {k: replica.compute for k, replica in own.items()}
-        samples = setup.samples(program)
-        return TrainingActions(program, computes, samples, message_format(setup), LocalUpdate(program, own))
+        samples, update = setup.samples(program), LocalUpdate(program, own)
+        return TrainingActions(program, computes, samples, message_format(setup), update, store=setup.store)
 
     def _layers(self, program: Program) -> dict[int, nn.Module]:
         """One module per layer that is exchanged here: an instance's, or one with the shapes of what arrives."""
@@ -98,7 +102,7 @@ class EpochWorkerSide:
         setup, instance = self._setup, program.phase.instances[k]
         layers = self._pool.take(numbers_of([instance.layers]))
         options = replace(setup.options, seed=setup.options.seed + tree)
-        compute = Compute(program.phase, setup.node, layers, options, setup.device, own=[k])
+        compute = compute_for(Compute, setup, program.phase, layers, options, own=[k])
         compute.load_optimizer_state(initial_optimizer_state(setup))
         self._replicas[instance.id] = Replica(compute)
         return self._replicas[instance.id]
@@ -141,6 +145,8 @@ class Contribution:
 
 class WeightExchange:
     """Sends weights and their sample counts to the server, and returns the average."""
+
+    deliveries = NO_DELIVERIES
 
     def __init__(self, program: Program, replicas: dict[str, Replica], layers: dict[int, nn.Module]) -> None:
         self._phase, self._replicas, self._layers = program.phase, replicas, layers

@@ -11,6 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from palmette.runtime.program import Program, ProgramOperation, numbers_of
+from palmette.runtime.worker.deliveries import NO_DELIVERIES
 from palmette.runtime.worker.executor import Actions, Values
 from palmette.runtime.worker.messages import load_into, pack, packed_bytes, unpack
 from palmette.runtime.worker.setup import Setup, StateDicts
@@ -34,6 +35,8 @@ class RelayWorkerSide:
 
 class HeldLayers:
     """The layers that a node holds, and their optimizer state."""
+
+    deliveries = NO_DELIVERIES
 
     def __init__(self, layers: Mapping[int, nn.Module], optimizer: Mapping[str, Tensor]) -> None:
         self._layers, self._optimizer = layers, optimizer

@@ -32,12 +32,12 @@ from palmette.runtime.sync.base import (
 from palmette.runtime.sync.dilation import DilationControl
 from palmette.runtime.worker.actions import SyncActions, TrainingActions
 from palmette.runtime.worker.commands import Execute, GetState, IterationDone, StateReply
-from palmette.runtime.worker.compute import Compute, summed, trainable_layers, trainable_weights
+from palmette.runtime.worker.compute import Compute, summed
 from palmette.runtime.worker.executor import Actions, Values
 from palmette.runtime.worker.messages import pack
 from palmette.runtime.worker.rollback import RollbackCopy
 from palmette.runtime.worker.setup import Setup, StateDicts
-from palmette.runtime.worker.state import initial_optimizer_state, message_format, state_dicts
+from palmette.runtime.worker.state import compute_for, initial_optimizer_state, message_format, state_dicts
 
 # A single worker gets several iterations at a time, as many as fit into this.
 _BATCHED_S = 0.25
@@ -47,6 +47,8 @@ _FEWEST = 3
 _RESCUE_S = 5.0
 # How long a stop waits for the current iteration: where workers can roll back, and where they cannot.
 _KEPT_S, _NOT_KEPT_S = 2.0, 30.0
+
+_NORM = torch.float64
 
 ByLayer = dict[int, Tensor]
 """By layer, the gradients of all its weights in one flat tensor."""
@@ -63,14 +65,15 @@ class StepWorkerSide:
     def actions(self, number: int, program: Program) -> Actions:
         """Train, and average gradients with the other workers."""
         setup = self._setup
-        self._compute = Compute(program.phase, setup.node, setup.layers, setup.options, setup.device)
+        self._compute = compute_for(Compute, setup, program.phase, setup.layers, setup.options)
         self._compute.load_optimizer_state(initial_optimizer_state(setup))
         if setup.rollback:
             self._rollback = RollbackCopy(lambda: state_dicts(self._compute, setup.layers))
             self._compute.begin = self._rollback.begin
         computes = dict.fromkeys(program.own, self._compute)
         averaging = GradientAveraging(program, self._compute)
-        return TrainingActions(program, computes, setup.samples(program), message_format(setup), averaging)
+        samples, wire = setup.samples(program), message_format(setup)
+        return TrainingActions(program, computes, samples, wire, averaging, store=setup.store)
 
     def state(self, layers: Sequence[int], after: int | None = None) -> StateDicts:
         """The state of the node's weights, current or rolled back."""
@@ -90,21 +93,42 @@ class GradientAveraging(SyncActions):
     def __init__(self, program: Program, compute: Compute) -> None:
         self._compute = compute
         self._by_number = {(operation.number, operation.op): operation for operation in program.operations}
+        self._results = {each.number: each.what for each in program.operations if each.op in ("average", "receive")}
+        self._own: ByLayer = {}
 
     def call(self, operation: ProgramOperation, values: Values) -> Any:
         """Average gradients, or update with averages."""
         if operation.what is Kind.AVERAGE:
             return self._average(operation, values)
-        averages = self._averages(operation, values)
-        own = [n for n in trainable_layers(self._compute.layers, operation.layers) if n not in averages]
-        gradients = averages | {number: self._compute.added(number) for number in own}
-        self._compute.take_added(operation.instance, gradients)
-        self._compute.update(operation.instance)
+        if operation.what is Kind.NORM:
+            return math.sqrt(self._squares(operation, values))
+        self._compute.take_added(operation.instance, self._gradients(operation, values))
+        for number in self._trained(operation):
+            self._own.pop(number, None)
+        self._compute.update(operation.instance, self._total_norm(operation, values))
         return None
+
+    def _gradients(self, operation: ProgramOperation, values: Values) -> ByLayer:
+        """The gradients of an operation's layers, averaged over their replicas; kept until the update."""
+        averages = self._averages(operation, values)
+        for number in self._trained(operation):
+            if number not in averages and number not in self._own:
+                self._own[number] = self._compute.added(number)
+        return {n: averages[n] if n in averages else self._own[n] for n in self._trained(operation)}
+
+    def _squares(self, operation: ProgramOperation, values: Values) -> float:
+        """The sum of the squares of the gradients of an operation's layers, and of those that others have sent."""
+        sent: list[float] = [values[need] for need in operation.after if self._results.get(need) is Kind.SQUARES]
+        return self._compute.squares(self._gradients(operation, values)) + sum(sent)
+
+    def _total_norm(self, operation: ProgramOperation, values: Values) -> float | None:
+        """The norm of all gradients that an update or its message comes after; None where they are not clipped."""
+        found = [values[need] for need in operation.after if self._results.get(need) in (Kind.NORM, Kind.TOTAL_NORM)]
+        return found[0] if found else None
 
     def _average(self, operation: ProgramOperation, values: Values) -> ByLayer:
         """The sum of the nodes' gradients, in the order in which the plan lists the nodes."""
-        numbers = trainable_layers(self._compute.layers, operation.layers)
+        numbers = self._trained(operation)
         found: dict[str, ByLayer] = {}
         for need in operation.after:
             pushed = self._by_number.get((need, "receive"))
@@ -118,32 +142,39 @@ class GradientAveraging(SyncActions):
         """The averages that an update or a pull comes after, for its own layers."""
         known: ByLayer = {}
         for need in operation.after:
-            average, pulled = self._by_number.get((need, "average")), self._by_number.get((need, "receive"))
-            if average is not None or (pulled is not None and pulled.what is Kind.PULL):
+            if self._results.get(need) in (Kind.AVERAGE, Kind.PULL):
                 known |= values[need]
-        numbers = trainable_layers(self._compute.layers, operation.layers)
-        return {number: known[number] for number in numbers if number in known}
+        return {number: known[number] for number in self._trained(operation) if number in known}
 
     def message(self, operation: ProgramOperation, values: Values, iteration: int) -> Tensor:
-        """Gradients to be averaged, or averages to be returned."""
+        """Gradients to be averaged, or averages to be returned; or a part of the norm of all, or all of it."""
+        if operation.what is Kind.SQUARES:
+            return pack([torch.tensor(self._squares(operation, values), dtype=_NORM)])
+        if operation.what is Kind.TOTAL_NORM:
+            return pack([torch.tensor(self._total_norm(operation, values), dtype=_NORM)])
         if operation.what is Kind.PULL:
             return pack(self._averages(operation, values).values())
-        return pack(self._compute.added(n) for n in trainable_layers(self._compute.layers, operation.layers))
+        return pack(self._compute.added(n) for n in self._trained(operation))
 
     def message_bytes(self, operation: ProgramOperation) -> int:
-        """The size in bytes of the gradients of an operation's layers."""
+        """The size in bytes of the gradients of an operation's layers, or of a norm."""
+        if operation.what in (Kind.SQUARES, Kind.TOTAL_NORM):
+            return _NORM.itemsize
         return sum(self._layer_sizes(operation)) * self._compute.dtype.itemsize
 
-    def arrived(self, operation: ProgramOperation, message: Tensor) -> ByLayer:
-        """The received gradients by layer."""
-        numbers = trainable_layers(self._compute.layers, operation.layers)
+    def arrived(self, operation: ProgramOperation, message: Tensor) -> ByLayer | float:
+        """The received gradients by layer, or a norm or its part."""
+        if operation.what in (Kind.SQUARES, Kind.TOTAL_NORM):
+            return message.view(_NORM).item()
+        numbers = self._trained(operation)
         parts = torch.split(message.view(self._compute.dtype), self._layer_sizes(operation))
         return dict(zip(numbers, parts, strict=True))
 
     def _layer_sizes(self, operation: ProgramOperation) -> list[int]:
-        layers = self._compute.layers
-        numbers = trainable_layers(layers, operation.layers)
-        return [sum(weight.numel() for weight in trainable_weights(layers[number]).values()) for number in numbers]
+        return [sum(weight.numel() for weight in self._compute.trained(n)) for n in self._trained(operation)]
+
+    def _trained(self, operation: ProgramOperation) -> list[int]:
+        return self._compute.trained_layers(operation.layers)
 
 
 class StepEngineSide:
@@ -163,8 +194,9 @@ class StepEngineSide:
         nodes, crew, first = self._part.programs, self._context.crew, self._context.log.first_iteration
         last = min(end, at + (self._at_once if len(nodes) == 1 else 1)) - 1
         began = time.monotonic()
+        until = max(end, self._context.iterations) - 1
         for node in nodes:
-            crew.send(node, Execute(0, first + at, first + last))
+            crew.send(node, Execute(0, first + at, first + last, first + until))
         aborted = StopTimeout(stopping, _KEPT_S if self._context.can_roll_back else _NOT_KEPT_S)
         for number in range(at, last + 1):
             try:
@@ -181,7 +213,8 @@ class StepEngineSide:
     def _note(self, at: int, done: Mapping[str, IterationDone]) -> None:
         phase, log = self._context.phase, self._context.log
         records = {node: event.records for node, event in done.items()}
-        took_s = log.trace_operations(at, phase, records)
+        began_s = min(event.began_s for event in done.values()) if phase.ahead else None
+        took_s = log.trace_operations(at, phase, records, began_s)
         log.pause()
         self._dilation.note(records)
         self._spans_s.append(took_s)

@@ -1,6 +1,7 @@
 """What a run can resume from: weights, optimizer state and progress.
 
-A checkpoint is a folder that is written atomically. The last one is kept, and the best one by accuracy.
+A checkpoint is a folder that is written atomically. The last one is kept, and the best one by accuracy, or
+by the metric of early stopping.
 
     checkpoints/000120/{model.safetensors, optimizer.safetensors, progress.json}
     checkpoints/best → the folder of the best
@@ -26,14 +27,17 @@ from palmette.errors import ArgumentFault, InputError, RunError
 class Progress:
     """How far a run has come: iterations in total and in the current phase, there also by tree if known.
 
-    ``pruning`` is the fraction of the parameters that has been removed by now. ``lengths`` and ``phases`` are the
-    segments of a run that has changed its plan: the phases as in a plan's file, and how many iterations each has.
+    ``stale_evaluations`` are those since the best one. ``pruning`` is the fraction of the parameters that has been
+    removed by now. ``lengths`` and ``phases`` are the segments of a run that has changed its plan: the phases as in a
+    plan's file, and how many iterations each has.
     """
 
     iteration: int
     phase: int = 0
     phase_iteration: int = 0
     best_accuracy: float | None = None
+    best_loss: float | None = None
+    stale_evaluations: int = 0
     wall_s: float = 0.0
     clock_s: float = 0.0
     time_s: float = 0.0
@@ -101,7 +105,19 @@ def last(folder: Path) -> Checkpoint:
     found = {int(path.name): path for path in folder.glob("[0-9]*") if path.name.isdecimal()}
     if not found:
         raise InputError(ArgumentFault("resume", str(folder), "there is no checkpoint to resume from"))
-    path = found[max(found)]
+    return _read(found[max(found)])
+
+
+def best(folder: Path) -> Checkpoint | None:
+    """The best checkpoint of a run; None where it was never evaluated.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    return _read(folder / _pointed(folder / "best")) if _pointed(folder / "best") else None
+
+
+def _read(path: Path) -> Checkpoint:
     try:
         written: dict[str, Any] = json.loads((path / "progress.json").read_text())
         lists: dict[str, Any] = {name: tuple(each) for name, each in written.items() if isinstance(each, list)}

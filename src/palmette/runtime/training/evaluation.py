@@ -2,38 +2,65 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import torch
-from torch import nn
 
 from palmette.runtime.options import Options
+from palmette.zoo.capture import LayerChain
 from palmette.zoo.data import DataSplit
 from palmette.zoo.models import Network
+from palmette.zoo.recipes.loss import LossTotal
+from palmette.zoo.recipes.objective import TrainingObjective, like_outputs
 
 BATCH = 256
+_LOSS = ""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The fraction of samples classified correctly, and the mean loss."""
+    """The mean loss, the fraction of samples classified correctly where there are classes, and the recipe's metrics."""
 
-    accuracy: float
     loss: float
+    accuracy: float | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
 
-def evaluate(network: Network, part: DataSplit, options: Options) -> Evaluation:
+def evaluate(network: Network, part: DataSplit, objective: TrainingObjective, options: Options) -> Evaluation:
     """Evaluate a network on held-out data."""
-    whole = nn.Sequential(*[layer.module for layer in network.layers])
+    whole = LayerChain(layer.module for layer in network.layers)
     dtype: torch.dtype = getattr(torch, options.dtype)
     whole.to(dtype).eval()
-    taken = dtype if network.dtype.is_floating_point else network.dtype  # as in the workers
-    right, lost = 0, 0.0
+    objective = objective.to(torch.device("cpu"), dtype)
+    right, means = 0, defaultdict[str, _Mean](_Mean)
     with torch.no_grad():
         for begin in range(0, len(part), BATCH):
             inputs, labels = part.batch(range(begin, min(begin + BATCH, len(part))))
-            outputs = whole(inputs.to(taken))
-            right += int((outputs.argmax(1) == labels).sum())
-            lost += float(nn.functional.cross_entropy(outputs, labels, reduction="sum"))
+            outputs = whole(*network.cast(inputs, dtype))
+            if objective.labels.classes is not None:
+                right += int((outputs.argmax(1) == labels).sum())
+            for name, function in {_LOSS: objective.loss, **objective.metrics}.items():
+                means[name].add(function(outputs, like_outputs(labels, outputs)))
     whole.train()
-    return Evaluation(right / len(part), lost / len(part))
+    loss = means.pop(_LOSS).value
+    accuracy = None if objective.labels.classes is None else right / len(part)
+    return Evaluation(loss, accuracy, {name: mean.value for name, mean in means.items()})
+
+
+@dataclass
+class _Mean:
+    """A mean over batches."""
+
+    total: float = 0.0
+    divisor: float = 0.0
+
+    def add(self, found: LossTotal) -> None:
+        self.total += float(found.total)
+        self.divisor += float(found.divisor)
+
+    @property
+    def value(self) -> float:
+        return self.total / self.divisor if self.divisor else math.nan

@@ -49,7 +49,7 @@ class Handover:
     def __init__(self, job: Job, before: Phase, after: Phase, logs: Logs) -> None:
         self._job, self._before, self._after, self._logs = job, before, after, logs
         self._found: ModelTransfer = model_transfer(before, after)
-        self._times = copies_per_weight(before, after, job.options.optimizer)
+        self._times = copies_per_weight(before, after, job.evaluator.optimizer)
 
     def made(self, state: SegmentState) -> SegmentState:
         """Execute it; returns the state with which the next segment continues.

@@ -15,9 +15,12 @@ from palmette.runtime.options import Options
 from palmette.runtime.sync.base import MeasuredTimes
 from palmette.runtime.training.checkpoint import Checkpoint
 from palmette.runtime.training.evaluation import Evaluation
+from palmette.spec.display import Displayed
 from palmette.spec.plan import Phase, Plan
+from palmette.spec.reading import energy, time
 from palmette.zoo.data import DataSet
 from palmette.zoo.models import Network
+from palmette.zoo.recipes.objective import TrainingObjective
 
 
 @dataclass(frozen=True)
@@ -48,17 +51,20 @@ class Job:
 
     The network is evaluated on ``data`` and, where no source names data, trained on it; ``own_data`` are the data sets,
     by name, of nodes that have data of their own. ``pruning`` is the fraction of ``origin`` that the network has lost;
-    only a plan with smaller models needs ``origin``. ``direct`` is called at the end of every epoch and returns the
-    phases to continue with, None for no change. With ``keeps``, workers can roll back to the previous iteration when
-    one of them is lost.
+    only a plan with smaller models needs ``origin``. ``on_epoch_end`` is called at the end of every epoch and returns
+    the phases to continue with, None for no change. With ``rollback``, workers can roll back to the previous iteration
+    when one of them is lost. Nodes keep samples of others in ``samples_folder``, each in a folder of its own; with
+    ``keep_samples`` also beyond the end of the run.
     """
 
     plan: Plan
     evaluator: Evaluator
     network: Network
     data: DataSet
+    objective: TrainingObjective
     options: Options
     folder: Path
+    samples_folder: Path
     testbed: Testbed
     start_crew: CrewMaker
     own_data: Mapping[str, DataSet] = field(default_factory=dict)
@@ -69,6 +75,7 @@ class Job:
     pruning: float = 0.0
     on_epoch_end: EpochCallback | None = None
     rollback: bool = False
+    keep_samples: bool = False
 
     @property
     def can_roll_back(self) -> bool:
@@ -121,10 +128,11 @@ class DilationIncrease:
 
 
 @dataclass
-class RunOutcome:
+class RunOutcome(Displayed):
     """The outcome of a run; seconds are those of the emulated clock. ``measured`` is by the phase's number.
 
-    ``time_s`` is how long nodes were active, without the pauses between.
+    ``time_s`` is how long nodes were active, without the pauses between. With ``stopped_early``, a metric did not get
+    better any more.
     """
 
     iterations: int = 0
@@ -137,6 +145,7 @@ class RunOutcome:
     expected_wall_s: float | None = None
     node_seconds: dict[str, dict[str, float]] = field(default_factory=dict)
     evaluation: Evaluation | None = None
+    stopped_early: bool = False
 
     @property
     def phase(self) -> int:
@@ -147,3 +156,21 @@ class RunOutcome:
     def iteration_s(self) -> float | None:
         """Time of an iteration of that phase."""
         return self.measured[self.phase].iteration_s if self.measured else None
+
+    def facts(self) -> dict[str, str]:
+        """How it ended, what it took, and what was measured on held-out data."""
+        early = " (early)" if self.stopped_early else ""
+        found = {"ended": f"{self.ended}{early}", "iterations": str(self.iterations)}
+        if self.iteration_s is not None:
+            found["an iteration"] = time(self.iteration_s)
+        if self.iterations:
+            found["time"] = time(self.time_s)
+            found |= {} if self.energy_j is None else {"energy": f"{energy(self.energy_j)} (modelled)"}
+        if self.evaluation is not None:
+            found["held-out loss"] = f"{self.evaluation.loss:.4f}"
+            found |= {} if self.evaluation.accuracy is None else {"accuracy": f"{self.evaluation.accuracy:.1%}"}
+            found |= {name: f"{value:.4g}" for name, value in self.evaluation.metrics.items()}
+        return found
+
+    def __repr__(self) -> str:
+        return f"RunOutcome({'; '.join(f'{name}: {value}' for name, value in self.facts().items())})"

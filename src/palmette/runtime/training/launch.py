@@ -2,35 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+import torch
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 from palmette.runtime.data.base import SampleSource
 from palmette.runtime.data.epoch_length import phase_shards
+from palmette.runtime.data.kept_samples import SampleStore, file_name
+from palmette.runtime.data.samples import SourceGroup
 from palmette.runtime.data.shards import by_tree, own_data, row_of, source_nodes
-from palmette.runtime.data.sources import CommonData, NodeData, ShardedData
+from palmette.runtime.data.sources import DataDescription, ShardedData, StepData
 from palmette.runtime.engines.crew import LISTEN_S, Crew, Stopped, never, one_from_each
+from palmette.runtime.options import TrainedIterations
 from palmette.runtime.phase_programs import PhasePart
 from palmette.runtime.program import Program
 from palmette.runtime.sync.registry import sync_method
 from palmette.runtime.training.job import Job
-from palmette.runtime.worker.commands import Calibrate, Calibrated, Calibration, Ready, SetPace
+from palmette.runtime.training.phase_length import phase_iterations
+from palmette.runtime.worker.actions import raw_dtype
+from palmette.runtime.worker.commands import (
+    Calibrate,
+    Calibrated,
+    Calibration,
+    KeptVerified,
+    Ready,
+    SetPace,
+    TrustKept,
+    VerifyKept,
+)
 from palmette.runtime.worker.setup import Setup, WorkerSide, held_layers, unshared
 from palmette.spec.plan import Phase
-from palmette.zoo.capture import state
-from palmette.zoo.models import Network
+from palmette.zoo.capture import TiedWeight, state, tied_weights
+from palmette.zoo.models import UNNAMED, Network
 
 
 @dataclass(frozen=True)
 class SegmentState:
-    """Training state between segments: the network with its weights, and the optimizer state by the weights' names."""
+    """Training state between segments: the network with its weights, and the optimizer state by the weights' names.
+
+    ``span`` says which iterations come next.
+    """
 
     network: Network
     optimizer: Mapping[str, Tensor]
+    span: TrainedIterations = field(default_factory=TrainedIterations)
 
     def of_layers(self, numbers: Sequence[int]) -> dict[str, Tensor]:
         """The optimizer state of some layers."""
@@ -72,7 +92,8 @@ def launched(
         setups = {node: make.of(node) for node in nodes}
         crew = job.start_crew(setups, {node: testbed.initializer(node) for node in nodes})
         try:
-            one_from_each(crew, setups, Ready, stopping)
+            ready = one_from_each(crew, setups, Ready, stopping)
+            _agree_on_kept(crew, ready, stopping)
             if testbed.emulates:
                 _settle(job, crew, parts, stopping)
             yield crew
@@ -96,7 +117,9 @@ class SetupFactory:
         """The setup of a node's worker."""
         node, network = self.job.evaluator.cluster.nodes[name], self.carried.network
         programs = [part.programs.get(name) for part in self.parts]
-        held = sorted({n for program in programs if program is not None for n in self.side.layers(program)})
+        ties = tied_weights(network.layers)
+        needed = {n for program in programs if program is not None for n in self.side.layers(program)}
+        held = real_layers(needed, ties, len(network.layers))
         kept = self.carried.of_layers(held)
         return Setup(
             node=name,
@@ -105,14 +128,25 @@ class SetupFactory:
             layers={n: network.layers[n - 1].module for n in held},
             shapes=(network.input_shape, *(layer.output_shape for layer in network.layers)),
             input_dtype=network.dtype,
-            options=self.job.options,
+            inputs=network.inputs,
+            input_names=network.input_names,
+            outputs=[layer.outputs for layer in network.layers],
+            ties=ties,
+            options=replace(self.job.options, span=self.carried.span),
             side=self.side.make,
+            objective=self.job.objective,
             source=self.side.source,
             cpu_limit=node.limits.cpu_share,
             device=node.device,
             rollback=self.job.testbed.emulates or (self.job.rollback and len(self.phase.nodes()) > 1),
             optimizer=to_bytes(unshared(kept)) if kept else b"",
+            store=SampleStore(self.job.samples_folder / file_name(name)),
         )
+
+
+def real_layers(numbers: Iterable[int], ties: Sequence[TiedWeight], depth: int) -> list[int]:
+    """The layers with these numbers; of a tie, the first that uses it."""
+    return sorted({n if n <= depth else ties[n - depth - 1].layers[0] for n in numbers})
 
 
 def training_task(job: Job, phase: Phase, parts: Sequence[PhasePart]) -> WorkerTask:
@@ -121,15 +155,43 @@ def training_task(job: Job, phase: Phase, parts: Sequence[PhasePart]) -> WorkerT
 
 
 def _source(job: Job, phase: Phase, parts: Sequence[PhasePart]) -> SampleSource:
-    cluster, shape, seed = job.evaluator.cluster, job.network.input_shape, job.options.seed
+    cluster = job.evaluator.cluster
+    known = {
+        name: DataDescription(name, len(each.train), each.train.decoder, each.train if name == UNNAMED else None)
+        for name, each in {**job.own_data, job.data.name: job.data}.items()
+    }
+    common: dict[str, Any] = {
+        "input_shape": job.network.input_shape,
+        "dtype": raw_dtype(job.network.dtype, getattr(torch, job.options.dtype)),
+        "seed": job.options.seed,
+        "iterations": phase_iterations(phase, job),
+    }
     if not phase.sync_kind.one_model:
         owned = by_tree(phase, phase_shards(phase, job.evaluator, job.epoch_data))
         roots = [part.root for part in parts]
-        return ShardedData(dict(zip(roots, owned, strict=False)), shape, seed)
+        return ShardedData(shares=dict(zip(roots, owned, strict=False)), data=known, **common)
     named = own_data(source_nodes(phase), cluster)
-    if named:
-        return NodeData(named, {node: row_of(node, cluster) for node in named}, shape, seed)
-    return CommonData(job.data.name, shape, seed)
+    if not named:
+        everything = SourceGroup(range(len(phase.sources)), known[job.data.name].samples)
+        return StepData(groups=[(everything, known[job.data.name])], **common)
+    groups = [
+        (SourceGroup(_sources_of(phase, node), known[name].samples, row_of(node, cluster)), known[name])
+        for node, name in named.items()
+    ]
+    return StepData(groups=groups, **common)
+
+
+def _sources_of(phase: Phase, node: str) -> list[int]:
+    return [k for k, source in enumerate(phase.sources) if source.node == node]
+
+
+def _agree_on_kept(crew: Crew, ready: Mapping[str, Ready], stopping: Callable[[], bool]) -> None:
+    """Let owners compare the checksums of samples that nodes have kept, and nodes use those that are unchanged."""
+    listed = [(node, owner, rows) for node, event in ready.items() for owner, rows in event.kept.items()]
+    for node, owner, rows in listed:
+        crew.send(owner, VerifyKept(node, rows))
+        verified = one_from_each(crew, {owner: None}, KeptVerified, stopping)[owner]
+        crew.send(node, TrustKept(owner, verified.numbers))
 
 
 def _settle(job: Job, crew: Crew, parts: Sequence[PhasePart], stopping: Callable[[], bool]) -> None:

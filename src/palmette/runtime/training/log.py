@@ -62,19 +62,30 @@ class TrainingLog:
         self._losses.clear()
         return found
 
-    def trace_operations(self, at: int, phase: Phase, records: Mapping[str, Sequence[OperationRecord]]) -> float:
-        """Trace what nodes did for a phase or a tree of it; returns how long it took on the emulated clock."""
+    def trace_operations(
+        self,
+        at: int,
+        phase: Phase,
+        records: Mapping[str, Sequence[OperationRecord]],
+        began_s: float | None = None,
+    ) -> float:
+        """Trace what nodes did for a phase or a tree of it; returns how long it took on the emulated clock.
+
+        It took from its first operation to its last, or from ``began_s`` on, where samples have travelled ahead.
+        """
         number, _ = self.position.numbers(at)
         dilation = self._job.testbed.dilation
         zero_s = self._began_s - self.position.clock_s * dilation
         lines = operations(number, phase, records, zero_s, dilation)
         self._journal.trace(lines)
+        if began_s is not None and not self._activity.records:
+            self._activity = Activity(self._job.evaluator, self._channels, began_s)
         self._activity.add(phase, records)
         if self._activity.records > _PIECE:
             end_s = self._activity.end_s
             self.pause()
             self._activity = Activity(self._job.evaluator, self._channels, end_s)
-        return span_s(lines)
+        return span_s(lines, None if began_s is None else (began_s - zero_s) / dilation)
 
     def pause(self) -> None:
         """While all nodes are idle, add up what they did since the last pause."""
@@ -107,7 +118,8 @@ class TrainingLog:
         """
         number, epoch = self.position.numbers(at)
         if not math.isfinite(loss):
-            raise RunError(f"the loss is {loss} in iteration {number}; try a smaller --lr")
+            scale = " or --loss-scale" if self._job.options.autocast == "fp16" else ""
+            raise RunError(f"the loss is {loss} in iteration {number}; try a smaller --lr{scale}")
         wall_s = self.wall_s()
         self._journal.metric(
             iteration=number, epoch=epoch, loss=loss, samples=samples, wall_s=wall_s, iteration_s=took_s, **more
@@ -120,5 +132,7 @@ class TrainingLog:
     def evaluated(self, at: int, found: Evaluation, **more: Any) -> None:
         """Record an evaluation after the iteration before ``at``."""
         number, epoch = self.position.numbers(at - 1)
-        self._journal.metric(iteration=number, epoch=epoch, accuracy=found.accuracy, loss=found.loss, **more)
+        self._journal.metric(
+            iteration=number, epoch=epoch, accuracy=found.accuracy, loss=found.loss, **found.metrics, **more
+        )
         self._watch(ProgressUpdate(number + 1, self.position.iterations, epoch, found.loss, 0, 0.0, found))

@@ -14,6 +14,7 @@ import torch
 
 from palmette.errors import Fault, InputError, NodeLost
 from palmette.runtime.engines.crew import Crew, Stopped
+from palmette.runtime.options import TrainedIterations
 from palmette.runtime.phase_programs import PhasePart, channels_of, parts_of
 from palmette.runtime.record.journal import Journal
 from palmette.runtime.sync.base import EngineSide, PhaseContext
@@ -27,6 +28,7 @@ from palmette.runtime.training.launch import SegmentState, launched, training_ta
 from palmette.runtime.training.log import TrainingLog
 from palmette.runtime.training.remaining_time import remaining_s
 from palmette.runtime.training.segments import Segments
+from palmette.runtime.worker.commands import DeleteKept, KeptDeleted
 from palmette.runtime.worker.setup import unshared
 from palmette.spec.plan import Phase
 from palmette.zoo.capture import load_state, state
@@ -34,15 +36,21 @@ from palmette.zoo.data import DataSet
 from palmette.zoo.models import Network
 
 CHECKPOINT_EVERY_S = 60.0
+# How long nodes have to delete the samples that they kept.
+_DELETE_S = 10.0
 
 
 class Training:
-    """Executes a job, segment by segment. ``on_time_estimate``: callbacks for the remaining time on this machine."""
+    """Executes a job, segment by segment.
+
+    ``on_time_estimate``: callbacks for the remaining time on this machine; ``on_epoch``: for the end of an epoch.
+    """
 
     def __init__(self, job: Job, watch: Callable[[ProgressUpdate], None]) -> None:
         self.job, self.watch = job, watch
         self._stopping = False
         self.on_time_estimate: list[Callable[[RemainingTime], None]] = []
+        self.on_epoch: list[Callable[[EpochStatus], None]] = []
         for layer in job.network.layers:
             layer.module.to(getattr(torch, job.options.dtype))
         self._progress = job.resumed.progress if job.resumed else Progress(0, pruning=job.pruning)
@@ -118,7 +126,7 @@ class Training:
             self._note_time(log)
         if after.pruning != before.pruning:
             self._progress = replace(self._progress, pruning=after.pruning)
-            found = evaluate(self.network, self.job.data.held_out, self.job.options)
+            found = evaluate(self.network, self.job.data.held_out, self.job.objective, self.job.options)
             logs[-1].evaluated(1, found, phase=number, pruning=after.pruning)
 
     def _opened(self, number: int, phase: Phase, parts: Sequence[PhasePart]) -> TrainingLog:
@@ -140,17 +148,22 @@ class Training:
         parts = parts_of(phase, self.job.evaluator)
         try:
             sides = training_task(self.job, phase, parts)
-            with launched(self.job, self._segment_state, phase, parts, sides, stopping=lambda: self._stopping) as crew:
+            begin = replace(self._segment_state, span=self._span(number))
+            with launched(self.job, begin, phase, parts, sides, stopping=lambda: self._stopping) as crew:
                 self.outcome.dilation = self.job.testbed.dilation
                 self._log, self._began = self._opened(number, phase, parts), self._progress
                 self._execute_phase(number, parts, crew)
         except Stopped:
             return  # before anything was started
 
+    def _span(self, number: int) -> TrainedIterations:
+        """The iterations that a segment's workers begin with, for the schedule of the learning rate."""
+        return TrainedIterations(self._progress.iteration, self.iterations, self.segments[number].epoch_iterations)
+
     def _execute_phase(self, number: int, parts: Sequence[PhasePart], crew: Crew) -> None:
         phase = self.segments[number].phase
         self._estimate_remaining(number)
-        side = sync_method(phase).engine_side(self._context(phase, parts, crew))
+        side = sync_method(phase).engine_side(self._context(number, parts, crew))
         try:
             self._go_through(side, number)
         except NodeLost as lost:
@@ -158,11 +171,19 @@ class Training:
             raise
         finally:
             self.outcome.measured[number] = side.measured()
+        if self._progress.phase > number and not self.job.keep_samples:
+            self._delete_kept(number, crew)
 
-    def _context(self, phase: Phase, parts: Sequence[PhasePart], crew: Crew) -> PhaseContext:
+    def _delete_kept(self, number: int, crew: Crew) -> None:
+        """Let the nodes of a segment that is done delete the samples that they kept, unless a later one uses them."""
+        later = {node for segment in self.segments.all[number + 1 :] for node in segment.phase.nodes()}
+        leaving = [node for node in self.segments[number].phase.nodes() if node not in later]
+        crew.ask(dict.fromkeys(leaving, DeleteKept()), KeptDeleted, _DELETE_S)
+
+    def _context(self, number: int, parts: Sequence[PhasePart], crew: Crew) -> PhaseContext:
         job = self.job
         return PhaseContext(
-            phase,
+            self.segments[number].phase,
             parts,
             crew,
             job.testbed,
@@ -171,6 +192,7 @@ class Training:
             self._log,
             can_roll_back=job.can_roll_back,
             tree_steps=self._progress.tree_steps,
+            iterations=self.segments[number].iterations,
         )
 
     def _go_through(self, side: EngineSide, number: int) -> None:
@@ -243,22 +265,43 @@ class Training:
 
     def _evaluate(self, number: int, at: int) -> bool:
         """Evaluate the network on held-out data; returns whether it is the best so far."""
-        found = evaluate(self.network, self.job.data.held_out, self.job.options)
+        found = evaluate(self.network, self.job.data.held_out, self.job.objective, self.job.options)
         self.outcome.evaluation = found
-        best = self._progress.best_accuracy
-        better = best is None or found.accuracy > best
-        losses = (*self._progress.losses, self._log.epoch_loss())
-        self._progress = replace(self._progress, losses=losses, best_accuracy=found.accuracy if better else best)
+        self._progress = replace(self._progress, losses=(*self._progress.losses, self._log.epoch_loss()))
+        better = self._note_best(found)
         self._log.evaluated(at, found)
-        self._turn(number, at, found)
+        status, rule = self._epoch_status(number, at, found), self.job.options.early_stopping
+        if rule is not None and self._progress.stale_evaluations >= rule.patience:
+            self.outcome.stopped_early = True
+            self._replace_rest(number, at, ())
+        else:
+            self._turn(number, at, status)
+        for told in self.on_epoch:
+            told(status)
         return better
 
-    def _turn(self, number: int, at: int, found: Evaluation) -> None:
-        """At the end of an epoch, replace the remaining segments if the job's epoch callback returns others."""
-        if self.job.on_epoch_end is None:
-            return
+    def _note_best(self, found: Evaluation) -> bool:
+        """Note the best values so far; returns whether this one is, by the metric of early stopping, else accuracy.
+
+        Without classes there is no accuracy, and the loss counts.
+        """
+        progress, rule = self._progress, self.job.options.early_stopping
+        accuracy, most = found.accuracy, progress.best_accuracy
+        more_accurate = accuracy is not None and (most is None or accuracy > most)
+        less_lost = progress.best_loss is None or found.loss < progress.best_loss
+        by_loss = accuracy is None if rule is None else rule.metric == "loss"
+        better = less_lost if by_loss else more_accurate
+        self._progress = replace(
+            progress,
+            best_accuracy=accuracy if more_accurate else most,
+            best_loss=found.loss if less_lost else progress.best_loss,
+            stale_evaluations=0 if better else progress.stale_evaluations + 1,
+        )
+        return better
+
+    def _epoch_status(self, number: int, at: int, found: Evaluation) -> EpochStatus:
         progress, segment = self._progress, self.segments[number]
-        standing = EpochStatus(
+        return EpochStatus(
             number,
             segment.phase,
             progress.losses,
@@ -270,13 +313,19 @@ class Training:
             / (at - self._began.phase_iteration)
             * segment.epoch_iterations,
         )
-        phases = self.job.on_epoch_end(standing)
-        if phases is None:
-            return
+
+    def _turn(self, number: int, at: int, status: EpochStatus) -> None:
+        """At the end of an epoch, replace the remaining segments if the job's epoch callback returns others."""
+        phases = None if self.job.on_epoch_end is None else self.job.on_epoch_end(status)
+        if phases is not None:
+            self._replace_rest(number, at, phases)
+
+    def _replace_rest(self, number: int, at: int, phases: Sequence[Phase]) -> None:
+        """After ``at`` iterations of a segment, continue with these phases alone."""
         self.segments.replace_rest(number, at, phases)
         over = at >= self.segments[number].iterations
         self._progress = replace(
-            progress,
+            self._progress,
             phase=number + over,
             phase_iteration=0 if over else at,
             lengths=tuple(each.iterations for each in self.segments.all),

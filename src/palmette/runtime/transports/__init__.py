@@ -6,6 +6,9 @@ rendezvous   how the workers of a phase find each other
 gloo         the transport on a network that you trust: torch.distributed
 tls          the transport on a network that you do not trust: gRPC through a hub
 memory       the transport between threads of one process
+lengths      messages whose size the receiver does not know
+yielding     background messages give way to foreground ones
+marking      marks connections of background messages for the network
 heartbeat    notices silent peers, over the same network as the messages
 liveness     how long peers have been silent
 keys         certificates that identify nodes

@@ -17,19 +17,23 @@ class Transport(Protocol):
     Calls of different channels come from different threads.
     """
 
-    def send(self, channel: Channel, message: Tensor) -> None:
+    def send(self, channel: Channel, message: Tensor, *, sized: bool = True, background: bool = False) -> None:
         """Send raw bytes; returns when they have left and the buffer may be used again.
 
+        ``sized``: the receiver knows how many. One in the ``background`` gives way to those that are not, as far as the
+        transport can (``yielding``); it has to be unsized to do so piece by piece.
+
         Raises:
-            Lost: the receiver is gone.
+            ConnectionLost: the receiver is gone.
         """
         ...
 
-    def receive(self, channel: Channel, size_bytes: int) -> Tensor:
-        """Wait for the channel's next message, which has a known size.
+    def receive(self, channel: Channel, size_bytes: int | None) -> Tensor:
+        """Wait for the channel's next message, which has this size; None: as large as it was sent, unsized.
 
         Raises:
-            Lost: the sender is gone.
+            ConnectionLost: the sender is gone.
+            BadLength: an unsized message is announced with a length that none can have.
         """
         ...
 
@@ -49,11 +53,13 @@ class Arrival(NamedTuple):
 class TimedTransport(Protocol):
     """A transport that knows when messages are due, however late this machine schedules its threads."""
 
-    def send_due(self, channel: Channel, message: Tensor, due_s: float) -> float:
+    def send_due(
+        self, channel: Channel, message: Tensor, due_s: float, *, sized: bool = True, background: bool = False
+    ) -> float:
         """Send a message that was due to leave at ``due_s``; returns when it is due to arrive."""
         ...
 
-    def receive_due(self, channel: Channel, size_bytes: int) -> Arrival:
+    def receive_due(self, channel: Channel, size_bytes: int | None) -> Arrival:
         """Wait for the channel's next message, and for the moment at which it is due."""
         ...
 
@@ -64,12 +70,14 @@ class OnArrival:
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
 
-    def send_due(self, channel: Channel, message: Tensor, due_s: float) -> float:
+    def send_due(
+        self, channel: Channel, message: Tensor, due_s: float, *, sized: bool = True, background: bool = False
+    ) -> float:
         """Send at once."""
-        self._inner.send(channel, message)
+        self._inner.send(channel, message, sized=sized, background=background)
         return time.monotonic()
 
-    def receive_due(self, channel: Channel, size_bytes: int) -> Arrival:
+    def receive_due(self, channel: Channel, size_bytes: int | None) -> Arrival:
         """Wait for the message."""
         return Arrival(self._inner.receive(channel, size_bytes), time.monotonic())
 

@@ -4,14 +4,15 @@ Workers find each other through a file, or a store on the network, that all can 
 channel's thread waits for its next message, so before the sender sends: a late receive would make both directions of a
 connection take turns. A single node needs no connection.
 Messages on one connection are sent one after another; channels with a connection of their own share the network as
-transfers do on the event clock.
+transfers do on the event clock. A message whose size the receiver does not know goes in pieces, after its length; the
+receives of all pieces are posted at once, so that none waits for the one before it to be acknowledged.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,10 @@ from torch.distributed import FileStore, ProcessGroupGloo, Store, TCPStore
 from palmette.errors import one_line
 from palmette.runtime.program import Channel
 from palmette.runtime.transports.base import ConnectionLost, Transport
+from palmette.runtime.transports.lengths import LENGTH_BYTES, length_of, read_length
+from palmette.runtime.transports.marking import background_connections
 from palmette.runtime.transports.memory import MemoryTransport
+from palmette.runtime.transports.yielding import YIELD_AT_MOST_S, SendGate, pieces_of
 
 # The engine notices silence long before; gloo's own timeout must not end a slow transfer.
 _PATIENCE = dt.timedelta(days=7)
@@ -34,13 +38,15 @@ _PATIENCE = dt.timedelta(days=7)
 class FileEndpoint:
     """An endpoint for workers that share a file; ``address`` is the node's own.
 
-    ``channels`` are those with a connection of their own; the others share one per pair of nodes.
+    ``channels`` are those with a connection of their own; the others share one per pair of nodes. The connections of
+    those in the ``background`` are marked.
     """
 
     store: Path
     nodes: Sequence[str]
     address: str = "127.0.0.1"
     channels: Sequence[Channel] = ()
+    background: Collection[int] = ()
 
     def connect(self, node: str) -> Transport:
         """Connect this process, as ``node``, to all others; returns when all are connected."""
@@ -50,14 +56,14 @@ class FileEndpoint:
         shared = _Group(FileStore(str(self.store), len(self.nodes)), self.nodes, node, device)
         # All nodes connect them in the same order, to avoid a deadlock.
         own = {
-            channel.number: _Group(self._store(channel), channel[1:], node, device)
-            for channel in sorted(self.channels)
-            if node in channel[1:]
+            channel.number: self._own(channel, node, device) for channel in sorted(self.channels) if node in channel[1:]
         }
         return GlooTransport(shared, own)
 
-    def _store(self, channel: Channel) -> Store:
-        return FileStore(str(self.store.with_name(f"channel-{channel.number}")), 2)
+    def _own(self, channel: Channel, node: str, device: Any) -> _Group:
+        store = FileStore(str(self.store.with_name(f"channel-{channel.number}")), 2)
+        with background_connections() if channel.number in self.background else nullcontext():
+            return _Group(store, channel[1:], node, device)
 
 
 @dataclass(frozen=True)
@@ -110,20 +116,35 @@ class GlooTransport:
 
     def __init__(self, shared: _Group, own: Mapping[int, _Group]) -> None:
         self._shared, self._own = shared, own
+        self._gate = SendGate(YIELD_AT_MOST_S)
 
-    def send(self, channel: Channel, message: Tensor) -> None:
+    def send(self, channel: Channel, message: Tensor, *, sized: bool = True, background: bool = False) -> None:
         """Send the bytes and wait until they have left."""
+        parts = (message,) if sized else (length_of(message), *pieces_of(message))
         over = self._own.get(channel.number, self._shared)
-        with _naming(channel.receiver):
-            over.group.send([message], over.ranks[channel.receiver], channel.number).wait()
+        with self._gate.message(background=background) as await_turn, _naming(channel.receiver):
+            for part in parts:
+                await_turn()
+                over.group.send([part], over.ranks[channel.receiver], channel.number).wait()
 
-    def receive(self, channel: Channel, size_bytes: int) -> Tensor:
+    def receive(self, channel: Channel, size_bytes: int | None) -> Tensor:
         """Post a receive and wait for the bytes."""
-        message = torch.empty(size_bytes, dtype=torch.uint8)
+        if size_bytes is not None:
+            message = torch.empty(size_bytes, dtype=torch.uint8)
+            self._fill(channel, [message])
+            return message
+        length = torch.empty(LENGTH_BYTES, dtype=torch.uint8)
+        self._fill(channel, [length])
+        message = torch.empty(read_length(length, channel.sender), dtype=torch.uint8)
+        self._fill(channel, pieces_of(message))
+        return message
+
+    def _fill(self, channel: Channel, parts: Sequence[Tensor]) -> None:
+        """Post receives into all parts, and wait for them."""
         over = self._own.get(channel.number, self._shared)
         with _naming(channel.sender):
-            over.group.recv([message], over.ranks[channel.sender], channel.number).wait()
-        return message
+            for posted in [over.group.recv([part], over.ranks[channel.sender], channel.number) for part in parts]:
+                posted.wait()
 
     def close(self) -> None:
         """Nothing to do: connections close when the process ends."""

@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Protocol
@@ -125,19 +126,20 @@ class HeartbeatTransport:
         self._lost: str | None = None
         heartbeats.watch(self._give_up)
 
-    def send(self, channel: Channel, message: Tensor) -> None:
+    def send(self, channel: Channel, message: Tensor, *, sized: bool = True, background: bool = False) -> None:
         """Send the bytes.
 
         Raises:
-            Silent: a peer has gone silent.
+            PeerSilent: a peer has gone silent.
         """
-        self._lane(channel).carry(lambda: self._inner.send(channel, message))
+        sending = partial(self._inner.send, channel, message, sized=sized, background=background)
+        self._lane(channel).carry(sending)
 
-    def receive(self, channel: Channel, size_bytes: int) -> Tensor:
+    def receive(self, channel: Channel, size_bytes: int | None) -> Tensor:
         """Wait for the bytes.
 
         Raises:
-            Silent: a peer has gone silent.
+            PeerSilent: a peer has gone silent.
         """
         message: Tensor = self._lane(channel).carry(lambda: self._inner.receive(channel, size_bytes))
         return message

@@ -18,15 +18,15 @@ class MemoryTransport:
         self._queues: dict[int, queue.SimpleQueue[Tensor | None]] = {}
         self._closed = False
 
-    def send(self, channel: Channel, message: Tensor) -> None:
+    def send(self, channel: Channel, message: Tensor, *, sized: bool = True, background: bool = False) -> None:
         """Queue a copy of the bytes."""
         self._queue(channel).put(message.clone())
 
-    def receive(self, channel: Channel, size_bytes: int) -> Tensor:
+    def receive(self, channel: Channel, size_bytes: int | None) -> Tensor:
         """Wait for the bytes.
 
         Raises:
-            Closed: the transport was closed meanwhile.
+            TransportClosed: the transport was closed meanwhile.
         """
         waiting = self._queue(channel)
         message = None if self._closed else waiting.get()

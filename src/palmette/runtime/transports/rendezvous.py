@@ -10,7 +10,7 @@ from typing import Protocol
 
 from torch.distributed import TCPStore
 
-from palmette.runtime.phase_programs import PhasePart, channels_of
+from palmette.runtime.phase_programs import PhasePart, background_channels, channels_of
 from palmette.runtime.program import Channel
 from palmette.runtime.transports.base import Endpoint
 from palmette.runtime.transports.gloo import FileEndpoint, StoreAddressBook, StoreEndpoint
@@ -77,7 +77,8 @@ class FileRendezvous:
         site = self._site
         assert site.folder is not None, "a file needs a folder"
         own = tuple(channel for channel in site.channels if node in channel[1:]) if site.apart else ()
-        endpoint = FileEndpoint(site.folder / "store", tuple(site.nodes), site.addresses[node], own)
+        background = background_channels(site.parts)
+        endpoint = FileEndpoint(site.folder / "store", tuple(site.nodes), site.addresses[node], own, background)
         return site.watched(node, endpoint, FolderAddressBook(site.folder))
 
     def close(self) -> None:

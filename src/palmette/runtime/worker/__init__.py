@@ -7,7 +7,11 @@ setup             what a worker is given when it starts
 commands          the messages between engine and workers
 executor          runs a program in threads: when each operation starts
 actions           what the operations of an iteration do
+deliveries        both ends of a source's channel: which samples are sent, and which were kept
+sample_transfers  the threads that carry samples, which may be ahead of the iterations
+bundles           the tensors that pass between instances: joined, divided, packed
 compute           forward, backward and update of a node's instances
+optimizers        accumulates gradients, clips them and updates weights
 messages          tensors as the bytes of one message
 batch_norm        batch norm with the statistics of the whole batch
 partial_calls     calls that pause where replicas share these statistics

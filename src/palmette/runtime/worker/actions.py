@@ -13,45 +13,73 @@ from typing import Any, NamedTuple, assert_never
 import torch
 from torch import Tensor
 
-from palmette.compress.codec import decode, encode, encoded_bytes
-from palmette.cost.steps import Kind
+from palmette.cost.steps import SAMPLES, Kind
 from palmette.runtime.data.base import SampleReader
-from palmette.runtime.data.labels import Labels, refuse_unknown_labels
+from palmette.runtime.data.kept_samples import SampleStore
+from palmette.runtime.data.labels import Labels
 from palmette.runtime.program import Program, ProgramOperation, feeds, samples_by_instance
 from palmette.runtime.worker.batch_norm import SUMS
+from palmette.runtime.worker.bundles import BundleFormat, divided
 from palmette.runtime.worker.compute import Compute
+from palmette.runtime.worker.deliveries import (
+    DeliveredBefore,
+    Deliveries,
+    OwnedSamples,
+    PackedLabels,
+    SampleReceiver,
+    SampleSender,
+    StoredBatch,
+    UploadedSamples,
+)
 from palmette.runtime.worker.executor import Values
 from palmette.runtime.worker.partial_calls import PartialCalls
-
-_LABEL = torch.int64
+from palmette.zoo.capture import TensorSpec, as_bundle
+from palmette.zoo.capture.bundle import Bundle
+from palmette.zoo.data.item_format import ItemFormat
 
 
 class InstanceInput(NamedTuple):
     """The input from a source or instance to the next instance: values, and the labels that are sent with them."""
 
-    values: Tensor
+    values: Bundle
     labels: Tensor
 
 
 class BackwardResult(NamedTuple):
     """The result of a backward pass: the gradient of the input, if any, and the loss of a root."""
 
-    gradient: Tensor | None
+    gradient: Bundle | None
     loss: float
 
 
 @dataclass(frozen=True)
 class MessageFormat:
-    """The message format of samples: the shape of one sample, at the input and after each layer, and the dtypes."""
+    """The message format of samples: the shape of one sample, at the input and after each layer, and the dtypes.
+
+    ``labels`` is the format of what the samples should become. ``inputs`` and ``outputs`` describe all tensors that go
+    into the network, and that each layer returns; by default, one of those shapes. ``input_names`` are those of the
+    inputs where samples have them by name.
+    """
 
     shapes: Sequence[tuple[int, ...]]
     input_dtype: torch.dtype
     dtype: torch.dtype
+    labels: ItemFormat
+    inputs: Sequence[TensorSpec] = ()
+    outputs: Sequence[Sequence[TensorSpec]] = ()
+    input_names: Sequence[str] = ()
 
-    @property
-    def raw_dtype(self) -> torch.dtype:
-        """The dtype of inputs: the run's if they are floating-point, since a user's data may have another."""
-        return self.dtype if self.input_dtype.is_floating_point else self.input_dtype
+    def after(self, layer: int) -> BundleFormat:
+        """The format of what a layer returns; layer 0 is the input."""
+        if not layer:
+            return BundleFormat(tuple(self.inputs) or (TensorSpec(self.shapes[0], self.input_dtype),), self.dtype)
+        known = self.outputs[layer - 1] if self.outputs else (TensorSpec(self.shapes[layer]),)
+        return BundleFormat(tuple(known), self.dtype)
+
+
+def raw_dtype(input_dtype: torch.dtype, dtype: torch.dtype) -> torch.dtype:
+    """The dtype of inputs: the run's if they are floating-point, since a user's data may have another."""
+    return dtype if input_dtype.is_floating_point else input_dtype
 
 
 class SyncActions:
@@ -84,6 +112,8 @@ class TrainingActions:
         samples: SampleReader,
         wire: MessageFormat,
         sync_actions: SyncActions,
+        *,
+        store: SampleStore | None = None,
     ) -> None:
         self._computes, self._samples, self._wire, self._sync_actions = computes, samples, wire, sync_actions
         self._phase = program.phase
@@ -93,9 +123,61 @@ class TrainingActions:
         self._found = {_where(operation): operation.number for operation in program.operations}
         self._segments = PartialCalls(computes)
         self._index = {instance.id: k for k, instance in enumerate(self._phase.instances)}
-        for number, source in enumerate(self._phase.sources):
-            if source.node == program.node:
-                samples.open(number)
+        self._owned = {
+            number: OwnedSamples(samples, number, self._labels, wire.labels, source.node)
+            for number, source in enumerate(self._phase.sources)
+            if source.node == program.node
+        }
+        self._sent = {
+            operation.source
+            for operation in program.operations
+            if (operation.what, operation.op) == (Kind.DATA, "send")
+        }
+        self._before: dict[tuple[str, str], DeliveredBefore] = {}
+        self.deliveries: Deliveries = {
+            operation.number: self._delivery(operation, store)
+            for operation in program.operations
+            if operation.what in SAMPLES
+        }
+        for compute in computes.values():
+            compute.order = samples.order
+
+    def _delivery(self, operation: ProgramOperation, store: SampleStore | None) -> SampleSender | SampleReceiver:
+        """This node's end of a transfer of samples."""
+        if operation.what is Kind.UPLOAD:
+            return self._upload(operation, store)
+        number = _source(operation)
+        source = self._phase.sources[number]
+        travel = self._labels.travel(number)
+        form = PackedLabels(self._wire.labels, travel, packed=travel or source.delivery == "once")
+        before = self._delivered_before(number) if source.delivery == "once" else None
+        if operation.op == "send":
+            return SampleSender(self._owned[number], form, before)
+        assert store is not None or before is None, "a worker that keeps samples has a place for them"
+        kept = store.of(source.node) if store is not None and before is not None else None
+        return SampleReceiver(self._samples, number, form, kept, before)
+
+    def _upload(self, operation: ProgramOperation, store: SampleStore | None) -> SampleSender | SampleReceiver:
+        """This node's end of a transfer of samples that a later phase needs, with their labels."""
+        number, reader = _source(operation), UploadedSamples(self._samples)
+        source, form = self._phase.sources[number], PackedLabels(self._wire.labels, travel=True, packed=True)
+        before = DeliveredBefore(reader, [number])
+        if operation.op == "send":
+            return SampleSender(
+                OwnedSamples(reader, number, self._labels, self._wire.labels, source.node), form, before
+            )
+        assert store is not None, "a worker that keeps samples has a place for them"
+        return SampleReceiver(reader, number, form, store.of(source.node), before)
+
+    def _delivered_before(self, number: int) -> DeliveredBefore:
+        """What the node that a source feeds has of its owner's samples; the same for all sources of the two."""
+        places = {instance.id: instance.node for instance in self._phase.instances}
+        pairs = [(source.node, places[source.into]) for source in self._phase.sources]
+        once = [source.delivery == "once" for source in self._phase.sources]
+        if pairs[number] not in self._before:
+            same = [k for k, pair in enumerate(pairs) if pair == pairs[number] and once[k]]
+            self._before[pairs[number]] = DeliveredBefore(self._samples, same)
+        return self._before[pairs[number]]
 
     def call(self, operation: ProgramOperation, values: Values, iteration: int) -> Any:
         """Execute a forward, backward, average or update."""
@@ -107,9 +189,11 @@ class TrainingActions:
                 return self._segments.call(operation, values, lambda: self._backward(k, values))
             case Kind.COMBINE:
                 return self._segments.combined(operation, values)
-            case Kind.AVERAGE | Kind.UPDATE:
+            case Kind.AVERAGE | Kind.NORM | Kind.UPDATE:
                 return self._sync_actions.call(operation, values)
-            case Kind.DATA | Kind.OUTPUT | Kind.GRADIENT | Kind.STATISTICS | Kind.TOTALS | Kind.PUSH | Kind.PULL:
+            case Kind.DATA | Kind.UPLOAD | Kind.OUTPUT | Kind.GRADIENT | Kind.STATISTICS | Kind.TOTALS:
+                raise AssertionError(f"{operation.what.value} is a transfer, not a call")
+            case Kind.PUSH | Kind.PULL | Kind.SQUARES | Kind.TOTAL_NORM:
                 raise AssertionError(f"{operation.what.value} is a transfer, not a call")
             case unknown:
                 assert_never(unknown)
@@ -123,6 +207,9 @@ class TrainingActions:
         fed += [self._fed_by_instance(child, values) for child in self._feeds[k].instances]
         labels = torch.cat([each.labels for each in fed])
         if self._phase.instances[k].into is None:
+            for source in self._labels.staying(k):
+                if source in self._sent:  # its samples have come back as outputs, its labels never left
+                    self._owned[source].keep_labels(iteration)
             labels = self._labels.at_root(k, iteration, labels)
         return InstanceInput(self._computes[k].forward(k, [each.values for each in fed], [labels], iteration), labels)
 
@@ -131,78 +218,78 @@ class TrainingActions:
 
     def _fed_by_source(self, source: int, values: Values, iteration: int) -> InstanceInput:
         number = self._found.get((Kind.DATA, "receive", source))
-        if number is None:
-            return self._take(source, iteration)
-        given: InstanceInput = values[number]
-        return given
+        stored = self._owned[source].batch(iteration) if number is None else self._received(number, values, iteration)
+        inputs = as_bundle(self._samples.inputs(source, iteration, stored.samples), self._wire.input_names)
+        return InstanceInput(self._wire.after(0).cast(inputs), stored.labels)
 
-    def _take(self, source: int, iteration: int) -> InstanceInput:
-        inputs, labels = self._samples.take(source, iteration)
-        refuse_unknown_labels(labels, self._wire.shapes[-1], self._phase.sources[source].node)
-        return InstanceInput(inputs.to(self._wire.raw_dtype), self._labels.leaving(source, iteration, labels))
+    def _received(self, number: int, values: Values, iteration: int) -> StoredBatch:
+        """The samples that an operation has brought, and those that were kept."""
+        receiver = self.deliveries[number]
+        assert isinstance(receiver, SampleReceiver)
+        return receiver.batch(iteration, values[number])
 
     def _fed_by_instance(self, child: int, values: Values) -> InstanceInput:
         number = self._found.get((Kind.OUTPUT, "receive", child))
         given: InstanceInput = values[self._found[Kind.FORWARD, "forward", child] if number is None else number]
         return given
 
-    def _gradient(self, k: int, values: Values) -> Tensor | None:
+    def _gradient(self, k: int, values: Values) -> Bundle | None:
         """The gradient of an instance's output; None for a root."""
         number = self._found.get((Kind.GRADIENT, "receive", k))
         if number is None:
             return None if self._phase.instances[k].into is None else self._part_for(k, values)
-        given: Tensor = values[number]
+        given: Bundle = values[number]
         return given
 
-    def _part_for(self, child: int, values: Values) -> Tensor:
+    def _part_for(self, child: int, values: Values) -> Bundle:
         """The part of the gradient of the next instance's input that belongs to the output of ``child``."""
         into = self._phase.instances[child].into
         assert into is not None
         parent = self._index[into]
-        whole: Tensor = values[self._found[Kind.BACKWARD, "backward", parent]].gradient
+        whole: Bundle = values[self._found[Kind.BACKWARD, "backward", parent]].gradient
         fed = [*(self._phase.sources[s].samples for s in self._feeds[parent].sources)]
         fed += [self._many[other] for other in self._feeds[parent].instances]
         place = len(self._feeds[parent].sources) + self._feeds[parent].instances.index(child)
-        return torch.split(whole, fed)[place]
+        return divided(whole, fed)[place]
 
     def message(self, operation: ProgramOperation, values: Values, iteration: int) -> Tensor:
         """The bytes that a send carries."""
         k = operation.instance
         match operation.what:
-            case Kind.DATA:
-                taken = self._take(_source(operation), iteration)
-                return _packed(_raw(taken.values), taken.labels)
             case Kind.OUTPUT:
                 fed = values[self._found[Kind.FORWARD, "forward", k]]
-                return _packed(encode(fed.values.cpu(), self._phase.instances[k].codec), fed.labels)
+                message = self._format(k).message(fed.values, self._phase.instances[k].codec)
+                return torch.cat((message, fed.labels.reshape(-1)))
             case Kind.GRADIENT:
-                return encode(self._part_for(k, values).cpu(), self._phase.instances[k].codec)
+                part = self._part_for(k, values)
+                return self._format(k).gradient.message(part, self._phase.instances[k].codec)
             case Kind.STATISTICS | Kind.TOTALS:
                 return self._segments.message(operation, values)
-            case Kind.PUSH | Kind.PULL:
+            case Kind.PUSH | Kind.PULL | Kind.SQUARES | Kind.TOTAL_NORM:
                 return self._sync_actions.message(operation, values, iteration)
-            case Kind.FORWARD | Kind.BACKWARD | Kind.COMBINE | Kind.AVERAGE | Kind.UPDATE:
+            case Kind.DATA | Kind.UPLOAD:
+                raise AssertionError("samples travel by themselves, see deliveries")
+            case Kind.FORWARD | Kind.BACKWARD | Kind.COMBINE | Kind.AVERAGE | Kind.NORM | Kind.UPDATE:
                 raise AssertionError(f"{operation.what.value} is a call, not a transfer")
             case unknown:
                 assert_never(unknown)
 
     def message_bytes(self, operation: ProgramOperation) -> int:
         """The size in bytes of the message that a receive waits for."""
-        k, label = operation.instance, _LABEL.itemsize
+        k = operation.instance
         match operation.what:
-            case Kind.DATA:
-                size = encoded_bytes(self._input_shape(operation), self._wire.raw_dtype, "none")
-                return size + self._labels.many_from(_source(operation)) * label
             case Kind.OUTPUT:
-                size = encoded_bytes(self._shape(k), self._wire.dtype, self._phase.instances[k].codec)
-                return size + self._labels.many(k) * label
+                size = self._format(k).message_bytes(self._many[k], self._phase.instances[k].codec)
+                return size + self._labels.many(k) * self._wire.labels.row_bytes
             case Kind.GRADIENT:
-                return encoded_bytes(self._shape(k), self._wire.dtype, self._phase.instances[k].codec)
+                return self._format(k).gradient.message_bytes(self._many[k], self._phase.instances[k].codec)
             case Kind.STATISTICS | Kind.TOTALS:
                 return self._segments.message_bytes(operation)
-            case Kind.PUSH | Kind.PULL:
+            case Kind.PUSH | Kind.PULL | Kind.SQUARES | Kind.TOTAL_NORM:
                 return self._sync_actions.message_bytes(operation)
-            case Kind.FORWARD | Kind.BACKWARD | Kind.COMBINE | Kind.AVERAGE | Kind.UPDATE:
+            case Kind.DATA | Kind.UPLOAD:
+                raise AssertionError("samples travel by themselves, see deliveries")
+            case Kind.FORWARD | Kind.BACKWARD | Kind.COMBINE | Kind.AVERAGE | Kind.NORM | Kind.UPDATE:
                 raise AssertionError(f"{operation.what.value} is a call, not a transfer")
             case unknown:
                 assert_never(unknown)
@@ -211,31 +298,32 @@ class TrainingActions:
         """Decode a received message."""
         k = operation.instance
         match operation.what:
-            case Kind.DATA:
-                shape = self._input_shape(operation)
-                body, labels = _unpacked(message, self._labels.many_from(_source(operation)))
-                return InstanceInput(decode(body, shape, self._wire.raw_dtype, "none"), labels)
             case Kind.OUTPUT:
-                body, labels = _unpacked(message, self._labels.many(k))
-                return InstanceInput(
-                    decode(body, self._shape(k), self._wire.dtype, self._phase.instances[k].codec), labels
-                )
+                body, labels = self._unpacked(message, k)
+                codec = self._phase.instances[k].codec
+                return InstanceInput(self._format(k).unpacked(body, self._many[k], codec), labels)
             case Kind.GRADIENT:
-                return decode(message, self._shape(k), self._wire.dtype, self._phase.instances[k].codec)
+                return self._format(k).gradient.unpacked(message, self._many[k], self._phase.instances[k].codec)
             case Kind.STATISTICS | Kind.TOTALS:
                 return message.view(SUMS)
-            case Kind.PUSH | Kind.PULL:
+            case Kind.PUSH | Kind.PULL | Kind.SQUARES | Kind.TOTAL_NORM:
                 return self._sync_actions.arrived(operation, message)
-            case Kind.FORWARD | Kind.BACKWARD | Kind.COMBINE | Kind.AVERAGE | Kind.UPDATE:
+            case Kind.DATA | Kind.UPLOAD:
+                raise AssertionError("samples travel by themselves, see deliveries")
+            case Kind.FORWARD | Kind.BACKWARD | Kind.COMBINE | Kind.AVERAGE | Kind.NORM | Kind.UPDATE:
                 raise AssertionError(f"{operation.what.value} is a call, not a transfer")
             case unknown:
                 assert_never(unknown)
 
-    def _input_shape(self, operation: ProgramOperation) -> tuple[int, ...]:
-        return (self._phase.sources[_source(operation)].samples, *self._wire.shapes[0])
+    def _unpacked(self, message: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """The output of an instance in a message, and the labels beside it."""
+        many, each = self._labels.many(k), self._wire.labels.row_bytes
+        size = message.numel() - many * each
+        return message[:size], message[size:].view(many, each)
 
-    def _shape(self, k: int) -> tuple[int, ...]:
-        return (self._many[k], *self._wire.shapes[self._phase.instances[k].layers[1]])
+    def _format(self, k: int) -> BundleFormat:
+        """The format of an instance's output."""
+        return self._wire.after(self._phase.instances[k].layers[1])
 
 
 def _source(operation: ProgramOperation) -> int:
@@ -248,16 +336,3 @@ def _where(operation: ProgramOperation) -> tuple[Kind, str, int]:
     """An operation's kind and op, with its source for data and its instance for everything else."""
     about = operation.source if operation.source is not None else operation.instance
     return operation.what, operation.op, about
-
-
-def _raw(values: Tensor) -> Tensor:
-    return encode(values, "none")
-
-
-def _packed(body: Tensor, labels: Tensor) -> Tensor:
-    return torch.cat((body, _raw(labels.to(_LABEL))))
-
-
-def _unpacked(message: Tensor, many: int) -> tuple[Tensor, Tensor]:
-    size = message.numel() - many * _LABEL.itemsize
-    return message[:size], message[size:].clone().view(_LABEL)

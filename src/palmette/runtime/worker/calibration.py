@@ -1,17 +1,17 @@
 """Times a program's calls on this machine without padding, on synthetic data and copied weights.
 
-A profile assumes that all weights are trained, in single precision, with plain SGD. Where a run differs (frozen
-weights, another optimizer, another dtype), the calls are also timed as the profile assumes them, alternating with those
-of the run: the ratio of the two is the fraction of the profiled work that a call does. A ratio within noise counts as
-1. All times are CPU time, the minimum of a few; what a busy machine adds is detected during the run
-(``sync/dilation``).
+A profile assumes that all weights are trained that the module has not frozen itself, in single precision, with plain
+SGD. Where a run differs (weights frozen by an option, another optimizer, another dtype), the calls are also timed as
+the profile assumes them, alternating with those of the run: the ratio of the two is the fraction of the profiled work
+that a call does. A ratio within noise counts as 1. All times are CPU time, the minimum of a few; what a busy machine
+adds is detected during the run (``sync/dilation``).
 """
 
 from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -25,6 +25,7 @@ from palmette.runtime.worker.compute import Compute
 from palmette.runtime.worker.messages import weights_of
 from palmette.runtime.worker.parameter_server import ParameterServer
 from palmette.runtime.worker.setup import Setup
+from palmette.runtime.worker.state import compute_for, message_format
 
 TIMES = 3
 TIMES_IN_TURNS = 5
@@ -43,17 +44,17 @@ def calibrate(program: Program, setup: Setup) -> Calibration:
     real = _Calls(program, setup, {n: copy.deepcopy(module) for n, module in setup.layers.items()}, setup.options)
     timer = time.thread_time if setup.device == "cpu" else time.monotonic
     seconds = _least([real], calls, TIMES, timer)[0]
-    if as_profiled(setup.layers.values(), setup.options):
+    if as_profiled(setup.options):
         return Calibration(seconds)
     both = _least([real, _profiled(program, setup)], calls, TIMES_IN_TURNS, timer)
     return Calibration(seconds, work_ratios(*both))
 
 
-def as_profiled(layers: Iterable[nn.Module], options: Options) -> bool:
-    """Whether calls do what a profile assumes: train all weights, in single precision, with plain SGD."""
-    frozen = any(not weight.requires_grad for module in layers for weight in module.parameters())
-    plain = options.optimizer == "sgd" and options.dtype == "float32" and not options.mixed_precision
-    return plain and not frozen and not options.freeze
+def as_profiled(options: Options) -> bool:
+    """Whether calls do what a profile assumes: train the module as it is, in single precision, with plain SGD."""
+    plain = options.optimizer == "sgd" and options.has_plain_optimizer and options.accumulate == 1
+    single = options.dtype == "float32" and options.autocast is None
+    return plain and single and options.clip_norm is None and not options.freeze
 
 
 def work_ratios(done_s: Mapping[int, float], assumed_s: Mapping[int, float]) -> dict[int, float]:
@@ -92,10 +93,10 @@ def _profiled(program: Program, setup: Setup) -> _Calls:
     """The calls as a profile assumes them."""
     layers = {number: copy.deepcopy(module) for number, module in setup.layers.items()}
     for module in layers.values():
-        for weight in module.parameters():
-            weight.requires_grad_(weight.is_floating_point())
-    plain = replace(setup.options, optimizer="sgd", dtype="float32", mixed_precision=False, freeze=())
-    return _Calls(program, setup, layers, plain)
+        for name, weight in module.named_parameters():
+            if name in setup.options.freeze:
+                weight.requires_grad_(True)
+    return _Calls(program, setup, layers, Options(seed=setup.options.seed))
 
 
 class _Calls:
@@ -103,7 +104,8 @@ class _Calls:
 
     def __init__(self, program: Program, setup: Setup, layers: dict[int, nn.Module], options: Options) -> None:
         self._program, self._setup, self._layers, self._options = program, setup, layers, options
-        self._compute = Compute(program.phase, setup.node, layers, options, setup.device)
+        self._compute = compute_for(Compute, setup, program.phase, layers, options)
+        self._wire = replace(message_format(setup), dtype=self._compute.dtype)
 
     def timed(self, call: ProgramOperation, timer: Timer) -> float:
         """Seconds that a call takes, by ``timer``."""
@@ -121,20 +123,14 @@ class _Calls:
         return lambda: server.update(gradients, {})
 
     def _of_instance(self, call: ProgramOperation) -> Callable[[], object]:
-        k, compute, shapes = call.instance, self._compute, self._setup.shapes
+        k, compute = call.instance, self._compute
         instance = self._program.phase.instances[k]
         many = samples_by_instance(self._program.phase)[k]
         if call.what is Kind.FORWARD:
-            inputs, labels = self._inputs(instance.layers[0], many), torch.zeros(many, dtype=torch.int64)
+            inputs = self._wire.after(instance.layers[0] - 1).example(many)
+            labels = torch.zeros(many, self._wire.labels.row_bytes, dtype=torch.uint8)
             return lambda: compute.forward(k, [inputs], [labels], 0)
         if call.what is Kind.BACKWARD:
-            shape = (many, *shapes[instance.layers[1]])
-            gradient = None if instance.into is None else torch.randn(shape, dtype=compute.dtype)
+            gradient = None if instance.into is None else self._wire.after(instance.layers[1]).gradient.example(many)
             return lambda: compute.backward(k, gradient)
         return lambda: compute.update(k)
-
-    def _inputs(self, first: int, many: int) -> torch.Tensor:
-        shape, dtype = (many, *self._setup.shapes[first - 1]), self._setup.input_dtype
-        if first == 1 and not dtype.is_floating_point:
-            return torch.zeros(shape, dtype=dtype)
-        return torch.randn(shape, dtype=self._compute.dtype)

@@ -12,11 +12,31 @@ from palmette.runtime.worker.executor import Pace
 
 @dataclass(frozen=True)
 class Execute:
-    """Run iterations ``first`` to ``last`` (inclusive) of one of the worker's programs."""
+    """Run iterations ``first`` to ``last`` (inclusive) of one of the worker's programs.
+
+    ``samples_until`` is the last iteration that will follow, for which samples may travel ahead.
+    """
 
     program: int
     first: int
     last: int
+    samples_until: int = 0
+
+
+@dataclass(frozen=True)
+class VerifyKept:
+    """Say which of these samples, listed by the node ``receiver``, it has kept unchanged."""
+
+    receiver: str
+    listed: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class TrustKept:
+    """Use these samples of the node ``owner`` that were kept: they are unchanged, and are not sent again."""
+
+    owner: str
+    numbers: bytes = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -46,16 +66,36 @@ class Calibrate:
 
 
 @dataclass(frozen=True)
+class DeleteKept:
+    """Delete the samples of other nodes that were kept."""
+
+
+@dataclass(frozen=True)
 class Stop:
     """Shut down."""
 
 
-Command = Execute | SetPace | GetState | Calibrate | Stop
+Command = Execute | SetPace | GetState | Calibrate | VerifyKept | TrustKept | DeleteKept | Stop
 
 
 @dataclass(frozen=True)
 class Ready:
-    """Connected to all peers, and waiting for commands."""
+    """Connected to all peers, and waiting for commands; ``kept`` are samples from before, listed by their owner."""
+
+    kept: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class KeptVerified:
+    """The samples that the node ``receiver`` has kept unchanged."""
+
+    receiver: str
+    numbers: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class KeptDeleted:
+    """The samples of other nodes that were kept are deleted."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +105,15 @@ class WorkerAlive:
 
 @dataclass(frozen=True)
 class IterationDone:
-    """An iteration of a program is done on this node; ``loss`` is the sum over its roots."""
+    """An iteration of a program is done on this node; ``loss`` is the sum over its roots.
+
+    The node began it at ``began_s``; samples may have been on their way before.
+    """
 
     program: int
     iteration: int
     loss: float
+    began_s: float
     records: list[OperationRecord] = field(repr=False)
 
 
@@ -115,7 +159,7 @@ class WorkerFailed:
     exhausted: bool = False
 
 
-Event = Ready | WorkerAlive | IterationDone | StateReply | Calibrated | WorkerFailed
+Event = Ready | KeptVerified | KeptDeleted | WorkerAlive | IterationDone | StateReply | Calibrated | WorkerFailed
 
 
 class ControlChannel(Protocol):

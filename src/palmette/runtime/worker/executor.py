@@ -1,5 +1,7 @@
 """Executes a program: the calls of each instance in one thread, every transfer and average in a thread of its own.
 
+Transfers of samples, which may be ahead of the iterations, are those of ``sample_transfers``.
+
 An operation starts when those it comes after are done; so transfers overlap computation, and gradients are sent as soon
 as they are ready. ``Actions`` defines what operations do; this file only when. The thread of a receive waits for its
 next message before anything else, so that receives are posted before the matching sends.
@@ -20,18 +22,24 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from palmette.cost.steps import Kind
+from palmette.cost.steps import SAMPLES, Kind
 from palmette.runtime.program import Program, ProgramOperation
-from palmette.runtime.record.operations import CALLS, OperationRecord
+from palmette.runtime.record.operations import CALLS, MOST_LATE_S, OperationRecord, Span
 from palmette.runtime.transports.base import Transport, TransportClosed, timed
 from palmette.runtime.worker.cpu_queue import CpuQueue, sleep_until
+from palmette.runtime.worker.deliveries import Deliveries
+from palmette.runtime.worker.sample_transfers import Delivered, SampleTransfers
 
 Values = Mapping[int, Any]
-Span = tuple[float, float, float]  # when an operation started, ended, and was due to end
 
 
 class Actions(Protocol):
-    """What the operations of a program do; ``values`` holds the results of those before them, by number."""
+    """What the operations of a program do; ``values`` holds the results of those before them, by number.
+
+    ``deliveries`` are this node's ends of the transfers of samples, by the operation's number.
+    """
+
+    deliveries: Deliveries
 
     def call(self, operation: ProgramOperation, values: Values, iteration: int) -> Any:
         """Execute a forward, backward, average or update."""
@@ -56,11 +64,12 @@ class Actions(Protocol):
 
 @dataclass
 class IterationResult:
-    """An iteration that is done on this node."""
+    """An iteration that is done on this node, which began it at ``began_s``."""
 
     iteration: int
     records: list[OperationRecord]
     values: dict[int, Any]
+    began_s: float
 
 
 @dataclass(frozen=True)
@@ -73,9 +82,6 @@ class Pace:
     """
 
     seconds: Mapping[int, float] = field(default_factory=dict)
-
-
-MOST_LATE_S = 0.02
 
 
 class Executor:
@@ -107,9 +113,14 @@ class Executor:
         self._iteration = 0
         self._lock = threading.Lock()
         lanes = _lanes(program)
+        self._samples = SampleTransfers(
+            program, actions.deliveries, self._transport, self._note_delivered, self._finished
+        )
+        self.samples_until = 0
         self._needs = _needs(lanes)
         self._done = {number: threading.Event() for needs in self._needs.values() for number in needs}
-        self._alone = lanes[0] if len(lanes) == 1 and lanes[0][0].channel is None else None
+        inline = len(lanes) == 1 and lanes[0][0].channel is None and not self._samples
+        self._alone = lanes[0] if inline else None
         self._going = 0
         self._closing = False
         self._starts: list[SimpleQueue[bool]] = []
@@ -131,7 +142,10 @@ class Executor:
         threading.Thread(target=target, args=(lane, start), daemon=True).start()
 
     def run(self, iteration: int) -> None:
-        """Start an iteration; ``finished`` is called when it is done, or with the error that ended it."""
+        """Start an iteration; ``finished`` is called when it is done, or with the error that ended it.
+
+        Samples of iterations up to ``samples_until`` may travel ahead, as far ahead as the phase allows.
+        """
         self._iteration, self._began_s = iteration, time.monotonic()
         self._values.clear()
         self._due_s.clear()
@@ -143,17 +157,19 @@ class Executor:
                 self._carry_out(operation)
             self._report()
             return
-        self._going = len(self._starts)
+        self._going = len(self._starts) + len(self._samples)
         # Calls that are ready at the start are queued in program order, as on the event clock.
         self._queued = {operation.number: self._cpu.queue() for operation in self._first}
         for start in self._starts:
             start.put(True)
+        self._samples.begin(iteration, self._began_s, self.samples_until)
 
     def close(self) -> None:
         """End the threads; one that waits for a message ends with the process."""
         self._closing = True
         for start in self._starts:
             start.put(False)
+        self._samples.close()
         for event in self._done.values():
             event.set()
         self._actions.close()
@@ -230,6 +246,11 @@ class Executor:
         due_s = self._transport.send_due(operation.channel, message, min(leaves_s, time.monotonic()))
         self._note(operation, None, (start, time.monotonic(), due_s), message.numel())
 
+    def _note_delivered(self, delivered: Delivered) -> None:
+        """Note a transfer of samples for the iteration that has begun."""
+        self._note(delivered.operation, delivered.value, delivered.span, delivered.size_bytes)
+        self._lane_done()
+
     def _due_to_start(self, operation: ProgramOperation, started_s: float) -> float:
         """When an operation that has started was due to start: when all before it were due to end."""
         before = [self._due_s[need] for need in self._after[operation.number]]
@@ -256,17 +277,20 @@ class Executor:
             self._report()
 
     def _report(self) -> None:
-        self._finished(IterationResult(self._iteration, self._records, dict(self._values)))
+        self._finished(IterationResult(self._iteration, self._records, dict(self._values), self._began_s))
 
 
 def _lanes(program: Program) -> list[list[ProgramOperation]]:
-    """Operations that run one after another in one thread: the calls of each instance; any other runs alone."""
+    """Operations that run one after another in one thread: the calls of each instance; any other runs alone.
+
+    Transfers of samples are not among them.
+    """
     calls: dict[int, list[ProgramOperation]] = {}
     others = []
     for operation in program.operations:
         if operation.op in CALLS:
             calls.setdefault(operation.instance, []).append(operation)
-        else:
+        elif operation.what not in SAMPLES:
             others.append([operation])
     return [*calls.values(), *others]
 

@@ -10,10 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from palmette.runtime.data.base import SampleReader, SampleSource
+from palmette.runtime.data.kept_samples import SampleStore
 from palmette.runtime.options import Options
 from palmette.runtime.program import Program, numbers_of
 from palmette.runtime.transports.base import Endpoint
 from palmette.runtime.worker.executor import Actions
+from palmette.zoo.capture import TensorSpec, TiedWeight
+from palmette.zoo.recipes.objective import TrainingObjective
 
 StateDicts = tuple[dict[str, Tensor], dict[str, Tensor]]
 """Weights and buffers, and their optimizer state, by name."""
@@ -41,7 +44,9 @@ class Setup:
     ``side`` makes the worker's side of the sync method. ``shapes`` are those of one sample: of the input, then of each
     layer's output. There is one program for each part of the phase (see ``phase_programs``), None for parts that the
     node has no operations in. A node that ``keeps`` can roll back to the previous iteration if another node is lost.
-    ``source`` is None where no samples are used.
+    ``source`` is None where no samples are used; ``store`` is where samples of other nodes are kept. ``inputs`` and
+    ``outputs`` describe all tensors that go into the network, and that each layer returns, where they are several;
+    ``ties`` are weights that several layers use.
     """
 
     node: str
@@ -52,11 +57,22 @@ class Setup:
     input_dtype: torch.dtype
     options: Options
     side: Callable[[Setup], WorkerSide]
+    objective: TrainingObjective
     source: SampleSource | None = None
     cpu_limit: float = 1.0
     device: str = "cpu"
     rollback: bool = False
     optimizer: bytes = field(default=b"", repr=False)
+    store: SampleStore | None = None
+    inputs: Sequence[TensorSpec] = ()
+    input_names: Sequence[str] = ()
+    outputs: Sequence[Sequence[TensorSpec]] = ()
+    ties: Sequence[TiedWeight] = ()
+
+    @property
+    def learning(self) -> dict[int, list[bool]]:
+        """By layer, whether a gradient flows back through each of the tensors that it returns."""
+        return {number: [spec.gradient for spec in specs] for number, specs in enumerate(self.outputs, 1)}
 
     def samples(self, program: Program) -> SampleReader:
         """The samples of the sources in a program."""
@@ -70,7 +86,10 @@ def unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def held_layers(program: Program) -> list[int]:
-    """The layers that a node needs for a program: those of its instances, and those it averages or updates."""
+    """The layers that a node needs for a program: those of its instances, and those it averages or updates.
+
+    Numbers after the last layer's are ties.
+    """
     held = [program.phase.instances[k].layers for k in program.own]
     held += [run for each in program.operations if each.op in ("average", "update") for run in each.layers]
     return sorted(set(numbers_of(held)))

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import torch
 from safetensors.torch import load as from_bytes
 from torch import Tensor, nn
 
+from palmette.runtime.options import Options
 from palmette.runtime.worker.actions import MessageFormat
 from palmette.runtime.worker.compute import Compute
 from palmette.runtime.worker.setup import Setup, StateDicts
+from palmette.spec.plan import Phase
+
+C = TypeVar("C", bound=Compute)
 
 
 class LayerPool:
@@ -31,9 +36,35 @@ class LayerPool:
         return self._layers[number]
 
 
+def compute_for(
+    kind: type[C],
+    setup: Setup,
+    phase: Phase,
+    layers: Mapping[int, nn.Module],
+    options: Options,
+    *,
+    own: Sequence[int] | None = None,
+) -> C:
+    """What a node computes with some layers in a phase, of one kind."""
+    return kind(
+        phase,
+        setup.node,
+        layers,
+        options,
+        setup.device,
+        objective=setup.objective,
+        own=own,
+        learning=setup.learning,
+        ties=setup.ties,
+    )
+
+
 def message_format(setup: Setup) -> MessageFormat:
     """The message format of samples between nodes."""
-    return MessageFormat(setup.shapes, setup.input_dtype, getattr(torch, setup.options.dtype))
+    dtype: torch.dtype = getattr(torch, setup.options.dtype)
+    return MessageFormat(
+        setup.shapes, setup.input_dtype, dtype, setup.objective.labels, setup.inputs, setup.outputs, setup.input_names
+    )
 
 
 def initial_optimizer_state(setup: Setup) -> dict[str, Tensor]:

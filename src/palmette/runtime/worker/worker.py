@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from safetensors.torch import save as to_bytes
 
 from palmette.cost.steps import Kind
+from palmette.runtime.data.kept_samples import from_numbers, to_numbers
 from palmette.runtime.program import Program
 from palmette.runtime.worker.actions import BackwardResult
 from palmette.runtime.worker.calibration import calibrate
@@ -19,16 +20,22 @@ from palmette.runtime.worker.commands import (
     Calibrated,
     Command,
     ControlChannel,
+    DeleteKept,
     Execute,
     GetState,
     IterationDone,
+    KeptDeleted,
+    KeptVerified,
     Ready,
     SetPace,
     StateReply,
     Stop,
+    TrustKept,
+    VerifyKept,
 )
 from palmette.runtime.worker.cpu_queue import CpuQueue
-from palmette.runtime.worker.executor import Executor, IterationResult
+from palmette.runtime.worker.deliveries import SampleReceiver, SampleSender
+from palmette.runtime.worker.executor import Actions, Executor, IterationResult
 from palmette.runtime.worker.failure import failure
 from palmette.runtime.worker.setup import Setup, unshared
 
@@ -42,6 +49,8 @@ class Worker:
         self._cpu = CpuQueue(setup.cpu_limit)
         self._side = setup.side(setup)
         self._executors: dict[int, Executor] = {}
+        self._senders: dict[str, list[SampleSender]] = {}
+        self._receivers: dict[str, list[SampleReceiver]] = {}
         self._last: dict[int, int] = {}
         self._stopped = False
         for number, program in enumerate(setup.programs):
@@ -50,31 +59,65 @@ class Worker:
 
     def _add(self, number: int, program: Program) -> None:
         actions = self._side.actions(number, program)
+        self._note_deliveries(program, actions)
         backwards = [o.number for o in program.operations if o.what is Kind.BACKWARD and o.op == "backward"]
         self._executors[number] = Executor(
             program, actions, self._transport, self._cpu, lambda result: self._finished(number, backwards, result)
         )
 
+    def _note_deliveries(self, program: Program, actions: Actions) -> None:
+        """Note this node's ends of the transfers of samples, by the node at the other end."""
+        for operation in program.operations:
+            delivery = actions.deliveries.get(operation.number)
+            if operation.channel is not None and isinstance(delivery, SampleSender):
+                self._senders.setdefault(operation.channel.receiver, []).append(delivery)
+            elif operation.channel is not None and isinstance(delivery, SampleReceiver):
+                self._receivers.setdefault(operation.channel.sender, []).append(delivery)
+
+    def _kept(self) -> dict[str, bytes]:
+        """The samples that were kept before, listed by their owner."""
+        owners = [owner for owner, ends in self._receivers.items() if any(end.keeps for end in ends)]
+        return self._setup.store.listed(owners) if self._setup.store is not None else {}
+
+    def _verified(self, receiver: str, listed: bytes) -> bytes:
+        """The samples that a node has kept unchanged; all sources that feed it draw from the same data."""
+        found: list[int] = []
+        for sender in self._senders.get(receiver, ()):
+            found = sender.verified(listed) if sender.keeps else found
+        return from_numbers(found)
+
     def run(self) -> None:
         """Execute commands until the one to stop."""
-        self._control.send(Ready())
+        self._control.send(Ready(self._kept()))
         while not isinstance(command := self._control.receive(), Stop):
             self._obey(command)
         self._stopped = True
         for executor in self._executors.values():
             executor.close()
         self._transport.close()
+        if self._setup.store is not None:
+            self._setup.store.close()
 
     def _obey(self, command: Command) -> None:
         match command:
             case Execute():
                 self._last[command.program] = command.last
+                self._executors[command.program].samples_until = command.samples_until
                 self._go(command.program, command.first)
             case SetPace():
                 self._executors[command.program].pace = command.pace
             case Calibrate():
                 found = calibrate(self._executors[command.program].program, self._setup)
                 self._control.send(Calibrated(command.program, found))
+            case VerifyKept():
+                self._control.send(KeptVerified(command.receiver, self._verified(command.receiver, command.listed)))
+            case TrustKept():
+                for receiver in self._receivers.get(command.owner, ()):
+                    receiver.trust(to_numbers(command.numbers).tolist())
+            case DeleteKept():
+                if self._setup.store is not None:
+                    self._setup.store.delete()
+                self._control.send(KeptDeleted())
             case GetState():
                 weights, optimizer = self._side.state(command.layers, command.after)
                 self._control.send(StateReply(to_bytes(unshared(weights)), to_bytes(unshared(optimizer))))
@@ -105,6 +148,6 @@ class Worker:
         executor = self._executors[number]
         # Decided before the engine is informed: its next command may change the last iteration.
         goes_on = not executor.inline and result.iteration < self._last[number]
-        self._control.send(IterationDone(number, result.iteration, loss, result.records))
+        self._control.send(IterationDone(number, result.iteration, loss, result.began_s, result.records))
         if goes_on:
             executor.run(result.iteration + 1)

@@ -15,11 +15,11 @@ from palmette.zoo.capture.wrapper import WRAPPED_PREFIX
 
 
 def build_module(segment: GraphSegment, analysis: GraphAnalysis) -> fx.GraphModule:
-    """The segment as a module that takes and returns one tensor and shares the original's weights."""
+    """The segment as a module that takes and returns a bundle and shares the original's weights."""
     writer = GraphWriter(segment, analysis)
     for node in segment.nodes:
         writer.built[node] = writer.copy(node)
-    writer.graph.output(writer.built[segment.exit])
+    writer.graph.output(writer.output(segment))
     module = fx.GraphModule(analysis.wrapper, writer.graph, class_name="Layer")
     keep_persistence(module, analysis.wrapper.module)
     return module
@@ -31,8 +31,28 @@ class GraphWriter:
     def __init__(self, segment: GraphSegment, analysis: GraphAnalysis) -> None:
         self.analysis = analysis
         self.graph = fx.Graph()
-        self.entry = self.graph.placeholder("x")
-        self.built: dict[fx.Node, Any] = {segment.entry: self.entry}
+        names = ["x"] if len(segment.entry) == 1 else [f"x{place}" for place in range(len(segment.entry))]
+        taken = [self.graph.placeholder(name) for name in names]
+        self.entry = taken[0]
+        self.built: dict[fx.Node, Any] = {}
+        for node, value in zip(segment.entry, taken, strict=True):
+            batched = analysis.is_batched(node)
+            self.built[node] = value if batched else self.graph.call_method("select", (value, 0, 0))
+
+    def output(self, segment: GraphSegment) -> Any:
+        """What the segment returns: the module's own output, or one tensor or several for the next segment."""
+        if segment.returned is not None:
+            return fx.map_arg(segment.returned, self.value)
+        given = tuple(self.repeated(node) for node in segment.exit)
+        return given if len(given) > 1 else given[0]
+
+    def repeated(self, node: fx.Node) -> Any:
+        """A value with one row per sample; one that is the same for all is repeated."""
+        value = self.value(node)
+        if self.analysis.is_batched(node):
+            return value
+        shape = self.analysis.row(node).shape
+        return self.graph.call_method("expand", (value, self.size((1, 0)), *shape))
 
     def copy(self, node: fx.Node) -> fx.Node:
         """The node in the new graph, with the name that its target has in the original module."""
@@ -70,9 +90,9 @@ def keep_persistence(module: nn.Module, original: nn.Module) -> None:
                 inner._non_persistent_buffers_set.add(name)
 
 
-def clone_input(module: fx.GraphModule) -> None:
-    """Let the module work on a copy of its input, since it writes to it."""
-    entry = next(iter(module.graph.nodes))
+def clone_input(module: fx.GraphModule, place: int) -> None:
+    """Let the module work on a copy of one of its inputs, since it writes to it."""
+    entry = [node for node in module.graph.nodes if node.op == "placeholder"][place]
     with module.graph.inserting_after(entry):
         copied = module.graph.call_method("clone", (entry,))
     entry.replace_all_uses_with(copied, delete_user_cb=lambda user: user is not copied)

@@ -1,14 +1,16 @@
 """Cuts any module into layers, and compares them with the module before they are returned.
 
 An ``nn.Sequential`` is cut between its children. Any other module is traced, by ``torch.fx`` or, where that
-fails or does not reproduce the module, by ``torch.export``, and cut where one tensor is alive.
+fails or does not reproduce the module, by ``torch.export``, and cut where few tensors are alive.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
@@ -16,32 +18,42 @@ from torch.nn.parameter import is_lazy
 
 from palmette.errors import Fault, InputError
 from palmette.zoo.capture.build_module import assign_missing_state, build_module, clone_input
+from palmette.zoo.capture.bundle import Bundle, Example, LayerChain, ModuleInput, TensorSpec, as_bundle, module_input
 from palmette.zoo.capture.graph_analysis import analyse
 from palmette.zoo.capture.layer import NetworkLayer
 from palmette.zoo.capture.segments import find_segments
-from palmette.zoo.capture.sequential import cut_sequential, is_plain_sequential
+from palmette.zoo.capture.sequential import NotOneTensor, cut_sequential, is_plain_sequential
 from palmette.zoo.capture.tracing import TraceMethod, trace, trace_export, trace_fx
-from palmette.zoo.capture.trial_runs import RunResult, preserve_state, row_shape, run_parts, run_parts_with_gradients
+from palmette.zoo.capture.trial_runs import (
+    RunResult,
+    is_batched_structure,
+    preserve_state,
+    run_layers,
+    run_with_gradients,
+)
 from palmette.zoo.capture.wrapper import ModuleWrapper, Untraceable, describe_error
 
 MODES = (True, False)
 
 
-def cut(module: nn.Module, example: Tensor) -> tuple[NetworkLayer, ...]:
+def cut(module: nn.Module, example: Example) -> tuple[NetworkLayer, ...]:
     """The module as consecutive layers; it is left as it was.
 
-    ``example`` is a batch of two samples or more. For an ``nn.Sequential`` it may be on torch's meta
-    device: then only shapes are computed.
+    ``example`` is a batch of two samples or more of what the module is called with: a tensor, or several in order, or
+    by the names of its arguments. For an ``nn.Sequential`` it may be on torch's meta device: then only shapes are
+    computed.
 
     Raises:
         InputError: the module cannot be cut into layers; says why.
     """
+    given = module_input(example)
     try:
-        require_one_input(module)
-        finish_lazy(module, example)
-        with preserve_state(module):
-            require_plain_modes(module)
-            layers = cut_sequential(module, example) if is_plain_sequential(module) else cut_any(module, example)
+        require_all_inputs(module, given)
+        with without_cache(module):
+            finish_lazy(module, given)
+            with preserve_state(module):
+                require_plain_modes(module)
+                layers = cut_module(module, given)
     except Untraceable as error:
         expected = f"cannot be cut into layers: {error}"
         raise InputError(Fault("model", type(module).__name__, expected)) from error
@@ -51,23 +63,50 @@ def cut(module: nn.Module, example: Tensor) -> tuple[NetworkLayer, ...]:
     return tuple(layers)
 
 
-def require_one_input(module: nn.Module) -> None:
-    """Refuse a forward that needs more than one argument."""
+def cut_module(module: nn.Module, given: ModuleInput) -> list[NetworkLayer]:
+    """The layers of a module by the way that suits it."""
+    if not is_plain_sequential(module) or len(given.tensors) != 1 or given.names:
+        return cut_any(module, given)
+    try:
+        return cut_sequential(module, given.tensors[0])
+    except NotOneTensor:
+        if given.tensors[0].is_meta or not len(module):
+            raise
+        return cut_any(module, given)
+
+
+def require_all_inputs(module: nn.Module, given: ModuleInput) -> None:
+    """Refuse an example with fewer inputs than a forward needs."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     known = inspect.signature(module.forward).parameters.values()
     needed = [each.name for each in known if each.default is each.empty and each.kind in kinds]
-    if len(needed) > 1:
-        raise Untraceable(f"its forward takes several inputs ({', '.join(needed)}); expected one tensor")
+    missing = [name for name in needed if name not in given.names] if given.names else needed[len(given.tensors) :]
+    if missing:
+        raise Untraceable(f"its forward takes several inputs ({', '.join(needed)}); expected an example of each")
 
 
-def finish_lazy(module: nn.Module, example: Tensor) -> None:
+@contextmanager
+def without_cache(module: nn.Module) -> Iterator[None]:
+    """Turn off the caches of generation, which the models of transformers return as long as their config says so."""
+    configs = {id(config): config for part in module.modules() if (config := getattr(part, "config", None)) is not None}
+    cached = [config for config in configs.values() if getattr(config, "use_cache", None) is True]
+    for config in cached:
+        config.use_cache = False
+    try:
+        yield
+    finally:
+        for config in cached:
+            config.use_cache = True
+
+
+def finish_lazy(module: nn.Module, given: ModuleInput) -> None:
     """Initialise lazy modules."""
     if any(map(is_lazy, (*module.parameters(), *module.buffers()))):
         try:
             with torch.no_grad():
-                module(example)
+                ModuleWrapper(module, given.names)(*given.tensors)
         except Exception as error:
-            raise Untraceable(f"it fails on {describe_input(example)}: {describe_error(error)}") from error
+            raise Untraceable(f"it fails on {describe_input(given)}: {describe_error(error)}") from error
 
 
 def require_plain_modes(module: nn.Module) -> None:
@@ -85,54 +124,73 @@ class ReferenceRun:
     """A batch in one of the modes, and what the module itself computes from it."""
 
     training: bool
-    batch: Tensor
+    batch: Bundle
     expected: RunResult
 
-    @property
-    def shape(self) -> tuple[int, ...] | None:
-        """The shape of one sample's output; None if that is not one tensor."""
-        return row_shape(self.expected.output, len(self.batch))
 
-
-def cut_any(module: nn.Module, example: Tensor) -> list[NetworkLayer]:
+def cut_any(module: nn.Module, given: ModuleInput) -> list[NetworkLayer]:
     """The layers of a module that is no plain ``nn.Sequential``."""
     # Batches of two sizes, since a forward may depend on the size.
-    references = [run_reference(module, True, example), run_reference(module, False, torch.cat([example] * 3))]
+    samples = len(given.tensors[0])
+    references = [
+        run_reference(module, training, given, many) for training, many in ((True, samples), (False, 3 * samples))
+    ]
     for reference in references:
-        if reference.shape is None:
+        if not is_batched_structure(reference.expected.output, len(reference.batch[0])):
             kind = type(reference.expected.output).__name__
-            raise Untraceable(f"it returns a {kind}; expected one tensor of floats with one row per sample")
-    if type(module).__module__.startswith("torch.nn."):
-        return [NetworkLayer(type(module).__name__.lower(), module, references[0].shape or ())]
+            raise Untraceable(f"it returns a {kind}; expected tensors with one row per sample, one at least of floats")
+    output = references[0].expected.output
+    if type(module).__module__.startswith("torch.nn.") and isinstance(output, Tensor) and not given.names:
+        return [described_layer(type(module).__name__.lower(), module, output, learns(module))]
     try:
-        return cut_traced(trace_fx, module, example, references)
+        return cut_traced(trace_fx, module, given, references)
     except Untraceable:
-        return cut_traced(trace_export, module, example, references)
+        return cut_traced(trace_export, module, given, references)
 
 
-def run_reference(module: nn.Module, training: bool, batch: Tensor) -> ReferenceRun:
+def run_reference(module: nn.Module, training: bool, given: ModuleInput, samples: int) -> ReferenceRun:
     """What the module itself computes from a batch."""
+    batch = given.batch(samples)
     try:
-        return ReferenceRun(training, batch, run_parts_with_gradients([module], module, training, batch))
+        found = run_with_gradients(ModuleWrapper(module, given.names), module, training, batch)
     except Exception as error:
-        raise Untraceable(f"it fails on {describe_input(batch)}: {describe_error(error)}") from error
+        raise Untraceable(f"it fails on {describe_input(given)}: {describe_error(error)}") from error
+    return ReferenceRun(training, batch, found)
 
 
 def cut_traced(
-    how: TraceMethod, module: nn.Module, example: Tensor, references: Sequence[ReferenceRun]
+    how: TraceMethod, module: nn.Module, given: ModuleInput, references: Sequence[ReferenceRun]
 ) -> list[NetworkLayer]:
     """The layers of a module by one method of tracing, if they compute what the module computes.
 
     Raises:
         Untraceable: it cannot be traced this way, or its layers fail or compute something else.
     """
-    graph, wrapper = trace(how, module, example)
+    graph, wrapper = trace(how, module, given)
     try:
-        layers = cut_graph(graph, wrapper, example)
-        modules = [layer.module for layer in layers]
-        results = [
-            run_parts_with_gradients(modules, module, reference.training, reference.batch) for reference in references
-        ]
+        return checked_layers(graph, wrapper, given, references)
+    except Untraceable:
+        return checked_layers(graph, wrapper, given, references, bundles=False)
+
+
+def checked_layers(
+    graph: fx.Graph,
+    wrapper: ModuleWrapper,
+    given: ModuleInput,
+    references: Sequence[ReferenceRun],
+    *,
+    bundles: bool = True,
+) -> list[NetworkLayer]:
+    """The layers of a graph, if they compute what the module computes.
+
+    Raises:
+        Untraceable: they fail, or compute something else.
+    """
+    module = wrapper.module
+    try:
+        layers = cut_graph(graph, wrapper, given, bundles=bundles)
+        whole = LayerChain(layer.module for layer in layers)
+        results = [run_with_gradients(whole, module, reference.training, reference.batch) for reference in references]
     except Untraceable:
         raise
     except Exception as error:
@@ -142,25 +200,48 @@ def cut_traced(
     return layers
 
 
-def cut_graph(graph: fx.Graph, wrapper: ModuleWrapper, example: Tensor) -> list[NetworkLayer]:
+def cut_graph(graph: fx.Graph, wrapper: ModuleWrapper, given: ModuleInput, *, bundles: bool) -> list[NetworkLayer]:
     """The layers of a graph."""
     with preserve_state(wrapper.module):
-        analysis = analyse(graph, wrapper, example)
-        found = find_segments(graph, analysis)
+        analysis = analyse(graph, wrapper, given)
+        found = find_segments(graph, analysis, bundles=bundles)
         modules = [build_module(segment, analysis) for segment in found]
-        shapes = clone_written_inputs(modules, example)
-    parts = zip(found, modules, shapes, strict=True)
-    return [NetworkLayer(segment.name, module, shape) for segment, module, shape in parts]
+        clone_written_inputs(modules, given.tensors)
+        layers = described_layers([segment.name for segment in found], modules, given.tensors)
+        return [replace(layer, note=segment.note) for layer, segment in zip(layers, found, strict=True)]
 
 
-def clone_written_inputs(modules: Sequence[fx.GraphModule], example: Tensor) -> list[tuple[int, ...]]:
-    """Let modules that write to their input work on a copy; returns the output shape of one sample of each."""
+def clone_written_inputs(modules: Sequence[fx.GraphModule], example: Bundle) -> None:
+    """Let modules that write to their inputs work on copies."""
     for training in MODES:
-        outputs = run_parts(modules, training, example)
-        for module, passed in zip(modules, outputs, strict=True):
-            if passed.wrote:
-                clone_input(module)
-    return [passed.shape or () for passed in outputs]
+        for module, passed in zip(modules, run_layers(modules, training, example), strict=True):
+            for place, wrote in enumerate(passed.wrote):
+                if wrote:
+                    clone_input(module, place)
+
+
+def described_layers(names: Sequence[str], modules: Sequence[nn.Module], example: Bundle) -> list[NetworkLayer]:
+    """Layers, with what each returns in training, and whether a gradient flows back through it."""
+    layers = []
+    value: Any = tuple(each.clone() for each in example)
+    with torch.enable_grad():
+        for name, module in zip(names, modules, strict=True):
+            value = module.train()(*as_bundle(value))
+            layers.append(described_layer(name, module, value))
+    return layers
+
+
+def described_layer(name: str, module: nn.Module, value: Any, gradient: bool = False) -> NetworkLayer:
+    """A layer that returned ``value``."""
+    specs = tuple(
+        TensorSpec(tuple(each.shape[1:]), each.dtype, gradient or each.requires_grad) for each in as_bundle(value)
+    )
+    return NetworkLayer(name, module, specs[0].shape, specs)
+
+
+def learns(module: nn.Module) -> bool:
+    """Whether a module has weights that are trained."""
+    return any(weight.requires_grad for weight in module.parameters())
 
 
 def restore_mode(modules: Sequence[nn.Module], original: nn.Module) -> None:
@@ -172,6 +253,7 @@ def restore_mode(modules: Sequence[nn.Module], original: nn.Module) -> None:
                 inner.training = original.training
 
 
-def describe_input(example: Tensor) -> str:
-    """The shape of one sample, for an error message."""
-    return "an input of " + ("×".join(map(str, example.shape[1:])) or "single numbers")
+def describe_input(given: ModuleInput) -> str:
+    """The shapes of one sample, for an error message."""
+    shapes = ["×".join(map(str, each.shape[1:])) or "single numbers" for each in given.tensors]
+    return f"an input of {' and '.join(shapes)}"

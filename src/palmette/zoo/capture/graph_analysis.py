@@ -1,9 +1,11 @@
 """Which values of a traced graph must be passed on, and which each part can recompute.
 
-Two kinds are recomputed wherever they are needed, so they never prevent a cut: sizes that follow
-from the input's shape (``x.shape[0] * 4``, measured with batches of three sizes and written as a·batch + b)
-and constants that need neither weights nor random numbers (masks, positions). Weights, and whatever else has a
-name in the module's state or is written to, live in one place. All other values are carried from part to part.
+Three kinds are recomputed wherever they are needed, so they never prevent a cut: sizes that follow from the inputs'
+shapes (``x.shape[0] * 4``, measured with batches of three sizes and written as a·batch + b), constants that need
+neither weights nor random numbers (masks, positions), and values that follow from the network's inputs alone, where
+these are no larger than the value (a mask of all pairs of tokens, from one of tokens). Weights, and whatever else has
+a name in the module's state or is written to, live in one place. All other values are carried from part to part, each
+with one row per sample; one that is the same for all samples (a bias made of weights) is repeated for each.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from palmette.zoo.capture.operations import call_target, is_recomputable, is_size, writes
+from palmette.zoo.capture.bundle import ModuleInput
+from palmette.zoo.capture.operations import call_target, is_recomputable, is_size, operation_name, writes
 from palmette.zoo.capture.wrapper import ModuleWrapper, attribute_at
 
 BATCHES = (2, 3, 5)
@@ -27,30 +30,96 @@ class GraphAnalysis:
     wrapper: ModuleWrapper
     values: dict[fx.Node, list[Any]]
     shared: set[int]
+    parameters: dict[int, int]
+    """The number of elements of each of the module's parameters, by its identity."""
+    matrices: set[int]
     sizes: dict[fx.Node, Any] = field(default_factory=dict)
     recomputable: set[fx.Node] = field(default_factory=set)
+    from_inputs: dict[fx.Node, frozenset[fx.Node]] = field(default_factory=dict)
+    """Values that follow from inputs alone, with these inputs; of them, those to carry are in ``carried``."""
+    carried: set[fx.Node] = field(default_factory=set)
 
     def classify(self, graph: fx.Graph) -> None:
-        """Find sizes and constants, in order of execution."""
+        """Find sizes, constants and what follows from inputs, in order of execution."""
+        written = {undetached(each) for node in graph.nodes for each in self.written_by(node)}
         for node in graph.nodes:
             if node.op == "get_attr":
                 if id(attribute_at(self.wrapper, str(node.target))) not in self.shared:
                     self.recomputable.add(node)
+            elif node.op == "placeholder":
+                self.from_inputs[node] = frozenset([node])
             elif is_size(node, self.sizes) and (size := fit_affine(self.values[node])) is not None:
                 self.sizes[node] = size
-            elif is_recomputable(node) and all(n in self.recomputable or n in self.sizes for n in node.all_input_nodes):
-                self.recomputable.add(node)
+            elif node not in written and is_recomputable(node, self.wrapper):
+                self._classify_recomputable(node)
+        self.carried = {node for node in self.from_inputs if self.is_smaller_than_inputs(node)}
+
+    def written_by(self, node: fx.Node) -> list[fx.Node]:
+        """The value that a node writes to."""
+        return node.all_input_nodes[:1] if writes(call_target(node, self.wrapper)) else []
+
+    def _classify_recomputable(self, node: fx.Node) -> None:
+        needed = [each for each in node.all_input_nodes if each not in self.sizes and each not in self.recomputable]
+        if not needed:
+            self.recomputable.add(node)
+        elif all(each in self.from_inputs for each in needed):
+            self.from_inputs[node] = frozenset().union(*(self.from_inputs[each] for each in needed))
+
+    def is_smaller_than_inputs(self, node: fx.Node) -> bool:
+        """Whether a value that follows from inputs takes fewer bytes than they; an input itself is carried, too."""
+        inputs = self.from_inputs[node]
+        return node in inputs or (
+            self.is_tensor(node) and self.value_bytes(node) < sum(self.value_bytes(each) for each in inputs)
+        )
 
     def is_carried(self, node: fx.Node) -> bool:
         """Whether the node's value must be passed on from where it was computed."""
+        if node in self.from_inputs:
+            return node in self.carried
         return node.op != "get_attr" and node not in self.recomputable and node not in self.sizes
 
+    def is_context(self, node: fx.Node) -> bool:
+        """Whether the value follows from inputs alone."""
+        return node in self.from_inputs
+
+    def needs(self, node: fx.Node) -> set[fx.Node]:
+        """The carried values that a node needs, by itself or to recompute what it needs."""
+        found: set[fx.Node] = set()
+        todo = list(node.all_input_nodes)
+        while todo:
+            each = todo.pop()
+            if self.is_carried(each):
+                found.add(each)
+            elif each not in self.sizes and each.op != "get_attr":
+                todo += each.all_input_nodes
+        return found
+
+    def is_tensor(self, node: fx.Node) -> bool:
+        """Whether the value is a tensor."""
+        return all(isinstance(value, Tensor) for value in self.values[node])
+
     def is_batched(self, node: fx.Node) -> bool:
-        """Whether the value is a tensor of floats with one row per sample."""
-        return all(
-            isinstance(value, Tensor) and value.is_floating_point() and value.dim() and len(value) == batch
-            for value, batch in zip(self.values[node], BATCHES, strict=True)
-        )
+        """Whether the value is a tensor with one row per sample."""
+        pairs = zip(self.values[node], BATCHES, strict=True)
+        return self.is_tensor(node) and all(value.dim() and len(value) == batch for value, batch in pairs)
+
+    def is_same_for_all(self, node: fx.Node) -> bool:
+        """Whether the value is a tensor whose shape does not depend on the number of samples."""
+        return self.is_tensor(node) and len({value.shape for value in self.values[node]}) == 1
+
+    def is_float(self, node: fx.Node) -> bool:
+        """Whether the value is a tensor of floats."""
+        return self.is_tensor(node) and bool(self.values[node][0].is_floating_point())
+
+    def row(self, node: fx.Node) -> Tensor:
+        """What is passed on of a value for one sample, on torch's meta device."""
+        value: Tensor = self.values[node][0]
+        return value[0] if self.is_batched(node) else value
+
+    def value_bytes(self, node: fx.Node) -> int:
+        """Bytes of a value that are passed on for one sample."""
+        row = self.row(node)
+        return row.numel() * row.element_size()
 
     def weights(self, node: fx.Node) -> set[int]:
         """The identities of the weights and buffers that a node uses."""
@@ -59,6 +128,15 @@ class GraphAnalysis:
             module = attribute_at(self.wrapper, str(node.target))
             used |= {id(tensor) for tensor in (*module.parameters(), *module.buffers())}
         return used & self.shared
+
+    def work(self, node: fx.Node) -> int:
+        """A measure of what a node has to do: the elements of its weights, and of its value for one sample."""
+        weights = sum(self.parameters.get(each, 0) for each in self.weights(node))
+        return weights + (self.row(node).numel() if self.is_tensor(node) else 0)
+
+    def has_matrix(self, node: fx.Node) -> bool:
+        """Whether a node uses a weight of two dimensions or more."""
+        return bool(self.weights(node) & self.matrices)
 
 
 def fit_affine(values: list[Any]) -> Any:
@@ -88,18 +166,20 @@ class ValueRecorder(fx.Interpreter):
         return value
 
 
-def analyse(graph: fx.Graph, wrapper: ModuleWrapper, example: Tensor) -> GraphAnalysis:
+def analyse(graph: fx.Graph, wrapper: ModuleWrapper, example: ModuleInput) -> GraphAnalysis:
     """Run the graph with batches of three sizes and classify its values."""
     wrapper.eval()
     runs = []
     for batch in BATCHES:
         recorder = ValueRecorder(wrapper, graph)
-        repeats = -(-batch // len(example))
         with torch.no_grad():
-            recorder.run(torch.cat([example] * repeats)[:batch])
+            recorder.run(*example.batch(batch))
         runs.append(recorder.seen)
     values = {node: [seen[node] for seen in runs] for node in graph.nodes}
-    analysis = GraphAnalysis(wrapper, values, pinned_tensors(graph, wrapper))
+    weights = list(wrapper.module.parameters())
+    matrices = {id(weight) for weight in weights if weight.dim() > 1}
+    elements = {id(weight): weight.numel() for weight in weights}
+    analysis = GraphAnalysis(wrapper, values, pinned_tensors(graph, wrapper), elements, matrices)
     analysis.classify(graph)
     return analysis
 
@@ -110,6 +190,13 @@ def pinned_tensors(graph: fx.Graph, wrapper: ModuleWrapper) -> set[int]:
     tensors = [*module.parameters(), *module.state_dict(keep_vars=True).values()]
     for node in graph.nodes:
         if writes(call_target(node, wrapper)):
-            attributes = [each for each in node.all_input_nodes if each.op == "get_attr"]
+            attributes = [each for each in map(undetached, node.all_input_nodes) if each.op == "get_attr"]
             tensors += [attribute_at(wrapper, str(each.target)) for each in attributes]
     return {id(tensor) for tensor in tensors}
+
+
+def undetached(node: fx.Node) -> fx.Node:
+    """The value whose memory a detached one shares."""
+    while node.op == "call_function" and operation_name(node.target) == "detach":
+        node = node.all_input_nodes[0]
+    return node

@@ -15,6 +15,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
 from palmette.zoo.capture.modes import ModeOperation, ModeValue
+from palmette.zoo.capture.regions import AutocastRegion
 from palmette.zoo.capture.wrapper import ModuleWrapper, attribute_at
 
 
@@ -32,7 +33,7 @@ ACTIVATIONS = names(
 DROPOUTS = names("dropout dropout1d dropout2d dropout3d alpha_dropout feature_dropout feature_alpha_dropout")
 SHAPES = names(
     "flatten unflatten reshape view view_as permute transpose t swapaxes swapdims movedim squeeze unsqueeze",
-    "expand expand_as contiguous getitem getattr select slice narrow to float double type_as alias clone",
+    "expand expand_as contiguous getitem getattr select slice narrow to float double type_as alias clone detach",
 )
 SMALL = ACTIVATIONS | DROPOUTS | SHAPES
 SMALL_MODULES = ("torch.nn.modules.activation", "torch.nn.modules.dropout", "torch.nn.modules.flatten")
@@ -100,8 +101,14 @@ def is_size(node: fx.Node, sizes: Container[fx.Node]) -> bool:
     return bool(node.all_input_nodes) and all(each in sizes for each in node.all_input_nodes)
 
 
-def is_recomputable(node: fx.Node) -> bool:
+def is_recomputable(node: fx.Node, wrapper: ModuleWrapper) -> bool:
     """Whether executing the node again gives the same value and has no side effect."""
+    if node.op == "call_module":
+        region = attribute_at(wrapper, str(node.target))
+        if not isinstance(region, AutocastRegion):
+            return False
+        inside = [each for each in region.part.graph.nodes if each.op not in ("placeholder", "output", "get_attr")]
+        return all(is_recomputable(each, wrapper) for each in inside)
     if node.op not in ("call_function", "call_method"):
         return False
     name = operation_name(node.target)

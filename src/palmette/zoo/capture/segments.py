@@ -1,14 +1,4 @@
-"""A module's graph, cut wherever a single tensor is alive.
-
-A cut may be made after an operation if, of all values that must be passed on, exactly one is still
-needed, and it is a tensor of floats whose first dimension is the batch. Then the part before and the part
-after can run on different nodes, on different samples:
-
-    conv ── relu ──┬── conv ── add ── relu ── fc
-                   └────────────┘
-    alive:  1    1      2       1     1            cuts where it is 1
-
-Weights and buffers used in several places (tied weights) are alive from the first use to the last.
+"""A module's graph as segments between cuts, merged and named.
 
 Small operations do not stand alone: activations, dropout, reshaping and elementwise arithmetic go
 with the part before, and so does a batch norm right after a convolution or a fully connected layer.
@@ -20,12 +10,15 @@ around them (``layer1.0``), unless other segments lie in the same module: then a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from itertools import accumulate, pairwise
 from typing import Any
 
 from torch import fx
 
+from palmette.zoo.capture.cut_places import FEWEST, MOST, CutPlace, GraphPlaces, path
 from palmette.zoo.capture.graph_analysis import GraphAnalysis
 from palmette.zoo.capture.operations import is_batch_norm, is_matrix, is_small, operation
 from palmette.zoo.capture.wrapper import WRAPPED_PREFIX, Untraceable
@@ -33,17 +26,104 @@ from palmette.zoo.capture.wrapper import WRAPPED_PREFIX, Untraceable
 
 @dataclass
 class GraphSegment:
-    """Consecutive operations with one tensor going in and one coming out."""
+    """Consecutive operations with a bundle going in and one coming out; the last has what the module ``returned``."""
 
     nodes: list[fx.Node]
-    entry: fx.Node
-    exit: fx.Node
+    entry: tuple[fx.Node, ...]
+    exit: tuple[fx.Node, ...]
     name: str = ""
+    returned: Any = None
+    note: str = ""
 
 
-def find_segments(graph: fx.Graph, analysis: GraphAnalysis) -> list[GraphSegment]:
-    """The graph's operations between all possible cuts, small ones merged into their neighbours, named."""
-    raw = split_graph(graph, analysis)
+def find_segments(graph: fx.Graph, analysis: GraphAnalysis, *, bundles: bool = True) -> list[GraphSegment]:
+    """The graph's operations between cuts, small ones merged into their neighbours, named.
+
+    Without ``bundles``, it is cut only where exactly one tensor is alive.
+
+    Raises:
+        Untraceable: it does not return tensors that it computed.
+    """
+    places = graph_places(graph, analysis)
+    chosen = places.narrow() if bundles else places.single()
+    segments = join_small(split_graph(graph, places, chosen), analysis)
+    while bundles and len(segments) < FEWEST:
+        more = largest_gap_cuts(places, chosen)
+        if not more:
+            break
+        chosen = sorted([*chosen, *more], key=lambda each: each.place)
+        segments = join_small(split_graph(graph, places, chosen), analysis)
+    add_notes(segments, places)
+    return keep_most(segments, analysis)
+
+
+def add_notes(segments: Sequence[GraphSegment], places: GraphPlaces) -> None:
+    """Note why segments are not cut further that are large, or all that there are."""
+    begin, few = 0, len(segments) < FEWEST
+    for segment in segments:
+        end = begin + len(segment.nodes)
+        if few or places.is_large(begin, end):
+            segment.note = places.why_whole(begin, end)
+        begin = end
+
+
+def keep_most(segments: list[GraphSegment], analysis: GraphAnalysis) -> list[GraphSegment]:
+    """At most ``MOST`` segments: of cuts after about the same work, the one with the fewest bytes."""
+    if len(segments) <= MOST:
+        return segments
+    done = list(accumulate(sum(map(analysis.work, segment.nodes)) for segment in segments))
+    best: dict[int, tuple[int, int]] = {}
+    for place, segment in enumerate(segments[:-1]):
+        share = min(MOST - 2, int(done[place] / done[-1] * (MOST - 1)))
+        passed_bytes = sum(map(analysis.value_bytes, segment.exit))
+        best[share] = min(best.get(share, (passed_bytes, place)), (passed_bytes, place))
+    ends = sorted(place for _, place in best.values())
+    kept = [reduce(join_named, segments[a:b]) for a, b in pairwise([0, *(end + 1 for end in ends), len(segments)])]
+    kept[0].note = f"{len(segments)} layers were found, and joined to {len(kept)} where the fewest bytes pass"
+    return kept
+
+
+def join_named(first: GraphSegment, second: GraphSegment) -> GraphSegment:
+    """Two segments as one, with the name of the first."""
+    return join(first, second, first.name)
+
+
+def graph_places(graph: fx.Graph, analysis: GraphAnalysis) -> GraphPlaces:
+    """The places of a graph, and what is alive at each."""
+    inputs = [node for node in graph.nodes if node.op == "placeholder"]
+    output = graph.output_node()
+    nodes = [
+        node
+        for node in graph.nodes
+        if node.op not in ("placeholder", "output") and (analysis.is_carried(node) or not node.users)
+        if node.op != "get_attr" and node not in analysis.sizes and node not in analysis.recomputable
+    ]
+    returned = analysis.needs(output)
+    if not any(node in returned for node in nodes):
+        raise Untraceable("it does not return a tensor that it computed")
+    return GraphPlaces(nodes, inputs, returned, analysis)
+
+
+def largest_gap_cuts(places: GraphPlaces, chosen: Sequence[CutPlace]) -> list[CutPlace]:
+    """The cuts inside the part with the most operations with weights that can be cut again."""
+    gaps = sorted(places.gaps(chosen), key=lambda gap: -places.weighted(*gap))
+    return next((found for gap in gaps if (found := places.inside(*gap))), [])
+
+
+def split_graph(graph: fx.Graph, places: GraphPlaces, chosen: Sequence[CutPlace]) -> list[GraphSegment]:
+    """Segments between cuts."""
+    (returned,) = graph.output_node().args
+    ends: list[tuple[fx.Node, ...]] = [tuple(places.inputs), *(each.alive for each in chosen), ()]
+    segments = [
+        GraphSegment(list(places.nodes[begin:end]), ends[k], ends[k + 1])
+        for k, (begin, end) in enumerate(places.gaps(chosen))
+    ]
+    segments[-1].returned = returned
+    return segments
+
+
+def join_small(raw: list[GraphSegment], analysis: GraphAnalysis) -> list[GraphSegment]:
+    """Segments with names, small ones merged into their neighbours."""
     joined: list[GraphSegment] = []
     for segment in assign_names(raw, analysis):
         if joined and is_small_segment(joined[-1], analysis):
@@ -55,54 +135,9 @@ def find_segments(graph: fx.Graph, analysis: GraphAnalysis) -> list[GraphSegment
     return joined
 
 
-def split_graph(graph: fx.Graph, analysis: GraphAnalysis) -> list[GraphSegment]:
-    """Segments between all points with a single tensor alive."""
-    entry, *nodes, output = (node for node in graph.nodes if analysis.is_carried(node))
-    final = returned_node(output)
-    until = {each: place for place, node in enumerate(nodes) for each in node.all_input_nodes}
-    until[final] = len(nodes)
-    barred = barriers(analysis.weights(node) for node in nodes)
-    built: list[GraphSegment] = []
-    start, alive = 0, {entry}
-    for place, node in enumerate(nodes):
-        alive = {each for each in (*alive, node) if until.get(each, -1) > place}
-        # Where nothing but the last cut's tensor is alive, the node only has an effect: it goes with the next.
-        if len(alive) == 1 and entry not in alive and place not in barred and analysis.is_batched(*alive):
-            (single,) = alive
-            built.append(GraphSegment(nodes[start : place + 1], entry, single))
-            start, entry = place + 1, single
-    rest = GraphSegment(nodes[start:], entry, final)
-    if built and final is entry:
-        return [*built[:-1], join(built[-1], rest, "")]
-    return [*built, rest]
-
-
-def returned_node(output: fx.Node) -> fx.Node:
-    """The one value that a graph returns.
-
-    Raises:
-        Untraceable: it returns something else.
-    """
-    value: Any = output.args[0]
-    if isinstance(value, (tuple, list)) and len(value) == 1:
-        value = value[0]
-    if not isinstance(value, fx.Node) or value.op == "placeholder":
-        raise Untraceable("it does not return one tensor that it computed")
-    return value
-
-
-def barriers(used: Iterable[set[int]]) -> set[int]:
-    """The places after which no cut may be, given the weights used at each: one is used again later."""
-    places: dict[int, list[int]] = {}
-    for place, weights in enumerate(used):
-        for weight in weights:
-            places.setdefault(weight, []).append(place)
-    return {place for each in places.values() for place in range(each[0], each[-1])}
-
-
 def join(first: GraphSegment, second: GraphSegment, name: str) -> GraphSegment:
     """Two segments as one."""
-    return GraphSegment([*first.nodes, *second.nodes], first.entry, second.exit, name)
+    return GraphSegment([*first.nodes, *second.nodes], first.entry, second.exit, name, second.returned)
 
 
 def main_nodes(segment: GraphSegment) -> list[fx.Node]:
@@ -119,7 +154,7 @@ def belongs_to_previous(segment: GraphSegment, analysis: GraphAnalysis) -> bool:
     """Whether a segment belongs to the one before it."""
     nodes = main_nodes(segment)
     if len(nodes) == 1 and is_batch_norm(nodes[0], analysis.wrapper):
-        return is_matrix(segment.entry, analysis.wrapper)
+        return is_matrix(segment.entry[0], analysis.wrapper)
     return is_small_segment(segment, analysis)
 
 
@@ -164,10 +199,3 @@ def own_name(node: fx.Node, analysis: GraphAnalysis) -> str:
     if weights:
         return str(weights[0].target).removeprefix(WRAPPED_PREFIX)
     return ".".join(filter(None, (where, operation(node, analysis.wrapper))))
-
-
-def path(node: fx.Node) -> str:
-    """The path of the module whose forward made the node, in the traced module."""
-    stack = list(node.meta.get("nn_module_stack", {}).values())
-    where: str = stack[-1][0] if stack else ""
-    return where.removeprefix(WRAPPED_PREFIX) if where.startswith(WRAPPED_PREFIX) else ""

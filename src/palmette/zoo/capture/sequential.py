@@ -14,10 +14,15 @@ from typing import TypeGuard
 import torch
 from torch import Tensor, nn
 
+from palmette.zoo.capture.bundle import TensorSpec
+from palmette.zoo.capture.cut_places import barriers
 from palmette.zoo.capture.layer import NetworkLayer
-from palmette.zoo.capture.segments import barriers
 from palmette.zoo.capture.trial_runs import PartFailure, PartOutput, run_parts
 from palmette.zoo.capture.wrapper import Untraceable, describe_error
+
+
+class NotOneTensor(Untraceable):
+    """An ``nn.Sequential`` does not return one tensor with one row per sample."""
 
 
 class CloneInput(nn.Module):
@@ -40,7 +45,8 @@ def cut_sequential(module: nn.Sequential, example: Tensor) -> list[NetworkLayer]
     """The module's layers: a child each, or children that belong together.
 
     Raises:
-        Untraceable: a child fails on the example, or the last one does not return one tensor.
+        Untraceable: a child fails on the example.
+        NotOneTensor: the last one does not return one tensor.
     """
     children = list(module._modules.items())
     seen = list(zip(*outputs_between(module, example), strict=True))
@@ -50,12 +56,21 @@ def cut_sequential(module: nn.Sequential, example: Tensor) -> list[NetworkLayer]
     for place, (passed, other) in enumerate(seen):
         if place in barred or passed.shape is None or other.shape is None:
             continue
-        wrote = any(each.wrote for each in seen[start])
-        layers.append(NetworkLayer(children[start][0], group(children[start : place + 1], wrote), passed.shape))
+        wrote = any(any(each.wrote) for each in seen[start])
+        learns = any(weight.requires_grad for _, child in children[: place + 1] for weight in child.parameters())
+        spec = TensorSpec(passed.shape, passed.value.dtype, learns)
+        note = why_together(barred & set(range(start, place))) if place > start else ""
+        together = group(children[start : place + 1], wrote)
+        layers.append(NetworkLayer(children[start][0], together, passed.shape, (spec,), note))
         start = place + 1
     if not layers or start < len(children):
-        raise Untraceable("it does not return one tensor of floats with one row per sample")
+        raise NotOneTensor("it does not return one tensor of floats with one row per sample")
     return layers
+
+
+def why_together(barred: set[int]) -> str:
+    """Why children stay together, some of them because they share weights."""
+    return "its parts share weights" if barred else "what passes between its parts is not one tensor of floats"
 
 
 def outputs_between(module: nn.Sequential, example: Tensor) -> Iterator[list[PartOutput]]:

@@ -13,15 +13,19 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 from typing import Any
 
+import torch
 from torch import Tensor, fx, nn
+from torch.utils._pytree import TreeSpec, tree_unflatten
 
+from palmette.zoo.capture.bundle import ModuleInput
 from palmette.zoo.capture.modes import GraphMerger
+from palmette.zoo.capture.regions import replace_regions
 from palmette.zoo.capture.wrapper import ModuleWrapper, Untraceable, attribute_at, describe_error
 
-TraceMethod = Callable[[nn.Module, Tensor], tuple[fx.Graph, ModuleWrapper]]
+TraceMethod = Callable[[nn.Module, ModuleInput], tuple[fx.Graph, ModuleWrapper]]
 
 
-def trace(how: TraceMethod, module: nn.Module, example: Tensor) -> tuple[fx.Graph, ModuleWrapper]:
+def trace(how: TraceMethod, module: nn.Module, example: ModuleInput) -> tuple[fx.Graph, ModuleWrapper]:
     """The graph of ``module`` for both modes, and the wrapper that its targets are looked up on.
 
     Raises:
@@ -47,6 +51,20 @@ class Tracer(fx.Tracer):
     # Otherwise what is done to buffers happens once, while tracing, and never again.
     proxy_buffer_attributes = True
 
+    def __init__(self, inputs: int) -> None:
+        super().__init__()
+        self._inputs = inputs
+
+    def create_args_for_root(
+        self,
+        root_fn: Callable[..., Any],
+        is_module: bool,
+        concrete_args: Any = None,
+    ) -> tuple[Callable[..., Any], list[Any]]:
+        """The wrapper's forward, with a placeholder for each input."""
+        names = ["x"] if self._inputs == 1 else [f"x{place}" for place in range(self._inputs)]
+        return root_fn, [self.root, *(self.create_proxy("placeholder", name, (), {}) for name in names)]
+
     def call_module(
         self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
@@ -59,27 +77,49 @@ class Tracer(fx.Tracer):
         return value
 
 
-def trace_fx(module: nn.Module, example: Tensor) -> tuple[fx.Graph, ModuleWrapper]:  # noqa: ARG001 (as trace_export)
+def trace_fx(module: nn.Module, example: ModuleInput) -> tuple[fx.Graph, ModuleWrapper]:
     """The graph by symbolic tracing."""
-    wrapper = ModuleWrapper(module)
-    return Tracer().trace(wrapper), wrapper
+    wrapper = ModuleWrapper(module, example.names)
+    return Tracer(len(example.tensors)).trace(wrapper), wrapper
 
 
-def trace_export(module: nn.Module, example: Tensor) -> tuple[fx.Graph, ModuleWrapper]:
+def trace_export(module: nn.Module, example: ModuleInput) -> tuple[fx.Graph, ModuleWrapper]:
     """The graph by ``torch.export``, for any number of samples."""
     # Most modules are traced without it, and it takes a while to import.
     from torch.export import Dim, export
 
-    wrapper = ModuleWrapper(module)
+    wrapper = ModuleWrapper(module, example.names)
+    inputs = tuple(tensor.clone() for tensor in example.tensors)
+    samples = tuple({0: Dim.DYNAMIC} for _ in inputs)
     with suppress_output():
-        exported = export(wrapper, (example,), dynamic_shapes=({0: Dim.DYNAMIC},)).module(check_guards=False)
+        program = export(wrapper, inputs, dynamic_shapes=(samples,))
+        exported = program.module(check_guards=False)
+    replace_regions(exported, wrapper)
     graph: fx.Graph = exported.graph
+    restore_output(graph, program.call_spec.out_spec)
+    remove_checks(graph)
     for node in graph.nodes:
         if node.op == "get_attr" and not has_attribute_at(wrapper, str(node.target)):
             constant = attribute_at(exported, str(node.target))
             node.target = f"_constant_{node.name}"
             wrapper.register_buffer(node.target, require_tensor(constant), persistent=False)
     return graph, wrapper
+
+
+def restore_output(graph: fx.Graph, structure: TreeSpec) -> None:
+    """Let a graph return what the wrapper does; an exported one returns a flat list and puts it in order afterwards."""
+    output = graph.output_node()
+    (flat,) = output.args
+    assert isinstance(flat, (tuple, list))
+    output.args = (tree_unflatten(flat, structure),)
+    graph.set_codegen(fx.graph.CodeGen())
+
+
+def remove_checks(graph: fx.Graph) -> None:
+    """Remove the checks of dtypes that export adds: a run may compute in another."""
+    for node in list(graph.nodes):
+        if node.target is torch.ops.aten._assert_tensor_metadata.default:  # noqa: SLF001 (its name)
+            graph.erase_node(node)
 
 
 def has_attribute_at(wrapper: ModuleWrapper, target: str) -> bool:
@@ -94,7 +134,7 @@ def has_attribute_at(wrapper: ModuleWrapper, target: str) -> bool:
 def require_tensor(constant: object) -> Tensor:
     """A constant of an exported graph, if it is a tensor."""
     if not isinstance(constant, Tensor):
-        raise Untraceable("a part of its forward runs under no_grad or autocast; expected detach() or none")
+        raise Untraceable("a part of its forward is a graph of its own, as of torch.cond; expected plain operations")
     return constant
 
 

@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
+
+from palmette.zoo.capture.bundle import Bundle, as_bundle
 
 
 @contextmanager
@@ -44,14 +48,18 @@ class PartFailure(Exception):
 
 @dataclass(frozen=True)
 class PartOutput:
-    """What a part did: one sample's output shape, None if no cut may follow; whether it wrote to its input."""
+    """What a part did: what it returned, and to which of its inputs it wrote.
 
+    ``shape`` is that of one sample of its output, if that is one tensor of floats with one row per sample.
+    """
+
+    value: Any
     shape: tuple[int, ...] | None
-    wrote: bool
+    wrote: tuple[bool, ...]
 
 
 def run_parts(parts: Sequence[nn.Module], training: bool, example: Tensor) -> list[PartOutput]:
-    """Run the parts in sequence on an example.
+    """Run the parts in sequence on an example, each with what the one before returned.
 
     Raises:
         PartFailure: one of them raises an error.
@@ -59,25 +67,44 @@ def run_parts(parts: Sequence[nn.Module], training: bool, example: Tensor) -> li
     outputs = []
     value: Any = example.clone()
     for place, part in enumerate(parts):
-        part.train(training)
-        version = value._version if isinstance(value, Tensor) else 0
-        try:
-            output = call_part(part, value, meta=example.is_meta)
-        except Exception as error:
-            raise PartFailure(place, error) from error
-        wrote = isinstance(value, Tensor) and value._version != version
-        outputs.append(PartOutput(row_shape(output, len(example)), wrote))
-        value = output
+        outputs.append(run_part(part, place, training, (value,), len(example)))
+        value = outputs[-1].value
     return outputs
 
 
-def call_part(part: nn.Module, value: Any, meta: bool) -> Any:
+def run_layers(parts: Sequence[nn.Module], training: bool, example: Bundle) -> list[PartOutput]:
+    """Run layers in sequence on an example, each with the bundle that the one before returned.
+
+    Raises:
+        PartFailure: one of them raises an error.
+    """
+    outputs = []
+    bundle = tuple(each.clone() for each in example)
+    for place, part in enumerate(parts):
+        outputs.append(run_part(part, place, training, bundle, len(example[0])))
+        bundle = as_bundle(outputs[-1].value)
+    return outputs
+
+
+def run_part(part: nn.Module, place: int, training: bool, inputs: Sequence[Any], samples: int) -> PartOutput:
+    """Run one part."""
+    part.train(training)
+    versions = [each._version if isinstance(each, Tensor) else 0 for each in inputs]
+    try:
+        output = call_part(part, inputs)
+    except Exception as error:
+        raise PartFailure(place, error) from error
+    wrote = tuple(isinstance(x, Tensor) and x._version != known for x, known in zip(inputs, versions, strict=True))
+    return PartOutput(output, row_shape(output, samples), wrote)
+
+
+def call_part(part: nn.Module, inputs: Sequence[Any]) -> Any:
     """The part's output; on torch's meta device with shapes in place of weights."""
     with torch.no_grad():
-        if not meta:
-            return part(value)
+        if not any(isinstance(each, Tensor) and each.is_meta for each in inputs):
+            return part(*inputs)
         tensors = [*part.named_parameters(), *part.named_buffers()]
-        return torch.func.functional_call(part, {name: each.to("meta") for name, each in tensors}, (value,))
+        return torch.func.functional_call(part, {name: each.to("meta") for name, each in tensors}, tuple(inputs))
 
 
 def row_shape(output: Any, batch: int) -> tuple[int, ...] | None:
@@ -85,6 +112,13 @@ def row_shape(output: Any, batch: int) -> tuple[int, ...] | None:
     if not isinstance(output, Tensor) or not output.is_floating_point():
         return None
     return tuple(output.shape[1:]) if output.dim() and len(output) == batch else None
+
+
+def is_batched_structure(output: Any, batch: int) -> bool:
+    """Whether an output is tensors in tuples and dicts, each with one row per sample, one at least of floats."""
+    leaves = tree_leaves(output)
+    rows = all(isinstance(each, Tensor) and each.dim() and len(each) == batch for each in leaves)
+    return rows and any(each.is_floating_point() for each in leaves)
 
 
 @dataclass(frozen=True)
@@ -96,35 +130,38 @@ class RunResult:
 
     def agrees(self, other: RunResult) -> bool:
         """Whether two results are the same, up to the order in which gradients were summed."""
-        return all(map(tensors_close, (self.output, *self.tensors), (other.output, *other.tensors)))
+        (mine, shape), (theirs, other_shape) = tree_flatten(self.output), tree_flatten(other.output)
+        same = shape == other_shape and len(self.tensors) == len(other.tensors)
+        return same and all(map(tensors_close, (*mine, *self.tensors), (*theirs, *other.tensors)))
 
 
-def run_parts_with_gradients(
-    parts: Iterable[nn.Module], original: nn.Module, training: bool, example: Tensor
-) -> RunResult:
-    """The output of the parts run in sequence, the gradients of the original's weights, and its buffers."""
+def run_with_gradients(forward: nn.Module, original: nn.Module, training: bool, example: Bundle) -> RunResult:
+    """The output of a module, the gradients of the original's weights, and its buffers."""
     with preserve_state(original), torch.enable_grad():
         torch.manual_seed(0)
-        value: Any = example.clone()
-        for part in parts:
-            value = part.train(training)(value)
-        if row_shape(value, len(example)) is None:
+        value = forward.train(training)(*(each.clone() for each in example))
+        if not is_batched_structure(value, len(example[0])):
             return RunResult(value, ())
-        left = gradients(value, [weight for weight in original.parameters() if weight.requires_grad])
+        left = gradients(as_bundle(value), [weight for weight in original.parameters() if weight.requires_grad])
         buffers = (buffer.clone() for buffer in original.buffers())
-        return RunResult(value.detach(), (*left, *buffers))
+        return RunResult(tree_map(torch.Tensor.detach, value), (*left, *buffers))
 
 
-def gradients(output: Tensor, weights: list[Tensor]) -> tuple[Tensor | None, ...]:
-    """The gradients of an uneven sum of the output: an even one would cancel out after a softmax."""
-    if not output.requires_grad or not weights:
+def gradients(outputs: Bundle, weights: list[Tensor]) -> tuple[Tensor | None, ...]:
+    """The gradients of an uneven sum of the outputs: an even one would cancel out after a softmax."""
+    learning = [each for each in outputs if each.requires_grad]
+    if not learning or not weights:
         return ()
-    uneven = torch.linspace(1, 2, output.numel(), dtype=output.dtype).reshape(output.shape)
-    return torch.autograd.grad((output * uneven).sum(), weights, allow_unused=True)
+    uneven = [torch.linspace(1, 2, each.numel(), dtype=each.dtype).reshape(each.shape) for each in learning]
+    return torch.autograd.grad(learning, weights, uneven, allow_unused=True)
 
 
 def tensors_close(left: Tensor | None, right: Tensor | None) -> bool:
-    """Whether two tensors hold the same numbers, up to rounding."""
+    """Whether two tensors hold the same numbers, up to rounding, which is that of the largest: it was summed up."""
     if left is None or right is None:
         return left is right
-    return left.shape == right.shape and torch.allclose(left, right, rtol=1e-4, atol=1e-6, equal_nan=True)
+    if not left.is_floating_point():
+        return torch.equal(left, right)
+    largest = max(1.0, float(right.abs().max())) if right.numel() else 1.0
+    atol = 1e-6 * largest if math.isfinite(largest) else 1e-6
+    return left.shape == right.shape and torch.allclose(left, right, rtol=1e-4, atol=atol, equal_nan=True)

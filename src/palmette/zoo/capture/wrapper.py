@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor, nn
+
+from palmette.zoo.capture.bundle import plain_structure
 
 WRAPPED_PREFIX = "_wrapped_."
 
@@ -14,21 +17,23 @@ class Untraceable(Exception):
 
 
 class ModuleWrapper(nn.Module):
-    """A module as the tracers see it: one input, one output, and a place for constants beside it."""
+    """A module as the tracers see it: a bundle goes in, plain tuples and dicts come out, constants lie beside it."""
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module, names: Sequence[str] = ()) -> None:
         super().__init__()
         self._wrapped_ = module
         self.training = module.training
+        self._names = names
 
     @property
     def module(self) -> nn.Module:
         """The module inside."""
         return self._wrapped_
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, *inputs: Tensor) -> Any:
         """The module's output."""
-        return self._wrapped_(x)
+        named = dict(zip(self._names, inputs, strict=True)) if self._names else {}
+        return plain_structure(self._wrapped_(**named) if named else self._wrapped_(*inputs))
 
     def __getattr__(self, name: str) -> Any:
         own = self.__dict__["_modules"]

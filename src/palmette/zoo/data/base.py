@@ -1,4 +1,12 @@
-"""What a data set is: a training split and a held-out split, whose samples are fetched by number."""
+"""What a data set is: a training split and a held-out split, whose samples are fetched by number.
+
+A sample is **stored** as bytes: the pixels of an image, a compressed file, token ids. That is what travels. A
+**decoder** turns stored samples into inputs, where the first layer runs:
+
+    split.stored(indices) ──▶ bytes ── links ──▶ bytes ──▶ split.decoder.decode ──▶ inputs
+
+``split.batch(indices)`` is the same at once: ``decoder.decode(stored(indices))`` and ``labels(indices)``, bit for bit.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -15,6 +22,22 @@ from palmette.errors import Fault, InputError
 
 Indices = Sequence[int] | NDArray[np.integer[Any]] | Tensor
 Shape = tuple[int, ...]
+LabelTree = Any
+"""What samples should become: a tensor with one row per sample, a tuple or dict of such tensors, or None."""
+
+
+class Decoder(Protocol):
+    """Turns stored samples into inputs.
+
+    Small and picklable, holds no samples: it travels to where the first layer runs.
+    """
+
+    def decode(self, stored: Sequence[bytes], seeds: Sequence[int] | None = None) -> Tensor:
+        """Inputs, N × the network's input shape; row k depends on ``stored[k]`` and ``seeds[k]`` alone.
+
+        ``seeds`` are for augmentation, one per sample; without them there is none.
+        """
+        ...
 
 
 class DataSplit(Protocol):
@@ -22,10 +45,33 @@ class DataSplit(Protocol):
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, index: int) -> tuple[Tensor, int]: ...
+    def __getitem__(self, index: int) -> tuple[Tensor, LabelTree]: ...
 
-    def batch(self, indices: Indices) -> tuple[Tensor, Tensor]:
-        """Inputs (N × the network's input shape, float) and labels (N integers)."""
+    def batch(self, indices: Indices) -> tuple[Tensor, LabelTree]:
+        """Inputs (N × the network's input shape) and labels (one row per sample; N integers for classes)."""
+        ...
+
+    @property
+    def sample_bytes(self) -> float:
+        """The mean size of a stored sample."""
+        ...
+
+    @property
+    def decoder(self) -> Decoder:
+        """What turns stored samples into inputs."""
+        ...
+
+    @property
+    def stores_labels(self) -> bool:
+        """Whether stored bytes contain the label, so that a private label would leave with them."""
+        ...
+
+    def stored(self, indices: Indices) -> list[bytes]:
+        """Samples as they are stored."""
+        ...
+
+    def labels(self, indices: Indices) -> LabelTree:
+        """The labels of samples: one row per sample in every tensor; N integers (int64) for classes."""
         ...
 
 
@@ -37,47 +83,6 @@ class DataSet:
     train: DataSplit
     held_out: DataSplit
     classes: int | None
-
-
-@dataclass(frozen=True, eq=False)
-class ConcatSplit:
-    """Several splits, one after the other."""
-
-    splits: Sequence[DataSplit]
-
-    def __len__(self) -> int:
-        return sum(map(len, self.splits))
-
-    def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        inputs, labels = self.batch([index])
-        return inputs[0], int(labels[0])
-
-    def batch(self, indices: Indices) -> tuple[Tensor, Tensor]:
-        """Inputs and labels, in the order of ``indices``."""
-        at = torch.as_tensor(indices, dtype=torch.long)
-        ends = torch.tensor([len(split) for split in self.splits]).cumsum(0)
-        which = torch.bucketize(at, ends, right=True)
-        places = [(which == k).nonzero().flatten() for k in range(len(self.splits))]
-        found = [
-            split.batch(at[place] - (int(end) - len(split)))
-            for split, place, end in zip(self.splits, places, ends, strict=True)
-            if len(place)
-        ]
-        order = torch.argsort(torch.cat(places))
-        return torch.cat([inputs for inputs, _ in found])[order], torch.cat([labels for _, labels in found])[order]
-
-
-def concatenate(sets: Sequence[DataSet]) -> DataSet:
-    """Several data sets as one; the number of classes is the largest of theirs."""
-    if len(sets) == 1:
-        return sets[0]
-    known = [each.classes for each in sets if each.classes is not None]
-    return DataSet(
-        name=" + ".join(each.name for each in sets),
-        train=ConcatSplit([each.train for each in sets]),
-        held_out=ConcatSplit([each.held_out for each in sets]),
-        classes=max(known, default=None),
-    )
 
 
 def format_shape(shape: Sequence[int]) -> str:

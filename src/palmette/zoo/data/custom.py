@@ -1,57 +1,23 @@
-"""A user's own data set: what ``package.module:callable`` returns, map-style, of (tensor, label).
+"""A user's own data set: that of a recipe, or what ``package.module:callable`` returns, map-style, of (input, target).
 
-A callable with a parameter ``train`` is called for either split; otherwise every tenth sample is held out.
+A pair is what to train on and what is held out, and so is what a callable with a parameter ``train`` returns for
+either; otherwise every tenth sample is held out. A data set with ``stored`` and ``decode`` says itself how its samples
+are stored; others are stored as their tensors' own numbers.
 """
 
 from __future__ import annotations
 
-import inspect
-import operator
-from collections.abc import Callable, Sequence, Sized
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from palmette.zoo.data.base import DataSet, Indices, Shape, data_error, format_shape
-from palmette.zoo.import_callable import import_callable
-
-# A single data set is shuffled once, by this seed, and one sample in so many held out.
-SPLIT_SEED = 0
-HOLD_OUT_ONE_IN = 10
-
-
-@dataclass(frozen=True, eq=False)
-class CustomSplit:
-    """Some samples of a user's own map-style data set."""
-
-    name: str
-    source: Any
-    numbers: Sequence[int]
-    shape: Shape
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        number = self.numbers[index]
-        name = f"{self.name}[{number}]"
-        try:
-            item = self.source[number]
-        except Exception as error:
-            raise data_error(name, f"fetching it failed: {type(error).__name__}: {error}") from error
-        return _checked_item(item, name, self.shape)
-
-    def batch(self, indices: Indices) -> tuple[Tensor, Tensor]:
-        """Inputs (N × ``shape``) and labels (N integers).
-
-        Raises:
-            InputError: an item is not a tensor of the network's shape with a label.
-        """
-        items = [self[index] for index in torch.as_tensor(indices).tolist()]
-        inputs = torch.stack([inputs for inputs, _ in items]) if items else torch.empty(0, *self.shape)
-        return inputs, torch.tensor([label for _, label in items], dtype=torch.long)
+from palmette.zoo.data.base import DataSet, Shape, data_error
+from palmette.zoo.data.custom_bundles import BundleSplit
+from palmette.zoo.data.custom_source import Sources, fetched_pair, has_stored, named_sources
+from palmette.zoo.data.custom_stored import StoredSplit
+from palmette.zoo.data.custom_tensors import CustomSplit
+from palmette.zoo.data.sampling import hold_out
 
 
 def load(name: str, shape: Shape) -> DataSet:
@@ -60,39 +26,48 @@ def load(name: str, shape: Shape) -> DataSet:
     Raises:
         InputError: it cannot be imported or called, or does not return samples of ``shape``.
     """
-    make = import_callable(name, "data")
-    if "train" in inspect.signature(make).parameters:
-        sources = [_call(name, make, train=True), _call(name, make, train=False)]
-        train, held_out = (CustomSplit(name, source, range(len(source)), shape) for source in sources)
+    return of_sources(name, shape, named_sources(name))
+
+
+def of_sources(name: str, shape: Shape, sources: Sources) -> DataSet:
+    """The data set of a user's own, as one source or as two.
+
+    Raises:
+        InputError: it does not return samples of ``shape``.
+    """
+    if sources.held_out is not None:
+        whole = {True: sources.train, False: sources.held_out}
+        splits = [_split(name, each, range(len(each)), shape, train) for train, each in whole.items()]
     else:
-        sources = [_call(name, make)]
-        train, held_out = _split(name, sources[0], shape)
-    for split in (train, held_out):
+        parts = hold_out(name, len(sources.train))
+        splits = [_split(name, sources.train, numbers, shape, None) for numbers in parts]
+    for split in splits:
         _ = split[0]  # a wrong shape is found now, not after the workers have started
-    return DataSet(name, train, held_out, _number_of_classes(sources[0]))
+    train, held_out = splits
+    return DataSet(name, train, held_out, _number_of_classes(sources.train))
 
 
-def _call(name: str, make: Callable[..., Any], **options: bool) -> Any:
-    """What the user's callable returns, if it is a data set with something in it."""
-    try:
-        source = make(**options)
-    except Exception as error:
-        raise data_error(name, f"calling it failed: {type(error).__name__}: {error}") from error
-    if not hasattr(source, "__len__") or not hasattr(source, "__getitem__"):
-        expected = f"returned a {type(source).__name__}; expected a data set with __len__ and __getitem__"
-        raise data_error(name, expected)
-    if len(source) == 0:
-        raise data_error(name, "returned an empty data set; expected samples")
-    return source
+def first_shape(name: str, sources: Sources) -> Shape:
+    """The shape of the first sample, as the data set has it.
+
+    Raises:
+        InputError: it is no tensor.
+    """
+    inputs, _ = fetched_pair(sources.train, 0, f"{name}[0]")
+    if not isinstance(inputs, Tensor):
+        raise data_error(f"{name}[0]", f"starts with a {type(inputs).__name__}; expected a tensor")
+    return tuple(inputs.shape)
 
 
-def _split(name: str, source: Any, shape: Shape) -> tuple[CustomSplit, CustomSplit]:
-    if len(source) < HOLD_OUT_ONE_IN:
-        raise data_error(name, f"has {len(source)} samples; expected {HOLD_OUT_ONE_IN}, to hold one out")
-    order = torch.randperm(len(source), generator=torch.Generator().manual_seed(SPLIT_SEED)).tolist()
-    held_out = sorted(order[: len(source) // HOLD_OUT_ONE_IN])
-    train = sorted(order[len(source) // HOLD_OUT_ONE_IN :])
-    return CustomSplit(name, source, train, shape), CustomSplit(name, source, held_out, shape)
+def _split(
+    name: str, source: Any, numbers: Sequence[int], shape: Shape, train: bool | None
+) -> CustomSplit | StoredSplit | BundleSplit:
+    if has_stored(name, source):
+        return StoredSplit(name, source, numbers, shape, train)
+    inputs, _ = fetched_pair(source, numbers[0], f"{name}[{numbers[0]}]")
+    if isinstance(inputs, Mapping | tuple | list):
+        return BundleSplit(name, source, numbers)
+    return CustomSplit(name, source, numbers, shape)
 
 
 def _number_of_classes(source: Any) -> int | None:
@@ -101,16 +76,3 @@ def _number_of_classes(source: Any) -> int | None:
     if isinstance(classes, int):
         return classes
     return len(classes) if isinstance(classes, Sized) else None
-
-
-def _checked_item(item: Any, name: str, shape: Shape) -> tuple[Tensor, int]:
-    try:
-        inputs, label = item
-        target = operator.index(label)
-    except (TypeError, ValueError):
-        raise data_error(name, f"is a {type(item).__name__}; expected (tensor, label)") from None
-    if not isinstance(inputs, Tensor):
-        raise data_error(name, f"starts with a {type(inputs).__name__}; expected a tensor")
-    if inputs.shape != shape:
-        raise data_error(name, f"is a tensor of {format_shape(inputs.shape)}; the network takes {format_shape(shape)}")
-    return inputs, target

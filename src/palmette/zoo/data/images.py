@@ -1,4 +1,4 @@
-"""Images in memory as bytes, which become normalised floats of the network's shape batch by batch.
+"""Images stored as bytes, which become normalised floats of the network's shape batch by batch.
 
 So 50,000 images for a 224×224 network need no more than their 150 MB. What a sample becomes depends on the
 sample alone, never on the batch it is fetched with.
@@ -6,12 +6,44 @@ sample alone, never on the batch it is fetched with.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 import torch
 from torch import Tensor
 
 from palmette.zoo.data.base import Indices, Shape, data_error, format_shape
+from palmette.zoo.data.raw_bytes import from_bytes
+
+
+@dataclass(frozen=True, eq=False)
+class ImageDecoder:
+    """Images of ``stored_shape``, c×h×w bytes, as ``scale`` · bytes + ``shift`` in ``shape``."""
+
+    stored_shape: Shape
+    shape: Shape
+    scale: Tensor
+    shift: Tensor
+
+    def decode(self, stored: Sequence[bytes], seeds: Sequence[int] | None = None) -> Tensor:
+        """Inputs, N × ``shape``; images are not augmented.
+
+        Raises:
+            InputError: one is not an image of ``stored_shape``.
+        """
+        return self.to_inputs(from_bytes(stored, self.stored_shape, torch.uint8))
+
+    def to_inputs(self, pixels: Tensor) -> Tensor:
+        """Inputs from N × ``stored_shape`` bytes."""
+        images = torch.addcmul(self.shift, self.scale, pixels.float())
+        if self.shape[0] == 1:
+            images = images.mean(dim=1, keepdim=True)
+        if images.shape[2:] != self.shape[1:]:
+            images = torch.nn.functional.interpolate(
+                images, self.shape[1:], mode="bilinear", align_corners=False, antialias=True
+            )
+        return images.expand(-1, self.shape[0], -1, -1).contiguous()
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,13 +51,15 @@ class ImageSplit:
     """Images in memory, N×c×h×w bytes, returned as ``scale`` · bytes + ``shift`` in ``shape``."""
 
     pixels: Tensor
-    labels: Tensor
+    targets: Tensor
     shape: Shape
     scale: Tensor
     shift: Tensor
 
+    stores_labels = False
+
     def __len__(self) -> int:
-        return len(self.labels)
+        return len(self.targets)
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         inputs, labels = self.batch([index])
@@ -34,14 +68,28 @@ class ImageSplit:
     def batch(self, indices: Indices) -> tuple[Tensor, Tensor]:
         """Inputs (N × ``shape``, float32, normalised) and labels (N integers)."""
         at = torch.as_tensor(indices, dtype=torch.long)
-        images = torch.addcmul(self.shift, self.scale, self.pixels.index_select(0, at).float())
-        if self.shape[0] == 1:
-            images = images.mean(dim=1, keepdim=True)
-        if images.shape[2:] != self.shape[1:]:
-            images = torch.nn.functional.interpolate(
-                images, self.shape[1:], mode="bilinear", align_corners=False, antialias=True
-            )
-        return images.expand(-1, self.shape[0], -1, -1).contiguous(), self.labels[at]
+        return self.decoder.to_inputs(self._images(at)), self.labels(at)
+
+    @property
+    def sample_bytes(self) -> float:
+        """The size of an image: a byte per pixel and channel."""
+        return float(prod(self.pixels.shape[1:]))
+
+    @property
+    def decoder(self) -> ImageDecoder:
+        """What turns the bytes of images into inputs."""
+        return ImageDecoder(tuple(self.pixels.shape[1:]), self.shape, self.scale, self.shift)
+
+    def stored(self, indices: Indices) -> list[bytes]:
+        """The bytes of images."""
+        return [image.tobytes() for image in self._images(indices).numpy()]
+
+    def labels(self, indices: Indices) -> Tensor:
+        """The labels of images."""
+        return self.targets[torch.as_tensor(indices, dtype=torch.long)]
+
+    def _images(self, indices: Indices) -> Tensor:
+        return self.pixels.index_select(0, torch.as_tensor(indices, dtype=torch.long))
 
 
 def normalisation(brightest: int, mean: Tensor, deviation: Tensor) -> tuple[Tensor, Tensor]:

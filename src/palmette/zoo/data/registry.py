@@ -2,17 +2,26 @@
 
 digits                     scikit-learn's 1797 images of 8×8
 cifar10:FOLDER             the official archive, unpacked
-package.module:callable    a user's own map-style data set of (tensor, label)
+folder:DIR                 images in a folder for each class
+csv:FILE?target=COLUMN     a table of numbers
+tokens:FILE?block=128      token ids, each block with its next tokens
+hf:DIR                     an Arrow data set, by Hugging Face's datasets
+package.module:name        a user's own map-style data set of (input, target), or that of a recipe
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
-from palmette.errors import Fault, InputError, expected_name
-from palmette.zoo.data import cifar10, custom, digits
+from palmette.errors import Fault, InputError, expected_name, nearest
+from palmette.zoo.data import arrow, cifar10, custom, digits, folder, table, tokens
 from palmette.zoo.data.base import DataSet, Shape
+from palmette.zoo.data.custom_source import find_sources
+from palmette.zoo.data.transformed import Transform, TransformDecoder, TransformedSplit
+from palmette.zoo.recipes.loading import load_recipe, names_recipe
+from palmette.zoo.recipes.recipe import Recipe
 
 Load = Callable[[str, str, Shape], DataSet]
 """From the whole name, what stands behind its colon, and the network's input shape."""
@@ -29,6 +38,10 @@ class DataSetEntry:
 DATA_SETS = {
     "digits": DataSetEntry(digits.load),
     "cifar10": DataSetEntry(cifar10.load, argument="FOLDER"),
+    "folder": DataSetEntry(folder.load, argument="DIR"),
+    "csv": DataSetEntry(table.load, argument="FILE"),
+    "tokens": DataSetEntry(tokens.load, argument="FILE"),
+    "hf": DataSetEntry(arrow.load, argument="DIR"),
 }
 
 
@@ -42,9 +55,39 @@ def load_data(name: str, input_shape: Sequence[int]) -> DataSet:
     entry, argument = find_entry(name)
     if entry is not None:
         return entry.load(name, argument, shape)
-    if ":" in name:
-        return custom.load(name, shape)
-    raise InputError(Fault("data", name, expected_name(name, "data set", usages())))
+    key = name.partition(":")[0]
+    misspelt = nearest(key, DATA_SETS)
+    if ":" in name and (argument.isidentifier() or misspelt is None):
+        return recipe_data(load_recipe(name), name, shape) if names_recipe(name, "data") else custom.load(name, shape)
+    raise InputError(Fault("data", name, expected_name(key, "data set", list(DATA_SETS) if misspelt else usages())))
+
+
+def recipe_data(recipe: Recipe, name: str, input_shape: Sequence[int]) -> DataSet:
+    """The data of a recipe, called ``name``, for a network that takes ``input_shape``.
+
+    Raises:
+        InputError: it is no data set, or its items or shape are not usable.
+    """
+    if isinstance(recipe.data, str):
+        return load_data(recipe.data, input_shape)
+    sources, shape = find_sources(name, recipe.data), tuple(input_shape)
+    if recipe.transform is None:
+        return custom.of_sources(name, shape, sources)
+    raw = custom.of_sources(name, custom.first_shape(name, sources), sources)
+    find = partial(recipe_transform, name) if ":" in name else None
+    train, held_out = (
+        TransformedSplit(each, TransformDecoder(name, each.decoder, shape, recipe.transform, find))
+        for each in (raw.train, raw.held_out)
+    )
+    _ = train[0], held_out[0]  # a wrong shape is found now, not after the workers have started
+    return replace(raw, train=train, held_out=held_out)
+
+
+def recipe_transform(name: str) -> Transform:
+    """The transform of a recipe that has one."""
+    transform = load_recipe(name).transform
+    assert transform is not None
+    return transform
 
 
 def find_entry(name: str) -> tuple[DataSetEntry | None, str]:

@@ -8,7 +8,7 @@ from palmette.runtime.worker.commands import IterationDone, WorkerAlive
 
 
 def done(start_s: float, end_s: float) -> IterationDone:
-    return IterationDone(0, 3, 1.5, [OperationRecord(1, "send", 0, 2, start_s, end_s, 10)])
+    return IterationDone(0, 3, 1.5, start_s, [OperationRecord(1, "send", 0, 2, start_s, end_s, 10)])
 
 
 def test_the_quickest_answer_tells_how_far_apart_two_clocks_are() -> None:

@@ -15,6 +15,7 @@ from palmette.runtime.transports.tls.frames import (
     TOKEN_BYTES,
     BadFrame,
     FrameKind,
+    credit,
     data_frames,
     decoded,
     grant,
@@ -39,6 +40,12 @@ def test_the_parts_of_a_message_are_all_of_it(size: int, relayed: bool) -> None:
     assert {(f.kind, f.channel, f.size) for f in found} == {(FrameKind.DATA, 5, size)}
     assert b"".join(f.payload for f in found) == message
     assert [f.offset for f in found] == [sum(len(g.payload) for g in found[:k]) for k in range(len(found))]
+
+
+def test_parts_are_as_short_as_asked_for() -> None:
+    parts = [decoded(frame).payload for frame in data_frames(5, memoryview(bytes(9_000_001)), longest=70_000)]
+    assert max(map(len, parts)) == 70_000
+    assert sum(map(len, parts)) == 9_000_001
 
 
 def test_a_hello_says_who() -> None:
@@ -66,7 +73,11 @@ def test_any_bytes_are_a_frame_that_fits_or_refused(data: bytes) -> None:
 @given(st.data())
 def test_a_frame_with_a_flipped_bit_is_never_larger_than_it_is(data: st.DataObject) -> None:
     good = bytearray(
-        data.draw(st.sampled_from([hello(TOKEN, "phone", 3), grant(3, 10), *data_frames(3, memoryview(b"abcd"))]))
+        data.draw(
+            st.sampled_from(
+                [hello(TOKEN, "phone", 3), grant(3, 10), credit(3, 10), *data_frames(3, memoryview(b"abcd"))]
+            )
+        )
     )
     bit = data.draw(st.integers(0, 8 * len(good) - 1))
     good[bit // 8] ^= 1 << bit % 8
@@ -84,6 +95,7 @@ def test_a_frame_with_a_flipped_bit_is_never_larger_than_it_is(data: st.DataObje
         (b"GET / HTTP/1.1\r\nHost: palmette\r\n\r\n", "begins with b'GET '"),
         (HEADER.pack(b"plm1", 9, 0, 0, 0), "unknown kind of frame: 9"),
         (HEADER.pack(b"plm1", 3, 0, 5, 0) + b"abc", "carries 3 bytes; expected none"),
+        (HEADER.pack(b"plm1", 7, 0, 5, 0) + b"abc", "carries 3 bytes; expected none"),
         (HEADER.pack(b"plm1", 4, 0, 2, 0) + b"abc", "are not a part of a message of 2"),
         (HEADER.pack(b"plm1", 4, 0, 2**40, 0) + bytes(LONGEST_PART + 1), "are not a part of a message"),
         (HEADER.pack(b"plm1", 4, 0, 5, 0), "are not a part of a message of 5"),

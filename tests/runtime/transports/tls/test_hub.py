@@ -26,7 +26,19 @@ from palmette.runtime.transports.base import ConnectionLost, TransportClosed
 from palmette.runtime.transports.keys.certificates import dns_name, new_key, node_certificate
 from palmette.runtime.transports.keys.folder import Credentials, Keys
 from palmette.runtime.transports.keys.pem import key_text, read_certificate, read_key, text_of
-from palmette.runtime.transports.tls.frames import MOST_BYTES, TOKEN_BYTES, BadFrame, data_frames, grant, hello, welcome
+from palmette.runtime.transports.lengths import MOST_BYTES as MOST_MESSAGE_BYTES
+from palmette.runtime.transports.lengths import BadLength
+from palmette.runtime.transports.tls.credit import WINDOW_BYTES
+from palmette.runtime.transports.tls.frames import (
+    MOST_BYTES,
+    TOKEN_BYTES,
+    BadFrame,
+    credit,
+    data_frames,
+    grant,
+    hello,
+    welcome,
+)
 from palmette.runtime.transports.tls.hub import SERVICE, HubSetup
 from palmette.runtime.transports.tls.local import LENGTH
 from palmette.runtime.transports.tls.streams import NetworkStream, StreamState
@@ -62,11 +74,12 @@ class Meeting:
     def port(self) -> int:
         return int(self.hub.info.address.rpartition(":")[2])
 
-    def carried(self, channel: Channel, message: torch.Tensor) -> torch.Tensor:
+    def carried(self, channel: Channel, message: torch.Tensor, **how: bool) -> torch.Tensor:
         """What arrives of a message."""
         with ThreadPoolExecutor() as pool:
-            sending = pool.submit(self.workers[channel.sender].send, channel, message)
-            arrived = self.workers[channel.receiver].receive(channel, message.numel())
+            sending = pool.submit(self.workers[channel.sender].send, channel, message, **how)
+            size = message.numel() if how.get("sized", True) else None
+            arrived = self.workers[channel.receiver].receive(channel, size)
             sending.result()
         return arrived
 
@@ -119,6 +132,35 @@ def test_messages_arrive_as_they_were_sent(rendezvous: Meeting, size: int) -> No
     for channel in CHANNELS:
         for _ in range(2):
             assert rendezvous.carried(channel, message).equal(message)
+
+
+@pytest.mark.parametrize("sized", [False, True])
+@pytest.mark.parametrize("size", [0, 1, 300_001])
+def test_background_messages_and_those_of_unknown_size_do_too(rendezvous: Meeting, size: int, sized: bool) -> None:
+    message = torch.randint(0, 256, (size,), dtype=torch.uint8)
+    for channel in CHANNELS:
+        for background in (True, False):
+            assert rendezvous.carried(channel, message, sized=sized, background=background).equal(message)
+
+
+def test_messages_of_unknown_size_are_sent_before_the_receiver_asks_for_them(rendezvous: Meeting) -> None:
+    def message(number: int) -> torch.Tensor:
+        return torch.full((number % 3,), number, dtype=torch.uint8)
+
+    for channel in CHANNELS:
+        sender, receiver = rendezvous.workers[channel.sender], rendezvous.workers[channel.receiver]
+        assert rendezvous.carried(channel, message(0), sized=False).equal(message(0))
+        for number in range(1, 40):
+            sender.send(channel, message(number), sized=False, background=True)
+        for number in range(1, 40):
+            assert receiver.receive(channel, None).equal(message(number))
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_messages_of_unknown_size_may_be_larger_than_the_credit(rendezvous: Meeting, background: bool) -> None:
+    for size in (3 * WINDOW_BYTES + 1, 5, WINDOW_BYTES, WINDOW_BYTES):
+        message = torch.randint(0, 256, (size,), dtype=torch.uint8)
+        assert rendezvous.carried(THERE, message, sized=False, background=background).equal(message)
 
 
 def test_all_channels_at_once_each_in_its_order(rendezvous: Meeting) -> None:
@@ -242,6 +284,7 @@ def _announcing(size: int, offset: int) -> bytes:
         (_announcing(2**60, 2**60 - 3), "4 bytes at 1152921504606846973 are not a part"),
         (_announcing(2**64 - 1, 2**64 - 1), "4 bytes at 18446744073709551615 are not a part"),
         (grant(SPARE.number, 5), "a frame of kind grant for channel 3 on the stream of channel 3"),
+        (credit(SPARE.number, 5), "a frame of kind credit for channel 3 on the stream of channel 3"),
         (
             next(data_frames(BACK.number, memoryview(b"abc"))),
             "a frame of kind data for channel 1 on the stream of channel 3",
@@ -255,6 +298,7 @@ def _announcing(size: int, offset: int) -> bytes:
         "beyond its end",
         "the largest numbers",
         "grant from the sender",
+        "credit from the sender",
         "another channel",
         "hello again",
         "too long",
@@ -280,17 +324,43 @@ def test_a_corrupt_frame_ends_its_stream_alone(rendezvous: Meeting, frame: bytes
     ids=["longer", "much longer", "not from its beginning", "an exbibyte"],
 )
 def test_what_the_receiver_did_not_make_room_for_is_refused(rendezvous: Meeting, frame: bytes) -> None:
-    own = rendezvous.keys.credentials("phone")
-    endpoint = HubEndpoint(rendezvous.hub.info, rendezvous.keys.folder, TOKEN, (SPARE,))
-    state = StreamState("cloud", "server")
+    with pytest.raises(BadFrame, match="node phone sent data of channel 3, byte"):
+        received_of(rendezvous, 5, frame)
+    rendezvous.assert_well()
+
+
+def received_of(rendezvous: Meeting, size_bytes: int | None, *frames: bytes) -> torch.Tensor:
+    """What the cloud receives if the phone sends these frames."""
+    own, state = rendezvous.keys.credentials("phone"), StreamState("cloud", "server")
     with dialled(rendezvous, rendezvous.keys.credentials("cloud")) as line, dialled(rendezvous, own) as sender:
         receiver = TlsTransport.__new__(TlsTransport)
-        receiver._streams = {
-            SPARE.number: NetworkStream(line, "Carry", hello(endpoint.token, "cloud", SPARE.number), state)
-        }
-        _sending = opened(sender, "Carry", hello(TOKEN, "phone", SPARE.number), frame)
-        with pytest.raises(BadFrame, match="node phone sent data of channel 3, byte"):
-            receiver.receive(SPARE, 5)
+        receiver._streams = {SPARE.number: NetworkStream(line, "Carry", hello(TOKEN, "cloud", SPARE.number), state)}
+        receiver._windows = {}
+        _sending = opened(sender, "Carry", hello(TOKEN, "phone", SPARE.number), *frames)
+        return receiver.receive(SPARE, size_bytes)
+
+
+@pytest.mark.parametrize("size", [MOST_MESSAGE_BYTES + 1, 2**40, 2**64 - 1])
+def test_a_length_that_no_message_has_makes_nobody_allocate_memory(rendezvous: Meeting, size: int) -> None:
+    with pytest.raises(BadLength, match=f"node phone announces a message of {size} bytes; expected 0 to"):
+        received_of(rendezvous, None, _announcing(size, 0))
+    rendezvous.assert_well()
+
+
+@pytest.mark.parametrize(
+    ("frames", "why"),
+    [
+        ([_announcing(9, 1)], "data of channel 3, byte 1 of 9; expected data of channel 3, byte 0 of 9"),
+        ([_announcing(9, 0), _announcing(9, 5)], "byte 5 of 9; expected data of channel 3, byte 4 of 9"),
+        ([_announcing(9, 0), _announcing(8, 4)], "byte 4 of 8; expected data of channel 3, byte 4 of 9"),
+    ],
+    ids=["not from its beginning", "a gap", "another size"],
+)
+def test_parts_that_are_no_message_are_refused_where_its_size_is_unknown(
+    rendezvous: Meeting, frames: list[bytes], why: str
+) -> None:
+    with pytest.raises(BadFrame, match=why):
+        received_of(rendezvous, None, *frames)
     rendezvous.assert_well()
 
 

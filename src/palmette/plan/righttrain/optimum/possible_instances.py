@@ -135,7 +135,7 @@ class PossibleInstances:
     def exchanges(self) -> list[GradientExchange | None]:
         """The exchange of each layer's gradients, None where there is none."""
         sizes = self.costs.problem.task.evaluator.sizes()
-        weights = [sizes.weight_bytes([(layer, layer)]) for layer in range(1, len(self.tree.groupings) + 1)]
+        weights = [sizes.exchanged_bytes([(layer, layer)]) for layer in range(1, len(self.tree.groupings) + 1)]
         found: list[GradientExchange | None] = []
         for layer, (groups, size) in enumerate(zip(self.tree.groupings, weights, strict=True)):
             first_replicas, many = groups == self.tree.groupings[0], len(groups)

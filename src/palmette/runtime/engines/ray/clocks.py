@@ -31,4 +31,4 @@ class HostClock:
             return event
         shift_s = min(self._behind_s)
         moved = [each._replace(start_s=each.start_s + shift_s, end_s=each.end_s + shift_s) for each in event.records]
-        return replace(event, records=moved)
+        return replace(event, records=moved, began_s=event.began_s + shift_s)

@@ -9,7 +9,8 @@ that of the whole message, of which a data frame carries the part from ``offset`
     hello    names the worker's run, its node, and the channel that the stream is for, if any
     welcome  all workers are connected
     grant    the receiver has allocated memory for a message of this size; nothing is sent before
-    data     a part of that message
+    credit   the receiver takes so many more bytes of messages whose size it does not know (``credit``)
+    data     a part of a message
     alive    a worker's heartbeat, which the hub returns
     farewell a worker leaves in order; a stream that ends without it means that the worker is lost
 """
@@ -32,7 +33,8 @@ _LONGEST_HELLO = TOKEN_BYTES + 4 * 200
 _PARTS, _SHORTEST_PART = 4, 64 * 1024
 _RELAYED_PARTS, _SHORTEST_RELAYED_PART = 32, 16 * 1024
 LONGEST_PART = 256 * 1024
-MOST_BYTES = _HEADER.size + LONGEST_PART
+HEADER_BYTES = _HEADER.size
+MOST_BYTES = HEADER_BYTES + LONGEST_PART
 NO_CHANNEL = 2**32 - 1
 
 
@@ -45,6 +47,7 @@ class FrameKind(IntEnum):
     DATA = 4
     FAREWELL = 5
     ALIVE = 6
+    CREDIT = 7
 
 
 class Frame(NamedTuple):
@@ -90,7 +93,7 @@ def _refuse_misfit(frame: Frame) -> None:
         case FrameKind.HELLO:
             if not TOKEN_BYTES < long <= _LONGEST_HELLO or frame.size or frame.offset:
                 raise BadFrame(f"a hello of {long} bytes; expected a token and the name of a node")
-        case FrameKind.WELCOME | FrameKind.GRANT | FrameKind.FAREWELL | FrameKind.ALIVE:
+        case FrameKind.WELCOME | FrameKind.GRANT | FrameKind.CREDIT | FrameKind.FAREWELL | FrameKind.ALIVE:
             if long or frame.offset:
                 raise BadFrame(f"a frame of kind {frame.kind.name.lower()} carries {long} bytes; expected none")
         case unknown:
@@ -137,11 +140,18 @@ def grant(channel: int, size: int) -> bytes:
     return _HEADER.pack(_MAGIC, FrameKind.GRANT, channel, size, 0)
 
 
-def data_frames(channel: int, message: memoryview, *, relayed: bool = False) -> Iterator[bytes]:
+def credit(channel: int, size: int) -> bytes:
+    """The receiver takes so many more bytes, in messages of any size."""
+    return _HEADER.pack(_MAGIC, FrameKind.CREDIT, channel, size, 0)
+
+
+def data_frames(
+    channel: int, message: memoryview, *, relayed: bool = False, longest: int = LONGEST_PART
+) -> Iterator[bytes]:
     """A message as data frames; ``relayed``: the hub is on neither end's machine."""
     size = len(message)
     many, shortest = (_RELAYED_PARTS, _SHORTEST_RELAYED_PART) if relayed else (_PARTS, _SHORTEST_PART)
-    long = min(LONGEST_PART, max(shortest, size // many))
+    long = min(longest, max(shortest, size // many))
     for offset in range(0, max(size, 1), long):
         part = message[offset : offset + long]
         yield b"".join((_HEADER.pack(_MAGIC, FrameKind.DATA, channel, size, offset), part))

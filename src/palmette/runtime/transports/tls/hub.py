@@ -6,7 +6,7 @@ own ends of channels, each once. Workers send heartbeats on a connection separat
 returns them. When a worker ends without a farewell, or has been silent for some seconds, the hub informs all others.
 
     sender ═ data ═▶ hub ═ data ═▶ receiver
-           ◀ grant ══   ◀ grant ══
+           ◀ grant ══   ◀ grant ══         or credit
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ SERVER_OPTIONS = [
 _Stream = AsyncIterator[bytes]
 _Context = Any  # grpc ships no types
 _Loss = tuple[Any, str]  # the status code, and the node
+_FROM_SENDER, _FROM_RECEIVER = (FrameKind.DATA,), (FrameKind.GRANT, FrameKind.CREDIT)
 
 
 @dataclass(frozen=True)
@@ -220,7 +221,7 @@ class Hub:
             ends.both.set()
         await ends.both.wait()
         (other,) = (each for name, each in ends.contexts.items() if name != node)
-        allowed = FrameKind.DATA if node == channel.sender else FrameKind.GRANT
+        allowed = _FROM_SENDER if node == channel.sender else _FROM_RECEIVER
         async for data in stream:
             await _refuse_misplaced(data, context, number, allowed)
             try:
@@ -249,10 +250,10 @@ class Hub:
         return node, frame.channel
 
 
-async def _refuse_misplaced(data: bytes, context: _Context, channel: int, allowed: FrameKind) -> None:
+async def _refuse_misplaced(data: bytes, context: _Context, channel: int, allowed: Sequence[FrameKind]) -> None:
     try:
         frame = decoded(data)
-        if frame.kind is not allowed or frame.channel != channel:
+        if frame.kind not in allowed or frame.channel != channel:
             kind = frame.kind.name.lower()
             raise BadFrame(f"a frame of kind {kind} for channel {frame.channel} on the stream of channel {channel}")
     except BadFrame as error:

@@ -1,7 +1,9 @@
 """A worker's transport through the hub: a control stream, and one for each of its channels.
 
 A message is sent when the receiver has granted it, and by then the receiver has allocated exactly its size; so incoming
-data never makes a worker allocate memory, and a fast sender waits for a slow receiver.
+data never makes a worker allocate memory, and a fast sender waits for a slow receiver. Where the receiver does not know
+the size, it grants a number of bytes ahead (``credit``), and allocates memory when a message begins, whose size has a
+limit. All messages of a channel are of one kind.
 """
 
 from __future__ import annotations
@@ -24,19 +26,25 @@ from palmette.runtime.transports.base import TransportClosed
 from palmette.runtime.transports.heartbeat import SILENCE_S, peer_silent
 from palmette.runtime.transports.keys.certificates import dns_name
 from palmette.runtime.transports.keys.folder import Keys
+from palmette.runtime.transports.lengths import refuse_length
 from palmette.runtime.transports.liveness import Liveness
+from palmette.runtime.transports.tls.credit import ReceiveWindow, SendCredit
 from palmette.runtime.transports.tls.frames import (
+    HEADER_BYTES,
+    LONGEST_PART,
     MOST_BYTES,
     BadFrame,
     Frame,
     FrameKind,
     alive,
+    credit,
     data_frames,
     grant,
     hello,
 )
 from palmette.runtime.transports.tls.hub import ALIVE_EVERY_S, HubAddress
 from palmette.runtime.transports.tls.streams import LocalStream, NetworkStream, Stream, StreamState
+from palmette.runtime.transports.yielding import PIECE_BYTES, YIELD_AT_MOST_S, SendGate
 
 _OPTIONS = [
     ("grpc.max_receive_message_length", MOST_BYTES),
@@ -114,6 +122,9 @@ class TlsTransport:
         }
         if self._attendance.next().kind is not FrameKind.WELCOME:
             raise BadFrame(f"the hub on node {self._hub} did not send welcome")
+        self._credits: dict[int, SendCredit] = {}
+        self._windows: dict[int, ReceiveWindow] = {}
+        self._gate = SendGate(YIELD_AT_MOST_S)
         self._ended = threading.Event()
         self._liveness = Liveness(SILENCE_S, 2 * ALIVE_EVERY_S)
         self._liveness.heard([self._hub], time.monotonic())
@@ -121,28 +132,52 @@ class TlsTransport:
         self._watching.start()
         threading.Thread(target=self._be_there, name="signs of life", daemon=True).start()
 
-    def send(self, channel: Channel, message: Tensor) -> None:
-        """Wait until the receiver is ready for the message, and send it."""
+    def send(self, channel: Channel, message: Tensor, *, sized: bool = True, background: bool = False) -> None:
+        """Wait until the receiver is ready for the message, or has given credit for it, and send it."""
         stream, bytes_ = self._streams[channel.number], message.numpy().data
-        room = stream.next()
-        if room.kind is not FrameKind.GRANT or room.size != len(bytes_):
-            raise BadFrame(f"node {channel.receiver} expects {room.size} bytes; the message has {len(bytes_)}")
-        for part in data_frames(channel.number, bytes_, relayed=self._hub not in channel[1:]):
-            stream.put(part)
-        stream.flush()
+        if sized:
+            _await_grant(stream, channel, len(bytes_))
+        longest = PIECE_BYTES if background else LONGEST_PART
+        parts = data_frames(channel.number, bytes_, relayed=self._hub not in channel[1:], longest=longest)
+        with self._gate.message(background=background) as await_turn:
+            for part in parts:
+                if not sized:
+                    self._credit(channel).take(len(part) - HEADER_BYTES)
+                await_turn()
+                stream.put(part)
+                if background:
+                    stream.flush()
+            stream.flush()
 
-    def receive(self, channel: Channel, size_bytes: int) -> Tensor:
-        """Allocate memory for the message, grant it, and wait for it."""
-        stream, message = self._streams[channel.number], torch.empty(size_bytes, dtype=torch.uint8)
-        room, filled, whole = message.numpy().data, 0, False
+    def _credit(self, channel: Channel) -> SendCredit:
+        if channel.number not in self._credits:
+            self._credits[channel.number] = SendCredit(channel, self._streams[channel.number])
+        return self._credits[channel.number]
+
+    def receive(self, channel: Channel, size_bytes: int | None) -> Tensor:
+        """Allocate memory for the message, grant it, and wait for it; one of unknown size is allocated as it begins."""
+        stream = self._streams[channel.number]
+        if size_bytes is None:
+            return self._receive_unsized(channel, stream)
+        message = _PartialMessage(channel, size_bytes)
         stream.put(grant(channel.number, size_bytes))
-        while not whole:
+        while not message.whole:
+            message.add(stream.next())
+        return message.content
+
+    def _receive_unsized(self, channel: Channel, stream: Stream) -> Tensor:
+        window = self._windows.setdefault(channel.number, ReceiveWindow(channel))
+        message = None
+        while message is None or not message.whole:
+            if more_bytes := window.renewal_bytes():
+                stream.put(credit(channel.number, more_bytes))
             part = stream.next()
-            _refuse_unexpected(part, channel, size_bytes, filled)
-            room[filled : filled + len(part.payload)] = part.payload
-            filled += len(part.payload)
-            whole = filled == size_bytes
-        return message
+            window.take(len(part.payload))
+            if message is None:
+                refuse_length(part.size, channel.sender)
+                message = _PartialMessage(channel, part.size)
+            message.add(part)
+        return message.content
 
     def close(self) -> None:
         """Say farewell, and close all streams."""
@@ -187,13 +222,37 @@ class TlsTransport:
             stream.cancel()
 
 
-def _refuse_unexpected(part: Frame, channel: Channel, size_bytes: int, filled: int) -> None:
-    if (
-        part.kind is not FrameKind.DATA
-        or part.channel != channel.number
-        or part.size != size_bytes
-        or part.offset != filled
-    ):
-        found = f"{part.kind.name.lower()} of channel {part.channel}, byte {part.offset} of {part.size}"
-        expected = f"data of channel {channel.number}, byte {filled} of {size_bytes}"
-        raise BadFrame(f"node {channel.sender} sent {found}; expected {expected}")
+def _await_grant(stream: Stream, channel: Channel, size_bytes: int) -> None:
+    """Wait until the receiver is ready for a message.
+
+    Raises:
+        BadFrame: it expects another one.
+    """
+    room = stream.next()
+    if room.kind is not FrameKind.GRANT or room.size != size_bytes:
+        raise BadFrame(f"node {channel.receiver} expects {room.size} bytes; the message has {size_bytes}")
+
+
+class _PartialMessage:
+    """A message of which some parts have arrived; an empty message has one part, too."""
+
+    def __init__(self, channel: Channel, size_bytes: int) -> None:
+        self.content = torch.empty(size_bytes, dtype=torch.uint8)
+        self.whole = False
+        self._channel, self._room, self._filled = channel, self.content.numpy().data, 0
+
+    def add(self, part: Frame) -> None:
+        """Add the next part.
+
+        Raises:
+            BadFrame: it is not the next part.
+        """
+        size_bytes, filled = len(self._room), self._filled
+        following = (FrameKind.DATA, self._channel.number, size_bytes, filled)
+        if (part.kind, part.channel, part.size, part.offset) != following:
+            found = f"{part.kind.name.lower()} of channel {part.channel}, byte {part.offset} of {part.size}"
+            expected = f"data of channel {self._channel.number}, byte {filled} of {size_bytes}"
+            raise BadFrame(f"node {self._channel.sender} sent {found}; expected {expected}")
+        self._filled += len(part.payload)
+        self._room[filled : self._filled] = part.payload
+        self.whole = self._filled == size_bytes

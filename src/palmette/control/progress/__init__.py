@@ -1,0 +1,7 @@
+"""The progress of a run, where somebody sees it.
+
+choice    in a terminal, in a notebook, or nowhere
+terminal  a bar on stderr
+notebook  a bar in a cell's output
+wording   what both say, as text
+"""

@@ -1,0 +1,75 @@
+"""The progress of a run in a terminal: how long it will take, and a bar."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from palmette.control.progress.wording import held_out_line, prediction_lines
+from palmette.control.run.callbacks import RunCallback, RunStart
+from palmette.runtime.training.evaluation import Evaluation
+from palmette.runtime.training.job import ProgressUpdate, RemainingTime
+
+
+class ProgressDisplay(RunCallback):
+    """What people see while it runs: how long it will take, and a bar where there is a terminal."""
+
+    def __init__(self, screen: Console, progress: Progress | None, quiet: bool) -> None:
+        self._screen, self._progress, self._quiet = screen, progress, quiet
+        self._samples = 0
+        if progress is not None:
+            self._task = progress.add_task("run", total=None, epoch=0, loss=0.0, speed=0.0, status="starting")
+
+    def on_start(self, start: RunStart) -> None:
+        """A training is about to begin."""
+        if self._progress is not None:
+            self._progress.update(self._task, total=start.iterations, completed=start.iteration)
+
+    def on_time_estimate(self, remaining: RemainingTime) -> None:
+        """Print how long it will take on this machine."""
+        if self._quiet:
+            return
+        if self._progress is not None:
+            self._progress.update(self._task, status="")
+        for line in prediction_lines(remaining):
+            self._screen.print(f"palmette: {line}", highlight=False, soft_wrap=True)
+
+    def on_evaluation(self, evaluation: Evaluation) -> None:
+        """Show what was measured."""
+        if self._progress is not None:
+            self._progress.update(self._task, status=held_out_line(evaluation))
+
+    def on_step(self, update: ProgressUpdate) -> None:
+        """Move the bar."""
+        if self._progress is None:
+            return
+        self._samples += update.samples
+        self._progress.update(
+            self._task,
+            total=update.iterations,
+            completed=update.iteration,
+            epoch=update.epoch,
+            loss=update.loss,
+            speed=self._samples / update.wall_s if update.wall_s else 0.0,
+        )
+
+
+@contextmanager
+def terminal_progress(quiet: bool = False, *, bar: bool | None = None) -> Iterator[ProgressDisplay]:
+    """The display of a run, on stderr; with a ``bar`` where that is a terminal, unless told."""
+    screen = Console(stderr=True)
+    if quiet or not (screen.is_terminal if bar is None else bar):
+        yield ProgressDisplay(screen, None, quiet)
+        return
+    columns = (
+        TextColumn("epoch {task.fields[epoch]}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("loss {task.fields[loss]:.4f}  {task.fields[speed]:.0f} samples/s  {task.fields[status]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=screen) as progress:
+        yield ProgressDisplay(screen, progress, quiet)

@@ -1,0 +1,82 @@
+"""Which training a run is: that of a recipe, or a network with data and cross-entropy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from palmette.control.run.request import Request
+from palmette.cost.labels import roots
+from palmette.errors import ArgumentFault, InputError
+from palmette.runtime.options import Options
+from palmette.spec.plan import Phase
+from palmette.zoo.models import UNNAMED
+from palmette.zoo.recipes.loading import load_recipe, recipe_name
+from palmette.zoo.recipes.objective import TrainingObjective
+from palmette.zoo.recipes.recipe import Recipe
+
+
+class RequestedTraining(NamedTuple):
+    """The recipe, if there is one, and what it is called; network and data by name, or in the recipe."""
+
+    recipe: Recipe | None
+    name: str
+    model: str | Recipe
+    data: str | None
+
+
+def find_training(model: str, request: Request) -> RequestedTraining:
+    """The training that a user asks for; ``model`` is the plan's.
+
+    Raises:
+        InputError: there is no such recipe, or it was an object that is gone.
+    """
+    asked = request.recipe
+    if isinstance(asked, Recipe):
+        return RequestedTraining(asked, UNNAMED, asked, request.data or UNNAMED)
+    if asked == UNNAMED:
+        expected = "the recipe was an object of the program that started the run; expected one with a name"
+        raise InputError(ArgumentFault("recipe", asked, expected))
+    name = asked or recipe_name(model)
+    if name is None:
+        return RequestedTraining(None, model, model, request.data)
+    recipe = load_recipe(name)
+    return RequestedTraining(recipe, name, name, request.data or name)
+
+
+def requested_recipe(model: str, asked: str | Recipe | None) -> Recipe | None:
+    """The recipe that a user asks for, else the one that a plan's model names; None where there is none.
+
+    Raises:
+        InputError: there is no such recipe.
+    """
+    if isinstance(asked, Recipe):
+        return asked
+    name = asked or recipe_name(model)
+    return None if name is None else load_recipe(name)
+
+
+def refuse_metric(options: Options, objective: TrainingObjective) -> None:
+    """Refuse to stop early by the accuracy of a network without classes.
+
+    Raises:
+        InputError: says so.
+    """
+    rule = options.early_stopping
+    if rule is not None and rule.metric == "accuracy" and objective.labels.classes is None:
+        expected = "there is no accuracy without classes; expected loss and a patience"
+        raise InputError(ArgumentFault("early_stop", options.early_stop, expected))
+
+
+def refuse_unsplittable(phases: Sequence[Phase], objective: TrainingObjective, name: str) -> None:
+    """Refuse a loss whose divisor varies where several nodes compute the loss of one batch.
+
+    Raises:
+        InputError: says so.
+    """
+    if objective.loss.per_sample is not None:
+        return
+    for phase in phases:
+        if phase.sync_kind.one_model and len({root.id for root in roots(phase)}) > 1:
+            expected = "its divisor varies from sample to sample; expected a plan whose samples meet before the loss"
+            raise InputError(ArgumentFault("recipe", name, expected))

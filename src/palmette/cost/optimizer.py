@@ -1,0 +1,60 @@
+"""What an optimizer adds to the price of a plan: the state that it keeps of each weight, and the exchange of a norm.
+
+The names are those of the classes of ``torch.optim`` in lower case; ``momentum`` is SGD with a momentum of 0.9. The
+table is written down because nothing here may import torch; a test compares it with torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from palmette.errors import ArgumentFault, InputError, expected_name
+
+STATE_COPIES: dict[str, int] = {
+    "sgd": 0,
+    "momentum": 1,
+    "adam": 2,
+    "adamw": 2,
+    "adadelta": 2,
+    "adafactor": 0,  # sums of rows and columns alone
+    "adagrad": 1,
+    "adamax": 2,
+    "asgd": 1,
+    "muon": 1,
+    "nadam": 2,
+    "radam": 2,
+    "rmsprop": 1,
+    "rprop": 2,
+}
+"""By optimizer with its default options, how many numbers it keeps for each weight."""
+REFUSED = {"lbfgs": "it computes the loss several times in a step", "sparseadam": "it takes sparse gradients alone"}
+"""Optimizers of PyTorch that need something else than one gradient of each weight."""
+
+
+@dataclass(frozen=True)
+class OptimizerCost:
+    """An optimizer as the evaluator sees it: numbers that it keeps for each weight, and whether it clips by the norm.
+
+    To clip gradients by their norm over the whole network, the nodes of a phase exchange parts of it under ``step``.
+    """
+
+    name: str = "sgd"
+    state_copies: int = 0
+    clips_norm: bool = False
+
+
+def known_optimizer(given: str | OptimizerCost) -> OptimizerCost:
+    """The optimizer of this name.
+
+    Raises:
+        InputError: there is none, or none that needs gradients alone; names the nearest.
+    """
+    if isinstance(given, OptimizerCost):
+        return given
+    name = given.lower()
+    if name in STATE_COPIES:
+        return OptimizerCost(name, STATE_COPIES[name])
+    expected = expected_name(given, "optimizer", list(STATE_COPIES))
+    if name in REFUSED:
+        expected = f"{REFUSED[name]}; expected an optimizer that needs gradients alone, such as adamw"
+    raise InputError(ArgumentFault("optimizer", given, expected))

@@ -1,0 +1,192 @@
+"""Samples of other nodes that a node keeps: in a file per owner, which outlives the worker.
+
+A record is a header and the sample; its checksum covers both. What was cut off or damaged is found when the file is
+opened, and is not trusted: the sample is sent again. Only the user who runs the worker may read the files. The system
+keeps in memory what there is room for.
+
+    number (8 bytes) │ length (4) │ checksum (4) │ sample │ number …
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import shutil
+import stat
+import struct
+import threading
+import zlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palmette.errors import RunError
+from palmette.runtime.data.batches import Indices
+
+_HEADER = struct.Struct("<qII")
+_LISTED = np.dtype([("number", "<i8"), ("checksum", "<u4")])
+
+
+class _Place(NamedTuple):
+    """Where in the file a sample begins, its length, and its checksum."""
+
+    begin: int
+    length: int
+    checksum: int
+
+
+class KeptSamples:
+    """The samples of one owner that this node keeps, by their numbers in the owner's data.
+
+    Raises:
+        RunError: the file cannot be opened or written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._places = path, dict[int, _Place]()
+        self._lock = threading.Lock()
+        try:
+            _make_private(path.parent)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            os.fchmod(self._file, 0o600)
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._end = self._read_all()
+        except BlockingIOError:
+            raise RunError(f"{path}: another run keeps samples there; expected a folder for each") from None
+        except OSError as error:
+            raise _unusable(path, error) from None
+
+    def _read_all(self) -> int:
+        """Note the records that can be trusted; returns where the next one goes."""
+        at, size = 0, os.fstat(self._file).st_size
+        while at + _HEADER.size <= size:
+            number, length, expected = _HEADER.unpack(os.pread(self._file, _HEADER.size, at))
+            begin = at + _HEADER.size
+            if number < 0 or begin + length > size:
+                break  # a damaged header, or a record that was not finished
+            if checksum(number, os.pread(self._file, length, begin)) == expected:
+                self._places[number] = _Place(begin, length, expected)
+            at = begin + length
+        os.ftruncate(self._file, at)
+        return at
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._places
+
+    def add(self, number: int, sample: bytes) -> None:
+        """Keep a sample; replaces what was kept under its number."""
+        expected = checksum(number, sample)
+        with self._lock:
+            known = self._places.get(number)
+            if known is not None and (known.checksum, known.length) == (expected, len(sample)):
+                return
+            try:
+                os.pwrite(self._file, _HEADER.pack(number, len(sample), expected) + sample, self._end)
+            except OSError as error:
+                raise _unusable(self._path, error) from None
+            begin = self._end + _HEADER.size
+            self._places[number], self._end = _Place(begin, len(sample), expected), begin + len(sample)
+
+    def get(self, number: int) -> bytes:
+        """A sample that is kept.
+
+        Raises:
+            RunError: it was changed since it was written.
+        """
+        place = self._places[number]
+        sample = os.pread(self._file, place.length, place.begin)
+        if checksum(number, sample) != place.checksum:
+            raise RunError(f"{self._path}: sample {number} was changed while it was kept; resume to have it sent again")
+        return sample
+
+    def close(self) -> None:
+        """Close the file, so that another worker may use it."""
+        os.close(self._file)
+
+    def listed(self) -> bytes:
+        """The numbers and checksums of all samples, to be compared by their owner."""
+        rows = [(number, place.checksum) for number, place in self._places.items()]
+        return np.array(rows, dtype=_LISTED).tobytes()
+
+
+class SampleStore:
+    """All that a node keeps of other nodes' samples, a file per owner in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._kept = folder, dict[str, KeptSamples]()
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[type[SampleStore], tuple[Path]]:
+        return type(self), (self._folder,)  # opened where the worker runs
+
+    def of(self, owner: str) -> KeptSamples:
+        """The samples of an owner."""
+        with self._lock:
+            if owner not in self._kept:
+                self._kept[owner] = KeptSamples(self._folder / file_name(owner))
+            return self._kept[owner]
+
+    def listed(self, owners: Iterable[str]) -> dict[str, bytes]:
+        """The samples of owners, of those that have any here."""
+        found = {owner: self.of(owner).listed() for owner in owners}
+        return {owner: rows for owner, rows in found.items() if rows}
+
+    def close(self) -> None:
+        """Close all files."""
+        with self._lock:
+            for kept in self._kept.values():
+                kept.close()
+            self._kept.clear()
+
+    def delete(self) -> None:
+        """Delete all samples."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def checksum(number: int, sample: bytes) -> int:
+    """The checksum of a sample under its number."""
+    return zlib.crc32(sample, zlib.crc32(number.to_bytes(8, "little", signed=True)))
+
+
+def read_list(listed: bytes) -> Mapping[int, int]:
+    """Checksums by number, as ``KeptSamples.listed`` has written them."""
+    rows: NDArray[np.void] = np.frombuffer(listed, dtype=_LISTED)
+    return dict(zip(rows["number"].tolist(), rows["checksum"].tolist(), strict=True))
+
+
+def to_numbers(packed: bytes) -> Indices:
+    """Numbers of samples, as ``from_numbers`` has packed them."""
+    return np.frombuffer(packed, dtype=np.int64)
+
+
+def from_numbers(numbers: Iterable[int]) -> bytes:
+    """Numbers of samples as bytes."""
+    return np.fromiter(numbers, dtype=np.int64).tobytes()
+
+
+def file_name(name: str) -> str:
+    """A name for a file or folder from a node's, which may have any characters."""
+    plain = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:40]
+    return f"{plain}-{zlib.crc32(name.encode()):08x}"
+
+
+def _make_private(folder: Path) -> None:
+    """Make a folder that only this user can read; one that somebody else has made is not used.
+
+    Raises:
+        PermissionError: it belongs to another user.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise PermissionError(errno.EPERM, "it belongs to another user, or is a link")
+    folder.chmod(0o700)
+
+
+def _unusable(path: Path, error: OSError) -> RunError:
+    return RunError(f"{path}: samples cannot be kept there: {error.strerror}")

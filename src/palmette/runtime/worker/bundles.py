@@ -1,0 +1,100 @@
+"""Bundles on a node and on the wire: joined, divided, and packed into messages.
+
+A message has the tensors of a bundle one after the other. Those of floats travel in the dtype of the run and as the
+instance's codec has it; integers (masks, positions) travel as they are. A gradient has only the tensors that one flows
+back through, so that it may be smaller than the output, or nothing at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from palmette.compress.codec import decode, encode, encoded_bytes
+from palmette.spec.codec import PLAIN, Codec
+from palmette.zoo.capture import TensorSpec
+from palmette.zoo.capture.bundle import Bundle
+
+# Of a message without tensors: a profile that does not know what is frozen has workers send gradients of nothing.
+EMPTY_BYTES = 1
+
+
+@dataclass(frozen=True)
+class BundleFormat:
+    """The format of a bundle in a run: what its tensors are, and the dtype of those of floats."""
+
+    specs: tuple[TensorSpec, ...]
+    dtype: torch.dtype
+
+    @property
+    def gradient(self) -> BundleFormat:
+        """The format of the gradient that comes back."""
+        return BundleFormat(tuple(spec for spec in self.specs if spec.gradient), self.dtype)
+
+    def message(self, bundle: Bundle, codec: Codec) -> Tensor:
+        """The bytes of a bundle."""
+        pairs = zip(bundle, self.specs, strict=True)
+        parts = [encode(tensor.cpu(), _codec(spec, codec)) for tensor, spec in pairs]
+        if not parts:
+            return torch.zeros(EMPTY_BYTES, dtype=torch.uint8)
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def unpacked(self, message: Tensor, samples: int, codec: Codec) -> Bundle:
+        """The bundle of so many samples in a message."""
+        if not self.specs:
+            return ()
+        sizes = [self._tensor_bytes(spec, samples, codec) for spec in self.specs]
+        # Cloned, since a slice of the message may not be aligned for its dtype.
+        parts = [message] if len(sizes) == 1 else [part.clone() for part in torch.split(message, sizes)]
+        return tuple(
+            decode(part, (samples, *spec.shape), self.tensor_dtype(spec), _codec(spec, codec))
+            for part, spec in zip(parts, self.specs, strict=True)
+        )
+
+    def message_bytes(self, samples: int, codec: Codec) -> int:
+        """The length of the message for so many samples."""
+        return sum(self._tensor_bytes(spec, samples, codec) for spec in self.specs) if self.specs else EMPTY_BYTES
+
+    def _tensor_bytes(self, spec: TensorSpec, samples: int, codec: Codec) -> int:
+        return encoded_bytes((samples, *spec.shape), self.tensor_dtype(spec), _codec(spec, codec))
+
+    def tensor_dtype(self, spec: TensorSpec) -> torch.dtype:
+        """The dtype of one of the tensors: the run's if it has floats."""
+        return self.dtype if spec.dtype.is_floating_point else spec.dtype
+
+    def cast(self, bundle: Bundle) -> Bundle:
+        """A bundle with the dtypes of the run."""
+        return tuple(tensor.to(self.tensor_dtype(spec)) for tensor, spec in zip(bundle, self.specs, strict=True))
+
+    def example(self, samples: int) -> Bundle:
+        """Any bundle of this format."""
+        shapes = [((samples, *spec.shape), self.tensor_dtype(spec)) for spec in self.specs]
+        return tuple(
+            torch.randn(shape, dtype=dtype) if dtype.is_floating_point else torch.zeros(shape, dtype=dtype)
+            for shape, dtype in shapes
+        )
+
+
+def _codec(spec: TensorSpec, codec: Codec) -> Codec:
+    return codec if spec.dtype.is_floating_point else PLAIN
+
+
+def joined_samples(bundles: Sequence[Bundle]) -> Bundle:
+    """Bundles of different samples as one."""
+    if len(bundles) == 1:
+        return bundles[0]
+    return tuple(torch.cat(parts) for parts in zip(*bundles, strict=True))
+
+
+def divided(bundle: Bundle, samples: Sequence[int]) -> list[Bundle]:
+    """A bundle as bundles of so many samples each."""
+    parts = [torch.split(tensor, list(samples)) for tensor in bundle]
+    return [tuple(part[place] for part in parts) for place in range(len(samples))]
+
+
+def detached(bundle: Bundle, dtype: torch.dtype) -> Bundle:
+    """A bundle without its history, floats in the dtype of the run."""
+    return tuple(each.detach().to(dtype) if each.is_floating_point() else each.detach() for each in bundle)

@@ -1,0 +1,92 @@
+"""Bundles: the tensors that go into a network, pass from one layer to the next, and come out.
+
+A layer takes a bundle as its arguments and returns one tensor, or a tuple of them; the last one returns what the
+module itself returns, a dict where that is a ``ModelOutput``. Every tensor has one row per sample, so that bundles of
+different samples can be joined and divided. A gradient flows back only through floating-point tensors that something
+before them learns from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+Bundle = tuple[Tensor, ...]
+Example = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
+"""What a module is called with: one tensor, several in order, or several by the names of its arguments."""
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One tensor of a bundle: the shape of one sample, its dtype, and whether a gradient flows back through it."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype = torch.float32
+    gradient: bool = True
+
+    @property
+    def sample_bytes(self) -> int:
+        """Bytes of one sample."""
+        return prod(self.shape) * self.dtype.itemsize
+
+
+@dataclass(frozen=True)
+class ModuleInput:
+    """What a module is called with, as a bundle; ``names`` are those of its arguments, none if they go by position."""
+
+    tensors: Bundle
+    names: tuple[str, ...] = ()
+
+    def batch(self, samples: int) -> Bundle:
+        """So many samples: those that are there, over and over."""
+        rows = torch.arange(samples) % len(self.tensors[0])
+        return tuple(tensor[rows] for tensor in self.tensors)
+
+    @property
+    def specs(self) -> tuple[TensorSpec, ...]:
+        """What its tensors are like."""
+        return tuple(TensorSpec(tuple(each.shape[1:]), each.dtype, gradient=False) for each in self.tensors)
+
+
+def module_input(example: Example) -> ModuleInput:
+    """An example of what a module is called with, as a bundle."""
+    if isinstance(example, Mapping):
+        return ModuleInput(tuple(example.values()), tuple(example))
+    return ModuleInput((example,) if isinstance(example, Tensor) else tuple(example))
+
+
+def as_bundle(value: Any, names: Sequence[str] = ()) -> Bundle:
+    """All tensors of a value, in order; of a dict, in the order of ``names`` if there are any."""
+    if isinstance(value, Tensor):
+        return (value,)
+    if isinstance(value, Mapping):
+        return tuple(each for name in (names or value) for each in as_bundle(value[name]))
+    return tuple(each for part in value for each in as_bundle(part))
+
+
+def plain_structure(value: Any) -> Any:
+    """What a module returned, in plain tuples and dicts, without entries that are None."""
+    if isinstance(value, Mapping):
+        return {str(key): plain_structure(each) for key, each in value.items() if each is not None}
+    if isinstance(value, (tuple, list)):
+        return tuple(plain_structure(each) for each in value if each is not None)
+    return value
+
+
+class LayerChain(nn.Sequential):
+    """Layers one after the other, each with the bundle that the one before returns."""
+
+    def __init__(self, modules: Iterable[nn.Module]) -> None:
+        super().__init__(*modules)
+
+    def forward(self, *bundle: Tensor) -> Any:
+        """What the last one returns."""
+        value: Any = bundle
+        for module in self:
+            value = module(*as_bundle(value))
+        return value

@@ -1,0 +1,93 @@
+"""What RightTrain and split learning cannot plan is said in one line: which constraint, or what is missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import palmette as pt
+from palmette.spec.cluster import Cluster, Limits
+from palmette.spec.goal import Goal
+from tests.plan.problems import link, node, profile, three_tiers
+from tests.plan.righttrain.problems import CURVE, LOSS
+
+
+def refusal(strategy: str, cluster: Cluster, layers: int = 4, **more: Any) -> str:
+    wanted = Goal(weights={"energy": 1.0}, loss=LOSS, **more.pop("limits", {}))
+    asked: dict[str, Any] = {"batch": 32, "learning": CURVE, "goal": wanted} | more
+    slowness = dict.fromkeys(cluster.nodes, 5.0)
+    with pytest.raises(pt.PalmetteError) as caught:
+        pt.plan(strategy, profile=asked.pop("profile", profile(layers, **slowness)), cluster=cluster, **asked)
+    (line,) = str(caught.value).splitlines()
+    return line
+
+
+def test_a_network_that_cannot_be_split_in_three() -> None:
+    line = refusal("split-learning", three_tiers(), 2)
+    assert line == "layers: 2: expected at least 3, to split the network in three"
+
+
+def test_a_cluster_without_a_cloud() -> None:
+    cluster = three_tiers(cloud=node("edge"))
+    assert refusal("split-learning", cluster) == "nodes: no node of tier cloud: expected at least one"
+
+
+def test_a_batch_of_fewer_samples_than_sources() -> None:
+    cluster = three_tiers(server=node("edge", samples=10))
+    assert refusal("split-learning", cluster, batch=1) == "batch: 1: expected at least 2, one sample per source"
+
+
+def test_a_loss_that_so_many_replicas_do_not_reach() -> None:
+    """Replicas learn from less each: alone, either source would do."""
+    cluster = three_tiers(server=node("edge", samples=1000))
+    slow = CURVE.model_copy(update={"epoch_exponent": 0.02, "replica_exponent": 3.0, "scale": 0.28, "floor": 0.0})
+    line = refusal("split-learning", cluster, learning=slow)
+    assert line == "loss: 0.3: cannot be met by 2 replicas of the first layer"
+
+
+def test_servers_without_memory() -> None:
+    cluster = three_tiers(server=node("edge", memory_bytes=10.0))
+    assert refusal("split-learning", cluster).startswith("no three-way split is feasible: missing paths or profiles")
+
+
+def test_an_energy_limit_that_no_split_keeps() -> None:
+    cluster = three_tiers(phone=node("device", samples=1000, limits=Limits(energy_j=1e-3)))
+    assert refusal("split-learning", cluster).startswith("no three-way split satisfies all limits: ")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [("alpha", 0.5, "at least 1 and at most 4"), ("epsilon", -1.0, "at least 0 and at most 10")],
+)
+def test_an_option_out_of_its_range(option: str, value: float, expected: str) -> None:
+    assert refusal("righttrain", three_tiers(), **{option: value}) == f"{option}: {value}: expected {expected}"
+
+
+def test_no_data_and_no_power() -> None:
+    assert refusal("righttrain", three_tiers(phone=node("device"))).startswith("nodes: no source: expected")
+    assert refusal("righttrain", three_tiers(cloud=node("cloud", power=None))) == (
+        "nodes.cloud.power: missing: the goal energy needs it"
+    )
+
+
+@pytest.mark.parametrize("strategy", ["righttrain", "split-learning"])
+def test_an_iteration_that_cannot_be_so_short(strategy: str) -> None:
+    line = refusal(strategy, three_tiers(), limits={"iteration_deadline_s": 1e-6})
+    assert line.startswith("iteration_deadline_s: 1e-06 s: cannot be met; the least that can be had is ")
+
+
+def test_the_loss_that_can_be_had_in_time() -> None:
+    line = refusal("righttrain", three_tiers(), limits={"deadline_s": 20.0})
+    assert line.startswith("deadline_s: 20 s: cannot be met; the least that can be had is ")
+    least = float(line.rpartition("or a loss of ")[2].removesuffix(" in time"))
+    assert LOSS < least < CURVE.loss(1, 0.01, 1)
+
+
+def test_data_that_nobody_can_train_on() -> None:
+    """The phone keeps its data, and its layers do not fit."""
+    cluster = Cluster(
+        nodes={"phone": node("device", samples=100, private=True, memory_bytes=10.0), "cloud": node("cloud")},
+        links=(link("phone", "cloud"),),
+    )
+    assert "phone" in refusal("righttrain", cluster)
