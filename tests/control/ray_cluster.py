@@ -110,7 +110,11 @@ class RayCluster:
 
     def come_back(self, host: str) -> None:
         """Mend a host's cable, and let it join again."""
-        _ip("-n", self._names["router"], "link", "set", self._device(host), "up")
+        router = self._names["router"]
+        _ip("-n", router, "link", "set", self._device(host), "up")
+        # What was asked for in vain while the cable was away is remembered as unreachable for some seconds.
+        for name in (router, self._names[host]):
+            _ip("-n", name, "neighbour", "flush", "all")
         self.join(host)
 
     def leave(self, host: str) -> None:

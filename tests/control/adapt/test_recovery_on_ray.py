@@ -34,7 +34,8 @@ BACK_WITHIN_S = 30.0
 
 @pytest.fixture
 def cluster(ray_cluster: RayCluster) -> Iterator[RayCluster]:
-    """All three hosts; what a test did to the cloud's is mended afterwards."""
+    """All three hosts; what a test, or one that failed before it, did to the cloud's is mended."""
+    ray_cluster.mend("cloud")
     yield ray_cluster
     ray_cluster.mend("cloud")
 
