@@ -9,7 +9,7 @@ from palmette.cost.delivery import KEPT_RECORD_BYTES, first_fractions, kept_byte
 from palmette.cost.estimate import summary
 from palmette.cost.evaluate import Evaluator, Price
 from palmette.spec.cluster import Cluster
-from palmette.spec.plan import MOST_AHEAD, Phase
+from palmette.spec.plan import USUAL_AHEAD, Phase
 from palmette.spec.profile import Profile
 from tests.cost.small import Fields, cluster, instance, link, node, phase, plan, price, profile, source, times
 
@@ -106,12 +106,12 @@ class TestAhead:
     def test_the_samples_of_an_iteration_wait_in_memory(self) -> None:
         prices = Evaluator(network(), pair())
         waits = prices.peak_bytes(upload(3, ahead=True))["b"] - prices.peak_bytes(upload(3))["b"]
-        assert waits == MOST_AHEAD * 12
+        assert waits == USUAL_AHEAD * 12
 
     def test_fewer_iterations_ahead_take_less_memory(self) -> None:
         prices, deep = Evaluator(network(), pair()), upload(3, ahead=True)
         shallow = deep.model_copy(update={"ahead_iterations": 1})
-        assert prices.peak_bytes(deep)["b"] - prices.peak_bytes(shallow)["b"] == (MOST_AHEAD - 1) * 12
+        assert prices.peak_bytes(deep)["b"] - prices.peak_bytes(shallow)["b"] == (USUAL_AHEAD - 1) * 12
 
     def test_only_step_can_send_ahead(self) -> None:
         apart = upload(ahead=True).model_copy(update={"sync": "epoch"})

@@ -15,7 +15,7 @@ from palmette.cost.delivery import sending_sources
 from palmette.runtime.data.kept_samples import SampleStore, file_name
 from palmette.runtime.worker.commands import Execute
 from palmette.spec.cluster import Cluster
-from palmette.spec.plan import MOST_AHEAD, Phase
+from palmette.spec.plan import USUAL_AHEAD, Phase
 from tests.cost.small import cluster, instance, link, node, phase, source
 from tests.runtime.owners import Owners, random_owners
 from tests.runtime.rig import Rig, Toy, done, off, random_layers
@@ -110,9 +110,9 @@ def test_samples_of_the_next_iteration_arrive_before_it_begins(tmp_path: Path) -
         for _ in programs:
             done(crew)
         until_s = time.monotonic() + 10
-        while len(rig.wire.sent) < 1 + MOST_AHEAD and time.monotonic() < until_s:
+        while len(rig.wire.sent) < 1 + USUAL_AHEAD and time.monotonic() < until_s:
             time.sleep(0.001)
-        assert len(rig.wire.sent) == 1 + MOST_AHEAD  # those of the next iterations, which have not begun
+        assert len(rig.wire.sent) == 1 + USUAL_AHEAD  # those of the next iterations, which have not begun
 
 
 def test_nothing_is_sent_for_iterations_that_will_not_follow(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from palmette.spec.tree import Feed, Instance, wrong_instances, wrong_tree
 
 BatchNorm = Literal["whole", "parts"]
 InputAs = Literal["stored", "tensor"]
-MOST_AHEAD = 4
+USUAL_AHEAD = 4
 """How many iterations ahead samples travel by default: enough for the latency of most links, few enough for memory."""
 
 
@@ -55,7 +55,7 @@ class Phase(OpenDocument):
     batch_norm: BatchNorm = "parts"
     input_as: InputAs = "stored"
     ahead: Flag = False
-    ahead_iterations: Annotated[int, Field(strict=True, ge=1, le=64)] = MOST_AHEAD
+    ahead_iterations: Annotated[int, Field(strict=True, ge=1, le=64)] = USUAL_AHEAD
     upload: tuple[Name, ...] = ()
     local_epochs: Count = 1
     sources: Annotated[tuple[Feed, ...], Field(min_length=1)]

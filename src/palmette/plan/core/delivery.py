@@ -14,10 +14,10 @@ from palmette.cost.check import too_large
 from palmette.cost.delivery import sending_sources
 from palmette.plan.core.strategy import Task
 from palmette.spec.cluster import Cluster
-from palmette.spec.plan import MOST_AHEAD, Phase
+from palmette.spec.plan import USUAL_AHEAD, Phase
 
-_AHEAD = (MOST_AHEAD, 2, 1, 0)
-"""Iterations ahead that are tried, as memory allows."""
+_DEPTHS = (16, 4, 2, 1, 0)
+"""Iterations ahead that are tried, as memory allows: short iterations need many of them to cover a latency."""
 _MOST_WEIGHED = 4
 """Sources of which all sets are weighed where not all can be kept; of more, the largest go first."""
 
@@ -39,7 +39,7 @@ def deliveries(phase: Phase, task: Task) -> list[Phase]:
     if not sending:
         return [phase] if fits(phase, task) else []
     keepable = [k for k in sending if may_be_kept(phase.sources[k].node, task.cluster)]
-    best = delivered(phase, keepable, ahead=MOST_AHEAD if phase.sync_kind.one_model else 0)
+    best = delivered(phase, keepable, ahead=_DEPTHS[0] if phase.sync_kind.one_model else 0)
     return [best] if fits(best, task) else list(_maximal(phase, keepable, task))
 
 
@@ -53,14 +53,14 @@ def delivered(phase: Phase, kept: Iterable[int], *, ahead: int = 0) -> Phase:
         source.model_copy(update={"delivery": "once" if k in once else "each"})
         for k, source in enumerate(phase.sources)
     )
-    return phase.model_copy(update={"sources": sources, "ahead": ahead > 0, "ahead_iterations": ahead or MOST_AHEAD})
+    return phase.model_copy(update={"sources": sources, "ahead": ahead > 0, "ahead_iterations": ahead or USUAL_AHEAD})
 
 
 def delivered_ahead(phase: Phase, kept: Iterable[int], task: Task) -> Phase:
     """The same, sent as many iterations early as memory holds, at least one."""
     once = set(kept)
     return next(
-        (found for ahead in _AHEAD if ahead and fits(found := delivered(phase, once, ahead=ahead), task)),
+        (found for ahead in _DEPTHS if ahead and fits(found := delivered(phase, once, ahead=ahead), task)),
         delivered(phase, once, ahead=1),
     )
 
@@ -75,7 +75,7 @@ def _maximal(phase: Phase, keepable: list[int], task: Task) -> Iterator[Phase]:
     """The deliveries that fit and that no other which fits contains, those that keep most first."""
     fitting: list[tuple[frozenset[int], int]] = []
     for kept in _subsets(phase, keepable):
-        for ahead in _AHEAD if phase.sync_kind.one_model else (0,):
+        for ahead in _DEPTHS if phase.sync_kind.one_model else (0,):
             if any(kept <= other and ahead <= other_ahead for other, other_ahead in fitting):
                 continue
             candidate = delivered(phase, kept, ahead=ahead)
