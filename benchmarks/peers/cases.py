@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.peers.clocked import MICROBATCHES, all_pipelines, ddp_s, pipeline_s, streamed_s
 from benchmarks.peers.crew import Crew
 from benchmarks.peers.plans import described, planned, three_way
-from benchmarks.peers.tasks import Ddp, Lesson, Pipeline
+from benchmarks.peers.tasks import Ddp, Lesson, Pipeline, Way
 from benchmarks.peers.trainers import reference_losses
 from benchmarks.peers.turns import Contender, PalmetteTurns, PeerTurns, ddp_turns
 from palmette.cost.evaluate import Evaluator
@@ -107,7 +107,7 @@ class Case:
         self.pipelines[name] = [(simulated_s, way)]
         self._note(name, simulated_s, str(way))
 
-    def _crew(self, nodes: Sequence[str], way: Ddp | Pipeline) -> Crew:
+    def _crew(self, nodes: Sequence[str], way: Way) -> Crew:
         return Crew(self.evaluator, nodes, self.lesson, way, self.dilation)
 
     def _ready(self, stack: contextlib.ExitStack, rounds: int) -> dict[str, Contender]:

@@ -21,8 +21,8 @@ import torch
 import torch.distributed as dist
 
 from benchmarks.peers.clocked import replicas
-from benchmarks.peers.tasks import Ddp, Done, Failed, Lesson, Order, Pipeline, Setup
-from benchmarks.peers.trainers import DdpTrainer, PipelineTrainer
+from benchmarks.peers.tasks import Copy, Ddp, Done, Failed, Lesson, Order, Pipeline, PlainScript, Setup, Way
+from benchmarks.peers.trainers import DdpTrainer, PipelineTrainer, PlainTrainer, copy_samples
 from palmette.cost.evaluate import Evaluator
 from palmette.runtime.phase_programs import parts_of
 from palmette.runtime.transports.service import ProcessInitializer
@@ -41,9 +41,7 @@ class Crew:
     The links are shaped once the workers are connected, as in every run of Palmette.
     """
 
-    def __init__(
-        self, evaluator: Evaluator, nodes: Sequence[str], lesson: Lesson, way: Ddp | Pipeline, dilation: float
-    ) -> None:
+    def __init__(self, evaluator: Evaluator, nodes: Sequence[str], lesson: Lesson, way: Way, dilation: float) -> None:
         self._processes: list[Any] = []
         self._lines: list[Connection[Any, Any]] = []
         self._nodes, self._dilation = list(nodes), dilation
@@ -65,7 +63,7 @@ class Crew:
             self.close()
             raise
 
-    def _setup(self, rank: int, node: str, lesson: Lesson, way: Ddp | Pipeline, times: Times) -> Setup:
+    def _setup(self, rank: int, node: str, lesson: Lesson, way: Way, times: Times) -> Setup:
         return Setup(
             lesson=lesson,
             way=way,
@@ -89,13 +87,21 @@ class Crew:
 
     def step(self, split: tuple[int, ...] = (), *, send_data: bool = True) -> float:
         """The emulated seconds of the next step: from the first worker's beginning to the last one's end."""
-        order = Order(len(self.losses), split, send_data)
+        done = self._done(Order(len(self.losses), split, send_data))
+        self.losses.append(sum(each.loss for each in done))
+        return self._emulated_s(done)
+
+    def copy(self, size_bytes: Sequence[int]) -> float:
+        """The emulated seconds in which the first node sends each node so many bytes."""
+        return self._emulated_s(self._done(Copy(tuple(size_bytes))))
+
+    def _done(self, order: Order | Copy) -> list[Done]:
         for line in self._lines:
             line.send(order)
-        done: list[Done] = self._answers(STEP_PATIENCE_S)
-        self.losses.append(sum(each.loss for each in done))
-        wall_s = max(each.ended_s for each in done) - min(each.began_s for each in done)
-        return wall_s / self._dilation
+        return self._answers(STEP_PATIENCE_S)
+
+    def _emulated_s(self, done: Sequence[Done]) -> float:
+        return (max(each.ended_s for each in done) - min(each.began_s for each in done)) / self._dilation
 
     def _answers(self, timeout_s: float) -> list[Any]:
         until, answers = time.monotonic() + timeout_s, []
@@ -136,16 +142,27 @@ def work(initializer: ProcessInitializer | None, setup: Setup, line: Connection[
         torch.set_num_threads(1)
         store = dist.FileStore(str(setup.store), setup.world)
         dist.init_process_group("gloo", store=store, rank=setup.rank, world_size=setup.world, timeout=GLOO_PATIENCE)
-        trainer = DdpTrainer(setup) if isinstance(setup.way, Ddp) else PipelineTrainer(setup)
+        trainer = trainer_of(setup)
         line.send("ready")
         while (order := line.recv()) is not None:
-            line.send(trainer.step(order))
+            line.send(copy_samples(setup, order) if isinstance(order, Copy) else trainer.step(order))
     except EOFError:
         os._exit(1)  # whoever started it is gone
     except BaseException:  # noqa: BLE001  (told to the parent, which ends the run)
         line.send(Failed(traceback.format_exc(limit=-4)))
         os._exit(1)
     os._exit(0)  # gloo's threads may still wait
+
+
+def trainer_of(setup: Setup) -> DdpTrainer | PipelineTrainer | PlainTrainer:
+    """What trains in the worker's way."""
+    match setup.way:
+        case Ddp():
+            return DdpTrainer(setup)
+        case Pipeline():
+            return PipelineTrainer(setup)
+        case PlainScript():
+            return PlainTrainer(setup)
 
 
 def interface_with(address: str) -> str:

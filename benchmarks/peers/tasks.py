@@ -50,11 +50,19 @@ class Pipeline:
 
 
 @dataclass(frozen=True)
+class PlainScript:
+    """The last node trains the whole network by itself; the first, if there is another, has the data."""
+
+
+Way = Ddp | Pipeline | PlainScript
+
+
+@dataclass(frozen=True)
 class Setup:
     """What a worker needs to know; ``address`` is its node's."""
 
     lesson: Lesson
-    way: Ddp | Pipeline
+    way: Way
     rank: int
     world: int
     store: Path
@@ -73,8 +81,15 @@ class Order:
 
 
 @dataclass(frozen=True)
+class Copy:
+    """The first rank sends each rank so many bytes of stored samples, all at once."""
+
+    size_bytes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Done:
-    """When a worker began and ended a step, and its part of the loss."""
+    """When a worker began and ended a step or a copy, and its part of the loss."""
 
     began_s: float
     ended_s: float

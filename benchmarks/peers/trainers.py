@@ -1,4 +1,4 @@
-"""How a worker of a peer trains: DistributedDataParallel, or a stage of torch.distributed.pipelining.
+"""How a worker of a peer trains: DistributedDataParallel, a stage of torch.distributed.pipelining, or a plain loop.
 
 Both see the batches that Palmette sees. What a user would also do stands outside the clock: finding the samples of a
 batch, forgetting old gradients. Weights are equal from the start, by the seed, so that DDP need not send them around.
@@ -6,6 +6,7 @@ batch, forgetting old gradients. Weights are equal from the start, by the seed, 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable
 from functools import cache
@@ -17,7 +18,7 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.peers.pads import PaddedLayers, Seconds, calibrated
-from benchmarks.peers.tasks import Ddp, Done, Lesson, Order, Pipeline, Setup
+from benchmarks.peers.tasks import Copy, Ddp, Done, Lesson, Order, Pipeline, PlainScript, Setup
 from palmette.runtime.data.batches import Batches
 from palmette.runtime.worker.cpu_queue import sleep_until
 from palmette.runtime.worker.dropout import Draw, replace_dropout
@@ -26,7 +27,7 @@ from palmette.zoo.data import load_data
 from palmette.zoo.models import Network, load_network
 
 DEVICE_RANK = 0  # where the data is
-DATA_TAG, LABEL_TAG = 1, 2
+DATA_TAG, LABEL_TAG, COPY_TAG = 1, 2, 3
 
 
 class Lessons:
@@ -52,9 +53,13 @@ def padded(network: Network, first: int, last: int, setup: Setup) -> PaddedLayer
 
 def seen_samples(setup: Setup) -> set[int]:
     """The numbers of samples that the worker's calls will have."""
-    if isinstance(setup.way, Ddp):
-        return {split[setup.rank] for split in setup.way.splits}
-    return {setup.lesson.batch // setup.way.microbatches}
+    match setup.way:
+        case Ddp(splits):
+            return {split[setup.rank] for split in splits}
+        case Pipeline(microbatches=many):
+            return {setup.lesson.batch // many}
+        case PlainScript():
+            return {setup.lesson.batch}
 
 
 def mean_loss(outputs: Tensor, labels: Tensor, batch: int) -> Tensor:
@@ -176,6 +181,46 @@ class PipelineTrainer:
         if self._optimizer is not None:
             update(self._optimizer, self._update_s)
         return Done(began, time.monotonic(), sum(float(loss.detach()) for loss in losses))
+
+
+class PlainTrainer:
+    """The whole network in a plain loop, on the last rank; the others have only sent their samples."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup, self._trains = setup, setup.rank == setup.world - 1
+        network = load_network(setup.lesson.model, seed=setup.lesson.seed)
+        depth = len(network.layers)
+        self._lessons = Lessons(setup.lesson, network.input_shape)
+        self._layers = padded(network, 1, depth, setup)
+        self._optimizer = torch.optim.SGD(self._layers.parameters(), lr=setup.lesson.lr)
+        self._update_s = Seconds(setup.times, setup.dilation, 1, depth).update_s()
+
+    def step(self, order: Order) -> Done:
+        """Forward, backward, update."""
+        if not self._trains:
+            return Done(math.inf, -math.inf, 0.0)
+        setup = self._setup
+        self._layers.draw = lambda: Draw(setup.lesson.seed, order.iteration, range(setup.lesson.batch))
+        inputs, labels = self._lessons.batch(order.iteration)
+        self._optimizer.zero_grad()
+        began = time.monotonic()
+        loss = mean_loss(self._layers(inputs), labels, setup.lesson.batch)
+        loss.backward()
+        update(self._optimizer, self._update_s)
+        return Done(began, time.monotonic(), float(loss.detach()))
+
+
+def copy_samples(setup: Setup, copy: Copy) -> Done:
+    """Send, or receive, as many bytes as the stored samples have; what is in them does not matter to a link."""
+    began = time.monotonic()
+    if setup.rank == DEVICE_RANK:
+        others = [(rank, size) for rank, size in enumerate(copy.size_bytes) if rank != DEVICE_RANK and size]
+        works = [dist.isend(torch.zeros(size, dtype=torch.uint8), rank, tag=COPY_TAG) for rank, size in others]
+        for work in works:
+            work.wait()
+    elif copy.size_bytes[setup.rank]:
+        dist.recv(torch.empty(copy.size_bytes[setup.rank], dtype=torch.uint8), DEVICE_RANK, tag=COPY_TAG)
+    return Done(began, time.monotonic(), 0.0)
 
 
 def reference_losses(lesson: Lesson, steps: int) -> list[float]:

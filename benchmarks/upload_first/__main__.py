@@ -1,6 +1,6 @@
 """Is ``auto`` ever worse than what a user would do without Palmette? Copy the data and train there, DDP, pipelining.
 
-    python -m benchmarks.upload_first [--model lenet5] [--uplink 20] [--epochs 5] [--rule open] [--how run] [--quick]
+    python -m benchmarks.upload_first [--model lenet5] [--uplink 20] [--epochs 5] [--rule open] [--how rivals] [--quick]
 
 Prints JSON: a case for each world, with the seconds of the whole training for each contender, who won, and ``auto``'s
 by the best rival's; those that were really run on the paced testbed, on fewer images; the worst ratio and the best.
@@ -18,6 +18,7 @@ import palmette as pt
 from benchmarks.command import parser, print_result, progress
 from benchmarks.upload_first.rivals import rivals
 from benchmarks.upload_first.running import MOST_WALL_S, expected_wall_s, here_s, run_in_turns, same_training
+from benchmarks.upload_first.side_by_side import Machine, side_by_side
 from benchmarks.upload_first.worlds import (
     ARCHIVE,
     BATCH,
@@ -40,8 +41,9 @@ RUN_IMAGES, ROUNDS = 1_000, 2
 # Epochs of the worlds in which nothing can be copied: each is like the other.
 FEW_EPOCHS = 5
 RULES: tuple[Rule, ...] = get_args(Rule)
-HOW = ("simulated", "run")
+HOW = ("simulated", "run", "rivals")
 BEATEN = 1.03
+Rows = list[dict[str, Any]]
 
 
 def worlds(models: list[str], rules: list[Rule], uplinks: list[float], epochs: list[int], many: int) -> Iterator[World]:
@@ -158,6 +160,21 @@ def really_run(given: Any, shown: Images, rounds: int) -> list[dict[str, Any]]:
     return rows
 
 
+def beside_rivals(given: Any, shown: Images) -> list[dict[str, Any]]:
+    """The same worlds in namespaces, with the rivals for real."""
+    known, rows = profiles(given.model, shown.data), []
+    for where in worlds(given.model, given.rule, given.uplink, given.epochs, shown.samples):
+        profile, auto = known[where.model], planned("auto", where, known[where.model])
+        assert auto is not None, "every world can be trained on"
+        progress(f"{about(where)} beside its rivals")
+        prices = evaluator(profile, where.cluster)
+        found = side_by_side(auto, where, prices, Machine(shown.data, here_s(where), given.rounds))
+        if found is not None:
+            what = {kind: way.what for kind, way in rivals(where, prices).items()}
+            rows.append({**about(where), "how": "rivals", **found, "what": {"auto": described(auto), **what}})
+    return rows
+
+
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """The worst and the best ratio, and where they are."""
     if not rows:
@@ -197,7 +214,7 @@ def main() -> None:
     options.add_argument("--uplink", action="append", type=float, help="in Mbit/s; default: 5, 20 and 100")
     options.add_argument("--epochs", action="append", type=int, help="default: 1, 5 and 20")
     options.add_argument("--archive", type=Path, default=ARCHIVE, help="CIFAR-10 as a tar file; digits if missing")
-    options.add_argument("--how", action="append", choices=HOW, help="by the event clock, or for real; default: both")
+    options.add_argument("--how", action="append", choices=HOW, help="by the clock, for real, beside real rivals")
     options.add_argument("--rounds", type=int, default=ROUNDS, help="turns of each contender in a real run")
     given = options.parse_args()
     began, busy = time.monotonic(), os.getloadavg()[0]
@@ -207,29 +224,33 @@ def main() -> None:
     given.rule = given.rule or list(RULES[:1] if quick else RULES)
     given.uplink = given.uplink or ([20.0] if quick else list(UPLINKS_MBIT))
     given.epochs = given.epochs or ([1, 5] if quick else list(EPOCHS))
-    rows, ran = quick_rows(given) if quick else all_rows(given)
+    rows, ran, beside = quick_rows(given) if quick else all_rows(given)
     found = {"seconds": time.monotonic() - began, "load_average": [busy, os.getloadavg()[0]]}
-    print_result({**found, "cases": rows, "runs": ran, "simulated": summary(rows), "run": summary(ran)})
+    found |= {"cases": rows, "runs": ran, "beside_rivals": beside}
+    print_result({**found, "simulated": summary(rows), "run": summary(ran), "rivals": summary(beside)})
 
 
-def all_rows(given: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """All cases, and those that were run."""
-    rows, ran = list[dict[str, Any]](), list[dict[str, Any]]()
+def all_rows(given: Any) -> tuple[Rows, Rows, Rows]:
+    """All cases, those that were run, and those that were run beside their rivals."""
+    rows, ran, beside = Rows(), Rows(), Rows()
     if "simulated" in given.how:
         with images(given.archive, IMAGES) as shown:
             rows = simulated(given, shown)
     if "run" in given.how:
         with images(given.archive, RUN_IMAGES) as shown:
             ran = really_run(given, shown, given.rounds)
-    return rows, ran
+    if "rivals" in given.how:
+        with images(given.archive, RUN_IMAGES) as shown:
+            beside = beside_rivals(given, shown)
+    return rows, ran, beside
 
 
-def quick_rows(given: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def quick_rows(given: Any) -> tuple[Rows, Rows, Rows]:
     """A few cases on the digits, the shortest of them run once."""
     shown = Images("digits", 1_500)
     rows = simulated(given, shown)
     given.epochs = given.epochs[:1]
-    return rows, really_run(given, shown, 1)
+    return rows, really_run(given, shown, 1), []
 
 
 if __name__ == "__main__":

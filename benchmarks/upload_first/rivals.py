@@ -17,17 +17,29 @@ from itertools import combinations
 from typing import NamedTuple
 
 from benchmarks.peers.clocked import MICROBATCHES, ddp_s, pipeline_s
-from benchmarks.peers.tasks import Pipeline
+from benchmarks.peers.tasks import Ddp, Pipeline, PlainScript, Way
 from benchmarks.upload_first.worlds import BATCH, World
 from palmette.cost.evaluate import Evaluator
 
 
+class Script(NamedTuple):
+    """What to start in order to run a rival: who takes part, the owner first, and the part of the samples each gets."""
+
+    way: Way
+    nodes: tuple[str, ...]
+    shares: tuple[float, ...] = ()
+
+
 class Rival(NamedTuple):
-    """A way to train: its seconds, and in words; owners that take turns train on other batches than all at once."""
+    """A way to train: its seconds, and in words; owners that take turns train on other batches than all at once.
+
+    ``script`` is how ``benchmarks.peers`` runs it, where it can.
+    """
 
     time_s: float
     what: str
     same_batches: bool = True
+    script: Script | None = None
 
 
 def rivals(world: World, evaluator: Evaluator) -> dict[str, Rival]:
@@ -37,7 +49,7 @@ def rivals(world: World, evaluator: Evaluator) -> dict[str, Rival]:
         "DDP": ddps(world, evaluator),
         "pipelining": pipelines(world, evaluator),
     }
-    best = {kind: min(ways, default=None) for kind, ways in kinds.items()}
+    best = {kind: min(ways, key=lambda way: way.time_s, default=None) for kind, ways in kinds.items()}
     return {kind: way for kind, way in best.items() if way is not None}
 
 
@@ -73,7 +85,9 @@ def plain_scripts(world: World, evaluator: Evaluator) -> Iterator[Rival]:
         if node == "phone":
             yield Rival(world.iterations * own_s, "where the data is")
         elif world.may_be_copied:
-            yield Rival(copy_s(world, evaluator, {node: 1.0}) + world.iterations * own_s, f"copied to {node}")
+            time_s = copy_s(world, evaluator, {node: 1.0}) + world.iterations * own_s
+            script = Script(PlainScript(), ("phone", node), (0.0, 1.0))
+            yield Rival(time_s, f"copied to {node}", script=script)
         else:
             sent_s = copy_s(world, evaluator, {node: 1.0}) * BATCH / world.samples
             yield Rival(world.iterations * max(sent_s, own_s), f"forwarded to {node}")
@@ -85,7 +99,10 @@ def ddps(world: World, evaluator: Evaluator) -> Iterator[Rival]:
         split = [BATCH // len(nodes) + (k < BATCH % len(nodes)) for k in range(len(nodes))]
         copied_s = copy_s(world, evaluator, dict.fromkeys(nodes, 1 / len(nodes))) if world.may_be_copied else 0.0
         steps_s = world.iterations * ddp_s(evaluator, nodes, split, send_data=False)
-        yield Rival(copied_s + steps_s, f"over {', '.join(nodes)}")
+        shares = (1 / len(nodes),) * len(nodes) if world.may_be_copied else ()
+        has_owner = nodes[0] in world.cluster.sources()
+        script = Script(Ddp((tuple(split),)), nodes, shares) if has_owner else None
+        yield Rival(copied_s + steps_s, f"over {', '.join(nodes)}", script=script)
 
 
 def shard_holders(world: World) -> list[tuple[str, ...]]:
@@ -105,7 +122,9 @@ def pipelines(world: World, evaluator: Evaluator) -> Iterator[Rival]:
         for way in ways(row, evaluator):
             steps_s = world.iterations * pipeline_s(evaluator, way, BATCH)
             turn_s = turns_s(world, evaluator, way.cuts[0])
-            yield Rival(sent_s + steps_s + turn_s, str(way), same_batches=world.rule != "private owners")
+            script = Script(way, way.nodes) if row[0] == owner and not turn_s else None
+            same = world.rule != "private owners"
+            yield Rival(sent_s + steps_s + turn_s, str(way), same_batches=same, script=script)
 
 
 def turns_s(world: World, evaluator: Evaluator, layers: int) -> float:

@@ -14,6 +14,7 @@ from benchmarks.upload_first.worlds import World
 from palmette.control.run.request import Request
 from palmette.control.run.session import prepare
 from palmette.cost.estimate import evaluator
+from palmette.cost.evaluate import Evaluator
 from palmette.measure.profiling import profile_network
 from palmette.runtime.options import Options
 from palmette.spec.plan import Plan, inputs_of
@@ -33,10 +34,15 @@ def here_s(world: World) -> float:
 def expected_wall_s(plan: Plan, machine_s: float) -> float:
     """How long a run will take here, about: emulated time is slowed down until this machine keeps up."""
     prices = evaluator(*inputs_of(plan, None, None))
-    fastest_s = min(step_s(prices, instance.node) for phase in plan.phases for instance in phase.instances)
+    nodes = {instance.node for phase in plan.phases for instance in phase.instances}
     assert plan.estimate is not None, "made for a number of epochs"
     assert plan.estimate.total_s is not None, "made for a number of epochs"
-    return plan.estimate.total_s * max(1.0, SLACK * machine_s / fastest_s)
+    return plan.estimate.total_s * max(slowdown(prices, node, machine_s) for node in nodes)
+
+
+def slowdown(prices: Evaluator, node: str, machine_s: float) -> float:
+    """By how much emulated time is stretched so that this machine keeps up with a node."""
+    return max(1.0, SLACK * machine_s / step_s(prices, node))
 
 
 def same_training(a: Plan, b: Plan) -> bool:
@@ -60,9 +66,12 @@ def run_in_turns(plans: dict[str, Plan], world: World, data: str, rounds: int) -
     return {"seconds": medians, "all_seconds": found, "dilations": dilations, "load_average": busy}
 
 
-def run(plan: Plan, epochs: int, data: str) -> tuple[float, float]:
+def run(
+    plan: Plan, epochs: int, data: str, *, testbed: str = "paced", dilation: float | None = None
+) -> tuple[float, float]:
     """Train by a plan; seconds of the emulated clock, and the dilation."""
-    request = Request(data=data, epochs=epochs, testbed="paced", replan=False, options=Options(seed=1, lr=0.001))
+    options = Options(seed=1, lr=0.001)
+    request = Request(data=data, epochs=epochs, testbed=testbed, dilation=dilation, replan=False, options=options)
     with tempfile.TemporaryDirectory() as folder:
         outcome = prepare(plan, *inputs_of(plan, None, None), request, Path(folder)).run(lambda _: None, lambda _: None)
     return outcome.time_s, outcome.dilation
