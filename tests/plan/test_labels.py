@@ -120,7 +120,7 @@ def test_several_sources_each_keep_their_own() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("cluster", [one_source(), two_sources()])
 def test_auto_keeps_them(cluster: Cluster) -> None:
-    assert isinstance(obeyed("auto", cluster), Plan)
+    assert isinstance(obeyed("auto", cluster, seconds=2.0), Plan)
 
 
 def test_the_bound_counts_the_last_layer_at_home() -> None:

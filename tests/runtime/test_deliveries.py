@@ -20,6 +20,7 @@ from tests.cost.small import cluster, instance, link, node, phase, source
 from tests.runtime.owners import Owners, random_owners
 from tests.runtime.rig import Rig, Toy, done, off, random_layers
 from tests.runtime.trees import Forest
+from tests.thorough import mostly_thorough
 
 ITERATIONS = 12
 
@@ -47,7 +48,7 @@ def test_any_delivery_equals_one_process(seed: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", mostly_thorough(range(4), 1))
 def test_any_delivery_equals_one_process_many_times(block: int, tmp_path: Path) -> None:
     for seed in range(100 + 40 * block, 140 + 40 * block):
         rig, tree, known = random_owners(seed)

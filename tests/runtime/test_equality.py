@@ -17,6 +17,7 @@ from palmette.spec.plan import Phase
 from tests.cost.random_trees import random_cluster, random_phase
 from tests.cost.small import cluster, instance, link, node, phase, source
 from tests.runtime.rig import Rig, Toy, off, random_layers, relatively_off
+from tests.thorough import mostly_thorough
 
 ELEMENTWISE = 1e-10
 RELATIVE = 1e-4
@@ -76,7 +77,7 @@ def test_any_tree_of_a_network_with_frozen_weights_equals_one_process(seed: int)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(20))
+@pytest.mark.parametrize("block", mostly_thorough(range(20), 4))
 def test_any_tree_equals_one_process_many_times(block: int) -> None:
     """For a few iterations: so that optimizers have a state, and a tree that is wrong is seen in the first."""
     for seed in range(1000 + 50 * block, 1050 + 50 * block):

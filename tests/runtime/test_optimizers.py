@@ -14,6 +14,7 @@ from torch.optim.lr_scheduler import ExponentialLR, LambdaLR, LRScheduler, OneCy
 from palmette.runtime.options import Options
 from tests.cost.small import instance, phase, source
 from tests.runtime.test_equality import HIERARCHY, TREES, assert_equal, images, random_rig, three
+from tests.thorough import mostly_thorough
 
 
 class Restless(torch.optim.Optimizer):
@@ -111,7 +112,7 @@ def test_any_choice_on_any_tree_equals_one_process(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", mostly_thorough(range(4), 1))
 def test_any_choice_on_any_tree_equals_one_process_many_times(block: int) -> None:
     for seed in range(2000 + 50 * block, 2050 + 50 * block):
         assert_drawn_equal(seed)

@@ -22,6 +22,7 @@ from tests.cost.small import cluster, instance, link, node, phase, source
 from tests.runtime.owners import CLASSES, Owners, Recording, random_owners
 from tests.runtime.rig import Rig, Toy
 from tests.runtime.trees import DATA, Forest, MemoryGround
+from tests.thorough import mostly_thorough
 
 ITERATIONS = 5
 
@@ -75,7 +76,7 @@ def test_of_private_sources_no_sample_leaves_and_only_labels_that_have_to(seed: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", mostly_thorough(range(4), 1))
 def test_of_private_sources_no_sample_leaves_many_times(block: int) -> None:
     for seed in range(100 + 50 * block, 150 + 50 * block):
         assert_private(*random_owners(seed, private=True))

@@ -203,7 +203,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "small", str(folder)], check=True)
     yield folder
-    until_s = time.monotonic() + 20  # processes that were told to end may still hold files on it
+    until_s = time.monotonic() + 60  # processes that were told to end may still hold files on it
     while subprocess.run(["umount", str(folder)], check=False, stderr=subprocess.DEVNULL).returncode:
         assert time.monotonic() < until_s, "the disk is still in use"
         time.sleep(0.2)

@@ -23,6 +23,7 @@ from tests.cost.small import cluster, instance, link, node, phase, source
 from tests.runtime.rig import Rig, off
 from tests.runtime.trees import DATA, OTHER_DATA, FedAvg, Forest
 from tests.runtime.world import lines
+from tests.thorough import mostly_thorough
 
 ELEMENTWISE = 1e-10
 Optimizer = Literal["sgd", "momentum", "adam"]
@@ -204,7 +205,7 @@ def test_any_forest_equals_plain_federated_averaging(seed: int, tmp_path: Path) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", mostly_thorough(range(10), 2))
 def test_any_forest_equals_plain_federated_averaging_many_times(block: int, tmp_path: Path) -> None:
     for seed in range(100 + 20 * block, 120 + 20 * block):
         folder = tmp_path / str(seed)
