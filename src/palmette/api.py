@@ -368,7 +368,8 @@ def run(
         warmup: iterations in which the learning rate rises to its value.
         clip_norm: scale gradients down where the norm of all of them exceeds this.
         accumulate: how many iterations' mean gradient makes one update.
-        early_stop: ``"loss:3"`` or ``"accuracy:3"``: stop when that was not better in three evaluations in a row.
+        early_stop: ``"loss:3"``, ``"accuracy:3"``, or a recipe's metric as ``"f1:3:max"`` or ``"error:3:min"``: stop
+            when that was not better in three evaluations in a row.
         seed: of weights, batches and shards.
         dtype: type of the weights.
         precision: compute in ``"bf16"`` or ``"fp16"``, with weights of ``dtype``.

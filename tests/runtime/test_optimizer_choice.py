@@ -119,7 +119,10 @@ LACKS = "adam has no such option; expected an optimizer that has"
         ({"weight_decay": -1}, "weight_decay: -1: expected a number, 0 or more"),
         ({"clip_norm": 0}, "clip_norm: 0: expected a number above 0"),
         ({"accumulate": 0}, "accumulate: 0: expected a whole number, 1 or more"),
-        ({"early_stop": "los:3"}, "early_stop: los:3: expected loss:3 or accuracy:3, or another patience"),
+        (
+            {"early_stop": "los:3"},
+            "early_stop: los:3: expected loss:3, accuracy:3, or NAME:3:max",
+        ),
         ({"precision": "fp8"}, "precision: fp8: expected bf16 or fp16"),
         (
             {"precision": "fp16", "mixed_precision": True},

@@ -82,7 +82,7 @@ def run(
         str | None,
         typer.Option(
             "--early-stop",
-            help="Stop when loss or accuracy on held-out data was not better in so many evaluations: loss:3.",
+            help="Stop when a metric of held-out data was not better in so many evaluations: loss:3, f1:3:max.",
         ),
     ] = None,
     seed: opt.Seed = 0,

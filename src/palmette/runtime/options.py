@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from palmette.cost.optimizer import known_optimizer
 from palmette.errors import ArgumentFault, InputError, expected_name
+from palmette.runtime.early_stopping import EarlyStopping, parse_early_stop
 
 if TYPE_CHECKING:
     import torch
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 Dtype = Literal["float32", "float64"]
 Precision = Literal["bf16", "fp16"]
 ScheduleName = Literal["constant", "linear", "cosine"]
-Metric = Literal["loss", "accuracy"]
 LEARNING_RATES: dict[str, float] = {"sgd": 0.01, "momentum": 0.01, "adam": 0.001}
 """Learning rates of optimizers whose default is not PyTorch's."""
 LOSS_SCALE = 1024.0
@@ -27,14 +27,6 @@ OptimizerFactory = Callable[..., "torch.optim.Optimizer"]
 ScheduleFactory = Callable[["torch.optim.Optimizer"], "torch.optim.lr_scheduler.LRScheduler"]
 ParameterGroups = Mapping[str, Mapping[str, Any]]
 """Options of the optimizer for some weights, by a pattern of their names; of several that match, the first counts."""
-
-
-@dataclass(frozen=True)
-class EarlyStopping:
-    """Stop after so many evaluations in a row in which a metric of held-out data was not better than before."""
-
-    metric: Metric
-    patience: int
 
 
 @dataclass(frozen=True)
@@ -107,10 +99,7 @@ class Options:
     @property
     def early_stopping(self) -> EarlyStopping | None:
         """When to stop before the end."""
-        if self.early_stop is None:
-            return None
-        metric, _, patience = self.early_stop.partition(":")
-        return EarlyStopping("loss" if metric == "loss" else "accuracy", int(patience))
+        return parse_early_stop(self.early_stop)
 
     def _faults(self) -> Iterator[ArgumentFault]:
         yield from self._optimizer_faults()
@@ -119,8 +108,9 @@ class Options:
             yield ArgumentFault("clip_norm", self.clip_norm, "expected a number above 0")
         if not _is_whole(self.accumulate, 1):
             yield ArgumentFault("accumulate", self.accumulate, "expected a whole number, 1 or more")
-        if self.early_stop is not None and not _is_early_stop(self.early_stop):
-            yield ArgumentFault("early_stop", self.early_stop, "expected loss:3 or accuracy:3, or another patience")
+        if self.early_stop is not None and self.early_stopping is None:
+            expected = "expected loss:3, accuracy:3, or NAME:3:max or NAME:3:min for a metric of a recipe"
+            yield ArgumentFault("early_stop", self.early_stop, expected)
         if not _is_whole(self.seed, 0):
             yield ArgumentFault("seed", self.seed, "expected a whole number, 0 or more")
         yield from self._precision_faults()
@@ -189,11 +179,6 @@ def _is_positive(value: Any) -> bool:
 
 def _is_whole(value: object, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
-
-
-def _is_early_stop(text: object) -> bool:
-    metric, _, patience = text.partition(":") if isinstance(text, str) else ("", "", "")
-    return metric in get_args(Metric) and patience.isdecimal() and int(patience) > 0
 
 
 def _is_json(value: Any) -> bool:

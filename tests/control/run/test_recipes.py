@@ -130,9 +130,9 @@ def test_there_is_no_accuracy_to_stop_by_without_classes(runs: Runs, capsys: pyt
     name, depth = f"{MODULE}:regression", len(load_network(f"{MODULE}:regression").layers)
     arguments = [*runs.arguments(name, trees(depth)["alone"]), "--early-stop", "accuracy:2"]
     assert execute([*arguments, "-o", str(runs.folder / "out")]) == 2
-    expected = "--early-stop: accuracy:2: there is no accuracy without classes; expected loss and a patience"
+    expected = "--early-stop: accuracy:2: there is no metric accuracy here; expected one of loss, mae and a patience"
     assert capsys.readouterr().err == f"palmette: {expected}\n"
-    stopping = ["--early-stop", "loss:1", "--epochs", "2", "--quiet", "-o", str(runs.folder / "out")]
+    stopping = ["--early-stop", "mae:1:min", "--epochs", "2", "--quiet", "-o", str(runs.folder / "out")]
     assert execute([*arguments[:-2], *stopping]) == 0
     assert (runs.folder / "out" / "best.safetensors").exists()
 

@@ -14,7 +14,7 @@ from palmette.runtime.training.checkpoint import Checkpoint, Progress
 
 def at(iteration: int, accuracy: float | None = None) -> Checkpoint:
     value = torch.full((2,), float(iteration))
-    return Checkpoint(Progress(iteration, best_accuracy=accuracy), {"w": value}, {"w/step": value})
+    return Checkpoint(Progress(iteration, best=accuracy), {"w": value}, {"w/step": value})
 
 
 def names(folder: Path) -> list[str]:
@@ -24,7 +24,7 @@ def names(folder: Path) -> list[str]:
 def test_what_was_saved_is_found(tmp_path: Path) -> None:
     checkpoint.save(at(7, 0.5), tmp_path, best=False)
     found = checkpoint.last(tmp_path)
-    assert found.progress == Progress(7, best_accuracy=0.5)
+    assert found.progress == Progress(7, best=0.5)
     assert torch.equal(found.weights["w"], torch.full((2,), 7.0))
     assert torch.equal(found.optimizer["w/step"], torch.full((2,), 7.0))
 

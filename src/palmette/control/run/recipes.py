@@ -57,14 +57,15 @@ def requested_recipe(model: str, asked: str | Recipe | None) -> Recipe | None:
 
 
 def refuse_metric(options: Options, objective: TrainingObjective) -> None:
-    """Refuse to stop early by the accuracy of a network without classes.
+    """Refuse to stop early by a metric that the training does not have.
 
     Raises:
         InputError: says so.
     """
     rule = options.early_stopping
-    if rule is not None and rule.metric == "accuracy" and objective.labels.classes is None:
-        expected = "there is no accuracy without classes; expected loss and a patience"
+    known = ["loss", *(["accuracy"] if objective.labels.classes is not None else []), *objective.metrics]
+    if rule is not None and rule.metric not in known:
+        expected = f"there is no metric {rule.metric} here; expected one of {', '.join(known)} and a patience"
         raise InputError(ArgumentFault("early_stop", options.early_stop, expected))
 
 

@@ -27,16 +27,15 @@ from palmette.errors import ArgumentFault, InputError, RunError
 class Progress:
     """How far a run has come: iterations in total and in the current phase, there also by tree if known.
 
-    ``stale_evaluations`` are those since the best one. ``pruning`` is the fraction of the parameters that has been
-    removed by now. ``lengths`` and ``phases`` are the segments of a run that has changed its plan: the phases as in a
-    plan's file, and how many iterations each has.
+    ``best`` is the best value of the metric that counts, ``stale_evaluations`` are those since. ``pruning`` is the
+    fraction of the parameters that has been removed by now. ``lengths`` and ``phases`` are the segments of a run that
+    has changed its plan: the phases as in a plan's file, and how many iterations each has.
     """
 
     iteration: int
     phase: int = 0
     phase_iteration: int = 0
-    best_accuracy: float | None = None
-    best_loss: float | None = None
+    best: float | None = None
     stale_evaluations: int = 0
     wall_s: float = 0.0
     clock_s: float = 0.0

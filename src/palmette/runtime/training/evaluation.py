@@ -28,6 +28,11 @@ class Evaluation:
     accuracy: float | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
 
+    def value(self, metric: str) -> float:
+        """The loss, the accuracy, or a metric of the recipe, by its name."""
+        known = {"loss": self.loss, **self.metrics} | ({} if self.accuracy is None else {"accuracy": self.accuracy})
+        return known[metric]
+
 
 def evaluate(network: Network, part: DataSplit, objective: TrainingObjective, options: Options) -> Evaluation:
     """Evaluate a network on held-out data."""

@@ -13,6 +13,7 @@ from dataclasses import replace
 import torch
 
 from palmette.errors import Fault, InputError, NodeLost
+from palmette.runtime.early_stopping import BY_ACCURACY, BY_LOSS
 from palmette.runtime.engines.crew import Crew, Stopped
 from palmette.runtime.options import TrainedIterations
 from palmette.runtime.phase_programs import PhasePart, channels_of, parts_of
@@ -281,20 +282,17 @@ class Training:
         return better
 
     def _note_best(self, found: Evaluation) -> bool:
-        """Note the best values so far; returns whether this one is, by the metric of early stopping, else accuracy.
+        """Note the best value so far; returns whether this one is, by the metric of early stopping, else accuracy.
 
         Without classes there is no accuracy, and the loss counts.
         """
-        progress, rule = self._progress, self.job.options.early_stopping
-        accuracy, most = found.accuracy, progress.best_accuracy
-        more_accurate = accuracy is not None and (most is None or accuracy > most)
-        less_lost = progress.best_loss is None or found.loss < progress.best_loss
-        by_loss = accuracy is None if rule is None else rule.metric == "loss"
-        better = less_lost if by_loss else more_accurate
+        progress = self._progress
+        counts = self.job.options.early_stopping or (BY_LOSS if found.accuracy is None else BY_ACCURACY)
+        value = found.value(counts.metric)
+        better = counts.is_better(value, progress.best)
         self._progress = replace(
             progress,
-            best_accuracy=accuracy if more_accurate else most,
-            best_loss=found.loss if less_lost else progress.best_loss,
+            best=value if better else progress.best,
             stale_evaluations=0 if better else progress.stale_evaluations + 1,
         )
         return better
