@@ -105,7 +105,10 @@ def run(
     hub: Annotated[
         str | None, typer.Option("--hub", help="The node that relays messages for tls; chosen if not given.")
     ] = None,
-    init: Annotated[Path | None, typer.Option("--init", help="Start from these weights (safetensors).")] = None,
+    init: Annotated[
+        Path | None,
+        typer.Option("--init", help="Start from these weights: safetensors, or a state_dict saved by torch.save."),
+    ] = None,
     keep_samples: Annotated[
         Path | None,
         typer.Option("--keep-samples", help="Folder where nodes keep samples of others for the next run, too."),

@@ -6,9 +6,12 @@ the file's metadata says that, and whose weights they are: ``{"model": "lenet5",
 
 from __future__ import annotations
 
+import pickle
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -53,19 +56,32 @@ def _save(weights: dict[str, Tensor], model: str, pruning: float, path: Path) ->
 
 
 def read_weights(file: str, argument: str | None = None) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The weights in a file that an argument names, and its metadata.
+    """The weights in a file that an argument names, and its metadata: safetensors, or a ``state_dict`` of torch.save.
 
     Raises:
         InputError: it cannot be read.
     """
     try:
+        if zipfile.is_zipfile(file):
+            return _read_state_dict(file), {}
         with safe_open(file, "pt") as opened:
             about = opened.metadata() or {}
         return load_file(file), about
-    except (OSError, SafetensorError) as error:
+    except (OSError, SafetensorError, pickle.UnpicklingError, RuntimeError, ValueError) as error:
         expected = f"cannot be read: {one_line(str(error))}"
         fault = Fault("weights", file, expected) if argument is None else ArgumentFault(argument, file, expected)
         raise InputError(fault) from None
+
+
+def _read_state_dict(file: str) -> dict[str, Tensor]:
+    """What ``torch.save(module.state_dict(), file)`` has written; nothing in the file is executed."""
+    try:
+        found = torch.load(file, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError:
+        raise ValueError("it holds more than tensors; expected torch.save(module.state_dict(), FILE)") from None
+    if not isinstance(found, Mapping) or not all(isinstance(value, Tensor) for value in found.values()):
+        raise ValueError("it is no state_dict; expected torch.save(module.state_dict(), FILE)")
+    return dict(found)
 
 
 def pruning_of(about: Mapping[str, str], file: str) -> float:
@@ -108,12 +124,14 @@ def with_initial_weights(network: Network, file: str, pruning: float, origin: Pr
 
 
 def load(network: Network, weights: Mapping[str, Tensor], file: str) -> None:
-    """Put weights of a file into a network.
+    """Put weights of a file into a network; of a weight that has several names the file may have one.
 
     Raises:
         InputError: some are missing or have other shapes.
     """
     own = state(network.layers)
+    known = {own[name].data_ptr(): value for name, value in weights.items() if name in own}
+    weights = {name: known[each.data_ptr()] for name, each in own.items() if each.data_ptr() in known} | dict(weights)
     wrong = [
         Fault(
             name,

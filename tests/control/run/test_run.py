@@ -117,6 +117,46 @@ def test_training_starts_from_given_weights_and_leaves_frozen_ones(
         assert torch.equal(found[name], value) == frozen, name
 
 
+def test_training_starts_from_a_plain_state_dict(runs: Runs) -> None:
+    given = {name: torch.randn_like(value) * 0.1 for name, value in tiny().state_dict().items()}
+    torch.save(given, runs.folder / "given.pt")
+    out = runs.folder / "out"
+    arguments = [*runs.arguments(TINY, CUT), "--init", str(runs.folder / "given.pt"), "--iterations", "1"]
+    assert execute([*arguments, "--freeze", "*", "--freeze", "fc1", "--quiet", "-o", str(out)]) == 2  # nothing to train
+    assert execute([*arguments, "--lr", "1e-30", "--quiet", "-o", str(out)]) == 0
+    assert off(weights(out), given) < 1e-7
+    tiny().load_state_dict(weights(out))
+
+
+class Unsafe:
+    """Somebody else's object: reading it would execute code."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return print, ("executed",)
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (
+            {"model": {"w": torch.zeros(2)}, "epoch": 3},
+            "it is no state_dict; expected torch.save(module.state_dict(), ",
+        ),
+        ({"w": Unsafe()}, "it holds more than tensors; expected torch.save(module.state_dict(), FILE)"),
+    ],
+)
+def test_what_is_no_state_dict_is_told_and_not_executed(
+    runs: Runs, capsys: pytest.CaptureFixture[str], content: object, line: str
+) -> None:
+    torch.save(content, runs.folder / "given.pt")
+    arguments = [*runs.arguments(TINY, CUT), "--init", str(runs.folder / "given.pt"), "-o", str(runs.folder / "out")]
+    assert execute(arguments) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith("palmette: --init: ")
+    assert f": cannot be read: {line}" in err
+
+
 def test_json_is_the_record_of_the_run_also_when_nothing_is_left_to_do(
     runs: Runs, capsys: pytest.CaptureFixture[str]
 ) -> None:
