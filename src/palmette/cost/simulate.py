@@ -221,7 +221,7 @@ class PhaseSimulator:
     def _call_s(self, phase: Phase, step: Step, place: tuple[Seconds, int, int, float], samples: int) -> float:
         seconds, first, last, share = place
         match step.kind:
-            case Kind.FORWARD:
+            case Kind.FORWARD | Kind.RECOMPUTE:
                 if step.span is not None:
                     return seconds.forward_span_s(step.span, samples) / share
                 return seconds.forward_s(first, last, samples) / share
