@@ -72,6 +72,14 @@ def test_its_forward_is_made_again_block_by_block_before_the_backward() -> None:
     assert calls[:6] == list(itertools.chain(*expected))
 
 
+def test_samples_are_decoded_once() -> None:
+    alone = cluster(a=node(9))
+    known = profile(LAYERS, a=times(6, 1.0, 2.0, 0.0) | {"decode_s": 0.25})
+    trees = [phase(source("a", 4, "I"), instance("I", 1, 6, "a", recompute=on)) for on in (False, True)]
+    plain, again = (price(alone, known, tree).iteration_s for tree in trees)
+    assert again == plain + 24 - 4 * 0.25
+
+
 def test_energy_follows() -> None:
     alone = cluster(a=node(9, power=(1.0, 3.0)))
     known = profile(LAYERS, a=times(6, 1.0, 2.0, 0.0))

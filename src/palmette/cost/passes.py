@@ -178,8 +178,7 @@ class BackwardPass(TreePass):
         while left:
             first, last = block = left[-1]
             if self.at[k] == last:
-                node, span = self.phase.instances[k].node, (first - 1, last)
-                self.add_step(Step(Kind.RECOMPUTE, k, node, [], layers=(block,), span=span))
+                self.add_step(Step(Kind.RECOMPUTE, k, self.phase.instances[k].node, [], layers=(block,)))
             if until >= first - 1 or len(left) == 1:  # layers before the first block do not learn
                 return self.add_call(k, until, (block,), point)
             self.add_call(k, first - 1, (left.pop(),))

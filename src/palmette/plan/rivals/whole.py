@@ -81,5 +81,5 @@ def sequential_s(phase: Phase, evaluator: Evaluator) -> float:
     first, last = instance.layers
     computing = seconds.forward_s(first, last, phase.batch) + seconds.backward_s(first, last, phase.batch)
     if instance.recompute:
-        computing += sum(seconds.forward_s(*run, phase.batch) for run in sizes.blocks(instance.layers))
+        computing += sum(seconds.recompute_s(*run, phase.batch) for run in sizes.blocks(instance.layers))
     return sending + (computing + seconds.update_s(first, last)) / instance.cpu_share
