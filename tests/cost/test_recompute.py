@@ -10,8 +10,9 @@ import pytest
 
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.recompute import best_blocks
+from palmette.cost.warnings import warnings_of
 from palmette.spec.plan import Phase
-from tests.cost.small import cluster, instance, link, node, phase, price, profile, source, times, timetable
+from tests.cost.small import cluster, instance, link, node, phase, plan, price, profile, source, times, timetable
 
 # (weights, output, activations) of six layers; one sample of raw data has 1 byte
 LAYERS = [(10.0, 2.0, 8.0)] * 6
@@ -87,6 +88,17 @@ def test_energy_follows() -> None:
     plain, again = (price(alone, known, tree).iteration_j for tree in trees)
     assert plain is not None
     assert again == plain + 3 * 24
+
+
+def test_a_plan_is_told_where_it_saves_nothing() -> None:
+    known = profile(LAYERS, a=times(6), b=times(6))
+    layer = phase(source("a", 4, "I"), instance("I", 1, 1, "a", "J"), instance("J", 2, 6, "b"))
+    for k, said in enumerate(
+        [["recompute saves no memory in I: the inputs of its blocks take as much as it frees"], []]
+    ):
+        instances = [each.model_copy(update={"recompute": j == k}) for j, each in enumerate(layer.instances)]
+        found = plan(layer.model_copy(update={"instances": tuple(instances)}))
+        assert warnings_of(found, Evaluator(known, PAIR)) == said
 
 
 def test_a_plan_says_so_and_an_old_one_means_what_it_meant() -> None:

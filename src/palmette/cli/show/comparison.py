@@ -92,7 +92,7 @@ def note_of(plan: Plan) -> str | None:
         small = small_norm_parts(plan, evaluator(plan.inputs.profile, plan.inputs.cluster))
         notes += [f"batch norm over {min(part.samples for part in small)} samples"] if small else []
     recomputes = any(instance.recompute for phase in plan.phases for instance in phase.instances)
-    notes += ["recomputes activations"] if recomputes else []
+    notes += ["recomputes"] if recomputes else []
     return ", ".join(notes) or None
 
 

@@ -227,6 +227,7 @@ class Compute:
         if made is not None and made.blocks:
             made.gradient = passed
             return None, loss
+        self._recomputed.pop(k, None)
         return passed if first > 1 else None, loss
 
     def _held_in(self, run: Run) -> list[int]:
