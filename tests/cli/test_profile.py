@@ -99,7 +99,11 @@ def test_the_profile_of_stored_samples_has_their_size_and_the_time_to_decode_the
         ("{nets}_not:net", HERE, "no module own_nets_of_profile_not"),
         ("lenet5", (*HERE, "--data", "digts"), "data: digts: no such data set; did you mean digits?"),
         ("lenet5", (*HERE, "--data", "{nets}:Samples"), "Samples[0]: is a tensor of 6; the network takes 3×32×32"),
-        ("lenet5", (*HERE, "--input-as", "tensors"), "--input-as: tensors: expected stored or tensor"),
+        (
+            "lenet5",
+            (*HERE, "--input-as", "tensors"),
+            "--input-as: tensors: no such form of samples; did you mean tensor?",
+        ),
     ],
 )
 def test_what_cannot_be_profiled_is_one_line(

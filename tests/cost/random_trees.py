@@ -40,6 +40,22 @@ def with_batch_norm(case: tuple[Phase, Profile, Cluster], seed: int) -> tuple[Ph
     )
 
 
+def with_recompute(case: tuple[Phase, Profile, Cluster], seed: int) -> tuple[Phase, Profile, Cluster]:
+    """The same with some instances that recompute, and layers that keep more than their outputs."""
+    draw = random.Random(seed)
+    phase, profile, cluster = case
+    instances = [each.model_copy(update={"recompute": draw.random() < 0.7}) for each in phase.instances]
+    layers = [
+        layer.model_copy(update={"activation_bytes": layer.output_bytes * draw.randint(1, 9)})
+        for layer in profile.layers
+    ]
+    return (
+        phase.model_copy(update={"instances": tuple(instances)}),
+        profile.model_copy(update={"layers": tuple(layers)}),
+        cluster,
+    )
+
+
 def random_cluster(draw: random.Random, names: list[str]) -> Cluster:
     """A connected cluster: a random tree of links and some more."""
     pairs = {(names[draw.randrange(k)], names[k]) for k in range(1, len(names))}

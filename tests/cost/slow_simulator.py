@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -61,10 +61,16 @@ def exact(number: float) -> Fraction:
 
 
 class Simulator:
-    """One iteration of a phase under ``sync: step``."""
+    """One iteration of a phase under ``sync: step``; ``blocks`` are those of the instances that recompute."""
 
-    def __init__(self, phase: Phase, profile: Profile, cluster: Cluster) -> None:
-        self.phase, self.profile, self.cluster = phase, profile, cluster
+    def __init__(
+        self,
+        phase: Phase,
+        profile: Profile,
+        cluster: Cluster,
+        blocks: Callable[[Instance], Sequence[tuple[int, int]]] = lambda _: (),
+    ) -> None:
+        self.phase, self.profile, self.cluster, self.blocks = phase, profile, cluster, blocks
         self.by_id = {instance.id: instance for instance in phase.instances}
         self.jobs: dict[Key, Job] = {}
         self.sent: dict[str, Fraction] = {}
@@ -102,10 +108,23 @@ class Simulator:
         return exact(fixed[layer - 1]) + self.samples(instance) * exact(each[layer - 1])
 
     def add_pass(self, instance: Instance, direction: str, needs: set[Key], order: Key) -> None:
-        """A call, cut at every batch norm whose parts share statistics; the key of its last piece has no point."""
+        """A call, cut at every batch norm whose parts share statistics; the key of its last piece has no point.
+
+        Before the backward of a block that is computed again comes its forward.
+        """
         forward = direction == "forward"
         seconds, layers = Fraction(0), layers_of(instance)
+        again = {} if forward or not instance.recompute else {last: first for first, last in self.blocks(instance)}
         for layer in layers if forward else reversed(layers):
+            if layer in again:
+                if layer < layers[-1]:
+                    self.add_call((direction, instance.id, "after", layer), needs, order, instance, seconds)
+                    seconds, needs = Fraction(0), {(direction, instance.id, "after", layer)}
+                block = [self.layer_seconds(instance, "forward", k) for k in range(again[layer], layer + 1)]
+                ends = again[layer] == min(again.values())
+                key = ("recompute", instance.id) if ends else ("recompute", instance.id, layer)
+                self.add_call(key, needs, order, instance, sum(block, Fraction(0)))
+                needs = {key}
             norms = self.shared_norms(layer)
             piece = self.layer_seconds(instance, direction, layer) / (len(norms) + 1)
             for norm in norms if forward else reversed(norms):

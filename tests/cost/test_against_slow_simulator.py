@@ -9,7 +9,7 @@ from palmette.cost.steps import REDUCTIONS
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase
 from palmette.spec.profile import Profile
-from tests.cost.random_trees import random_case, with_batch_norm
+from tests.cost.random_trees import random_case, with_batch_norm, with_recompute
 from tests.cost.slow_simulator import Ambiguous, Result, Simulator
 
 CASES, CHUNK = 400, 40
@@ -18,8 +18,10 @@ Case = tuple[Phase, Profile, Cluster]
 
 def slow_result(case: Case) -> Result | None:
     """What the slow simulator says; None where the text leaves open which path a transfer takes."""
+    phase, profile, cluster = case
+    sizes = Evaluator(profile, cluster).sizes()
     try:
-        return Simulator(*case).run()
+        return Simulator(phase, profile, cluster, lambda each: sizes.blocks(each.layers)).run()
     except Ambiguous:
         return None
 
@@ -29,6 +31,19 @@ def test_time_energy_traffic_and_load_of_random_trees_agree(first: int) -> None:
     compared = 0
     for seed in range(first, first + CHUNK):
         for case in (random_case(seed), with_batch_norm(random_case(seed), seed)):
+            slow = slow_result(case)
+            if slow is not None:
+                compared += 1
+                assert_equal(seed, case, slow)
+    assert compared > CHUNK
+
+
+@pytest.mark.parametrize("first", range(0, CASES // 2, CHUNK))
+def test_random_trees_with_instances_that_recompute_agree(first: int) -> None:
+    compared = 0
+    for seed in range(first, first + CHUNK):
+        plain = with_recompute(random_case(seed), seed)
+        for case in (plain, with_batch_norm(plain, seed)):
             slow = slow_result(case)
             if slow is not None:
                 compared += 1

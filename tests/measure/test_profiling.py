@@ -138,7 +138,7 @@ def test_decoding_stored_samples_is_a_part_of_the_first_layer(monkeypatch: pytes
 def test_samples_that_travel_as_tensors_add_nothing() -> None:
     assert load_samples(tiny(), None, "stored") is None
     assert load_samples(tiny(), "digits", "tensor") is None
-    with pytest.raises(InputError, match="input_as: tensors: expected stored or tensor"):
+    with pytest.raises(InputError, match="input_as: tensors: no such form of samples; did you mean tensor"):
         load_samples(tiny(), None, "tensors")  # type: ignore[arg-type]
 
 

@@ -136,7 +136,14 @@ def phases(draw: st.DrawFn) -> dict[str, Any]:
         for k, size in enumerate(cuts):
             into = None if k == len(cuts) - 1 else f"i{chain}.{k + 1}"
             head = {"id": f"i{chain}.{k}", "layers": [first, first + size - 1], "into": into}
-            instances.append(head | draw(some(_node=names, cpu_share=shares, codec=st.sampled_from(["none", "int8"]))))
+            instances.append(
+                head
+                | draw(
+                    some(
+                        _node=names, cpu_share=shares, codec=st.sampled_from(["none", "int8"]), recompute=st.booleans()
+                    )
+                )
+            )
             first += size
         more = some(
             _node=names,

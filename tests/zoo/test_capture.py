@@ -278,6 +278,36 @@ def test_of_many_layers_those_are_kept_that_pass_few_bytes():
     assert Counter(layer.output_shape for layer in layers[:-1])[3,] == 50  # all of the small ones
 
 
+def test_of_many_children_as_many_are_joined_by_a_rule_without_widths():
+    def deep(wide):
+        blocks = [part for k in range(60) for part in (nn.Conv2d(wide, wide, 3, padding=1), nn.ReLU())]
+        blocks[40:40] = [nn.MaxPool2d(2)]
+        return nn.Sequential(nn.Conv2d(3, wide, 1), *blocks, nn.Flatten(), nn.Linear(wide * 4, 2))
+
+    module = deep(4)
+    layers = cut(module, torch.rand(2, 3, 4, 4))
+    assert 50 <= len(layers) <= 64
+    assert notes(layers)[0].startswith(f"layer 1, 0: {len(module)} layers were found, and joined to {len(layers)}")
+    assert all(isinstance(list(layer.module)[-1], nn.ReLU | nn.MaxPool2d) for layer in layers[1:-2])
+    assert_same_with_cuts(module.double(), layers, batch(3, 4, 4), (1, 20, len(layers) - 1))
+    narrow = cut(deep(2), torch.rand(2, 3, 4, 4))
+    assert [layer.name for layer in narrow] == [layer.name for layer in layers]
+
+
+def test_an_operation_with_all_the_weights_is_told():
+    class Recurrent(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cells, self.head = nn.LSTM(4, 8, batch_first=True), nn.Linear(8, 2)
+
+        def forward(self, x):
+            return self.head(self.cells(x)[0][:, -1])
+
+    layers = cut(Recurrent(), torch.rand(2, 5, 4))
+    assert len(layers) == 2
+    assert notes(layers) == ("layer 1, cells: LSTM is one operation with all of its weights",)
+
+
 def test_what_cannot_be_cut_further_is_told_with_the_reason():
     layers = cut(odd.BatchSecond(), torch.rand(2, 4))
     assert notes(layers) == (

@@ -31,7 +31,7 @@ def compare(
     from palmette.cli.plan import load_documents
     from palmette.cli.show.comparison import comparison_json, show_comparison
     from palmette.cli.show.console import print_json
-    from palmette.plan.core.strategy import known_input_as
+    from palmette.spec.plan import known_input_as
 
     found = pt.compare(
         profile=pt.load_profile(profile),

@@ -27,7 +27,7 @@ def estimate(
     import palmette as pt
     from palmette.cli.show.console import print_json
     from palmette.cli.show.plan import show_estimate
-    from palmette.plan.core.strategy import known_input_as
+    from palmette.spec.plan import known_input_as
 
     with opt.naming(plan, "phases"):
         priced = pt.estimate(

@@ -176,8 +176,8 @@ def _make_plan(  # one argument per option
     """Make a plan and print it, or write it to a file."""
     import palmette as pt
     from palmette.cli.show.plan import show_plan
-    from palmette.plan.core.strategy import known_input_as
     from palmette.spec.files import write_text
+    from palmette.spec.plan import known_input_as
 
     with opt.naming(cluster, "nodes"):
         made = pt.plan(

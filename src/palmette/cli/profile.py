@@ -51,8 +51,8 @@ def profile(
     """
     import palmette as pt
     from palmette.cli.show.profile import show_profile
-    from palmette.measure.profiling import known_input_as
     from palmette.spec.files import write_text
+    from palmette.spec.plan import known_input_as
 
     fractions, shape = _parse_fractions(variants), opt.parse_shape(input_shape)
     known = pt.load_cluster(cluster)

@@ -24,6 +24,7 @@ priorities  transfers in the background, which give way to the others
 energy      joules of a node from its load
 optimizer   what an optimizer keeps of each weight
 memory      bytes that a node holds at most
+recompute   what an instance keeps that computes its activations again, in which blocks
 shards      which part of a node's samples a source draws from
 labels      where labels are needed, and whether they leave their node
 

@@ -83,7 +83,7 @@ def _divided_ties(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
         return
     for layers in evaluator.sizes(phase.pruning).ties:
         first, last = min(layers), max(layers)
-        holding = [instance for instance in phase.instances if holds_tie(instance, layers)]
+        holding = [instance for instance in phase.instances if holds_tie(instance.layers, layers)]
         apart = any(instance.layers[0] > first or instance.layers[1] < last for instance in holding)
         if apart or phase.sync_kind.has_server:
             shared = f"layers {', '.join(map(str, layers))} share a weight"

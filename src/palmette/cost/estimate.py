@@ -197,7 +197,7 @@ def _takers(phase: Phase) -> dict[str, str]:
 def _sides(step: Step, own: str, into: dict[str, str]) -> list[tuple[str, str, Op]]:
     """The trace's view of an operation: a transfer is a send at one end and a receive at the other."""
     match step.kind:
-        case Kind.FORWARD:
+        case Kind.FORWARD | Kind.RECOMPUTE:
             return [(step.node, own, "forward")]
         case Kind.BACKWARD:
             return [(step.node, own, "backward")]

@@ -12,7 +12,8 @@ from palmette.spec.plan import Phase
 def peak_bytes(phase: Phase, sizes: Sizes, samples: Sequence[int], optimizer: OptimizerCost) -> dict[str, float]:
     """Bytes that each node holds at most: weights + gradients + optimizer state + activations of its samples.
 
-    Frozen weights have neither gradients nor optimizer state.
+    Frozen weights have neither gradients nor optimizer state. An instance that recomputes holds the inputs of its
+    blocks and the activations of one block; instances of one node count one by one, since their calls may alternate.
     Under ``step``, replicas on one node share all but their activations; otherwise each has weights of its own, and the
     server holds the whole network too. A node where gradients only meet holds no more than those of the whole network.
     """
@@ -20,7 +21,7 @@ def peak_bytes(phase: Phase, sizes: Sizes, samples: Sequence[int], optimizer: Op
     peaks: dict[str, float] = {}
     for instance, many in zip(phase.instances, samples, strict=True):
         runs.setdefault(instance.node, []).append(instance.layers)
-        kept = sizes.activation_bytes(instance.layers, many)
+        kept = (sizes.recompute_bytes if instance.recompute else sizes.activation_bytes)(instance.layers, many)
         peaks[instance.node] = peaks.get(instance.node, 0.0) + kept
     if not phase.sync_kind.one_model:
         runs.setdefault(phase.meeting_node, []).append((1, phase.depth))

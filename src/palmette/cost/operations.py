@@ -38,7 +38,7 @@ def iteration_steps(phase: Phase, sizes: Sizes, routes: Routes, *, clips_norm: b
     steps: Steps = []
     order = topological(phase.instances)
     shared = shared_norms(phase, sizes, routes)
-    forward = ForwardPass(steps, phase, shared).add(order)
+    forward = ForwardPass(steps, phase, sizes, shared).add(order)
     backward = BackwardPass(steps, phase, forward, sizes, shared).add(order[::-1])
     if phase.sync_kind.one_model:
         updates = add_averages(steps, phase, sizes, routes, backward)
@@ -72,7 +72,7 @@ def with_sizes(steps: Steps, phase: Phase, sizes: Sizes, sent: Sequence[float] |
     size_bytes = [0.0] * len(steps)
     for number, step in enumerate(steps):
         match step.kind:
-            case Kind.FORWARD | Kind.BACKWARD | Kind.COMBINE | Kind.AVERAGE | Kind.NORM | Kind.UPDATE:
+            case Kind.FORWARD | Kind.RECOMPUTE | Kind.BACKWARD | Kind.COMBINE | Kind.AVERAGE | Kind.NORM | Kind.UPDATE:
                 continue  # carries nothing
             case Kind.DATA:
                 assert step.source is not None
@@ -133,7 +133,7 @@ def worker_step(tree: Phase, sizes: Sizes, sent: Sequence[float] | None = None) 
     """One worker's step against a parameter server: pull weights, compute, push gradients; the server updates."""
     steps: Steps = []
     order, server = topological(tree.instances), tree.meeting_node
-    forward = ForwardPass(steps, tree).add(order)
+    forward = ForwardPass(steps, tree, sizes).add(order)
     backward = BackwardPass(steps, tree, forward, sizes).add(order[::-1])
     given = []
     for k, i in enumerate(tree.instances):

@@ -1,7 +1,8 @@
 """The forward and the backward pass of all instances of a tree, as operations.
 
 Each instance makes one call per pass; where replicas share the statistics of a batch norm, a call is cut there and
-continues with the totals of all. Backward mirrors forward.
+continues with the totals of all. Backward mirrors forward; where an instance recomputes, it is cut between the blocks
+as well, and each block is computed again before its backward.
 """
 
 from __future__ import annotations
@@ -10,22 +11,27 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from palmette.cost.batch_norm import SharedNorm, add_totals
-from palmette.cost.sizes import Sizes
+from palmette.cost.sizes import Run, Sizes
 from palmette.cost.steps import Kind, NormPoint, Step, Steps, add
 from palmette.spec.plan import Phase
 
 
 class TreePass(ABC):
-    """The calls of one pass. ``last`` is the number of each instance's last call."""
+    """The calls of one pass.
+
+    ``last`` is the number of each instance's last call, ``at`` where in the network it has come to; ``blocks`` are
+    those of the instances that recompute.
+    """
 
     kind: Kind
 
-    def __init__(self, steps: Steps, phase: Phase, shared: Sequence[SharedNorm]) -> None:
+    def __init__(self, steps: Steps, phase: Phase, sizes: Sizes, shared: Sequence[SharedNorm]) -> None:
         self.steps, self.phase, self._shared = steps, phase, shared
+        self.blocks = [sizes.blocks(each.layers) if each.recompute else () for each in phase.instances]
         self.index = {instance.id: k for k, instance in enumerate(phase.instances)}
         self.last: dict[int, int] = {}
         self._ready: dict[int, list[int]] = {}
-        self._at: dict[int, float] = {}
+        self.at: dict[int, float] = {}
 
     def add(self, order: Sequence[int]) -> list[int]:
         """Add all calls and what passes between them, instances in this order; returns each one's last call."""
@@ -55,14 +61,25 @@ class TreePass(ABC):
 
     def _call(self, k: int, until: float, point: NormPoint | None = None) -> int:
         """Add a call that goes on from where the last one ended, up to a batch norm or to the end."""
-        begin, end = self.ends(k)
         if k not in self._ready:
-            self._ready[k], self._at[k] = self.enter(k), begin
-        at = self._at[k]
-        span = None if (at, until) == (begin, end) else (min(at, until), max(at, until))
-        node = self.phase.instances[k].node
-        done = add(self.steps, Step(self.kind, k, node, self._ready[k], span=span, point=point))
-        self._ready[k], self._at[k] = [done], until
+            self._ready[k], self.at[k] = self.enter(k), self.ends(k)[0]
+        return self.go_on(k, until, point)
+
+    def go_on(self, k: int, until: float, point: NormPoint | None) -> int:
+        """Add calls from where the last one ended; returns the last of them."""
+        return self.add_call(k, until, self.blocks[k], point)
+
+    def add_call(self, k: int, until: float, blocks: tuple[Run, ...], point: NormPoint | None = None) -> int:
+        """Add one call; ``blocks`` are those that it goes through, if the instance recomputes."""
+        at, self.at[k] = self.at[k], until
+        span = None if (at, until) == self.ends(k) else (min(at, until), max(at, until))
+        return self.add_step(Step(self.kind, k, self.phase.instances[k].node, [], None, None, blocks, span, point))
+
+    def add_step(self, step: Step) -> int:
+        """Add a call of an instance after its last one."""
+        step.after = self._ready[step.instance]
+        done = add(self.steps, step)
+        self._ready[step.instance] = [done]
         return done
 
     @abstractmethod
@@ -83,8 +100,8 @@ class ForwardPass(TreePass):
 
     kind = Kind.FORWARD
 
-    def __init__(self, steps: Steps, phase: Phase, shared: Sequence[SharedNorm] = ()) -> None:
-        super().__init__(steps, phase, shared)
+    def __init__(self, steps: Steps, phase: Phase, sizes: Sizes, shared: Sequence[SharedNorm] = ()) -> None:
+        super().__init__(steps, phase, sizes, shared)
         self._feeds: list[list[int]] = [[] for _ in phase.instances]
         self._feeders: list[list[int]] = [[] for _ in phase.instances]
         for k, instance in enumerate(phase.instances):
@@ -130,8 +147,10 @@ class BackwardPass(TreePass):
     def __init__(
         self, steps: Steps, phase: Phase, forward: Sequence[int], sizes: Sizes, shared: Sequence[SharedNorm] = ()
     ) -> None:
-        super().__init__(steps, phase, [each for each in reversed(shared) if sizes.has_gradient(each.point.layer)])
+        shared = [each for each in reversed(shared) if sizes.has_gradient(each.point.layer)]
+        super().__init__(steps, phase, sizes, shared)
         self._forward = forward
+        self._left = [list(blocks) for blocks in self.blocks]
         for k, instance in enumerate(phase.instances):
             if instance.into is not None and not sizes.has_gradient(instance.layers[1]):
                 self.last[k] = forward[k]
@@ -152,6 +171,18 @@ class BackwardPass(TreePass):
         if sender != instance.node:
             ready = add(self.steps, Step(Kind.GRADIENT, k, sender, [ready], instance.node))
         return [ready]
+
+    def go_on(self, k: int, until: float, point: NormPoint | None) -> int:
+        """Add calls from where the last one ended; a block that is entered is computed again before."""
+        left = self._left[k]
+        while left:
+            first, last = block = left[-1]
+            if self.at[k] == last:
+                self.add_step(Step(Kind.RECOMPUTE, k, self.phase.instances[k].node, [], layers=(block,)))
+            if until >= first - 1 or len(left) == 1:  # layers before the first block do not learn
+                return self.add_call(k, until, (block,), point)
+            self.add_call(k, first - 1, (left.pop(),))
+        return self.add_call(k, until, (), point)
 
     def pass_on(self, k: int) -> None:
         """Nothing: the instances below fetch their gradients when they enter."""

@@ -119,22 +119,21 @@ def replicated_ties(phase: Phase, sizes: Sizes, routes: Routes) -> list[Replicat
     """Ties whose layers several instances hold, as layers of their own, and where their gradients meet."""
     found = []
     for number, layers in enumerate(sizes.ties, phase.depth + 1):
-        replicas = tuple(k for k, instance in enumerate(phase.instances) if holds_tie(instance, layers))
+        replicas = tuple(k for k, instance in enumerate(phase.instances) if holds_tie(instance.layers, layers))
         if len(replicas) > 1:
             found.append(ReplicatedLayers((number, number), replicas, _meeting_place(phase, replicas, routes)))
     return found
 
 
-def holds_tie(instance: Instance, layers: Sequence[int]) -> bool:
-    """Whether an instance holds one of the layers that share a weight."""
-    return any(instance.layers[0] <= number <= instance.layers[1] for number in layers)
+def holds_tie(run: Run, layers: Sequence[int]) -> bool:
+    """Whether one of the layers that share a weight is in a run."""
+    return any(run[0] <= number <= run[1] for number in layers)
 
 
-def held_numbers(instance: Instance, ties: Sequence[Sequence[int]], depth: int) -> list[int]:
-    """The layers that an instance holds, and the ties, numbered from ``depth`` + 1 on."""
-    first, last = instance.layers
-    own = [number for number, layers in enumerate(ties, depth + 1) if holds_tie(instance, layers)]
-    return [*range(first, last + 1), *own]
+def held_numbers(run: Run, ties: Sequence[Sequence[int]], depth: int) -> list[int]:
+    """The layers of a run, and the ties that it holds, numbered from ``depth`` + 1 on."""
+    own = [number for number, layers in enumerate(ties, depth + 1) if holds_tie(run, layers)]
+    return [*range(run[0], run[1] + 1), *own]
 
 
 def updated_layers(
@@ -145,7 +144,7 @@ def updated_layers(
     found = []
     for instance in instances:
         before = held.setdefault(instance.node, set())
-        own = [number for number in held_numbers(instance, ties, depth) if number not in before]
+        own = [number for number in held_numbers(instance.layers, ties, depth) if number not in before]
         before.update(own)
         found.append(runs_of(own))
     return found

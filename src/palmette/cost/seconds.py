@@ -12,10 +12,11 @@ from palmette.spec.profile import Table
 class Seconds:
     """Sums of a node's layer times."""
 
-    __slots__ = ("backward", "backward_call", "forward", "forward_call", "update")
+    __slots__ = ("backward", "backward_call", "decode", "forward", "forward_call", "update")
 
     def __init__(self, table: Table, node: str) -> None:
         times, none = table.nodes[node], (0.0,) * len(table.layers)
+        self.decode = times.decode_s or 0.0
         self.forward = [0.0, *accumulate(times.forward_s)]
         self.backward = [0.0, *accumulate(times.backward_s)]
         self.update = [0.0, *accumulate(times.update_s)]
@@ -40,6 +41,10 @@ class Seconds:
     def forward_span_s(self, span: Span, samples: int) -> float:
         """Seconds of a part of a forward call; a layer that it cuts counts in proportion."""
         return _within(self.forward_call, span) + samples * _within(self.forward, span)
+
+    def recompute_s(self, first: int, last: int, samples: int) -> float:
+        """Seconds of another forward of layers ``first`` to ``last``; samples need not be decoded again."""
+        return self.forward_s(first, last, samples) - (samples * self.decode if first == 1 else 0.0)
 
     def backward_span_s(self, span: Span, samples: int) -> float:
         """Seconds of a part of a backward call; a layer that it cuts counts in proportion."""

@@ -225,6 +225,9 @@ class PhaseSimulator:
                 if step.span is not None:
                     return seconds.forward_span_s(step.span, samples) / share
                 return seconds.forward_s(first, last, samples) / share
+            case Kind.RECOMPUTE:
+                (block,) = step.layers
+                return seconds.recompute_s(*block, samples) / share
             case Kind.BACKWARD:
                 if step.span is not None:
                     return seconds.backward_span_s(step.span, samples) / share
@@ -235,9 +238,18 @@ class PhaseSimulator:
                 return sum([seconds.update_s(*run) for run in step.layers or ((first, last),)]) / share
             case Kind.AVERAGE | Kind.COMBINE | Kind.NORM:
                 return 0.0
-            case Kind.DATA | Kind.UPLOAD | Kind.OUTPUT | Kind.GRADIENT | Kind.STATISTICS | Kind.TOTALS:
-                raise AssertionError(f"{step.kind} is a transfer, not a call")
-            case Kind.PUSH | Kind.PULL | Kind.SQUARES | Kind.TOTAL_NORM:
+            case (
+                Kind.DATA
+                | Kind.UPLOAD
+                | Kind.OUTPUT
+                | Kind.GRADIENT
+                | Kind.STATISTICS
+                | Kind.TOTALS
+                | Kind.PUSH
+                | Kind.PULL
+                | Kind.SQUARES
+                | Kind.TOTAL_NORM
+            ):
                 raise AssertionError(f"{step.kind} is a transfer, not a call")
         assert_never(step.kind)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import accumulate
 
+from palmette.cost.recompute import Blocks, Run, best_blocks
 from palmette.spec.codec import CODEC_KINDS, FLOAT_BYTES, Codec
 from palmette.spec.plan import InputAs
 from palmette.spec.profile import Table
 
-Run = tuple[int, int]
+__all__ = ["Run", "Sizes", "runs_of"]
 
 
 def runs_of(layers: Iterable[int]) -> tuple[Run, ...]:
@@ -30,6 +31,7 @@ class Sizes:
     """
 
     __slots__ = (
+        "_blocks",
         "_channels",
         "_exchanged",
         "_gradient_channels",
@@ -71,6 +73,7 @@ class Sizes:
         self._trainable = [0.0, *accumulate(layer.learned_bytes for layer in table.layers)]
         self._exchanged = [0.0, *accumulate(_exchanged_bytes(table))]
         self._kept = [0.0, *accumulate(layer.kept_bytes for layer in table.layers)]
+        self._blocks: dict[Run, Blocks] = {}
 
     def sample_bytes(self, node: str, input_as: InputAs = "stored") -> float:
         """Bytes of one sample of a node on the wire."""
@@ -100,6 +103,26 @@ class Sizes:
     def activation_bytes(self, run: Run, samples: int) -> float:
         """What the samples of an instance keep until backward."""
         return samples * (self._kept[run[1]] - self._kept[run[0] - 1])
+
+    def blocks(self, run: Run) -> tuple[Run, ...]:
+        """The blocks in which an instance recomputes its layers: those that a gradient comes back to."""
+        return self._divided(run).runs
+
+    def recompute_bytes(self, run: Run, samples: int) -> float:
+        """What the samples of an instance that recomputes keep at most: the inputs of its blocks, and one block.
+
+        Layers before all that learn keep nothing, but while they compute.
+        """
+        before = [self._kept[n] - self._kept[n - 1] for n in range(run[0], run[1] + 1) if not self._learns[n]]
+        return samples * max([self._divided(run).peak_bytes, *before])
+
+    def _divided(self, run: Run) -> Blocks:
+        if run not in self._blocks:
+            learning = [number for number in range(run[0], run[1] + 1) if self._learns[number]]
+            inputs = [0.0, self.input_bytes, *self.output_bytes[1:]]
+            found = best_blocks((learning[0], run[1]), inputs, self._kept) if learning else Blocks((), 0.0)
+            self._blocks[run] = found
+        return self._blocks[run]
 
     def has_gradient(self, layer: int) -> bool:
         """Whether a gradient comes back to the output of a layer: the layer, or one before it, learns."""

@@ -2,13 +2,18 @@
 
     data ─▶ forward ─▶ output ─▶ forward … ─▶ backward ─▶ gradient ─▶ backward … ─▶ push ─▶ average ─▶ pull ─▶ update
 
-Beside them, an upload carries samples that a later phase will need. Calls (forward, backward, update) belong to an
-instance; transfers (data, output, gradient, push, pull) carry bytes
-between nodes and do not exist where both ends are on one node. An average takes no time: it is where the gradients
-of replicated layers meet. Where batch norm takes its statistics over the whole batch, a forward or backward call falls
-into segments; between two of them statistics travel to where the replicas meet, are combined, and their totals return:
+Beside them, an upload carries samples that a later phase will need. Calls (forward, recompute, backward, update) belong
+to an instance; transfers (data, output, gradient, push, pull) carry bytes between nodes and do not exist where both
+ends are on one node. An average takes no time: it is where the gradients of replicated layers meet. Where batch norm
+takes its statistics over the whole batch, a forward or backward call falls into segments; between two of them
+statistics travel to where the replicas meet, are combined, and their totals return:
 
     forward ─▶ statistics ─▶ combine ─▶ totals ─▶ forward …
+
+An instance that recomputes keeps only the inputs of a few blocks of its layers (``recompute``); its backward goes
+through them one by one, the last first, each after another forward of that block:
+
+    forward … ─▶ gradient ─▶ recompute ─▶ backward ─▶ recompute ─▶ backward …
 
 Where gradients are clipped by the norm of all of them, that norm is found before the updates (``clipping``):
 
@@ -32,6 +37,7 @@ class Kind(Enum):
     UPLOAD = "upload"
     FORWARD = "forward"
     OUTPUT = "output"
+    RECOMPUTE = "recompute"
     BACKWARD = "backward"
     GRADIENT = "gradient"
     STATISTICS = "statistics"
@@ -74,7 +80,8 @@ class Step:
     """One operation: where it happens, of which instance, after which others.
 
     ``node`` is the node of a call, the sender of a transfer; ``to`` the receiver of a transfer, else None.
-    ``layers`` are those that a push, an average, a pull or an update is about, as runs (first, last).
+    ``layers`` are those that a push, an average, a pull or an update is about, as runs (first, last); of an instance
+    that recomputes, all blocks for its forward, and one of them for a recompute or a backward.
     ``span`` is the part of the network that a segment of a forward or backward call goes through; ``point`` the batch
     norm that statistics are about, or that a segment stops at.
     """

@@ -24,6 +24,7 @@ def _of_phase(phase: Phase, prices: Evaluator) -> Iterator[str]:
     yield from _lossy(phase)
     yield from _labels(phase, prices.cluster)
     yield from _norms(phase, prices)
+    yield from _useless_recompute(phase, prices)
 
 
 def _labels(phase: Phase, cluster: Cluster) -> Iterator[str]:
@@ -45,6 +46,15 @@ def _norms(phase: Phase, prices: Evaluator) -> Iterator[str]:
         many = f"{least.samples} samples" if least.samples > 1 else "a single sample"
         where = f"batch norm sees only a part of the batch in {listed([part.instance for part in small])}"
         yield f"{where}, {many} in {least.instance}: so few may cost accuracy, or fail; batch_norm: whole sees all"
+
+
+def _useless_recompute(phase: Phase, prices: Evaluator) -> Iterator[str]:
+    """Instances that recompute although they then hold as much as if they kept their activations."""
+    sizes = prices.sizes(phase.pruning)
+    chosen = [each for each in phase.instances if each.recompute]
+    useless = [i.id for i in chosen if sizes.recompute_bytes(i.layers, 1) >= sizes.activation_bytes(i.layers, 1)]
+    if useless:
+        yield f"recompute saves no memory in {listed(useless)}: the inputs of its blocks take as much as it frees"
 
 
 def _lossy(phase: Phase) -> Iterator[str]:

@@ -18,7 +18,7 @@ from palmette.measure.layer_sizes import input_bytes, layer_sizes, layer_ties
 from palmette.measure.layer_times import measure_layer_times
 from palmette.measure.roofline import roofline_times
 from palmette.spec.cluster import Cluster
-from palmette.spec.plan import InputAs
+from palmette.spec.plan import InputAs, known_input_as
 from palmette.spec.profile import Profile, Table, Times
 from palmette.zoo.capture import notes
 from palmette.zoo.data import DataSplit, load_data, recipe_data
@@ -26,8 +26,6 @@ from palmette.zoo.hardware import Hardware, hardware
 from palmette.zoo.models import Network, load_network
 from palmette.zoo.recipes.loading import recipe_name
 from palmette.zoo.recipes.recipe import Recipe
-
-INPUT_AS: tuple[InputAs, ...] = ("stored", "tensor")
 
 RemoteTimes = Mapping[str, Mapping[float, Times]]
 """Times that were measured on nodes themselves, by the fraction of the parameters removed."""
@@ -190,18 +188,6 @@ def load_samples(network: Network, data: str | Recipe | None, input_as: InputAs)
     if isinstance(data, Recipe):
         return recipe_data(data, network.name, network.input_shape).train
     return load_data(data, network.input_shape).train
-
-
-def known_input_as(name: str) -> InputAs:
-    """How samples travel, by its name.
-
-    Raises:
-        InputError: there is none of that name.
-    """
-    for known in INPUT_AS:
-        if name == known:
-            return known
-    raise InputError(ArgumentFault("input_as", name, f"expected {' or '.join(INPUT_AS)}"))
 
 
 def nodes_here(cluster: Cluster, measured_on: Sequence[str]) -> list[str]:

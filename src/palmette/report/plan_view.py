@@ -70,7 +70,8 @@ def _phase_view(phase: Phase) -> JsonObject:
             s.model_dump(include={"node", "samples", "epoch_samples", "into", "delivery"}) for s in phase.sources
         ],
         "instances": [
-            i.model_dump(include={"id", "layers", "node", "cpu_share", "into", "codec"}) | {"samples": many}
+            i.model_dump(include={"id", "layers", "node", "cpu_share", "into", "codec", "recompute"})
+            | {"samples": many}
             for i, many in zip(phase.instances, samples, strict=True)
         ],
     }

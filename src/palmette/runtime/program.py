@@ -114,6 +114,7 @@ def compile_programs(phase: Phase, made: Iteration, first_channel: int = 0) -> d
 
 _CALLS: dict[Kind, Op] = {
     Kind.FORWARD: "forward",
+    Kind.RECOMPUTE: "forward",
     Kind.BACKWARD: "backward",
     Kind.COMBINE: "average",
     Kind.AVERAGE: "average",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, field_validator, model_validator
 
@@ -34,6 +34,19 @@ BatchNorm = Literal["whole", "parts"]
 InputAs = Literal["stored", "tensor"]
 USUAL_AHEAD = 4
 """How many iterations ahead samples travel by default: enough for the latency of most links, few enough for memory."""
+
+
+def known_input_as(name: str) -> InputAs:
+    """How samples travel, by its name.
+
+    Raises:
+        InputError: there is no such way; names the nearest.
+    """
+    known: tuple[InputAs, ...] = get_args(InputAs)
+    for each in known:
+        if name == each:
+            return each
+    raise InputError(ArgumentFault("input_as", name, expected_name(name, "form of samples", list(known))))
 
 
 class Phase(OpenDocument):

@@ -16,7 +16,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from palmette.spec.cluster import Share
 from palmette.spec.codec import PLAIN, Codec
-from palmette.spec.document import Count, LocatedFault, Name, OpenDocument
+from palmette.spec.document import Count, Flag, LocatedFault, Name, OpenDocument
 
 LayerNumber = Annotated[int, Field(strict=True, ge=1, le=10**6)]
 
@@ -42,7 +42,10 @@ class Feed(OpenDocument):
 
 
 class Instance(OpenDocument):
-    """A run of consecutive layers on a node; ``layers`` are its first and last, from 1."""
+    """A run of consecutive layers on a node; ``layers`` are its first and last, from 1.
+
+    With ``recompute`` it keeps only some of its activations from forward to backward, and computes the others again.
+    """
 
     id: Name
     layers: tuple[LayerNumber, LayerNumber]
@@ -50,6 +53,13 @@ class Instance(OpenDocument):
     cpu_share: Share = 1.0
     into: Name | None = None
     codec: Codec = PLAIN
+    recompute: Flag = False
+
+    @model_serializer(mode="wrap")
+    def _without_the_usual_memory(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Files say so where an instance recomputes."""
+        written: dict[str, Any] = handler(self)
+        return {key: value for key, value in written.items() if (key, value) != ("recompute", False)}
 
 
 def wrong_tree(sources: Sequence[Feed], instances: Sequence[Instance]) -> list[LocatedFault]:

@@ -91,6 +91,8 @@ def note_of(plan: Plan) -> str | None:
     if plan.inputs is not None and plan.inputs.profile is not None and plan.inputs.cluster is not None:
         small = small_norm_parts(plan, evaluator(plan.inputs.profile, plan.inputs.cluster))
         notes += [f"batch norm over {min(part.samples for part in small)} samples"] if small else []
+    recomputes = any(instance.recompute for phase in plan.phases for instance in phase.instances)
+    notes += ["recomputes"] if recomputes else []
     return ", ".join(notes) or None
 
 

@@ -43,9 +43,10 @@ def _tree(phase: Phase, label: str) -> Tree:
                 first, last = instance.layers
                 share = "" if instance.cpu_share == 1 else f", {instance.cpu_share:.0%} CPU"
                 codec = "" if instance.codec == PLAIN else f", {instance.codec}"
+                again = ", recomputes" if instance.recompute else ""
                 layers = f"layers {first}–{last}" if first < last else f"layer {first}"
                 node = (instance.node, "bold")
-                item = branch.add(Text.assemble(f"{instance.id}: {layers} on ", node, f"{share}{codec}"))
+                item = branch.add(Text.assemble(f"{instance.id}: {layers} on ", node, f"{share}{codec}{again}"))
                 for source in phase.sources:
                     if source.into == instance.id:
                         kept = ", sent once" if source.delivery == "once" else ""

@@ -6,6 +6,7 @@ links        at which bandwidth of a link another strategy becomes better
 nodes        what each node contributes: the best plan without it
 horizon      for how many epochs which plan is best
 delivery     how samples travel, and how the plan compares with uploading first
+recompute    which nodes recompute activations, and what that costs
 symmetry     nodes and links that are equal but for their names
 explanation  all of this in a paragraph
 """

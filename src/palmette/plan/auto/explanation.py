@@ -16,6 +16,7 @@ from palmette.plan.auto.horizon import BestFrom
 from palmette.plan.auto.links import MOST_LINKS, LinkThreshold
 from palmette.plan.auto.nodes import PlanWithout
 from palmette.plan.auto.objective import PlanObjective, estimate_of
+from palmette.plan.auto.recompute import describe_recompute
 from palmette.plan.auto.symmetry import describe_equal
 from palmette.spec.goal import Quantity
 from palmette.spec.plan import Plan
@@ -36,7 +37,7 @@ class Findings(NamedTuple):
 
 def explain(chosen: Plan, others: Sequence[Plan], objective: PlanObjective, found: Findings) -> str:
     """The paragraph; ``others`` are the plans that were compared, best first."""
-    said = [_wins(chosen, objective), describe_samples(chosen, objective)]
+    said = [_wins(chosen, objective), describe_recompute(chosen, objective), describe_samples(chosen, objective)]
     said += [_ahead(chosen, others, objective), compare_with_upload(chosen, others, found.skipped, objective)]
     said += [compare_ways_to_begin(chosen, others), describe_horizon(found.ranges, objective)]
     said += [_node(each, chosen, objective) for each in found.without]

@@ -11,13 +11,13 @@ from palmette.cost.estimate import summary
 from palmette.cost.optimizer import known_optimizer
 from palmette.errors import Argument, ArgumentFault, Fault, InputError, Message, expected_name
 from palmette.plan.core.registry import find
-from palmette.plan.core.strategy import Ask, Strategy, Task, known_input_as
+from palmette.plan.core.strategy import Ask, Strategy, Task
 from palmette.plan.core.tensor_input import phase_of_tensors
 from palmette.spec.cluster import Cluster
 from palmette.spec.document import Document
 from palmette.spec.files import validated
 from palmette.spec.goal import Goal, parse_weights
-from palmette.spec.plan import Asked, Inputs, Phase, Plan
+from palmette.spec.plan import Asked, Inputs, Phase, Plan, known_input_as
 
 RETIRED_OPTIONS = frozenset({"lossless"})
 """Options of earlier versions that plans may record: what they forbade is now forbidden by default."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, get_args
+from typing import Any, ClassVar, Protocol
 
 from palmette.cost.estimate import evaluator
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.optimizer import OptimizerCost, known_optimizer
-from palmette.errors import ArgumentFault, InputError, expected_name
+from palmette.errors import ArgumentFault, InputError
 from palmette.plan.core.tensor_input import cluster_of_tensors, profile_of_tensors
 from palmette.spec.cluster import Cluster
 from palmette.spec.goal import Goal
-from palmette.spec.plan import InputAs, Phase
+from palmette.spec.plan import InputAs, Phase, known_input_as
 from palmette.spec.profile import Profile
 
 HORIZON_EPOCHS = 10
@@ -55,19 +55,6 @@ class Ask:
     def horizon(self) -> int:
         """The epochs over which plans are weighed."""
         return HORIZON_EPOCHS if self.epochs is None else self.epochs
-
-
-def known_input_as(name: str) -> InputAs:
-    """How samples travel, by its name.
-
-    Raises:
-        InputError: there is no such way; names the nearest.
-    """
-    known: tuple[InputAs, ...] = get_args(InputAs)
-    for each in known:
-        if name == each:
-            return each
-    raise InputError(ArgumentFault("input_as", name, expected_name(name, "form of samples", list(known))))
 
 
 def refuse_epochs(epochs: int | None, goal: Goal | None = None) -> None:

@@ -12,15 +12,17 @@ from palmette.errors import PalmetteError
 from palmette.plan.core.choice import PricedPhase, best, score
 from palmette.plan.core.delivery import delivered, delivered_ahead, may_be_kept
 from palmette.plan.core.one_node import on_one_node
+from palmette.plan.core.recompute import recompute_to_fit
 from palmette.plan.core.strategy import Task
 from palmette.spec.plan import Phase
 
 
 def upload_to(node: str, task: Task, *, ahead: bool = False) -> Phase:
     """The phase in which a node is sent all samples that it does not own, and keeps them; ``ahead``: on the way."""
-    phase = on_one_node(node, task)
+    phase = recompute_to_fit(on_one_node(node, task), task)
     sending = sending_sources(phase)
-    return delivered_ahead(phase, sending, task) if ahead and sending else delivered(phase, sending)
+    found = delivered_ahead(phase, sending, task) if ahead and sending else delivered(phase, sending)
+    return recompute_to_fit(found, task)
 
 
 def upload_nodes(task: Task) -> list[str]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from palmette.errors import ArgumentFault, InputError
-from palmette.plan.core.strategy import known_input_as, refuse_epochs
+from palmette.plan.core.strategy import refuse_epochs
 from palmette.plan.core.tensor_input import cluster_of_tensors, phase_of_tensors, profile_of_tensors
 from palmette.spec.cluster import Cluster
-from palmette.spec.plan import InputAs, Plan
+from palmette.spec.plan import InputAs, Plan, known_input_as
 from palmette.spec.profile import Profile
 
 

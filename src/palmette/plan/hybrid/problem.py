@@ -11,6 +11,7 @@ from palmette.cost.batch_norm import FLOOR, small_parts
 from palmette.cost.operations import samples_by_instance
 from palmette.errors import Fault, InputError
 from palmette.plan.core.delivery import deliveries, fits, may_be_kept
+from palmette.plan.core.recompute import RecomputeChoice
 from palmette.plan.core.samples import samples_by_source
 from palmette.plan.core.strategy import Task
 from palmette.plan.hybrid.paths import Run, SamplePath, simplified
@@ -50,6 +51,8 @@ class HybridProblem:
     """Bits of one sample of each source on the wire."""
     kept: frozenset[str]
     """Sources whose samples may be kept where they are sent, so that they are sent in the first epoch only."""
+    recompute: RecomputeChoice
+    """Finds the instances that recompute where memory would forbid a phase."""
     resend: bool = False
     """Whether every sample is sent for every iteration that uses it, which waits for it, as the papers count."""
 
@@ -64,7 +67,14 @@ class HybridProblem:
         return self.epochs * math.ceil(sum(_source(self.task, name).samples for name in self.samples) / self.task.batch)
 
     def deliveries(self, phase: Phase) -> list[Phase]:
-        """The ways to deliver the samples of a phase that fit and that no other way beats."""
+        """The ways to deliver the samples of a phase that fit and that no other way beats.
+
+        Where it does not fit whatever the delivery, those with instances that recompute.
+        """
+        found = self._deliveries(phase)
+        return found or [way for each in self.recompute.variants(phase) for way in self._deliveries(each)]
+
+    def _deliveries(self, phase: Phase) -> list[Phase]:
         if self.resend:
             return [phase] if fits(phase, self.task) else []
         return deliveries(phase, self.task)
@@ -158,6 +168,7 @@ def make_problem(task: Task, lossy: bool = False, floor: int = FLOOR, *, resend:
         floor=floor,
         sample_bits=sample_bits,
         kept=kept,
+        recompute=RecomputeChoice(task),
         resend=resend,
     )
 

@@ -54,9 +54,13 @@ def _on_single_nodes(task: Task, nodes: Iterable[str], *, upload: bool) -> dict[
     """
     from palmette.plan.core.choice import best
     from palmette.plan.core.one_node import on_one_node
+    from palmette.plan.core.recompute import recompute_to_fit
     from palmette.plan.core.upload import upload_nodes, upload_to
 
-    phases = {f"all-{task.cluster.nodes[node].tier} on {node}": on_one_node(node, task) for node in nodes}
+    phases = {
+        f"all-{task.cluster.nodes[node].tier} on {node}": recompute_to_fit(on_one_node(node, task), task)
+        for node in nodes
+    }
     if upload:
         phases |= {f"upload to {node}": upload_to(node, task) for node in upload_nodes(task)}
     found = {}

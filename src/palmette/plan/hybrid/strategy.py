@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from palmette.cost.batch_norm import FLOOR, shared_norms
 from palmette.errors import ArgumentFault, Infeasible, InputError, too_late
 from palmette.plan.core.choice import best
+from palmette.plan.core.recompute import recompute_price
 from palmette.plan.core.strategy import Decision, Strategy, Task
 from palmette.plan.core.upload import ways_to_begin
 from palmette.spec.goal import Quantity
@@ -94,6 +95,7 @@ class Hybrid(Strategy):
         phase = Phase.model_validate(chosen.phase.model_dump())
         prices = sum(search.pricer.priced for search in searches)
         variables = _variables(chosen, objective, problems[-1]) | _batch_norm(phase, task) | {"prices": prices}
+        variables |= recompute_price(phase, task)
         ways = None if self.resend else ways_to_begin(task)
         return Decision((phase,), variables | ({"on_the_way": ways} if ways else {}))
 
@@ -168,6 +170,8 @@ def _batch_norm(phase: Phase, task: Task) -> dict[str, Any]:
 def _refusal(problem: HybridProblem) -> Infeasible:
     """Why nothing may run: what is wrong with the simplest plans."""
     from palmette.plan.core.one_node import on_one_node
+    from palmette.plan.core.recompute import recompute_to_fit
 
-    best([on_one_node(node, problem.task) for node in problem.nodes], problem.task)
+    task = problem.task
+    best([recompute_to_fit(on_one_node(node, task), task) for node in problem.nodes], task)
     return Infeasible("no tree that hybrid tried may run")

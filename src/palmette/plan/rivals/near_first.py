@@ -22,6 +22,7 @@ from palmette.errors import ArgumentFault, Fault, Infeasible, InputError, too_la
 from palmette.plan.core.choice import score
 from palmette.plan.core.one_node import on_one_node
 from palmette.plan.core.owner import data_owner
+from palmette.plan.core.recompute import recompute_to_fit
 from palmette.plan.core.strategy import Decision, Strategy, Task
 from palmette.plan.core.upload import upload_nodes, upload_to
 from palmette.spec.estimate import Estimate
@@ -99,7 +100,7 @@ def _candidates(task: Task, owner: str, epochs: int) -> Iterator[Phases]:
     """The owner, then another node; the first phase as long as the upload takes, or an epoch more or less."""
     if owner not in task.profile.nodes:
         return
-    near = on_one_node(owner, task)
+    near = recompute_to_fit(on_one_node(owner, task), task)
     near_s = task.evaluator.price(near).epoch.time_s
     for node in upload_nodes(task):
         far = upload_to(node, task, ahead=True)

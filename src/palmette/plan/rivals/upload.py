@@ -14,6 +14,7 @@ from palmette.cost.delivery import sending_sources
 from palmette.errors import Fault, Infeasible
 from palmette.plan.core.choice import best
 from palmette.plan.core.delivery import may_be_kept
+from palmette.plan.core.recompute import recompute_price
 from palmette.plan.core.strategy import Decision, Strategy, Task
 from palmette.plan.core.upload import upload_nodes, upload_to
 from palmette.plan.rivals.whole import sequential_s
@@ -46,7 +47,7 @@ class Upload(Strategy):
             "iteration_s": sequential_s(phase, task.evaluator),
             "nodes": [node] * len(task.profile.layers),
         }
-        return Decision((phase,), variables)
+        return Decision((phase,), variables | recompute_price(phase, task))
 
 
 STRATEGIES = (Upload,)

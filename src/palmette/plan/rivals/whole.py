@@ -1,6 +1,7 @@
 """The whole network on one node: all-device, all-edge, all-cloud.
 
-Raw data of every source goes to that node. Where a tier has several nodes, the best one for the goal is taken.
+Raw data of every source goes to that node. Where a tier has several nodes, the best one for the goal is taken. A node
+whose memory does not hold all activations recomputes them, as a user of PyTorch would.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from palmette.cost.evaluate import Evaluator
 from palmette.errors import Fault, InputError
 from palmette.plan.core.choice import best
 from palmette.plan.core.one_node import on_one_node
+from palmette.plan.core.recompute import recompute_price, recompute_to_fit
 from palmette.plan.core.strategy import Decision, Strategy, Task
 from palmette.spec.cluster import Tier
 from palmette.spec.plan import Phase
@@ -31,13 +33,13 @@ class _OneNode(Strategy):
         nodes = task.cluster.tier(self.tier)
         if not nodes:
             raise InputError(Fault("nodes", f"no node of tier {self.tier}", "expected at least one"))
-        phase = best([on_one_node(node, task) for node in nodes], task).phase
+        phase = best([recompute_to_fit(on_one_node(node, task), task) for node in nodes], task).phase
         node = phase.instances[0].node
         variables = {
             "iteration_s": sequential_s(phase, task.evaluator),
             "nodes": [node] * len(task.profile.layers),
         }
-        return Decision((phase,), variables)
+        return Decision((phase,), variables | recompute_price(phase, task))
 
 
 class AllDevice(_OneNode):
@@ -78,4 +80,6 @@ def sequential_s(phase: Phase, evaluator: Evaluator) -> float:
     )
     first, last = instance.layers
     computing = seconds.forward_s(first, last, phase.batch) + seconds.backward_s(first, last, phase.batch)
+    if instance.recompute:
+        computing += sum(seconds.recompute_s(*run, phase.batch) for run in sizes.blocks(instance.layers))
     return sending + (computing + seconds.update_s(first, last)) / instance.cpu_share

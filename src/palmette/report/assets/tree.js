@@ -164,6 +164,7 @@ function drawInstance(drawn, entry, place, high, depth) {
   const names = first === last ? entry.layers[first - 1] || `layer ${first}` : `${entry.layers[first - 1] || first} – ${entry.layers[last - 1] || last}`;
   const lines = () => [`${i.id} on ${i.node}`, `layers ${first} to ${last}: ${names}`, `${plural(i.samples, "sample")} per iteration`,
     ...(i.cpu_share < 1 ? [`${Math.round(i.cpu_share * 100)}% of the CPU`] : []),
+    ...(i.recompute ? ["recomputes its activations"] : []),
     i.into ? `into ${i.into}${i.codec === "none" ? "" : `, sent as ${i.codec}`}` : "computes the loss"];
   const wide = Math.max(place.wide, 3);
   drawn.append(mark(svg("rect", { x: place.x, y: place.y, width: wide, height: high, rx: Math.min(7, wide / 2), fill: tierFill(tier), stroke: tierColour(tier), "stroke-width": 1.5, class: "instance" }), lines));

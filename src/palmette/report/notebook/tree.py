@@ -109,6 +109,7 @@ def _instance(each: Mapping[str, Any], place: _InstancePlace, tiers: Mapping[str
     layers = layer_range(each["layers"])
     title = f"{each['id']}: layers {layers} on {each['node']}, {each['samples']} samples"
     title += "" if each["cpu_share"] == 1 else f", {each['cpu_share']:.0%} CPU"
+    title += ", recomputes its activations" if each.get("recompute") else ""
     colour = TIERS.get(tiers.get(each["node"], ""), OTHER)
     drawn = box(place.x, place.y, place.wide, HIGH, colour=colour, title=title)
     said = fitted(layers, place.wide)

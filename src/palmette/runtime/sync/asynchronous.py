@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
+from palmette.cost.sizes import Run
 from palmette.runtime.data.epoch_length import worker_steps
 from palmette.runtime.engines.crew import LISTEN_S
 from palmette.runtime.program import Program, ProgramOperation, numbers_of
@@ -57,10 +58,12 @@ class ServerNodeCompute(Compute):
 
     snapshots: Snapshots
 
-    def forward(self, k: int, inputs: Sequence[Bundle], labels: Sequence[Tensor], iteration: int) -> Bundle:
+    def forward(
+        self, k: int, inputs: Sequence[Bundle], labels: Sequence[Tensor], iteration: int, blocks: Sequence[Run] = ()
+    ) -> Bundle:
         """The output of an instance; keeps what backward needs."""
         load_into(state_of(self.layers.values()), _flat(self.snapshots.at(iteration), self.layers))
-        return super().forward(k, inputs, labels, iteration)
+        return super().forward(k, inputs, labels, iteration, blocks)
 
 
 @dataclass(frozen=True)

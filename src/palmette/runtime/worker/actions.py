@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, assert_never
 import torch
 from torch import Tensor
 
+from palmette.cost.sizes import Run
 from palmette.cost.steps import SAMPLES, Kind
 from palmette.runtime.data.base import SampleReader
 from palmette.runtime.data.kept_samples import SampleStore
@@ -184,7 +185,11 @@ class TrainingActions:
         k = operation.instance
         match operation.what:
             case Kind.FORWARD:
-                return self._segments.call(operation, values, lambda: self._forward(k, values, iteration))
+                return self._segments.call(
+                    operation, values, lambda: self._forward(k, values, iteration, operation.layers)
+                )
+            case Kind.RECOMPUTE:
+                return self._computes[k].recompute(k)
             case Kind.BACKWARD:
                 return self._segments.call(operation, values, lambda: self._backward(k, values))
             case Kind.COMBINE:
@@ -202,7 +207,7 @@ class TrainingActions:
         """Abort what is in progress."""
         self._segments.close()
 
-    def _forward(self, k: int, values: Values, iteration: int) -> InstanceInput:
+    def _forward(self, k: int, values: Values, iteration: int, blocks: Sequence[Run]) -> InstanceInput:
         fed = [self._fed_by_source(source, values, iteration) for source in self._feeds[k].sources]
         fed += [self._fed_by_instance(child, values) for child in self._feeds[k].instances]
         labels = torch.cat([each.labels for each in fed])
@@ -211,7 +216,8 @@ class TrainingActions:
                 if source in self._sent:  # its samples have come back as outputs, its labels never left
                     self._owned[source].keep_labels(iteration)
             labels = self._labels.at_root(k, iteration, labels)
-        return InstanceInput(self._computes[k].forward(k, [each.values for each in fed], [labels], iteration), labels)
+        entering = [each.values for each in fed]
+        return InstanceInput(self._computes[k].forward(k, entering, [labels], iteration, blocks), labels)
 
     def _backward(self, k: int, values: Values) -> BackwardResult:
         return BackwardResult(*self._computes[k].backward(k, self._gradient(k, values)))
@@ -269,8 +275,10 @@ class TrainingActions:
                 return self._sync_actions.message(operation, values, iteration)
             case Kind.DATA | Kind.UPLOAD:
                 raise AssertionError("samples travel by themselves, see deliveries")
-            case Kind.FORWARD | Kind.BACKWARD | Kind.COMBINE | Kind.AVERAGE | Kind.NORM | Kind.UPDATE:
+            case Kind.FORWARD | Kind.RECOMPUTE | Kind.BACKWARD | Kind.UPDATE:
                 raise AssertionError(f"{operation.what.value} is a call, not a transfer")
+            case Kind.COMBINE | Kind.AVERAGE | Kind.NORM:
+                raise AssertionError(f"{operation.what.value} is a reduction, not a transfer")
             case unknown:
                 assert_never(unknown)
 
@@ -289,8 +297,10 @@ class TrainingActions:
                 return self._sync_actions.message_bytes(operation)
             case Kind.DATA | Kind.UPLOAD:
                 raise AssertionError("samples travel by themselves, see deliveries")
-            case Kind.FORWARD | Kind.BACKWARD | Kind.COMBINE | Kind.AVERAGE | Kind.NORM | Kind.UPDATE:
+            case Kind.FORWARD | Kind.RECOMPUTE | Kind.BACKWARD | Kind.UPDATE:
                 raise AssertionError(f"{operation.what.value} is a call, not a transfer")
+            case Kind.COMBINE | Kind.AVERAGE | Kind.NORM:
+                raise AssertionError(f"{operation.what.value} is a reduction, not a transfer")
             case unknown:
                 assert_never(unknown)
 
@@ -310,8 +320,10 @@ class TrainingActions:
                 return self._sync_actions.arrived(operation, message)
             case Kind.DATA | Kind.UPLOAD:
                 raise AssertionError("samples travel by themselves, see deliveries")
-            case Kind.FORWARD | Kind.BACKWARD | Kind.COMBINE | Kind.AVERAGE | Kind.NORM | Kind.UPDATE:
+            case Kind.FORWARD | Kind.RECOMPUTE | Kind.BACKWARD | Kind.UPDATE:
                 raise AssertionError(f"{operation.what.value} is a call, not a transfer")
+            case Kind.COMBINE | Kind.AVERAGE | Kind.NORM:
+                raise AssertionError(f"{operation.what.value} is a reduction, not a transfer")
             case unknown:
                 assert_never(unknown)
 

@@ -12,6 +12,7 @@ Sums are float64, so that adding them up loses no precision; nothing else is sen
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -32,11 +33,11 @@ def alone(_layer: int, _number: int, sums: Tensor) -> Tensor:
 
 
 class SharedNorms(TorchFunctionMode):
-    """Makes the batch norms of a layer ask for totals, at every call."""
+    """Makes the batch norms of a layer ask for totals, at every call; in the forward pass with ``ask_forward``."""
 
-    def __init__(self, layer: int, ask: Ask) -> None:
+    def __init__(self, layer: int, ask: Ask, ask_forward: Ask | None = None) -> None:
         super().__init__()
-        self._layer, self._ask = layer, ask
+        self._layer, self._ask, self._ask_forward = layer, ask, ask_forward or ask
         self._called = 0
 
     def __torch_function__(
@@ -49,16 +50,19 @@ class SharedNorms(TorchFunctionMode):
         number, self._called = self._called, self._called + 1
         if not norm.uses_batch:
             return func(*args, **(kwargs or {}))
-        return _normalised(norm, lambda sums: self._ask(self._layer, number, sums))
+        ask_forward, ask = (partial(each, self._layer, number) for each in (self._ask_forward, self._ask))
+        return _normalised(norm, ask_forward, ask)
 
 
-def _normalised(norm: BatchNormCall, ask: Callable[[Tensor], Tensor]) -> Tensor:
+def _normalised(
+    norm: BatchNormCall, ask_forward: Callable[[Tensor], Tensor], ask: Callable[[Tensor], Tensor]
+) -> Tensor:
     """The output of a batch norm with the statistics of all replicas; updates its running statistics."""
     with torch.no_grad():
         rest = [axis for axis in range(norm.values.dim()) if axis != 1]
         values = norm.values.detach().to(SUMS)
         count = values.new_tensor([values.numel() // norm.channels])
-        totals = ask(torch.cat((count, values.sum(rest), values.square().sum(rest))))
+        totals = ask_forward(torch.cat((count, values.sum(rest), values.square().sum(rest))))
         many, mean = float(totals[0]), totals[1 : 1 + norm.channels] / totals[0]
         variance = (totals[1 + norm.channels :] / many - mean.square()).clamp_(min=0)
         _keep(norm, mean, variance * many / max(1.0, many - 1))

@@ -82,10 +82,10 @@ def _least(ways: list[_Calls], calls: list[ProgramOperation], times: int, timer:
 
 
 def _whole_calls(calls: Sequence[ProgramOperation]) -> list[list[ProgramOperation]]:
-    """The calls, each as a list of its partial calls."""
-    found: dict[tuple[Kind, int], list[ProgramOperation]] = {}
+    """The calls, each as a list of its partial calls; those of different blocks are apart."""
+    found: dict[object, list[ProgramOperation]] = {}
     for call in calls:
-        found.setdefault((call.what, call.instance), []).append(call)
+        found.setdefault((call.what, call.instance, call.layers), []).append(call)
     return list(found.values())
 
 
@@ -129,7 +129,9 @@ class _Calls:
         if call.what is Kind.FORWARD:
             inputs = self._wire.after(instance.layers[0] - 1).example(many)
             labels = torch.zeros(many, self._wire.labels.row_bytes, dtype=torch.uint8)
-            return lambda: compute.forward(k, [inputs], [labels], 0)
+            return lambda: compute.forward(k, [inputs], [labels], 0, call.layers)
+        if call.what is Kind.RECOMPUTE:
+            return lambda: compute.recompute(k)
         if call.what is Kind.BACKWARD:
             gradient = None if instance.into is None else self._wire.after(instance.layers[1]).gradient.example(many)
             return lambda: compute.backward(k, gradient)

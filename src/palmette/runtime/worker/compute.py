@@ -3,7 +3,8 @@
 Instances that hold the same layer on one node share its weights under ``step``. Gradients are kept per instance and
 layer from backward to update, and summed in the plan's order where replicas meet, so that the result does not depend on
 timing. Buffers of a layer (the running statistics of batch norm) belong to each instance, and those of the first
-instance in the plan count, for the same reason.
+instance in the plan count, for the same reason. An instance that recomputes makes its passes block by block
+(``recompute``).
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from palmette.runtime.worker.batch_norm import Ask, SharedNorms, alone
 from palmette.runtime.worker.bundles import detached, joined_samples
 from palmette.runtime.worker.dropout import Draw, Drawing, replace_dropout
 from palmette.runtime.worker.optimizers import WeightUpdates
+from palmette.runtime.worker.recompute import RecomputedBlock, RecomputedPass
 from palmette.spec.plan import Phase
 from palmette.zoo.capture import TiedWeight, as_bundle
 from palmette.zoo.capture.bundle import Bundle
@@ -41,12 +43,12 @@ AUTOCAST: dict[Precision, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.
 
 
 class SavedForward:
-    """What an instance keeps from forward to backward."""
+    """What an instance keeps from forward to backward, of all its layers or of a block of them."""
 
-    __slots__ = ("inputs", "labels", "outputs")
+    __slots__ = ("inputs", "labels", "outputs", "run")
 
-    def __init__(self, inputs: Bundle, outputs: Any, labels: Tensor) -> None:
-        self.inputs, self.outputs, self.labels = inputs, outputs, labels
+    def __init__(self, run: Run, inputs: Bundle, outputs: Any, labels: Tensor) -> None:
+        self.run, self.inputs, self.outputs, self.labels = run, inputs, outputs, labels
 
 
 class Compute:
@@ -78,17 +80,15 @@ class Compute:
         self.layers = {number: self._prepared(number, module) for number, module in layers.items()}
         tied = {number: tie(self.layers, each) for number, each in enumerate(ties, phase.depth + 1)}
         self._trained = trained_weights(self.layers, {n: weight for n, weight in tied.items() if weight is not None})
-        self._held = [
-            held_numbers(instance, [each.layers for each in ties], phase.depth) for instance in phase.instances
-        ]
+        self._tied_layers = [each.layers for each in ties]
         here = [k for k, instance in enumerate(phase.instances) if instance.node == node]
         self._own = here if own is None else own
-        known = [each.layers for each in ties]
-        updated = updated_layers([phase.instances[k] for k in self._own], known, phase.depth)
+        updated = updated_layers([phase.instances[k] for k in self._own], self._tied_layers, phase.depth)
         self._updates = {k: numbers_of(runs) for k, runs in zip(self._own, updated, strict=True)}
         self._modules = {k: self._run_of(k) for k in self._own}
         self._positions = positions(phase)
         self._kept: dict[int, SavedForward] = {}
+        self._recomputed: dict[int, RecomputedPass] = {}
         self._gradients: dict[tuple[int, int], list[Tensor]] = {}
         self._optimizers = {k: self._optimizer(k, options.span.first) for k in self._own}
         self._shared = shared_norm_layers(phase)
@@ -117,26 +117,69 @@ class Compute:
         """The layers whose weights an instance updates; a shared layer is updated by the first that holds it."""
         return self._updates[k]
 
-    def forward(self, k: int, inputs: Sequence[Bundle], labels: Sequence[Tensor], iteration: int) -> Bundle:
-        """The output of an instance; keeps what backward needs. Calls ``begin`` with the iteration first."""
+    def forward(
+        self, k: int, inputs: Sequence[Bundle], labels: Sequence[Tensor], iteration: int, blocks: Sequence[Run] = ()
+    ) -> Bundle:
+        """The output of an instance; keeps what backward needs. Calls ``begin`` with the iteration first.
+
+        ``blocks`` are those of an instance that recomputes; backward then needs ``recompute`` before each of them.
+        """
         self.begin(iteration)
-        instance = self._phase.instances[k]
-        whole = self._entered(instance.layers[0], joined_samples(inputs))
-        values: Any = whole
+        layers = self._phase.instances[k].layers
+        whole = self._entered(layers[0], joined_samples(inputs))
         draw = Draw(self.options.seed, iteration, self._positions_in(k, iteration))
-        with Drawing(draw), self._precision():
-            for number, module in enumerate(self._modules[k], instance.layers[0]):
-                with self._norms(k, number):
-                    values = module(*as_bundle(values))
-        known = labels[0] if len(labels) == 1 else torch.cat(list(labels))
-        self._kept[k] = SavedForward(whole, values, known.to(self.device))
+        known = (labels[0] if len(labels) == 1 else torch.cat(list(labels))).to(self.device)
+        if blocks:
+            values = self._forward_blocks(k, blocks, whole, RecomputedPass(draw, known, []))
+        else:
+            values = self._through(k, layers, whole, draw)
+            self._kept[k] = SavedForward(layers, whole, values, known)
         return detached(as_bundle(values), self.dtype)
+
+    @torch.no_grad()
+    def _forward_blocks(self, k: int, blocks: Sequence[Run], values: Any, made: RecomputedPass) -> Any:
+        """Values through an instance, of which the inputs of its blocks are kept; layers before them do not learn."""
+        first = self._phase.instances[k].layers[0]
+        if first < blocks[0][0]:
+            values = self._through(k, (first, blocks[0][0] - 1), values, made.draw)
+        for run in blocks:
+            block = RecomputedBlock(run, as_bundle(values), self._modules_of(k, run), self.device)
+            with block.first():
+                values = self._through(k, run, values, made.draw, block)
+            made.blocks.append(block)
+        self._recomputed[k] = made
+        for number in self._held_in(self._phase.instances[k].layers):
+            self._gradients.pop((k, number), None)
+        return values
+
+    def recompute(self, k: int) -> None:
+        """Compute the last block of an instance that is left once more, for its backward."""
+        made = self._recomputed[k]
+        block = made.blocks.pop()
+        inputs = self._learning_inputs(block.run[0], tuple(each.detach() for each in block.inputs))
+        with block.again():
+            outputs = self._through(k, block.run, inputs, made.draw, block)
+        self._kept[k] = SavedForward(block.run, inputs, outputs, made.labels)
+
+    def _through(self, k: int, run: Run, values: Any, draw: Draw, block: RecomputedBlock | None = None) -> Any:
+        """Values through some layers of an instance."""
+        with Drawing(draw), self._precision():
+            for number, module in enumerate(self._modules_of(k, run), run[0]):
+                with self._norms(k, number, block):
+                    values = module(*as_bundle(values))
+        return values
+
+    def _modules_of(self, k: int, run: Run) -> list[nn.Module]:
+        first = self._phase.instances[k].layers[0]
+        return self._modules[k][run[0] - first : run[1] + 1 - first]
 
     def _entered(self, first: int, bundle: Bundle) -> Bundle:
         """The input of an instance that begins with layer ``first``, ready for gradients to flow back to it."""
-        moved = detached(tuple(tensor.to(self.device) for tensor in bundle), self.dtype)
-        learning = self._flows_back(first - 1, moved) if first > 1 else [False] * len(moved)
-        return tuple(tensor.requires_grad_(flag) for tensor, flag in zip(moved, learning, strict=True))
+        return self._learning_inputs(first, detached(tuple(tensor.to(self.device) for tensor in bundle), self.dtype))
+
+    def _learning_inputs(self, first: int, bundle: Bundle) -> Bundle:
+        learning = self._flows_back(first - 1, bundle) if first > 1 else [False] * len(bundle)
+        return tuple(tensor.requires_grad_(flag) for tensor, flag in zip(bundle, learning, strict=True))
 
     def _flows_back(self, layer: int, bundle: Bundle) -> Sequence[bool]:
         """Whether a gradient flows back through each tensor that a layer returned."""
@@ -147,11 +190,12 @@ class Compute:
         order = self.order(iteration)
         return self._positions[k] if order is None else order[self._positions[k]].tolist()
 
-    def _norms(self, k: int, number: int) -> AbstractContextManager[object]:
+    def _norms(self, k: int, number: int, block: RecomputedBlock | None) -> AbstractContextManager[object]:
         """Let the batch norms of a replicated layer ask for the statistics of the whole batch."""
         if number not in self._shared:
             return nullcontext()
-        return SharedNorms(number, partial(self._totals, k))
+        ask = partial(self._totals, k)
+        return SharedNorms(number, ask, None if block is None else block.remembering(ask))
 
     def _totals(self, k: int, layer: int, number: int, sums: Tensor) -> Tensor:
         """The totals for an instance's batch norm in the current pass; its own sums if nobody else has any."""
@@ -161,10 +205,12 @@ class Compute:
         """The gradient of an instance's input, None for raw data; and the loss, for a root (``gradient`` is None).
 
         A gradient has only the tensors of a bundle that one flows back through. The loss is the sum over the samples
-        divided by the divisor of the whole phase's batch.
+        divided by the divisor of the whole phase's batch. Of an instance that recomputes, this is the backward of one
+        block: the first returns the loss, the last the gradient.
         """
-        kept, loss = self._kept.pop(k), 0.0
-        (first, last), scale = self._phase.instances[k].layers, self.options.gradient_scale
+        kept, loss, made = self._kept.pop(k), 0.0, self._recomputed.get(k)
+        first, scale = self._phase.instances[k].layers[0], self.options.gradient_scale
+        gradient = gradient if made is None or made.gradient is None else made.gradient
         if gradient is None:
             total, divisor = self._lost(kept.outputs, kept.labels)
             loss = total.item() / divisor
@@ -172,13 +218,21 @@ class Compute:
             gradient = (torch.full_like(total, scale / divisor),)
         else:
             returned = as_bundle(kept.outputs)
-            outputs = tuple(itertools.compress(returned, self._flows_back(last, returned)))
+            outputs = tuple(itertools.compress(returned, self._flows_back(kept.run[1], returned)))
         inputs = [tensor for tensor in kept.inputs if tensor.requires_grad]
-        weights = [weight for number in self._held[k] for weight in self._trained[number]]
+        weights = [weight for number in self._held_in(kept.run) for weight in self._trained[number]]
         gradients = gradients_of(outputs, gradient, [*inputs, *weights])
-        own = gradients[len(inputs) :]
-        self._keep_gradients(k, own if scale == 1 else [each / scale for each in own])
-        return tuple(gradients[: len(inputs)]) if first > 1 else None, loss
+        own, passed = gradients[len(inputs) :], tuple(gradients[: len(inputs)])
+        self._keep_gradients(k, kept.run, own if scale == 1 else [each / scale for each in own])
+        if made is not None and made.blocks:
+            made.gradient = passed
+            return None, loss
+        self._recomputed.pop(k, None)
+        return passed if first > 1 else None, loss
+
+    def _held_in(self, run: Run) -> list[int]:
+        """The layers of a run, and the ties that it holds."""
+        return held_numbers(run, self._tied_layers, self._phase.depth)
 
     def _lost(self, outputs: Any, labels: Tensor) -> tuple[Tensor, float]:
         """The sum of the samples' losses, and what makes it the mean over the whole batch."""
@@ -189,11 +243,14 @@ class Compute:
         each = self._objective.loss.per_sample
         return total, float(divisor) or 1.0 if each is None else each * self._phase.batch
 
-    def _keep_gradients(self, k: int, gradients: Sequence[Tensor]) -> None:
+    def _keep_gradients(self, k: int, run: Run, gradients: Sequence[Tensor]) -> None:
         at = 0
-        for number in self._held[k]:
+        for number in self._held_in(run):
             if many := len(self._trained[number]):
-                self._gradients[k, number] = list(gradients[at : at + many])
+                own = list(gradients[at : at + many])
+                # Several blocks of an instance may use one weight.
+                before = self._gradients.get((k, number)) if k in self._recomputed else None
+                self._gradients[k, number] = own if before is None else list(map(torch.add, before, own))
                 at += many
 
     def trained(self, number: int) -> list[nn.Parameter]:

@@ -153,20 +153,37 @@ class GraphPlaces:
         return [each for each in found if each.width == least]
 
     def why_whole(self, begin: int, end: int) -> str:
-        """Why a part cannot be cut where it has matrices before and after; empty if it can."""
+        """Why a part cannot be cut where it has matrices before and after; empty if it can, or has one alone."""
         inside = [
             place
             for place in range(begin, end - 1)
             if self.weighted(begin, place + 1) and self.weighted(place + 1, end)
         ]
-        if not inside or {each.place for each in self.candidates} & set(inside):
+        if not inside:
+            return self._why_one_operation(begin, end)
+        if {each.place for each in self.candidates} & set(inside):
             return ""
         blocking = Counter(node for place in inside for node in self.blocking(place))
         if blocking:
             node = max(blocking, key=lambda each: blocking[each])
-            name = ".".join(filter(None, (path(node), operation(node, self.analysis.wrapper))))
-            return f"{name} has no row for each sample, and is needed from one end to the other"
+            return f"{self._described(node)} has no row for each sample, and is needed from one end to the other"
         return "its parts use a buffer together" if set(inside) <= self.barred else "no tensor is passed on inside it"
+
+    def _why_one_operation(self, begin: int, end: int) -> str:
+        """That one operation has several matrices, as a recurrent network has; empty where each has one at most."""
+        for node in self.nodes[begin:end]:
+            if self.analysis.matrix_count(node) > 1:
+                kind = type(self.analysis.wrapper.module.get_submodule(path(node))).__name__
+                return f"{kind} is one operation with all of its weights"
+        return ""
+
+    def _described(self, node: fx.Node) -> str:
+        return ".".join(filter(None, (path(node), operation(node, self.analysis.wrapper))))
+
+
+def joined_note(found: int, kept: int) -> str:
+    """What a user is told where neighbouring layers were joined."""
+    return f"{found} layers were found, and joined to {kept} where the fewest bytes pass"
 
 
 def path(node: fx.Node) -> str:

@@ -136,7 +136,11 @@ class GraphAnalysis:
 
     def has_matrix(self, node: fx.Node) -> bool:
         """Whether a node uses a weight of two dimensions or more."""
-        return bool(self.weights(node) & self.matrices)
+        return self.matrix_count(node) > 0
+
+    def matrix_count(self, node: fx.Node) -> int:
+        """How many weights of two dimensions or more a node uses."""
+        return len(self.weights(node) & self.matrices)
 
 
 def fit_affine(values: list[Any]) -> Any:

@@ -18,7 +18,7 @@ from typing import Any
 
 from torch import fx
 
-from palmette.zoo.capture.cut_places import FEWEST, MOST, CutPlace, GraphPlaces, path
+from palmette.zoo.capture.cut_places import FEWEST, MOST, CutPlace, GraphPlaces, joined_note, path
 from palmette.zoo.capture.graph_analysis import GraphAnalysis
 from palmette.zoo.capture.operations import is_batch_norm, is_matrix, is_small, operation
 from palmette.zoo.capture.wrapper import WRAPPED_PREFIX, Untraceable
@@ -79,7 +79,7 @@ def keep_most(segments: list[GraphSegment], analysis: GraphAnalysis) -> list[Gra
         best[share] = min(best.get(share, (passed_bytes, place)), (passed_bytes, place))
     ends = sorted(place for _, place in best.values())
     kept = [reduce(join_named, segments[a:b]) for a, b in pairwise([0, *(end + 1 for end in ends), len(segments)])]
-    kept[0].note = f"{len(segments)} layers were found, and joined to {len(kept)} where the fewest bytes pass"
+    kept[0].note = "; ".join(filter(None, (joined_note(len(segments), len(kept)), kept[0].note)))
     return kept
 
 
@@ -137,7 +137,8 @@ def join_small(raw: list[GraphSegment], analysis: GraphAnalysis) -> list[GraphSe
 
 def join(first: GraphSegment, second: GraphSegment, name: str) -> GraphSegment:
     """Two segments as one."""
-    return GraphSegment([*first.nodes, *second.nodes], first.entry, second.exit, name, second.returned)
+    nodes, note = [*first.nodes, *second.nodes], first.note or second.note
+    return GraphSegment(nodes, first.entry, second.exit, name, second.returned, note)
 
 
 def main_nodes(segment: GraphSegment) -> list[fx.Node]:
