@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.operations import iteration
+from palmette.cost.optimizer import OptimizerCost
 from palmette.runtime.data.base import SampleReader, SampleSource
 from palmette.runtime.data.batches import Batches
 from palmette.runtime.data.kept_samples import SampleStore
@@ -194,8 +195,10 @@ class Rig:
 
     def programs(self, phase: Phase, cluster: Cluster) -> dict[str, Program]:
         known = self.evaluator(cluster)
-        clips = self.options.clip_norm is not None
-        made = compile_programs(phase, iteration(phase, known.sizes(), known.routes, clips_norm=clips))
+        cost = OptimizerCost(
+            clips_norm=self.options.clip_norm is not None, divisor_varies=self.objective.loss.per_sample is None
+        )
+        made = compile_programs(phase, iteration(phase, known.sizes(), known.routes, optimizer=cost))
         return {node: program for node, program in made.items() if program.operations}
 
     @contextmanager
@@ -256,7 +259,11 @@ class Rig:
 
     def _whole_loss(self, layers: list[nn.Module], inputs: Tensor, labels: Tensor, number: int) -> Tensor:
         with Drawing(Draw(self.options.seed, number, range(len(labels)))):
-            return nn.functional.cross_entropy(nn.Sequential(*layers)(inputs), labels)
+            return self.mean_loss(nn.Sequential(*layers)(inputs), labels)
+
+    def mean_loss(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """The loss of a whole batch in one process."""
+        return nn.functional.cross_entropy(outputs, labels)
 
     def _loop(
         self, batch: int, iterations: int, loss: Callable[[list[nn.Module], Tensor, Tensor, int], Tensor]

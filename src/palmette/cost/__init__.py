@@ -12,6 +12,7 @@ steps       the operations of an iteration: what they are
 operations  which operations an iteration has, without times
 passes      the forward and the backward pass of a tree
 replicas    layers that several instances hold, where they meet, how their gradients do
+divisor     what the loss of a batch is divided by, where that varies
 clipping    the norm of all gradients, where they are clipped by it
 batch_norm  where replicas share the statistics of a batch norm
 delivery    how many samples are sent in an epoch, and how many are kept

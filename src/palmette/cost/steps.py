@@ -13,6 +13,10 @@ into segments; between two of them statistics travel to where the replicas meet,
 Where gradients are clipped by the norm of all of them, that norm is found before the updates (``clipping``):
 
     … pull ─▶ squares ─▶ norm ─▶ total norm ─▶ update
+
+Where the divisor of the loss varies from batch to batch, several roots find it before they go back (``divisor``):
+
+    forward ─▶ count ─▶ divisor ─▶ total divisor ─▶ backward
 """
 
 from __future__ import annotations
@@ -32,6 +36,9 @@ class Kind(Enum):
     UPLOAD = "upload"
     FORWARD = "forward"
     OUTPUT = "output"
+    COUNT = "count"
+    DIVISOR = "divisor"
+    TOTAL_DIVISOR = "total divisor"
     BACKWARD = "backward"
     GRADIENT = "gradient"
     STATISTICS = "statistics"
@@ -48,8 +55,11 @@ class Kind(Enum):
 
 SAMPLES = (Kind.DATA, Kind.UPLOAD)
 """Transfers of samples."""
-REDUCTIONS = (Kind.AVERAGE, Kind.COMBINE, Kind.NORM)
+REDUCTIONS = (Kind.AVERAGE, Kind.COMBINE, Kind.NORM, Kind.DIVISOR)
 """Where what several nodes have computed is combined: neither a call nor a transfer, it takes no time."""
+
+NUMBER_BYTES = 8.0
+"""A sum of squares, a norm, a count or a divisor on the wire: one number in float64."""
 
 
 class NormPoint(NamedTuple):

@@ -6,6 +6,7 @@ import math
 
 from palmette.cost.delivery import first_fractions, keeps_samples, later_fractions
 from palmette.cost.operations import iteration
+from palmette.cost.optimizer import OptimizerCost
 from palmette.cost.prices import EpochPrice, Price
 from palmette.cost.routes import Routes
 from palmette.cost.simulate import PhaseSimulator, Steady, timed_steps
@@ -14,9 +15,9 @@ from palmette.cost.sync.base import PartGraphs, SyncCost
 from palmette.spec.plan import Phase
 
 
-def parts(phase: Phase, sizes: Sizes, routes: Routes, clips_norm: bool) -> PartGraphs:
+def parts(phase: Phase, sizes: Sizes, routes: Routes, optimizer: OptimizerCost) -> PartGraphs:
     """One part: the whole phase, exchange of gradients included."""
-    yield phase, iteration(phase, sizes, routes, clips_norm=clips_norm)
+    yield phase, iteration(phase, sizes, routes, optimizer=optimizer)
 
 
 def price(simulator: PhaseSimulator, phase: Phase) -> Price:

@@ -35,6 +35,7 @@ from palmette.spec.plan import Phase
 from palmette.zoo.capture import TiedWeight, as_bundle
 from palmette.zoo.capture.bundle import Bundle
 from palmette.zoo.freezing import freeze
+from palmette.zoo.recipes.loss import LossTotal
 from palmette.zoo.recipes.objective import TrainingObjective
 
 AUTOCAST: dict[Precision, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -43,10 +44,12 @@ AUTOCAST: dict[Precision, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.
 class SavedForward:
     """What an instance keeps from forward to backward."""
 
-    __slots__ = ("inputs", "labels", "outputs")
+    __slots__ = ("inputs", "labels", "lost", "outputs")
 
     def __init__(self, inputs: Bundle, outputs: Any, labels: Tensor) -> None:
         self.inputs, self.outputs, self.labels = inputs, outputs, labels
+        self.lost: LossTotal | None = None
+        """The loss of a root, where it was needed before backward."""
 
 
 class Compute:
@@ -157,19 +160,26 @@ class Compute:
         """The totals for an instance's batch norm in the current pass; its own sums if nobody else has any."""
         return self.asks.get(k, alone)(layer, number, sums)
 
-    def backward(self, k: int, gradient: Bundle | None) -> tuple[Bundle | None, float]:
+    def divisor(self, k: int) -> float:
+        """What the samples of a root count, between its forward and its backward call."""
+        kept = self._kept[k]
+        kept.lost = self._lost(kept.outputs, kept.labels)
+        return float(kept.lost.divisor)
+
+    def backward(self, k: int, gradient: Bundle | None, divisor: float | None = None) -> tuple[Bundle | None, float]:
         """The gradient of an instance's input, None for raw data; and the loss, for a root (``gradient`` is None).
 
         A gradient has only the tensors of a bundle that one flows back through. The loss is the sum over the samples
-        divided by the divisor of the whole phase's batch.
+        divided by the divisor of the whole phase's batch: ``divisor``, where roots have found it together.
         """
         kept, loss = self._kept.pop(k), 0.0
         (first, last), scale = self._phase.instances[k].layers, self.options.gradient_scale
         if gradient is None:
-            total, divisor = self._lost(kept.outputs, kept.labels)
-            loss = total.item() / divisor
+            lost = kept.lost or self._lost(kept.outputs, kept.labels)
+            total, whole = lost.total, self._divisor_of_batch(lost) if divisor is None else divisor or 1.0
+            loss = total.item() / whole
             outputs: Bundle = (total,)
-            gradient = (torch.full_like(total, scale / divisor),)
+            gradient = (torch.full_like(total, scale / whole),)
         else:
             returned = as_bundle(kept.outputs)
             outputs = tuple(itertools.compress(returned, self._flows_back(last, returned)))
@@ -180,14 +190,18 @@ class Compute:
         self._keep_gradients(k, own if scale == 1 else [each / scale for each in own])
         return tuple(gradients[: len(inputs)]) if first > 1 else None, loss
 
-    def _lost(self, outputs: Any, labels: Tensor) -> tuple[Tensor, float]:
-        """The sum of the samples' losses, and what makes it the mean over the whole batch."""
+    def _lost(self, outputs: Any, labels: Tensor) -> LossTotal:
+        """The sum of the losses of a root's samples, and what they count."""
         assert self._objective is not None, "a root has an objective"
         with self._precision():
             outputs = in_single_precision(outputs) if self.options.autocast else outputs
-            total, divisor = self._objective.total(outputs, labels)
+            return self._objective.total(outputs, labels)
+
+    def _divisor_of_batch(self, lost: LossTotal) -> float:
+        """What makes the sum of a root's losses its part of the mean over the whole batch."""
+        assert self._objective is not None, "a root has an objective"
         each = self._objective.loss.per_sample
-        return total, float(divisor) or 1.0 if each is None else each * self._phase.batch
+        return float(lost.divisor) or 1.0 if each is None else each * self._phase.batch
 
     def _keep_gradients(self, k: int, gradients: Sequence[Tensor]) -> None:
         at = 0
