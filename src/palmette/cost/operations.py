@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
+from palmette.cost.accumulation import divided_at_update
 from palmette.cost.batch_norm import shared_norms
 from palmette.cost.clipping import add_total_norm
 from palmette.cost.delivery import upload_bytes
@@ -41,8 +42,26 @@ def iteration_steps(phase: Phase, sizes: Sizes, routes: Routes, optimizer: Optim
     """The operations of an iteration, whatever the samples: the same for phases that differ only in those.
 
     Where there is one network, its nodes exchange the norm of gradients and the divisor of the loss, if ``optimizer``
-    needs them.
+    needs them. Where gradients accumulate, the exchange is apart (``update``).
     """
+    steps = _whole_steps(phase, sizes, routes, optimizer)
+    return divided_at_update(steps)[0] if _accumulates(phase, optimizer) else steps
+
+
+def update(phase: Phase, sizes: Sizes, routes: Routes, optimizer: OptimizerCost) -> Iteration | None:
+    """The operations of an update with accumulated gradients, where they are no part of the iteration."""
+    if not _accumulates(phase, optimizer):
+        return None
+    steps = divided_at_update(_whole_steps(phase, sizes, routes, optimizer))[1]
+    return with_sizes(steps, phase, sizes) if steps else None
+
+
+def _accumulates(phase: Phase, optimizer: OptimizerCost) -> bool:
+    return optimizer.accumulate > 1 and phase.sync_kind.one_model
+
+
+def _whole_steps(phase: Phase, sizes: Sizes, routes: Routes, optimizer: OptimizerCost) -> Steps:
+    """The operations of an iteration with its update."""
     steps: Steps = []
     order = topological(phase.instances)
     shared = shared_norms(phase, sizes, routes)

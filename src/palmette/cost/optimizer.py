@@ -36,13 +36,15 @@ class OptimizerCost:
     """An optimizer and its loss as the evaluator sees them: numbers kept for each weight, and what nodes exchange.
 
     To clip gradients by their norm over the whole network, the nodes of a phase exchange parts of it under ``step``;
-    so do roots where the divisor of the loss varies from batch to batch.
+    so do roots where the divisor of the loss varies from batch to batch. The gradients of ``accumulate`` iterations
+    are exchanged once.
     """
 
     name: str = "sgd"
     state_copies: int = 0
     clips_norm: bool = False
     divisor_varies: bool = False
+    accumulate: int = 1
 
 
 PLAIN_SGD = OptimizerCost()

@@ -1,7 +1,7 @@
 """The parts of a phase, each with its own programs. Pure, no torch.
 
-A part is the whole phase, a tree of it, or an exchange of weights (``cost/sync``). A part has the same number on all
-nodes, and channels that no other part uses.
+A part is the whole phase, a tree of it, an exchange of weights, or an update (``cost/sync``). It has the same number on
+all nodes, and channels that no other part uses.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ deliveries        both ends of a source's channel: which samples are sent, and w
 sample_transfers  the threads that carry samples, which may be ahead of the iterations
 bundles           the tensors that pass between instances: joined, divided, packed
 compute           forward, backward and update of a node's instances
+accumulation      gradients that accumulate on a node until they are exchanged
 divisors          the divisor of a batch's loss, where several roots find it together
 optimizers        accumulates gradients, clips them and updates weights
 messages          tensors as the bytes of one message

@@ -227,6 +227,10 @@ class Compute:
         for number, parts in gradients.items():
             self._gradients[k, number] = [part.to(self.device) for part in parts]
 
+    def has_gradients(self, number: int) -> bool:
+        """Whether an instance here has gradients of a layer."""
+        return any((k, number) in self._gradients for k in self._own)
+
     def added(self, number: int) -> Tensor:
         """The gradients of a layer in one flat tensor, summed over the instances that hold it; clears them."""
         found = [self._gradients.pop((k, number), None) for k in self._own]
@@ -249,7 +253,7 @@ class Compute:
             if own == k:
                 parts[:] = [part * factor for part in parts]
 
-    def update(self, k: int, norm: float | None = None) -> None:
+    def update(self, k: int, norm: float | None = None, iterations: int = 1) -> None:
         """Update the weights of an instance with its gradients, and clear these; see ``WeightUpdates.update``."""
         gradients: dict[nn.Parameter, Tensor] = {}
         for number in self.updates(k):
@@ -257,15 +261,16 @@ class Compute:
             gradients |= dict(zip(self._trained[number], parts, strict=True))
         optimizer = self._optimizers[k]
         if optimizer is not None:
-            optimizer.update(gradients, norm)
+            optimizer.update(gradients, norm, iterations)
 
-    def squares(self, gradients: Mapping[int, Tensor]) -> float:
+    def squares(self, gradients: Mapping[int, Tensor], iterations: int = 1) -> float:
         """The sum of the squares of gradients by layer, as ``added`` returns them, with those accumulated before."""
         total = 0.0
         for k, optimizer in self._optimizers.items():
             for number in self.updates(k):
                 if optimizer is not None and number in gradients:
-                    total += optimizer.squares(self._trained[number], self._split(number, gradients[number]))
+                    own = self._split(number, gradients[number])
+                    total += optimizer.squares(self._trained[number], own, iterations)
         return total
 
     def reset_optimizers(self, first: int) -> None:
