@@ -26,7 +26,7 @@ def priced(found: Phase, *, clips: bool) -> float:
 def counted(found: Phase) -> list[tuple[str, tuple[tuple[int, int], ...]]]:
     """The nodes that add up squares, and of which layers."""
     known = Evaluator(THREE, SLOW)
-    steps = iteration(found, known.sizes(), known.routes, clips_norm=True).steps
+    steps = iteration(found, known.sizes(), known.routes, optimizer=OptimizerCost(clips_norm=True)).steps
     return [(step.node, step.layers) for step in steps if step.kind in (Kind.SQUARES, Kind.NORM)]
 
 

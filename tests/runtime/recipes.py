@@ -139,3 +139,46 @@ transformed = pt.Recipe(
     data=_pair(_pixels(), _pixels()[:, 0, 0, 0].long() % 3),
     transform=augmented,
 )
+
+
+class Ragged(torch.utils.data.Dataset[Any]):
+    """Token sequences of 1 to 9 tokens, with a tag for each."""
+
+    vocabulary = 50
+
+    def __init__(self, samples: int, seed: int) -> None:
+        chance = torch.Generator().manual_seed(seed)
+        many = torch.randint(1, 10, (samples,), generator=chance).tolist()
+        self.items = [torch.randint(1, 50, (each,), generator=chance) for each in many]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, k: int) -> tuple[Tensor, Tensor]:
+        return self.items[k], self.items[k] % 5
+
+
+def padded_batch(items: list[tuple[Tensor, Tensor]]) -> tuple[dict[str, Tensor], Tensor]:
+    """Tokens, their mask, and tags: a collate function as people write it."""
+    tokens = nn.utils.rnn.pad_sequence([tokens for tokens, _ in items], batch_first=True)
+    tags = nn.utils.rnn.pad_sequence([tags for _, tags in items], batch_first=True, padding_value=-100)
+    return {"tokens": tokens, "mask": tokens > 0}, tags
+
+
+class Attention(nn.Module):
+    """A class for every token, by all tokens of its sequence that are no padding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.one, self.two = nn.Embedding(50, 8), nn.Linear(8, 8), nn.Linear(8, 5)
+
+    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        hidden = torch.tanh(self.one(self.embedding(tokens)))
+        scores = (hidden @ hidden.transpose(1, 2)).masked_fill(~mask[:, None, :], float("-inf"))
+        return self.two(hidden + scores.softmax(-1) @ hidden).transpose(1, 2)
+
+
+ragged = pt.Recipe(
+    model=Attention, data=(Ragged(SAMPLES, 4), Ragged(9, 5)), loss=nn.CrossEntropyLoss(), collate=padded_batch
+)
+uncollated = pt.Recipe(model=Tagger, data=(Ragged(SAMPLES, 4), Ragged(9, 5)), loss=nn.CrossEntropyLoss())

@@ -21,7 +21,7 @@ from safetensors.torch import load as from_bytes
 from torch import Tensor, nn
 
 from palmette.cost.evaluate import Evaluator
-from palmette.cost.operations import iteration
+from palmette.cost.optimizer import OptimizerCost
 from palmette.runtime.data.base import SampleReader, SampleSource
 from palmette.runtime.data.batches import Batches
 from palmette.runtime.data.kept_samples import SampleStore
@@ -29,7 +29,8 @@ from palmette.runtime.data.samples import SourceGroup, StepBatches
 from palmette.runtime.data.sources import DataDescription, SourceSamples
 from palmette.runtime.engines.threads import ThreadCrew
 from palmette.runtime.options import Options, TrainedIterations
-from palmette.runtime.program import Program, compile_programs, numbers_of
+from palmette.runtime.phase_programs import PhasePart, parts_of
+from palmette.runtime.program import Program, numbers_of
 from palmette.runtime.sync.step import StepWorkerSide
 from palmette.runtime.training.launch import real_layers
 from palmette.runtime.transports.memory import MemoryEndpoint, MemoryTransport
@@ -193,24 +194,34 @@ class Rig:
         return classification(self.shapes[-1][0])
 
     def programs(self, phase: Phase, cluster: Cluster) -> dict[str, Program]:
+        """Of an iteration."""
+        return dict(self.parts(phase, cluster)[0].programs)
+
+    def parts(self, phase: Phase, cluster: Cluster) -> list[PhasePart]:
+        """An iteration, and an update where that is apart."""
         known = self.evaluator(cluster)
-        clips = self.options.clip_norm is not None
-        made = compile_programs(phase, iteration(phase, known.sizes(), known.routes, clips_norm=clips))
-        return {node: program for node, program in made.items() if program.operations}
+        known.optimizer = OptimizerCost(
+            clips_norm=self.options.clip_norm is not None,
+            divisor_varies=self.objective.loss.per_sample is None,
+            accumulate=self.options.accumulate,
+        )
+        return parts_of(phase, known)
 
     @contextmanager
     def crew(
         self, phase: Phase, cluster: Cluster, iterations: int = 1
     ) -> Iterator[tuple[ThreadCrew, dict[str, Program]]]:
         """A worker in a thread for each node, ready to go."""
-        programs, endpoint = self.programs(phase, cluster), MemoryEndpoint(self.transport())
+        parts, endpoint = self.parts(phase, cluster), MemoryEndpoint(self.transport())
         layers = self.fresh()
+        own = {node: [part.programs.get(node) for part in parts] for part in parts for node in part.programs}
+        held = {node: {n for each in programs if each for n in held_layers(each)} for node, programs in own.items()}
         setups = {
             node: Setup(
                 node=node,
                 endpoint=endpoint,
-                programs=[program],
-                layers={n: layers[n - 1] for n in real_layers(held_layers(program), self.ties, len(layers))},
+                programs=programs,
+                layers={n: layers[n - 1] for n in real_layers(held[node], self.ties, len(layers))},
                 shapes=self.shapes,
                 input_dtype=self.inputs or self.dtype,
                 options=replace(self.options, span=TrainedIterations(0, iterations)),
@@ -222,24 +233,32 @@ class Rig:
                 ties=self.ties,
                 **self.bundles,
             )
-            for node, program in programs.items()
+            for node, programs in own.items()
         }
         crew = ThreadCrew(setups)
         try:
             for _ in setups:
                 assert isinstance(heard(crew)[1], Ready)
-            yield crew, programs
+            yield crew, dict(parts[0].programs)
         finally:
             crew.close()
 
-    def trained(self, phase: Phase, cluster: Cluster, iterations: int = 20) -> tuple[list[float], dict[str, Weights]]:
-        """The losses, and the weights and buffers that each node holds in the end."""
+    def trained(
+        self, phase: Phase, cluster: Cluster, iterations: int = 20, exchange_after: Sequence[int] = ()
+    ) -> tuple[list[float], dict[str, Weights]]:
+        """The losses, and the weights and buffers that each node holds in the end.
+
+        Gradients that accumulate are also exchanged after some iterations without an update, as for a checkpoint.
+        """
+        updating = [part.programs for part in self.parts(phase, cluster)[1:]]
         with self.crew(phase, cluster, iterations) as (crew, programs):
             losses = []
             for number in range(iterations):
                 for node in programs:
                     crew.send(node, Execute(0, number, number, iterations - 1))
                 losses.append(sum(done(crew).loss for _ in programs))
+                if (number + 1) % self.options.accumulate == 0 or number in exchange_after:
+                    _update(crew, updating, number)
             return losses, {node: given(crew, node, own_layers(program)) for node, program in programs.items()}
 
     def alone(self, batch: int, iterations: int = 20) -> tuple[list[float], Weights]:
@@ -256,7 +275,11 @@ class Rig:
 
     def _whole_loss(self, layers: list[nn.Module], inputs: Tensor, labels: Tensor, number: int) -> Tensor:
         with Drawing(Draw(self.options.seed, number, range(len(labels)))):
-            return nn.functional.cross_entropy(nn.Sequential(*layers)(inputs), labels)
+            return self.mean_loss(nn.Sequential(*layers)(inputs), labels)
+
+    def mean_loss(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """The loss of a whole batch in one process."""
+        return nn.functional.cross_entropy(outputs, labels)
 
     def _loop(
         self, batch: int, iterations: int, loss: Callable[[list[nn.Module], Tensor, Tensor, int], Tensor]
@@ -316,6 +339,15 @@ class _Groups:
             return passed
         own = {name: value.clone() for name, value in layer.named_buffers()}
         return torch.func.functional_call(layer, own, (values,))
+
+
+def _update(crew: ThreadCrew, updating: Sequence[Mapping[str, Program]], number: int) -> None:
+    """Have gradients exchanged after an iteration, where that is no part of it."""
+    for programs in updating:
+        for node in programs:
+            crew.send(node, Execute(1, number, number))
+        for _ in programs:
+            done(crew)
 
 
 def own_norms(layer: nn.Module) -> list[int]:

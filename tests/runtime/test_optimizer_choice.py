@@ -41,7 +41,7 @@ def test_the_table_has_all_optimizers_of_pytorch_and_what_they_keep() -> None:
             OptimizerCost("rmsprop", 3),
         ),
         ({"optimizer": partial(torch.optim.NAdam, lr=0.1)}, OptimizerCost("NAdam", 2)),
-        ({"accumulate": 4, "clip_norm": 1.0}, OptimizerCost("sgd", 1, clips_norm=True)),
+        ({"accumulate": 4, "clip_norm": 1.0}, OptimizerCost("sgd", 1, clips_norm=True, accumulate=4)),
     ],
 )
 def test_what_an_optimizer_keeps_is_priced_with_its_options(given: dict[str, Any], expected: OptimizerCost) -> None:

@@ -1,32 +1,34 @@
 """The price of a plan: time, energy, memory. No torch.
 
-evaluate    the evaluator that every strategy uses
-sync        what a phase costs under each kind of ``sync``
-simulate    one iteration of a phase on the event clock
-prices      what a phase costs, and each node's part of it
-estimate    the estimate that files and users see
-check       whether a plan can be executed
-warnings    what a plan may do that its price does not show
-handover    what is sent between two phases, and its price
-steps       the operations of an iteration: what they are
-operations  which operations an iteration has, without times
-passes      the forward and the backward pass of a tree
-replicas    layers that several instances hold, where they meet, how their gradients do
-clipping    the norm of all gradients, where they are clipped by it
-batch_norm  where replicas share the statistics of a batch norm
-delivery    how many samples are sent in an epoch, and how many are kept
-sizes       bytes of layers and messages
-seconds     layer times of a node, as sums
-routes      how nodes reach one another
-clock       plays calls and transfers
-sharing     transfers that share links, max-min fair
-priorities  transfers in the background, which give way to the others
-energy      joules of a node from its load
-optimizer   what an optimizer keeps of each weight
-memory      bytes that a node holds at most
-recompute   what an instance keeps that computes its activations again, in which blocks
-shards      which part of a node's samples a source draws from
-labels      where labels are needed, and whether they leave their node
+evaluate      the evaluator that every strategy uses
+sync          what a phase costs under each kind of ``sync``
+simulate      one iteration of a phase on the event clock
+prices        what a phase costs, and each node's part of it
+estimate      the estimate that files and users see
+check         whether a plan can be executed
+warnings      what a plan may do that its price does not show
+handover      what is sent between two phases, and its price
+steps         the operations of an iteration: what they are
+operations    which operations an iteration has, without times
+passes        the forward and the backward pass of a tree
+replicas      layers that several instances hold, where they meet, how their gradients do
+accumulation  gradients that are exchanged once an update
+divisor       what the loss of a batch is divided by, where that varies
+clipping      the norm of all gradients, where they are clipped by it
+batch_norm    where replicas share the statistics of a batch norm
+delivery      how many samples are sent in an epoch, and how many are kept
+sizes         bytes of layers and messages
+seconds       layer times of a node, as sums
+routes        how nodes reach one another
+clock         plays calls and transfers
+sharing       transfers that share links, max-min fair
+priorities    transfers in the background, which give way to the others
+energy        joules of a node from its load
+optimizer     what an optimizer keeps of each weight
+memory        bytes that a node holds at most
+recompute     what an instance keeps that computes its activations again, in which blocks
+shards        which part of a node's samples a source draws from
+labels        where labels are needed, and whether they leave their node
 
 ``operations`` is also what the runtime compiles its programs from.
 """

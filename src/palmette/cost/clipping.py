@@ -14,9 +14,6 @@ from palmette.cost.sizes import Run, Sizes, runs_of
 from palmette.cost.steps import Kind, Step, Steps, add
 from palmette.spec.plan import Phase
 
-NORM_BYTES = 8.0
-"""A sum of squares, or a norm, on the wire: one number in float64."""
-
 
 def add_total_norm(steps: Steps, phase: Phase, sizes: Sizes, updates: Sequence[Step]) -> None:
     """Add the exchange of the norm, after all that updates wait for; they wait for the norm from now on."""

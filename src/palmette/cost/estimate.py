@@ -201,7 +201,7 @@ def _sides(step: Step, own: str, into: dict[str, str]) -> list[tuple[str, str, O
             return [(step.node, own, "forward")]
         case Kind.BACKWARD:
             return [(step.node, own, "backward")]
-        case Kind.AVERAGE | Kind.COMBINE | Kind.NORM:
+        case Kind.AVERAGE | Kind.COMBINE | Kind.NORM | Kind.DIVISOR:
             return [(step.node, own, "average")]
         case Kind.UPDATE:
             return [(step.node, own, "update")]
@@ -211,7 +211,7 @@ def _sides(step: Step, own: str, into: dict[str, str]) -> list[tuple[str, str, O
             return _ends(step, into[own], own)
         case Kind.DATA | Kind.UPLOAD | Kind.STATISTICS | Kind.TOTALS | Kind.PUSH | Kind.PULL:
             return _ends(step, own, own)
-        case Kind.SQUARES | Kind.TOTAL_NORM:
+        case Kind.SQUARES | Kind.TOTAL_NORM | Kind.COUNT | Kind.TOTAL_DIVISOR:
             return _ends(step, own, own)
     assert_never(step.kind)
 

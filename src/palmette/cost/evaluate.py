@@ -33,8 +33,7 @@ class Evaluator(PhaseSimulator):
     """
 
     def __init__(self, profile: Profile, cluster: Cluster, optimizer: str | OptimizerCost = "sgd") -> None:
-        self.optimizer = known_optimizer(optimizer)
-        super().__init__(profile, cluster, clips_norm=self.optimizer.clips_norm)
+        super().__init__(profile, cluster, known_optimizer(optimizer))
 
     def price(self, phase: Phase) -> Price:
         """The price of a phase that ``check`` finds nothing wrong with."""

@@ -9,40 +9,69 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
+from palmette.cost.accumulation import divided_at_update
 from palmette.cost.batch_norm import shared_norms
-from palmette.cost.clipping import NORM_BYTES, add_total_norm
+from palmette.cost.clipping import add_total_norm
 from palmette.cost.delivery import upload_bytes
+from palmette.cost.divisor import add_total_divisor
 from palmette.cost.labels import labels_by_instance
+from palmette.cost.optimizer import PLAIN_SGD, OptimizerCost
 from palmette.cost.passes import BackwardPass, ForwardPass
 from palmette.cost.replicas import add_averages
 from palmette.cost.routes import Routes
 from palmette.cost.sizes import Sizes
-from palmette.cost.steps import Iteration, Kind, Step, Steps, add
+from palmette.cost.steps import NUMBER_BYTES, Iteration, Kind, Step, Steps, add
 from palmette.spec.codec import CODEC_KINDS, LABEL_BYTES
 from palmette.spec.plan import Phase
 from palmette.spec.tree import Feed, Instance
 
 
 def iteration(
-    phase: Phase, sizes: Sizes, routes: Routes, sent: Sequence[float] | None = None, *, clips_norm: bool = False
+    phase: Phase,
+    sizes: Sizes,
+    routes: Routes,
+    sent: Sequence[float] | None = None,
+    *,
+    optimizer: OptimizerCost = PLAIN_SGD,
 ) -> Iteration:
     """The operations of one iteration under ``sync: step``; without exchange where nothing is replicated."""
-    return with_sizes(iteration_steps(phase, sizes, routes, clips_norm=clips_norm), phase, sizes, sent)
+    return with_sizes(iteration_steps(phase, sizes, routes, optimizer), phase, sizes, sent)
 
 
-def iteration_steps(phase: Phase, sizes: Sizes, routes: Routes, *, clips_norm: bool = False) -> Steps:
+def iteration_steps(phase: Phase, sizes: Sizes, routes: Routes, optimizer: OptimizerCost = PLAIN_SGD) -> Steps:
     """The operations of an iteration, whatever the samples: the same for phases that differ only in those.
 
-    With ``clips_norm``, gradients are clipped by their norm over the whole network, where there is one network.
+    Where there is one network, its nodes exchange the norm of gradients and the divisor of the loss, if ``optimizer``
+    needs them. Where gradients accumulate, the exchange is apart (``update``).
     """
+    steps = _whole_steps(phase, sizes, routes, optimizer)
+    return divided_at_update(steps)[0] if _accumulates(phase, optimizer) else steps
+
+
+def update(phase: Phase, sizes: Sizes, routes: Routes, optimizer: OptimizerCost) -> Iteration | None:
+    """The operations of an update with accumulated gradients, where they are no part of the iteration."""
+    if not _accumulates(phase, optimizer):
+        return None
+    steps = divided_at_update(_whole_steps(phase, sizes, routes, optimizer))[1]
+    return with_sizes(steps, phase, sizes) if steps else None
+
+
+def _accumulates(phase: Phase, optimizer: OptimizerCost) -> bool:
+    return optimizer.accumulate > 1 and phase.sync_kind.one_model
+
+
+def _whole_steps(phase: Phase, sizes: Sizes, routes: Routes, optimizer: OptimizerCost) -> Steps:
+    """The operations of an iteration with its update."""
     steps: Steps = []
     order = topological(phase.instances)
     shared = shared_norms(phase, sizes, routes)
     forward = ForwardPass(steps, phase, sizes, shared).add(order)
+    if optimizer.divisor_varies and phase.sync_kind.one_model:
+        forward = add_total_divisor(steps, phase, forward)
     backward = BackwardPass(steps, phase, forward, sizes, shared).add(order[::-1])
     if phase.sync_kind.one_model:
         updates = add_averages(steps, phase, sizes, routes, backward)
-        if clips_norm:
+        if optimizer.clips_norm:
             add_total_norm(steps, phase, sizes, updates)
         steps += updates
         _add_uploads(steps, phase)
@@ -72,8 +101,6 @@ def with_sizes(steps: Steps, phase: Phase, sizes: Sizes, sent: Sequence[float] |
     size_bytes = [0.0] * len(steps)
     for number, step in enumerate(steps):
         match step.kind:
-            case Kind.FORWARD | Kind.RECOMPUTE | Kind.BACKWARD | Kind.COMBINE | Kind.AVERAGE | Kind.NORM | Kind.UPDATE:
-                continue  # carries nothing
             case Kind.DATA:
                 assert step.source is not None
                 source = phase.sources[step.source]
@@ -95,8 +122,12 @@ def with_sizes(steps: Steps, phase: Phase, sizes: Sizes, sent: Sequence[float] |
             case Kind.PUSH | Kind.PULL:
                 one_model = phase.sync_kind.one_model
                 size_bytes[number] = (sizes.exchanged_bytes if one_model else sizes.trainable_bytes)(step.layers)
-            case Kind.SQUARES | Kind.TOTAL_NORM:
-                size_bytes[number] = NORM_BYTES
+            case Kind.SQUARES | Kind.TOTAL_NORM | Kind.COUNT | Kind.TOTAL_DIVISOR:
+                size_bytes[number] = NUMBER_BYTES
+            case (Kind.FORWARD | Kind.RECOMPUTE | Kind.BACKWARD | Kind.UPDATE) | (
+                Kind.COMBINE | Kind.AVERAGE | Kind.NORM | Kind.DIVISOR
+            ):
+                pass  # carries nothing
             case _:
                 assert_never(step.kind)
     return Iteration(steps, samples, size_bytes)

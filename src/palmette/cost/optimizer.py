@@ -1,4 +1,4 @@
-"""What an optimizer adds to the price of a plan: the state that it keeps of each weight, and the exchange of a norm.
+"""What an optimizer adds to the price of a plan: the state that it keeps of each weight, and small exchanges.
 
 The names are those of the classes of ``torch.optim`` in lower case; ``momentum`` is SGD with a momentum of 0.9. The
 table is written down because nothing here may import torch; a test compares it with torch.
@@ -33,14 +33,21 @@ REFUSED = {"lbfgs": "it computes the loss several times in a step", "sparseadam"
 
 @dataclass(frozen=True)
 class OptimizerCost:
-    """An optimizer as the evaluator sees it: numbers that it keeps for each weight, and whether it clips by the norm.
+    """An optimizer and its loss as the evaluator sees them: numbers kept for each weight, and what nodes exchange.
 
-    To clip gradients by their norm over the whole network, the nodes of a phase exchange parts of it under ``step``.
+    To clip gradients by their norm over the whole network, the nodes of a phase exchange parts of it under ``step``;
+    so do roots where the divisor of the loss varies from batch to batch. The gradients of ``accumulate`` iterations
+    are exchanged once.
     """
 
     name: str = "sgd"
     state_copies: int = 0
     clips_norm: bool = False
+    divisor_varies: bool = False
+    accumulate: int = 1
+
+
+PLAIN_SGD = OptimizerCost()
 
 
 def known_optimizer(given: str | OptimizerCost) -> OptimizerCost:

@@ -17,6 +17,7 @@ from typing import NamedTuple, assert_never
 from palmette.cost.clock import Graph, Timing, play
 from palmette.cost.energy import load, node_energy_j
 from palmette.cost.operations import iteration_steps, trees, with_sizes
+from palmette.cost.optimizer import PLAIN_SGD, OptimizerCost
 from palmette.cost.prices import NodePrice
 from palmette.cost.routes import Route, Routes
 from palmette.cost.seconds import Seconds
@@ -61,10 +62,10 @@ class Steady(NamedTuple):
 
 
 class PhaseSimulator:
-    """Plays phases for one profile and one cluster. With ``clips_norm``, nodes exchange the norm of gradients."""
+    """Plays phases for one profile and one cluster, with the exchanges that an optimizer needs."""
 
-    def __init__(self, profile: Profile, cluster: Cluster, *, clips_norm: bool = False) -> None:
-        self.profile, self.cluster, self.clips_norm = profile, cluster, clips_norm
+    def __init__(self, profile: Profile, cluster: Cluster, optimizer: OptimizerCost = PLAIN_SGD) -> None:
+        self.profile, self.cluster, self.optimizer = profile, cluster, optimizer
         self.routes = Routes(cluster)
         self._index = {name: k for k, name in enumerate(cluster.nodes)}
         self._limits = [node.limits.cpu_share for node in cluster.nodes.values()]
@@ -166,7 +167,7 @@ class PhaseSimulator:
         if known is None:
             if len(self._prepared) > _MOST_PREPARED:
                 self._prepared.clear()
-            steps = iteration_steps(phase, self.sizes(phase.pruning), self.routes, clips_norm=self.clips_norm)
+            steps = iteration_steps(phase, self.sizes(phase.pruning), self.routes, self.optimizer)
             known = self._prepared[key] = self._prepare(phase, steps, iterations)
         return known
 
@@ -236,19 +237,10 @@ class PhaseSimulator:
                 if phase.sync_kind.has_server:  # the parameter server's is no instance's
                     seconds, share = self.seconds(step.node, phase.pruning), self._share(phase, step)
                 return sum([seconds.update_s(*run) for run in step.layers or ((first, last),)]) / share
-            case Kind.AVERAGE | Kind.COMBINE | Kind.NORM:
+            case Kind.AVERAGE | Kind.COMBINE | Kind.NORM | Kind.DIVISOR:
                 return 0.0
-            case (
-                Kind.DATA
-                | Kind.UPLOAD
-                | Kind.OUTPUT
-                | Kind.GRADIENT
-                | Kind.STATISTICS
-                | Kind.TOTALS
-                | Kind.PUSH
-                | Kind.PULL
-                | Kind.SQUARES
-                | Kind.TOTAL_NORM
+            case (Kind.DATA | Kind.UPLOAD | Kind.OUTPUT | Kind.GRADIENT | Kind.STATISTICS | Kind.TOTALS) | (
+                Kind.PUSH | Kind.PULL | Kind.SQUARES | Kind.TOTAL_NORM | Kind.COUNT | Kind.TOTAL_DIVISOR
             ):
                 raise AssertionError(f"{step.kind} is a transfer, not a call")
         assert_never(step.kind)

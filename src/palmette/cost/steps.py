@@ -18,6 +18,10 @@ through them one by one, the last first, each after another forward of that bloc
 Where gradients are clipped by the norm of all of them, that norm is found before the updates (``clipping``):
 
     … pull ─▶ squares ─▶ norm ─▶ total norm ─▶ update
+
+Where the divisor of the loss varies from batch to batch, several roots find it before they go back (``divisor``):
+
+    forward ─▶ count ─▶ divisor ─▶ total divisor ─▶ backward
 """
 
 from __future__ import annotations
@@ -38,6 +42,9 @@ class Kind(Enum):
     FORWARD = "forward"
     OUTPUT = "output"
     RECOMPUTE = "recompute"
+    COUNT = "count"
+    DIVISOR = "divisor"
+    TOTAL_DIVISOR = "total divisor"
     BACKWARD = "backward"
     GRADIENT = "gradient"
     STATISTICS = "statistics"
@@ -54,8 +61,11 @@ class Kind(Enum):
 
 SAMPLES = (Kind.DATA, Kind.UPLOAD)
 """Transfers of samples."""
-REDUCTIONS = (Kind.AVERAGE, Kind.COMBINE, Kind.NORM)
+REDUCTIONS = (Kind.AVERAGE, Kind.COMBINE, Kind.NORM, Kind.DIVISOR)
 """Where what several nodes have computed is combined: neither a call nor a transfer, it takes no time."""
+
+NUMBER_BYTES = 8.0
+"""A sum of squares, a norm, a count or a divisor on the wire: one number in float64."""
 
 
 class NormPoint(NamedTuple):

@@ -61,7 +61,8 @@ def optimizer_cost(options: Options) -> OptimizerCost:
     name = optimizer_label(options)
     copies = STATE_COPIES[name] if options.has_plain_optimizer else state_copies(_checked(options))
     accumulated = int(options.accumulate > 1)
-    return OptimizerCost(name, copies + accumulated, clips_norm=options.clip_norm is not None)
+    clips = options.clip_norm is not None
+    return OptimizerCost(name, copies + accumulated, clips_norm=clips, accumulate=options.accumulate)
 
 
 def state_copies(optimizer: torch.optim.Optimizer) -> int:

@@ -1,7 +1,7 @@
 """The parts of a phase, each with its own programs. Pure, no torch.
 
-A part is the whole phase, a tree of it, or an exchange of weights (``cost/sync``). A part has the same number on all
-nodes, and channels that no other part uses.
+A part is the whole phase, a tree of it, an exchange of weights, or an update (``cost/sync``). It has the same number on
+all nodes, and channels that no other part uses.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def parts_of(phase: Phase, evaluator: Evaluator) -> list[PhasePart]:
     made: list[PhasePart] = []
     channels = 0
     sizes, parts = evaluator.sizes(phase.pruning), SYNC_COSTS[phase.sync].parts
-    for each, graph in parts(phase, sizes, evaluator.routes, evaluator.clips_norm):
+    for each, graph in parts(phase, sizes, evaluator.routes, evaluator.optimizer):
         programs = compile_programs(each, graph, channels)
         made.append(PhasePart(each, graph, {node: program for node, program in programs.items() if program.operations}))
         channels += sum(step.to is not None for step in graph.steps)

@@ -119,6 +119,7 @@ _CALLS: dict[Kind, Op] = {
     Kind.COMBINE: "average",
     Kind.AVERAGE: "average",
     Kind.NORM: "average",
+    Kind.DIVISOR: "average",
     Kind.UPDATE: "update",
 }
 

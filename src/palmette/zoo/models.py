@@ -25,7 +25,8 @@ from palmette.zoo.capture import NetworkLayer, TensorSpec, as_bundle, cut
 from palmette.zoo.capture.bundle import Bundle, Example, ModuleInput, module_input
 from palmette.zoo.capture.trial_runs import preserve_state
 from palmette.zoo.capture.wrapper import describe_error
-from palmette.zoo.data.custom_source import call_user, fetched_pair, find_sources
+from palmette.zoo.data.collated import recipe_sources
+from palmette.zoo.data.custom_source import call_user, fetched_pair
 from palmette.zoo.data.item_format import item_tensors, one_item_format, stack_items
 from palmette.zoo.import_callable import import_callable
 from palmette.zoo.networks import registry
@@ -186,7 +187,7 @@ def recipe_network(recipe: Recipe, name: str, input_shape: Sequence[int] | None)
 
 def first_inputs(name: str, recipe: Recipe) -> Example:
     """The inputs of a recipe's first two samples."""
-    source = find_sources(name, recipe.data).train
+    source = recipe_sources(name, recipe).train
     found = [fetched_pair(source, k, f"{name}[{k}]")[0] for k in range(2)]
     if recipe.transform is not None:
         found = [call_user(name, "transform", recipe.transform, each) for each in found]

@@ -25,6 +25,7 @@ from palmette.spec.cluster import Cluster, Source
 from palmette.spec.plan import Phase, Plan
 from palmette.spec.profile import Profile
 from palmette.zoo.data import DataSet, concatenate, load_data, recipe_data
+from palmette.zoo.data.odd_samples import refuse_odd_samples
 from palmette.zoo.models import UNNAMED, Network
 from palmette.zoo.recipes.recipe import Recipe
 
@@ -73,6 +74,7 @@ def find_data(
     else:
         common = load_data(name, network.input_shape)
     refuse_unfit(network, common)
+    refuse_odd_samples(common)
     return RunData(common, own)
 
 

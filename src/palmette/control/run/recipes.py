@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from palmette.control.run.request import Request
-from palmette.cost.labels import roots
 from palmette.errors import ArgumentFault, InputError
 from palmette.runtime.options import Options
-from palmette.spec.plan import Phase
 from palmette.zoo.models import UNNAMED
 from palmette.zoo.recipes.loading import load_recipe, recipe_name
 from palmette.zoo.recipes.objective import TrainingObjective
@@ -67,17 +64,3 @@ def refuse_metric(options: Options, objective: TrainingObjective) -> None:
     if rule is not None and rule.metric not in known:
         expected = f"there is no metric {rule.metric} here; expected one of {', '.join(known)} and a patience"
         raise InputError(ArgumentFault("early_stop", options.early_stop, expected))
-
-
-def refuse_unsplittable(phases: Sequence[Phase], objective: TrainingObjective, name: str) -> None:
-    """Refuse a loss whose divisor varies where several nodes compute the loss of one batch.
-
-    Raises:
-        InputError: says so.
-    """
-    if objective.loss.per_sample is not None:
-        return
-    for phase in phases:
-        if phase.sync_kind.one_model and len({root.id for root in roots(phase)}) > 1:
-            expected = "its divisor varies from sample to sample; expected a plan whose samples meet before the loss"
-            raise InputError(ArgumentFault("recipe", name, expected))

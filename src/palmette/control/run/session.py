@@ -23,7 +23,7 @@ from palmette.control.run.data import (
     with_sample_bytes,
 )
 from palmette.control.run.engines import engine_of, refuse_strange_hub, samples_folder
-from palmette.control.run.recipes import find_training, refuse_metric, refuse_unsplittable
+from palmette.control.run.recipes import find_training, refuse_metric
 from palmette.control.run.record import PlanChange, write_record
 from palmette.control.run.request import Request, from_record, to_record
 from palmette.control.run.validation import (
@@ -121,10 +121,10 @@ class TrainingSession:
         self.request = replace(request, data=common_name(phases, cluster, training.data))
         data = find_data(phases, cluster, self.request.data, self.network, training.recipe)
         objective = objective_for(training.recipe, training.name, self.network, data.evaluated)
-        refuse_unsplittable(phases, objective, training.name)
         refuse_metric(request.options, objective)
         refuse_few(plan.phases, cluster, data)
-        self.evaluator = evaluator(*with_sample_bytes(profile, cluster, data), self.evaluator.optimizer)
+        cost = replace(self.evaluator.optimizer, divisor_varies=objective.loss.per_sample is None)
+        self.evaluator = evaluator(*with_sample_bytes(profile, cluster, data), cost)
         refuse_overfull(plan, self.evaluator, data)
         if resumed is None:
             refuse_exhausted(plan, self.evaluator, data, request)

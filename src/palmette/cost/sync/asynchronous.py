@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from palmette.cost.operations import sources_by_tree, trees, worker_step
+from palmette.cost.optimizer import OptimizerCost
 from palmette.cost.prices import EpochPrice, NodeParts, Price, added
 from palmette.cost.routes import Routes
 from palmette.cost.simulate import PhaseSimulator, timed_steps
@@ -14,7 +15,7 @@ from palmette.cost.sync.base import PartGraphs, SyncCost, with_first_epoch
 from palmette.spec.plan import Phase
 
 
-def parts(phase: Phase, sizes: Sizes, _routes: Routes, _clips_norm: bool) -> PartGraphs:
+def parts(phase: Phase, sizes: Sizes, _routes: Routes, _optimizer: OptimizerCost) -> PartGraphs:
     """The step of each tree: pull, compute, push, and the server's update."""
     for tree in trees(phase):
         yield tree, worker_step(tree, sizes)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from palmette.cost.delivery import first_fractions, keeps_samples, later_fractions
+from palmette.cost.optimizer import OptimizerCost
 from palmette.cost.prices import Price
 from palmette.cost.routes import Routes
 from palmette.cost.simulate import PhaseSimulator
@@ -21,8 +22,8 @@ PartGraphs = Iterator[tuple[Phase, Iteration]]
 class SyncCost:
     """The parts of a phase, and what an iteration and an epoch of it cost."""
 
-    parts: Callable[[Phase, Sizes, Routes, bool], PartGraphs]
-    """Takes the phase, its sizes, routes, and whether gradients are clipped by their norm over the whole network."""
+    parts: Callable[[Phase, Sizes, Routes, OptimizerCost], PartGraphs]
+    """Takes the phase, its sizes, routes, and what is exchanged for the optimizer."""
     price: Callable[[PhaseSimulator, Phase], Price]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from palmette.cost.operations import exchange, exchanges_weights, iteration, trees
+from palmette.cost.optimizer import OptimizerCost
 from palmette.cost.prices import EpochPrice, NodeParts, Price, added
 from palmette.cost.routes import Routes
 from palmette.cost.shards import described_samples, shard_steps, used_fraction
@@ -14,7 +15,7 @@ from palmette.cost.sync.base import PartGraphs, SyncCost, with_first_epoch
 from palmette.spec.plan import Phase
 
 
-def parts(phase: Phase, sizes: Sizes, routes: Routes, _clips_norm: bool) -> PartGraphs:
+def parts(phase: Phase, sizes: Sizes, routes: Routes, _optimizer: OptimizerCost) -> PartGraphs:
     """The steps of each tree, and the exchange of weights where an epoch ends with one."""
     for tree in trees(phase):
         yield tree, iteration(tree, sizes, routes)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
+from palmette.cost.accumulation import with_update
 from palmette.cost.delivery import first_fractions, keeps_samples, later_fractions
-from palmette.cost.operations import iteration
-from palmette.cost.prices import EpochPrice, Price
+from palmette.cost.operations import iteration, update
+from palmette.cost.optimizer import OptimizerCost
+from palmette.cost.prices import EpochPrice, NodePrice, Price, added
 from palmette.cost.routes import Routes
 from palmette.cost.simulate import PhaseSimulator, Steady, timed_steps
 from palmette.cost.sizes import Sizes
@@ -14,27 +17,29 @@ from palmette.cost.sync.base import PartGraphs, SyncCost
 from palmette.spec.plan import Phase
 
 
-def parts(phase: Phase, sizes: Sizes, routes: Routes, clips_norm: bool) -> PartGraphs:
-    """One part: the whole phase, exchange of gradients included."""
-    yield phase, iteration(phase, sizes, routes, clips_norm=clips_norm)
+def parts(phase: Phase, sizes: Sizes, routes: Routes, optimizer: OptimizerCost) -> PartGraphs:
+    """The whole phase, exchange of gradients included; that is a part of its own where gradients accumulate."""
+    yield phase, iteration(phase, sizes, routes, optimizer=optimizer)
+    apart = update(phase, sizes, routes, optimizer)
+    if apart is not None:
+        yield phase, apart
 
 
 def price(simulator: PhaseSimulator, phase: Phase) -> Price:
     """The price of a phase whose replicas agree in every iteration."""
     many = math.ceil(sum(simulator.epoch_samples(phase).values()) / phase.batch)
     keeps = keeps_samples(phase)
-    steady = simulator.play_step(phase, later_fractions(phase, simulator.cluster) if keeps else None)
-    nodes = simulator.node_prices(phase, phase.nodes(), timed_steps(steady.made, steady.timing))
+    steady, nodes = _played(simulator, phase, later_fractions(phase, simulator.cluster) if keeps else None)
     energy_j = simulator.energy_j(nodes, steady.iteration_s)
     epoch_j = None if energy_j is None else many * energy_j
     epoch = EpochPrice(many * steady.iteration_s, epoch_j, [(nodes, many)])
-    begin = simulator.play_step(phase, first_fractions(phase)) if keeps else steady
+    begin, begin_nodes = _played(simulator, phase, first_fractions(phase)) if keeps else (steady, nodes)
     return Price(
         steady.iteration_s,
         energy_j,
         nodes,
         epoch,
-        epoch if begin.first_s == steady.iteration_s else _first_epoch(simulator, phase, begin, many),
+        epoch if begin.first_s == steady.iteration_s else _first_epoch(simulator, begin, begin_nodes, many),
         many,
         begin.first_s,
         begin.iteration_s,
@@ -42,9 +47,25 @@ def price(simulator: PhaseSimulator, phase: Phase) -> Price:
     )
 
 
-def _first_epoch(simulator: PhaseSimulator, phase: Phase, steady: Steady, many: int) -> EpochPrice:
-    """The epoch in which samples that are kept arrive, and whose first iteration waits for its own."""
+def _played(
+    simulator: PhaseSimulator, phase: Phase, sent: Sequence[float] | None
+) -> tuple[Steady, dict[str, NodePrice]]:
+    """A steady iteration and each node's part of it, with their share of an update that is apart."""
+    steady = simulator.play_step(phase, sent)
     nodes = simulator.node_prices(phase, phase.nodes(), timed_steps(steady.made, steady.timing))
+    made = update(phase, simulator.sizes(phase.pruning), simulator.routes, simulator.optimizer)
+    if made is None:
+        return steady, nodes
+    played, share = simulator.play(phase, made), 1 / simulator.optimizer.accumulate
+    own = simulator.node_prices(phase, phase.nodes(), timed_steps(made, played))
+    whole = with_update(steady.made, steady.timing, made, played)
+    update_s = share * played.total_s
+    found = Steady(*whole, steady.iteration_s + update_s, steady.first_s + update_s)
+    return found, added(list(nodes), [(nodes, 1.0), (own, share)])
+
+
+def _first_epoch(simulator: PhaseSimulator, steady: Steady, nodes: dict[str, NodePrice], many: int) -> EpochPrice:
+    """The epoch in which samples that are kept arrive, and whose first iteration waits for its own."""
     time_s = steady.first_s + (many - 1) * steady.iteration_s
     found = EpochPrice(time_s, None, [(nodes, many)])
     found.energy_j = simulator.energy_j(found.nodes, time_s)

@@ -1,8 +1,8 @@
 """How replicas are synchronized, behind one interface: a ``SyncMethod`` for each kind of ``sync``.
 
-A phase is executed in parts (the whole phase, a tree of it, an exchange of weights: ``cost/sync``), each with one
-program per node. A method has two sides: the worker's defines what the operations of a program do with weights and
-gradients, and the engine's when the workers execute which part.
+A phase is executed in parts (the whole phase, a tree of it, an exchange of weights, an update: ``cost/sync``), each
+with one program per node. A method has two sides: the worker's defines what the operations of a program do with weights
+and gradients, and the engine's when the workers execute which part.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ class PhaseContext:
     """What the engine's side of a method works with.
 
     ``tree_steps`` are the steps that each tree has taken before, if known. With ``can_roll_back``, workers can go back
-    to the previous iteration. ``iterations`` is how long the phase is.
+    to the previous iteration. ``iterations`` is how long the phase is; ``accumulated``, of how many the gradients are
+    that were accumulated before.
     """
 
     phase: Phase
@@ -81,6 +82,7 @@ class PhaseContext:
     can_roll_back: bool = False
     tree_steps: Sequence[int] = ()
     iterations: int = 0
+    accumulated: int = 0
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,17 @@
 
 Replicas on one node share their weights. Every root has divided its loss by the batch size of the whole phase, so that
 the average over replicas is the sum of their gradients: first on each node, then over the nodes, in the plan's order.
+
+Where gradients accumulate, they do so on each node, and averages and updates are a part of their own (``cost``), which
+the workers execute after the last of n iterations; and before their state is read, so that what has been accumulated is
+then the same on all nodes.
 """
 
 from __future__ import annotations
 
 import math
+import statistics
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,9 +36,12 @@ from palmette.runtime.sync.base import (
     typical_s,
 )
 from palmette.runtime.sync.dilation import DilationControl
+from palmette.runtime.sync.update_schedule import UPDATE, UpdateSchedule
+from palmette.runtime.worker.accumulation import AccumulatingCompute
 from palmette.runtime.worker.actions import SyncActions, TrainingActions
 from palmette.runtime.worker.commands import Execute, GetState, IterationDone, StateReply
 from palmette.runtime.worker.compute import Compute, summed
+from palmette.runtime.worker.deliveries import NO_DELIVERIES
 from palmette.runtime.worker.executor import Actions, Values
 from palmette.runtime.worker.messages import pack
 from palmette.runtime.worker.rollback import RollbackCopy
@@ -59,24 +68,35 @@ class StepWorkerSide:
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
-        self._compute: Compute
+        self._compute: Compute | None = None
         self._rollback: RollbackCopy | None = None
 
     def actions(self, number: int, program: Program) -> Actions:
-        """Train, and average gradients with the other workers."""
+        """Train, and average gradients with the other workers; the second part, if there is one, is updates alone."""
         setup = self._setup
-        self._compute = compute_for(Compute, setup, program.phase, setup.layers, setup.options)
-        self._compute.load_optimizer_state(initial_optimizer_state(setup))
-        if setup.rollback:
-            self._rollback = RollbackCopy(lambda: state_dicts(self._compute, setup.layers))
-            self._compute.begin = self._rollback.begin
-        computes = dict.fromkeys(program.own, self._compute)
+        if self._compute is None:
+            self._compute = self._prepared(program)
         averaging = GradientAveraging(program, self._compute)
+        if number == UPDATE:
+            return UpdateApart(averaging, setup.options.span.first)
+        computes = dict.fromkeys(program.own, self._compute)
         samples, wire = setup.samples(program), message_format(setup)
         return TrainingActions(program, computes, samples, wire, averaging, store=setup.store)
 
+    def _prepared(self, program: Program) -> Compute:
+        """The node's weights, as it begins with them."""
+        setup = self._setup
+        kind = AccumulatingCompute if len(setup.programs) > UPDATE else Compute
+        made = compute_for(kind, setup, program.phase, setup.layers, setup.options)
+        made.load_optimizer_state(initial_optimizer_state(setup))
+        if setup.rollback:
+            self._rollback = RollbackCopy(lambda: state_dicts(made, setup.layers))
+            made.begin = self._rollback.begin
+        return made
+
     def state(self, layers: Sequence[int], after: int | None = None) -> StateDicts:
         """The state of the node's weights, current or rolled back."""
+        assert self._compute is not None, "a worker has a program"
         if after is None or self._rollback is None:
             return state_dicts(self._compute, layers)
         weights, optimizer = self._rollback.after(after)
@@ -92,6 +112,9 @@ class GradientAveraging(SyncActions):
 
     def __init__(self, program: Program, compute: Compute) -> None:
         self._compute = compute
+        self._apart = all(operation.what is not Kind.BACKWARD for operation in program.operations)
+        self.iterations = 1
+        """Of how many iterations the gradients are."""
         self._by_number = {(operation.number, operation.op): operation for operation in program.operations}
         self._results = {each.number: each.what for each in program.operations if each.op in ("average", "receive")}
         self._own: ByLayer = {}
@@ -105,7 +128,7 @@ class GradientAveraging(SyncActions):
         self._compute.take_added(operation.instance, self._gradients(operation, values))
         for number in self._trained(operation):
             self._own.pop(number, None)
-        self._compute.update(operation.instance, self._total_norm(operation, values))
+        self._compute.update(operation.instance, self._total_norm(operation, values), self.iterations)
         return None
 
     def _gradients(self, operation: ProgramOperation, values: Values) -> ByLayer:
@@ -119,7 +142,7 @@ class GradientAveraging(SyncActions):
     def _squares(self, operation: ProgramOperation, values: Values) -> float:
         """The sum of the squares of the gradients of an operation's layers, and of those that others have sent."""
         sent: list[float] = [values[need] for need in operation.after if self._results.get(need) is Kind.SQUARES]
-        return self._compute.squares(self._gradients(operation, values)) + sum(sent)
+        return self._compute.squares(self._gradients(operation, values), self.iterations) + sum(sent)
 
     def _total_norm(self, operation: ProgramOperation, values: Values) -> float | None:
         """The norm of all gradients that an update or its message comes after; None where they are not clipped."""
@@ -130,6 +153,8 @@ class GradientAveraging(SyncActions):
         """The sum of the nodes' gradients, in the order in which the plan lists the nodes."""
         numbers = self._trained(operation)
         found: dict[str, ByLayer] = {}
+        if self._apart and all(map(self._compute.has_gradients, numbers)):  # no call says so
+            found["here"] = {number: self._compute.added(number) for number in numbers}
         for need in operation.after:
             pushed = self._by_number.get((need, "receive"))
             if pushed is not None and pushed.channel is not None:
@@ -177,6 +202,42 @@ class GradientAveraging(SyncActions):
         return self._compute.trained_layers(operation.layers)
 
 
+class UpdateApart:
+    """Averages and updates with the gradients of all iterations since the last; ``first`` is the first iteration."""
+
+    deliveries = NO_DELIVERIES
+
+    def __init__(self, averaging: GradientAveraging, first: int) -> None:
+        self._averaging, self._last, self._lock = averaging, first - 1, threading.Lock()
+
+    def _begin(self, iteration: int) -> None:
+        """Count the iterations since the last update, before anything needs them."""
+        with self._lock:
+            if iteration != self._last:
+                self._averaging.iterations, self._last = iteration - self._last, iteration
+
+    def call(self, operation: ProgramOperation, values: Values, iteration: int) -> Any:
+        """Average or update after an iteration."""
+        self._begin(iteration)
+        return self._averaging.call(operation, values)
+
+    def message(self, operation: ProgramOperation, values: Values, iteration: int) -> Tensor:
+        """The bytes that a send carries."""
+        self._begin(iteration)
+        return self._averaging.message(operation, values, iteration)
+
+    def message_bytes(self, operation: ProgramOperation) -> int:
+        """The size in bytes of the message that a receive waits for."""
+        return self._averaging.message_bytes(operation)
+
+    def arrived(self, operation: ProgramOperation, message: Tensor) -> ByLayer | float:
+        """Decode a received message."""
+        return self._averaging.arrived(operation, message)
+
+    def close(self) -> None:
+        """Nothing to abort."""
+
+
 class StepEngineSide:
     """``step``: all workers run an iteration and report it done, then the next."""
 
@@ -184,7 +245,8 @@ class StepEngineSide:
     aborted = False
 
     def __init__(self, context: PhaseContext) -> None:
-        self._context, (self._part,) = context, context.parts
+        self._context, (self._part, *apart) = context, context.parts
+        self._updates = UpdateSchedule(context, apart[0]) if apart else None
         self._at_once = 1
         self._spans_s: list[float] = []
         self._dilation = DilationControl(context.crew, context.testbed, context.log)
@@ -193,6 +255,8 @@ class StepEngineSide:
         """Run the next iteration; several at once if there is only one worker."""
         nodes, crew, first = self._part.programs, self._context.crew, self._context.log.first_iteration
         last = min(end, at + (self._at_once if len(nodes) == 1 else 1)) - 1
+        if self._updates is not None:
+            self._updates.begin(at)
         began = time.monotonic()
         until = max(end, self._context.iterations) - 1
         for node in nodes:
@@ -200,7 +264,7 @@ class StepEngineSide:
         aborted = StopTimeout(stopping, _KEPT_S if self._context.can_roll_back else _NOT_KEPT_S)
         for number in range(at, last + 1):
             try:
-                self._note(number, one_from_each(crew, nodes, IterationDone, aborted))
+                self._note(number, one_from_each(crew, nodes, IterationDone, aborted), aborted)
             except Stopped:
                 self.aborted = True
                 return number
@@ -210,23 +274,32 @@ class StepEngineSide:
             self._spans_s.clear()
         return last + 1
 
-    def _note(self, at: int, done: Mapping[str, IterationDone]) -> None:
+    def _note(self, at: int, done: Mapping[str, IterationDone], aborted: StopTimeout) -> None:
         phase, log = self._context.phase, self._context.log
         records = {node: event.records for node, event in done.items()}
         began_s = min(event.began_s for event in done.values()) if phase.ahead else None
         took_s = log.trace_operations(at, phase, records, began_s)
         log.pause()
         self._dilation.note(records)
+        if self._updates is not None:
+            took_s += self._updates.iterated(at, aborted)
         self._spans_s.append(took_s)
         loss = sum(event.loss for event in done.values())
         log.iteration(at, loss, phase.batch, took_s)
 
     def state(self) -> StateDicts:
-        """Each layer from the first node that holds it."""
+        """Each layer from the first node that holds it; gradients that have accumulated are exchanged first."""
+        if self._updates is not None:
+            self._updates.exchange()
         return gathered(self._context.crew, holders(self._context.phase))
 
     def recovered(self, after: int, gone: str | None) -> StateDicts | None:
-        """Each layer from the first remaining node that holds it, if workers can roll back."""
+        """Each layer from the first remaining node that holds it, if workers can roll back.
+
+        Gradients that only one node has accumulated are lost with it, and so is then the state.
+        """
+        if self._updates is not None and not self._updates.exchanged_after(after):
+            return None
         phase = self._context.phase
         living = [instance for instance in phase.instances if instance.node != gone]
         held = {n for instance in living for n in range(instance.layers[0], instance.layers[1] + 1)}
@@ -238,8 +311,11 @@ class StepEngineSide:
         return joined(answers.values()) if len(answers) == len(asked) else None
 
     def measured(self) -> MeasuredTimes:
-        """The median time of an iteration."""
-        return MeasuredTimes(typical_s(self._spans_s))
+        """The median time of an iteration; the mean of as many as make an update, where that is apart."""
+        many = 1 if self._updates is None else self._updates.every
+        ends = range(many, len(self._spans_s) + 1, many)
+        spans_s = [statistics.fmean(self._spans_s[end - many : end]) for end in ends]
+        return MeasuredTimes(typical_s(spans_s or self._spans_s))
 
 
 STEP = SyncMethod(epoch_iterations=common_steps, worker_side=StepWorkerSide, engine_side=StepEngineSide)

@@ -30,6 +30,7 @@ from palmette.runtime.training.log import TrainingLog
 from palmette.runtime.training.remaining_time import remaining_s
 from palmette.runtime.training.segments import Segments
 from palmette.runtime.worker.commands import DeleteKept, KeptDeleted
+from palmette.runtime.worker.optimizers import accumulated_iterations
 from palmette.runtime.worker.setup import unshared
 from palmette.spec.plan import Phase
 from palmette.zoo.capture import load_state, state
@@ -194,6 +195,7 @@ class Training:
             can_roll_back=job.can_roll_back,
             tree_steps=self._progress.tree_steps,
             iterations=self.segments[number].iterations,
+            accumulated=accumulated_iterations(self._segment_state.optimizer),
         )
 
     def _go_through(self, side: EngineSide, number: int) -> None:

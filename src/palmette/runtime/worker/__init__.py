@@ -12,6 +12,8 @@ sample_transfers  the threads that carry samples, which may be ahead of the iter
 bundles           the tensors that pass between instances: joined, divided, packed
 compute           forward, backward and update of a node's instances
 recompute         blocks of layers that are computed again before their backward
+accumulation      gradients that accumulate on a node until they are exchanged
+divisors          the divisor of a batch's loss, where several roots find it together
 optimizers        accumulates gradients, clips them and updates weights
 messages          tensors as the bytes of one message
 batch_norm        batch norm with the statistics of the whole batch

@@ -32,6 +32,7 @@ from palmette.runtime.worker.deliveries import (
     StoredBatch,
     UploadedSamples,
 )
+from palmette.runtime.worker.divisors import DivisorExchange
 from palmette.runtime.worker.executor import Values
 from palmette.runtime.worker.partial_calls import PartialCalls
 from palmette.zoo.capture import TensorSpec, as_bundle
@@ -123,6 +124,7 @@ class TrainingActions:
         self._labels = Labels(self._phase)
         self._found = {_where(operation): operation.number for operation in program.operations}
         self._segments = PartialCalls(computes)
+        self._divisors = DivisorExchange(program, computes)
         self._index = {instance.id: k for k, instance in enumerate(self._phase.instances)}
         self._owned = {
             number: OwnedSamples(samples, number, self._labels, wire.labels, source.node)
@@ -194,11 +196,13 @@ class TrainingActions:
                 return self._segments.call(operation, values, lambda: self._backward(k, values))
             case Kind.COMBINE:
                 return self._segments.combined(operation, values)
+            case Kind.DIVISOR:
+                return self._divisors.total(operation, values)
             case Kind.AVERAGE | Kind.NORM | Kind.UPDATE:
                 return self._sync_actions.call(operation, values)
             case Kind.DATA | Kind.UPLOAD | Kind.OUTPUT | Kind.GRADIENT | Kind.STATISTICS | Kind.TOTALS:
                 raise AssertionError(f"{operation.what.value} is a transfer, not a call")
-            case Kind.PUSH | Kind.PULL | Kind.SQUARES | Kind.TOTAL_NORM:
+            case Kind.PUSH | Kind.PULL | Kind.SQUARES | Kind.TOTAL_NORM | Kind.COUNT | Kind.TOTAL_DIVISOR:
                 raise AssertionError(f"{operation.what.value} is a transfer, not a call")
             case unknown:
                 assert_never(unknown)
@@ -220,7 +224,9 @@ class TrainingActions:
         return InstanceInput(self._computes[k].forward(k, entering, [labels], iteration, blocks), labels)
 
     def _backward(self, k: int, values: Values) -> BackwardResult:
-        return BackwardResult(*self._computes[k].backward(k, self._gradient(k, values)))
+        gradient = self._gradient(k, values)
+        divisor = self._divisors.known(values) if gradient is None else None
+        return BackwardResult(*self._computes[k].backward(k, gradient, divisor))
 
     def _fed_by_source(self, source: int, values: Values, iteration: int) -> InstanceInput:
         number = self._found.get((Kind.DATA, "receive", source))
@@ -271,10 +277,14 @@ class TrainingActions:
                 return self._format(k).gradient.message(part, self._phase.instances[k].codec)
             case Kind.STATISTICS | Kind.TOTALS:
                 return self._segments.message(operation, values)
+            case Kind.COUNT | Kind.TOTAL_DIVISOR:
+                return self._divisors.message(operation, values)
             case Kind.PUSH | Kind.PULL | Kind.SQUARES | Kind.TOTAL_NORM:
                 return self._sync_actions.message(operation, values, iteration)
             case Kind.DATA | Kind.UPLOAD:
                 raise AssertionError("samples travel by themselves, see deliveries")
+            case Kind.COMBINE | Kind.AVERAGE | Kind.NORM | Kind.DIVISOR:
+                raise AssertionError(f"{operation.what.value} combines, it is no transfer")
             case Kind.FORWARD | Kind.RECOMPUTE | Kind.BACKWARD | Kind.UPDATE:
                 raise AssertionError(f"{operation.what.value} is a call, not a transfer")
             case Kind.COMBINE | Kind.AVERAGE | Kind.NORM:
@@ -293,10 +303,14 @@ class TrainingActions:
                 return self._format(k).gradient.message_bytes(self._many[k], self._phase.instances[k].codec)
             case Kind.STATISTICS | Kind.TOTALS:
                 return self._segments.message_bytes(operation)
+            case Kind.COUNT | Kind.TOTAL_DIVISOR:
+                return self._divisors.message_bytes
             case Kind.PUSH | Kind.PULL | Kind.SQUARES | Kind.TOTAL_NORM:
                 return self._sync_actions.message_bytes(operation)
             case Kind.DATA | Kind.UPLOAD:
                 raise AssertionError("samples travel by themselves, see deliveries")
+            case Kind.COMBINE | Kind.AVERAGE | Kind.NORM | Kind.DIVISOR:
+                raise AssertionError(f"{operation.what.value} combines, it is no transfer")
             case Kind.FORWARD | Kind.RECOMPUTE | Kind.BACKWARD | Kind.UPDATE:
                 raise AssertionError(f"{operation.what.value} is a call, not a transfer")
             case Kind.COMBINE | Kind.AVERAGE | Kind.NORM:
@@ -316,10 +330,14 @@ class TrainingActions:
                 return self._format(k).gradient.unpacked(message, self._many[k], self._phase.instances[k].codec)
             case Kind.STATISTICS | Kind.TOTALS:
                 return message.view(SUMS)
+            case Kind.COUNT | Kind.TOTAL_DIVISOR:
+                return self._divisors.arrived(message)
             case Kind.PUSH | Kind.PULL | Kind.SQUARES | Kind.TOTAL_NORM:
                 return self._sync_actions.arrived(operation, message)
             case Kind.DATA | Kind.UPLOAD:
                 raise AssertionError("samples travel by themselves, see deliveries")
+            case Kind.COMBINE | Kind.AVERAGE | Kind.NORM | Kind.DIVISOR:
+                raise AssertionError(f"{operation.what.value} combines, it is no transfer")
             case Kind.FORWARD | Kind.RECOMPUTE | Kind.BACKWARD | Kind.UPDATE:
                 raise AssertionError(f"{operation.what.value} is a call, not a transfer")
             case Kind.COMBINE | Kind.AVERAGE | Kind.NORM:

@@ -47,14 +47,19 @@ def calibrate(program: Program, setup: Setup) -> Calibration:
     if as_profiled(setup.options):
         return Calibration(seconds)
     both = _least([real, _profiled(program, setup)], calls, TIMES_IN_TURNS, timer)
-    return Calibration(seconds, work_ratios(*both))
+    changed = {call.number for call in calls if call.op == "update" or not computes_as_profiled(setup.options)}
+    return Calibration(seconds, {k: part for k, part in work_ratios(*both).items() if k in changed})
 
 
 def as_profiled(options: Options) -> bool:
     """Whether calls do what a profile assumes: train the module as it is, in single precision, with plain SGD."""
     plain = options.optimizer == "sgd" and options.has_plain_optimizer and options.accumulate == 1
-    single = options.dtype == "float32" and options.autocast is None
-    return plain and single and options.clip_norm is None and not options.freeze
+    return plain and options.clip_norm is None and computes_as_profiled(options)
+
+
+def computes_as_profiled(options: Options) -> bool:
+    """Whether forward and backward calls do what a profile assumes; an optimizer changes updates alone."""
+    return options.dtype == "float32" and options.autocast is None and not options.freeze
 
 
 def work_ratios(done_s: Mapping[int, float], assumed_s: Mapping[int, float]) -> dict[int, float]:
@@ -135,4 +140,7 @@ class _Calls:
         if call.what is Kind.BACKWARD:
             gradient = None if instance.into is None else self._wire.after(instance.layers[1]).gradient.example(many)
             return lambda: compute.backward(k, gradient)
+        if all(each.what is not Kind.BACKWARD for each in self._program.operations):  # an update apart
+            compute.take_gradients(k, {n: list(map(torch.zeros_like, compute.trained(n))) for n in compute.updates(k)})
+            return lambda: compute.update(k, iterations=self._options.accumulate)
         return lambda: compute.update(k)

@@ -37,6 +37,7 @@ from palmette.spec.plan import Phase
 from palmette.zoo.capture import TiedWeight, as_bundle
 from palmette.zoo.capture.bundle import Bundle
 from palmette.zoo.freezing import freeze
+from palmette.zoo.recipes.loss import LossTotal
 from palmette.zoo.recipes.objective import TrainingObjective
 
 AUTOCAST: dict[Precision, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -45,10 +46,12 @@ AUTOCAST: dict[Precision, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.
 class SavedForward:
     """What an instance keeps from forward to backward, of all its layers or of a block of them."""
 
-    __slots__ = ("inputs", "labels", "outputs", "run")
+    __slots__ = ("inputs", "labels", "lost", "outputs", "run")
 
     def __init__(self, run: Run, inputs: Bundle, outputs: Any, labels: Tensor) -> None:
         self.run, self.inputs, self.outputs, self.labels = run, inputs, outputs, labels
+        self.lost: LossTotal | None = None
+        """The loss of a root, where it was needed before backward."""
 
 
 class Compute:
@@ -148,8 +151,8 @@ class Compute:
                 values = self._through(k, run, values, made.draw, block)
             made.blocks.append(block)
         self._recomputed[k] = made
-        for number in self._held_in(self._phase.instances[k].layers):
-            self._gradients.pop((k, number), None)
+        if self._objective is not None and self._objective.loss.per_sample is None:
+            made.divisor = float(self._lost(values, made.labels).divisor)
         return values
 
     def recompute(self, k: int) -> None:
@@ -201,21 +204,30 @@ class Compute:
         """The totals for an instance's batch norm in the current pass; its own sums if nobody else has any."""
         return self.asks.get(k, alone)(layer, number, sums)
 
-    def backward(self, k: int, gradient: Bundle | None) -> tuple[Bundle | None, float]:
+    def divisor(self, k: int) -> float:
+        """What the samples of a root count, between its forward and its backward call."""
+        if k in self._recomputed:
+            return self._recomputed[k].divisor
+        kept = self._kept[k]
+        kept.lost = self._lost(kept.outputs, kept.labels)
+        return float(kept.lost.divisor)
+
+    def backward(self, k: int, gradient: Bundle | None, divisor: float | None = None) -> tuple[Bundle | None, float]:
         """The gradient of an instance's input, None for raw data; and the loss, for a root (``gradient`` is None).
 
         A gradient has only the tensors of a bundle that one flows back through. The loss is the sum over the samples
-        divided by the divisor of the whole phase's batch. Of an instance that recomputes, this is the backward of one
-        block: the first returns the loss, the last the gradient.
+        divided by the divisor of the whole phase's batch: ``divisor``, where roots have found it together. Of an
+        instance that recomputes, this is the backward of one block: the first returns the loss, the last the gradient.
         """
         kept, loss, made = self._kept.pop(k), 0.0, self._recomputed.get(k)
         first, scale = self._phase.instances[k].layers[0], self.options.gradient_scale
         gradient = gradient if made is None or made.gradient is None else made.gradient
         if gradient is None:
-            total, divisor = self._lost(kept.outputs, kept.labels)
-            loss = total.item() / divisor
+            lost = kept.lost or self._lost(kept.outputs, kept.labels)
+            total, whole = lost.total, self._divisor_of_batch(lost) if divisor is None else divisor or 1.0
+            loss = total.item() / whole
             outputs: Bundle = (total,)
-            gradient = (torch.full_like(total, scale / divisor),)
+            gradient = (torch.full_like(total, scale / whole),)
         else:
             returned = as_bundle(kept.outputs)
             outputs = tuple(itertools.compress(returned, self._flows_back(kept.run[1], returned)))
@@ -223,35 +235,42 @@ class Compute:
         weights = [weight for number in self._held_in(kept.run) for weight in self._trained[number]]
         gradients = gradients_of(outputs, gradient, [*inputs, *weights])
         own, passed = gradients[len(inputs) :], tuple(gradients[: len(inputs)])
-        self._keep_gradients(k, kept.run, own if scale == 1 else [each / scale for each in own])
-        if made is not None and made.blocks:
-            made.gradient = passed
-            return None, loss
-        self._recomputed.pop(k, None)
+        by_layer = self._by_layer(kept.run, own if scale == 1 else [each / scale for each in own])
+        if made is not None:
+            made.add_gradients(by_layer)
+            if made.blocks:
+                made.gradient = passed
+                return None, loss
+            by_layer = self._recomputed.pop(k).gradients
+        self._keep_gradients(k, by_layer)
         return passed if first > 1 else None, loss
 
     def _held_in(self, run: Run) -> list[int]:
         """The layers of a run, and the ties that it holds."""
         return held_numbers(run, self._tied_layers, self._phase.depth)
 
-    def _lost(self, outputs: Any, labels: Tensor) -> tuple[Tensor, float]:
-        """The sum of the samples' losses, and what makes it the mean over the whole batch."""
+    def _lost(self, outputs: Any, labels: Tensor) -> LossTotal:
+        """The sum of the losses of a root's samples, and what they count."""
         assert self._objective is not None, "a root has an objective"
         with self._precision():
             outputs = in_single_precision(outputs) if self.options.autocast else outputs
-            total, divisor = self._objective.total(outputs, labels)
-        each = self._objective.loss.per_sample
-        return total, float(divisor) or 1.0 if each is None else each * self._phase.batch
+            return self._objective.total(outputs, labels)
 
-    def _keep_gradients(self, k: int, run: Run, gradients: Sequence[Tensor]) -> None:
-        at = 0
-        for number in self._held_in(run):
-            if many := len(self._trained[number]):
-                own = list(gradients[at : at + many])
-                # Several blocks of an instance may use one weight.
-                before = self._gradients.get((k, number)) if k in self._recomputed else None
-                self._gradients[k, number] = own if before is None else list(map(torch.add, before, own))
-                at += many
+    def _divisor_of_batch(self, lost: LossTotal) -> float:
+        """What makes the sum of a root's losses its part of the mean over the whole batch."""
+        assert self._objective is not None, "a root has an objective"
+        each = self._objective.loss.per_sample
+        return float(lost.divisor) or 1.0 if each is None else each * self._phase.batch
+
+    def _by_layer(self, run: Run, gradients: Sequence[Tensor]) -> dict[int, list[Tensor]]:
+        """The gradients of the weights of some layers, by layer and tie."""
+        rest = iter(gradients)
+        learning = (number for number in self._held_in(run) if self._trained[number])
+        return {number: list(itertools.islice(rest, len(self._trained[number]))) for number in learning}
+
+    def _keep_gradients(self, k: int, gradients: Mapping[int, list[Tensor]]) -> None:
+        for number, own in gradients.items():
+            self._gradients[k, number] = own
 
     def trained(self, number: int) -> list[nn.Parameter]:
         """The weights of a layer that are trained and that it shares with no other, or the weight of a tie."""
@@ -269,6 +288,10 @@ class Compute:
         """Store gradients for an instance, by layer, one per weight."""
         for number, parts in gradients.items():
             self._gradients[k, number] = [part.to(self.device) for part in parts]
+
+    def has_gradients(self, number: int) -> bool:
+        """Whether an instance here has gradients of a layer."""
+        return any((k, number) in self._gradients for k in self._own)
 
     def added(self, number: int) -> Tensor:
         """The gradients of a layer in one flat tensor, summed over the instances that hold it; clears them."""
@@ -292,7 +315,7 @@ class Compute:
             if own == k:
                 parts[:] = [part * factor for part in parts]
 
-    def update(self, k: int, norm: float | None = None) -> None:
+    def update(self, k: int, norm: float | None = None, iterations: int = 1) -> None:
         """Update the weights of an instance with its gradients, and clear these; see ``WeightUpdates.update``."""
         gradients: dict[nn.Parameter, Tensor] = {}
         for number in self.updates(k):
@@ -300,15 +323,16 @@ class Compute:
             gradients |= dict(zip(self._trained[number], parts, strict=True))
         optimizer = self._optimizers[k]
         if optimizer is not None:
-            optimizer.update(gradients, norm)
+            optimizer.update(gradients, norm, iterations)
 
-    def squares(self, gradients: Mapping[int, Tensor]) -> float:
+    def squares(self, gradients: Mapping[int, Tensor], iterations: int = 1) -> float:
         """The sum of the squares of gradients by layer, as ``added`` returns them, with those accumulated before."""
         total = 0.0
         for k, optimizer in self._optimizers.items():
             for number in self.updates(k):
                 if optimizer is not None and number in gradients:
-                    total += optimizer.squares(self._trained[number], self._split(number, gradients[number]))
+                    own = self._split(number, gradients[number])
+                    total += optimizer.squares(self._trained[number], own, iterations)
         return total
 
     def reset_optimizers(self, first: int) -> None:

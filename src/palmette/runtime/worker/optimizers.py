@@ -31,24 +31,25 @@ class WeightUpdates:
         self._accumulated: dict[nn.Parameter, Tensor] = {}
         self._iterations = 0
 
-    @property
-    def updates_next(self) -> bool:
-        """Whether the next gradients complete an update, after those that were accumulated."""
-        return self._iterations + 1 == self._options.accumulate
+    def _completed_by(self, iterations: int) -> bool:
+        """Whether the gradients of so many iterations complete an update, after those that were accumulated."""
+        return self._iterations + iterations == self._options.accumulate
 
-    def squares(self, weights: Sequence[nn.Parameter], gradients: Sequence[Tensor]) -> float:
+    def squares(self, weights: Sequence[nn.Parameter], gradients: Sequence[Tensor], iterations: int = 1) -> float:
         """The sum of the squares of what some weights are to be updated with; 0 where gradients only accumulate."""
-        if not self.updates_next:
+        if not self._completed_by(iterations):
             return 0.0
         means = [self._mean(weight, gradient) for weight, gradient in zip(weights, gradients, strict=True)]
         return float(sum(mean.double().square().sum() for mean in means))
 
-    def update(self, gradients: Mapping[nn.Parameter, Tensor], norm: float | None = None) -> None:
+    def update(self, gradients: Mapping[nn.Parameter, Tensor], norm: float | None = None, iterations: int = 1) -> None:
         """Update with one gradient for each weight, or accumulate it; ``norm`` is that of all weights of the network.
 
-        Without it, gradients are clipped by the norm of these weights'.
+        Without it, gradients are clipped by the norm of these weights'. A gradient is the sum over ``iterations``.
         """
-        if self.updates_next:
+        for _ in range(iterations - 1):
+            self._schedule.step()
+        if self._completed_by(iterations):
             for weight, gradient in gradients.items():
                 weight.grad = self._mean(weight, gradient)
             self._clip(list(gradients), norm)
@@ -61,7 +62,7 @@ class WeightUpdates:
         else:
             for weight, gradient in gradients.items():
                 self._accumulated.setdefault(weight, torch.zeros_like(weight, requires_grad=False)).add_(gradient)
-            self._iterations += 1
+            self._iterations += iterations
         self._schedule.step()
 
     def _mean(self, weight: nn.Parameter, gradient: Tensor) -> Tensor:
@@ -110,6 +111,11 @@ class WeightUpdates:
                 key.removesuffix(_NUMBER): value.item() if key.endswith(_NUMBER) else _placed(value, weight)
                 for key, value in known.items()
             }
+
+
+def accumulated_iterations(state: Mapping[str, Tensor]) -> int:
+    """Of how many iterations the gradients are that a state has accumulated, by ``weight name/key``."""
+    return next((int(value) for key, value in state.items() if key.rpartition("/")[2] == _ITERATIONS), 0)
 
 
 def _placed(value: Tensor, weight: nn.Parameter) -> Tensor:

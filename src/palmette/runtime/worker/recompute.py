@@ -10,9 +10,9 @@ have shared them. And it must leave no trace: running statistics stay as the fir
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -69,13 +69,22 @@ class RecomputedBlock:
 class RecomputedPass:
     """A pass of an instance that recomputes: its blocks that are left, and the gradient of the input of the last one.
 
-    There is no such gradient before the first of them is done.
+    There is no such gradient before the first of them is done. ``gradients`` are those of weights so far, by layer;
+    ``divisor`` is what the samples of a root count, where that varies.
     """
 
     draw: Draw
     labels: Tensor
     blocks: list[RecomputedBlock]
     gradient: Bundle | None = None
+    gradients: dict[int, list[Tensor]] = field(default_factory=dict)
+    divisor: float = 0.0
+
+    def add_gradients(self, gradients: Mapping[int, list[Tensor]]) -> None:
+        """Add the gradients of a block; several blocks of an instance may use one weight."""
+        for number, own in gradients.items():
+            before = self.gradients.get(number)
+            self.gradients[number] = own if before is None else list(map(torch.add, before, own))
 
 
 class RandomState:

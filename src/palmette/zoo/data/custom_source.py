@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from palmette.errors import InputError
 from palmette.zoo.data.base import LabelTree, Shape, data_error, format_shape
 from palmette.zoo.data.item_format import item_tensors
 from palmette.zoo.import_callable import import_callable
@@ -102,6 +103,8 @@ def call_user(name: str, what: str, function: Callable[..., Any], *arguments: An
     """
     try:
         return function(*arguments, **options)
+    except InputError:
+        raise
     except Exception as error:
         raise data_error(name, f"{what} failed: {user_error(error)}") from error
 

@@ -136,7 +136,7 @@ def stack_items(labels: Sequence[LabelTree], names: Callable[[int], str], first:
         expected = [(form.shape, form.dtype) for form in first.tensors]
         if structure != first.structure or found != expected:
             wrong = f"its target is {_described(found)}, that of the first sample {_described(expected)}"
-            raise data_error(names(k), f"{wrong}; expected one form, e.g. by padding")
+            raise data_error(names(k), f"{wrong}; expected one form, e.g. by padding in a recipe's collate")
     columns = [_flat(label)[0] for label in labels]
     stacked = [
         torch.stack([column[k] for column in columns]) if labels else torch.empty(0, *form.shape, dtype=form.dtype)

@@ -17,8 +17,8 @@ from functools import partial
 
 from palmette.errors import Fault, InputError, expected_name, nearest
 from palmette.zoo.data import arrow, cifar10, custom, digits, folder, table, tokens
-from palmette.zoo.data.base import DataSet, Shape
-from palmette.zoo.data.custom_source import find_sources
+from palmette.zoo.data.base import DataSet, Shape, data_error
+from palmette.zoo.data.collated import recipe_sources
 from palmette.zoo.data.transformed import Transform, TransformDecoder, TransformedSplit
 from palmette.zoo.recipes.loading import load_recipe, names_recipe
 from palmette.zoo.recipes.recipe import Recipe
@@ -69,8 +69,10 @@ def recipe_data(recipe: Recipe, name: str, input_shape: Sequence[int]) -> DataSe
         InputError: it is no data set, or its items or shape are not usable.
     """
     if isinstance(recipe.data, str):
+        if recipe.collate is not None:
+            raise data_error(recipe.data, "has samples of one size, and nothing to collate; expected no collate")
         return load_data(recipe.data, input_shape)
-    sources, shape = find_sources(name, recipe.data), tuple(input_shape)
+    sources, shape = recipe_sources(name, recipe), tuple(input_shape)
     if recipe.transform is None:
         return custom.of_sources(name, shape, sources)
     raw = custom.of_sources(name, custom.first_shape(name, sources), sources)

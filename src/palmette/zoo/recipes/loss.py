@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -134,6 +135,10 @@ def splittable(
     if not torch.allclose(whole, torch.as_tensor(parts, dtype=whole.dtype), rtol=1e-3, atol=1e-5):
         expected = "the losses of a batch's parts do not add up to that of the batch; expected a value per sample"
         raise InputError(Fault("loss", name, expected))
+    counts = [float(each.divisor) for each in (found, *halves)]
+    if not math.isclose(counts[0], sum(counts[1:]), rel_tol=1e-4, abs_tol=1e-6):
+        wrong = f"a batch counts {counts[0]:g}, its parts {counts[1]:g} and {counts[2]:g}"
+        raise InputError(Fault("loss", name, f"{wrong}; expected counts that add up, as the number of samples"))
     varies = isinstance(here.function(outputs, targets), tuple | list)
     return made if varies else replace(made, per_sample=float(found.divisor) / _samples(outputs))
 
@@ -167,12 +172,25 @@ def _total(found: Any, name: str) -> LossTotal:
     if isinstance(found, tuple | list) and len(found) == 2:
         total, count = found
         if isinstance(total, Tensor) and total.dim() == 0:
-            return LossTotal(total, torch.as_tensor(count, dtype=torch.float64).detach())
+            return LossTotal(total, _checked_count(count, name))
     if isinstance(found, Tensor) and found.dim() > 0:
         return LossTotal(found.sum(), torch.tensor(float(found.numel())))
     kind = "one number for all samples" if isinstance(found, Tensor) else f"a {type(found).__name__}"
     expected = "expected a value per sample (reduction='none'), or (sum, count)"
     raise InputError(Fault("loss", name, f"it returns {kind}, which cannot be split over nodes; {expected}"))
+
+
+def _checked_count(count: Any, name: str) -> Tensor:
+    """What a loss says that its samples count.
+
+    Raises:
+        InputError: it is not one number, or none that a sum can be divided by.
+    """
+    found = torch.as_tensor(count, dtype=torch.float64).detach()
+    if found.numel() != 1 or not 0 <= float(found) < math.inf:
+        said = f"{found.numel()} numbers" if found.numel() != 1 else f"{float(found):g}"
+        raise InputError(Fault("loss", name, f"its count is {said}; expected one number, 0 or more"))
+    return found.reshape(())
 
 
 def _unreduced(loss: UserLoss) -> UserLoss:

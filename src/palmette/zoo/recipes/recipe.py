@@ -22,6 +22,7 @@ from torch import nn
 from palmette.spec.display import Displayed
 
 UserLoss = Callable[[Any, Any], Any]
+Collate = Callable[[list[Any]], Any]
 UserModel = str | nn.Module | Callable[[], nn.Module]
 
 
@@ -33,9 +34,10 @@ class Recipe(Displayed):
     returns either, or a name such as ``cifar10:FOLDER``. Without a pair, every tenth sample is held out. ``loss`` is a
     function of outputs and targets that gives a value per sample, or (sum, count), or one of torch's losses; without
     one it is cross-entropy. ``metrics`` are functions of the same kind. ``transform`` turns a sample of a data set into
-    an input, where the first layer runs; with a parameter ``seed`` it may augment. ``input_shape`` is that of one
-    sample, where neither the model nor the data say it. The others say how to train, as the arguments of
-    ``palmette.run`` of the same names, which are used instead where they are given.
+    an input, where the first layer runs; with a parameter ``seed`` it may augment. ``collate`` makes a batch of a list
+    of items, as PyTorch's ``collate_fn``: it pads those of varying length. ``input_shape`` is that of one sample, where
+    neither the model nor the data say it. The others say how to train, as the arguments of ``palmette.run`` of the same
+    names, which are used instead where they are given.
     """
 
     model: UserModel
@@ -43,6 +45,7 @@ class Recipe(Displayed):
     loss: UserLoss | None = None
     metrics: Mapping[str, UserLoss] = field(default_factory=dict)
     transform: Callable[..., Any] | None = None
+    collate: Collate | None = None
     input_shape: tuple[int, ...] | None = None
     optimizer: str | Callable[..., torch.optim.Optimizer] | None = None
     lr: float | None = None

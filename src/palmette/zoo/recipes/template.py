@@ -33,6 +33,7 @@ recipe = pt.Recipe(
     model=model,
     # What to train on, and what is held out; a single data set loses every tenth sample to the held-out ones.
     data=(Data(2000, seed=0), Data(200, seed=1)),
+    # Where samples vary in length: collate=..., a collate_fn as PyTorch's DataLoader takes it.
     # A loss of torch, or a function of outputs and targets that returns one value per sample, or (sum, count).
     loss=nn.MSELoss(),
     # Measured on held-out data beside the loss.
