@@ -108,6 +108,15 @@ def test_it_does_so_with_all_else_that_is_exchanged(tree: Phase) -> None:
     assert_equal(rig, tree.model_copy(update={"batch_norm": "whole"}), three(), iterations=7)
 
 
+@pytest.mark.parametrize("tree", [TWO_ROOTS, THREE_ROOTS, CROWDED], ids=["two", "three", "crowded"])
+def test_it_does_so_where_activations_are_recomputed(tree: Phase) -> None:
+    """A root counts its samples after its first forward; gradients of blocks and of iterations both add up."""
+    again = [each.model_copy(update={"recompute": True}) for each in tree.instances]
+    rig = padded("sum and count", batch_norm=True, clip_norm=0.05, accumulate=3)
+    whole = tree.model_copy(update={"instances": tuple(again), "batch_norm": "whole"})
+    assert_equal(rig, whole, three(), iterations=7)
+
+
 def test_a_batch_in_which_nothing_counts_changes_nothing() -> None:
     rig = padded("padding")
     rig.data.targets[:] = IGNORED

@@ -151,7 +151,7 @@ class Compute:
                 values = self._through(k, run, values, made.draw, block)
             made.blocks.append(block)
         self._recomputed[k] = made
-        if self._objective is not None and self._objective.loss.per_sample is None:
+        if self._phase.instances[k].into is None and self._divisor_varies:
             made.divisor = float(self._lost(values, made.labels).divisor)
         return values
 
@@ -203,6 +203,10 @@ class Compute:
     def _totals(self, k: int, layer: int, number: int, sums: Tensor) -> Tensor:
         """The totals for an instance's batch norm in the current pass; its own sums if nobody else has any."""
         return self.asks.get(k, alone)(layer, number, sums)
+
+    @property
+    def _divisor_varies(self) -> bool:
+        return self._objective is not None and self._objective.loss.per_sample is None
 
     def divisor(self, k: int) -> float:
         """What the samples of a root count, between its forward and its backward call."""
