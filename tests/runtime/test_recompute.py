@@ -1,4 +1,7 @@
-"""Recomputation changes memory and time, and nothing else: weights and buffers are the same to the last bit."""
+"""Recomputation changes memory and time, and nothing else: weights and buffers are the same to the last bit.
+
+Only where blocks share a tensor or a weight may its gradients be added in another order; here none is used three times.
+"""
 
 from __future__ import annotations
 
