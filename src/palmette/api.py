@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from palmette.control.prune import Compression
     from palmette.control.run.callbacks import RunCallback
+    from palmette.cost.optimizer import OptimizerCost
     from palmette.plan.core.comparison import Comparison
     from palmette.runtime.options import (
         Dtype,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     Model = str | nn.Module | Recipe
 
 File = str | PathLike[str]
+Progress = Callable[[str, float], None]
 MOST_SAMPLES = 10**12
 
 
@@ -114,15 +116,18 @@ def plan(
     cluster: Cluster | None = None,
     batch: int = 32,
     goal: str | Goal | None = None,
-    optimizer: str = "sgd",
+    optimizer: str | None = None,
     seed: int = 0,
     epochs: int | None = None,
     input_as: InputAs = "stored",
+    progress: Progress | None = None,
     **options: Any,
 ) -> Plan:
     """The plan of a strategy: which node computes which layers on which samples, and what it costs.
 
-    ``profile`` may also be a recipe, a module or the name of a network, which is then profiled on the cluster first.
+    ``profile`` may also be a recipe, a module or the name of a network, which is then profiled on the cluster first;
+    ``progress`` is called with the layer at hand and the fraction that is done. ``optimizer`` is the recipe's, else
+    ``"sgd"``, if it is not given.
     ``goal`` is what to minimise (``"time"``, ``"energy"``, ``"power"``, ``"edp"``, a weighted sum such as
     ``"0.3*time+0.7*energy"``, or a ``Goal`` with deadlines); each strategy has its own default. ``epochs`` is how long
     the plan will be used, uploads included. With ``input_as="tensor"`` samples travel as the numbers that the network
@@ -137,9 +142,9 @@ def plan(
     from palmette.plan.core.strategy import Ask, Task
 
     chosen = configured(strategy, options)
-    profile = _profiled(profile, cluster)
     inputs: dict[str, Any] = {"batch": _checked_batch(batch), "goal": _goal(goal or chosen.default_goal)}
-    inputs |= {"optimizer": optimizer, "seed": seed, "epochs": epochs, "input_as": input_as}
+    inputs |= {"optimizer": optimizer or _optimizer_of(profile), "seed": seed, "epochs": epochs, "input_as": input_as}
+    profile = _profiled(profile, cluster, progress)
     if profile is not None and cluster is not None:
         return make_plan(chosen, Task(profile=profile, cluster=cluster, **inputs))
     return make_plan(chosen, Ask(profile=profile, cluster=cluster, **inputs))
@@ -151,16 +156,17 @@ def compare(
     cluster: Cluster,
     batch: int = 32,
     goal: str | Goal = "time",
-    optimizer: str = "sgd",
+    optimizer: str | None = None,
     seed: int = 0,
     epochs: int | None = None,
     input_as: InputAs = "stored",
+    progress: Progress | None = None,
     **options: Any,
 ) -> Comparison:
     """The plans of every strategy that applies, best first by the goal, and why the others have none.
 
-    Strategies plan in parallel, each in a process of its own. ``profile``, ``epochs`` and ``input_as`` are those of
-    ``plan``; ``options`` go to every strategy that has them.
+    Strategies plan in parallel, each in a process of its own. ``profile``, ``optimizer``, ``epochs``, ``input_as`` and
+    ``progress`` are those of ``plan``; ``options`` go to every strategy that has them.
 
     Raises:
         InputError: the goal or the batch cannot be used.
@@ -168,14 +174,14 @@ def compare(
     from palmette.plan.core.comparison import compare as compare_plans
     from palmette.plan.core.strategy import Task
 
-    known = _profiled(profile, cluster)
+    inputs: dict[str, Any] = {"batch": _checked_batch(batch), "goal": _goal(goal)}
+    inputs |= {"optimizer": optimizer or _optimizer_of(profile)}
+    known = _profiled(profile, cluster, progress)
     assert known is not None
     task = Task(
         profile=known,
         cluster=cluster,
-        batch=_checked_batch(batch),
-        goal=_goal(goal),
-        optimizer=optimizer,
+        **inputs,
         seed=seed,
         epochs=epochs,
         input_as=input_as,
@@ -183,7 +189,29 @@ def compare(
     return compare_plans(task, options)
 
 
-def _profiled(found: Profile | Model | None, cluster: Cluster | None) -> Profile | None:
+def _optimizer_of(found: Profile | Model | None) -> str | OptimizerCost:
+    """The optimizer of a recipe that says one, as a run of it has it; plain SGD for everything else.
+
+    Raises:
+        InputError: the recipe cannot be imported, or its optimizer cannot be used.
+    """
+    from palmette.spec.profile import Profile
+
+    if found is None or isinstance(found, Profile):
+        return "sgd"
+    from palmette.control.run.request import training_options
+    from palmette.measure.profiling import recipe_data_of
+    from palmette.runtime.optimizer_choice import optimizer_cost
+    from palmette.zoo.recipes.loading import load_recipe
+
+    recipe = recipe_data_of(found)
+    recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
+    return "sgd" if recipe is None else optimizer_cost(training_options(recipe))
+
+
+def _profiled(
+    found: Profile | Model | None, cluster: Cluster | None, progress: Progress | None = None
+) -> Profile | None:
     """The profile itself, or that of a network on the cluster.
 
     Raises:
@@ -195,7 +223,7 @@ def _profiled(found: Profile | Model | None, cluster: Cluster | None) -> Profile
         return found
     if cluster is None:
         raise InputError(ArgumentFault("cluster", "missing", "expected one, to profile the network on"))
-    return profile(found, cluster=cluster)
+    return profile(found, cluster=cluster, progress=progress or (lambda *_: None))
 
 
 def _goal(goal: str | Goal) -> Goal:
@@ -248,7 +276,7 @@ def profile(
     input_as: InputAs = "stored",
     engine: str = "local",
     variants: Sequence[float] = (),
-    progress: Callable[[str, float], None] = lambda *_: None,
+    progress: Progress = lambda *_: None,
 ) -> Profile:
     """What a network's layers cost on each node.
 

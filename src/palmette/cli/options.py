@@ -16,6 +16,7 @@ from palmette.errors import ArgumentFault, InputError, PalmetteError
 
 if TYPE_CHECKING:
     from palmette.spec.goal import Goal
+    from palmette.spec.profile import Profile
 
 # A sample of 400 MB; far beyond what is meant, and before memory runs out.
 MOST_NUMBERS = 10**8
@@ -26,7 +27,6 @@ DATA_KINDS = "cifar10:FOLDER, folder:DIR, csv:FILE, tokens:FILE, hf:DIR or packa
 ClusterFile = Annotated[
     Path, typer.Option("--cluster", help="The cluster: nodes and links (YAML).", show_default=False)
 ]
-ProfileFile = Annotated[Path, typer.Option("--profile", help="The profile of the network (JSON).", show_default=False)]
 ClusterFileIfGiven = Annotated[
     Path | None, typer.Option("--cluster", help="The cluster: nodes and links (YAML).", show_default=False)
 ]
@@ -67,6 +67,13 @@ OptimizerName = Annotated[
     str,
     typer.Option("--optimizer", help="sgd, momentum, adam, adamw or any of torch.optim; they differ in memory."),
 ]
+OptimizerNameIfGiven = Annotated[
+    str | None,
+    typer.Option(
+        "--optimizer",
+        help="The recipe's, or sgd (default), momentum, adam, adamw or any of torch.optim; they differ in memory.",
+    ),
+]
 LearningRate = Annotated[
     float | None, typer.Option("--lr", help="Learning rate; the default depends on the optimizer.")
 ]
@@ -81,6 +88,14 @@ ModelNameIfGiven = Annotated[
 RecipeName = Annotated[
     str | None,
     typer.Option("--recipe", help="Your training, package.module:recipe: network, data, loss.", show_default=False),
+]
+RecipeToProfile = Annotated[
+    str | None,
+    typer.Option(
+        "--recipe",
+        help="Instead of a profile, your training, package.module:recipe: profiled first.",
+        show_default=False,
+    ),
 ]
 InputShape = Annotated[str | None, typer.Option("--input-shape", help="Shape of one sample, such as 3,32,32.")]
 Dilation = Annotated[
@@ -242,3 +257,22 @@ def model_or_recipe(model: str | None, recipe: str | None) -> str:
     if len(given) != 1:
         raise InputError(ArgumentFault("recipe", recipe or "missing", "expected either MODEL or a recipe"))
     return given[0]
+
+
+def profile_or_recipe(profile: Path | None, recipe: str | None, *, needed: bool = True) -> Profile | str | None:
+    """The profile in a file, or the name of a recipe that is to be profiled; at most one of them is given.
+
+    Raises:
+        InputError: both are given, none although one is ``needed``, or what is given cannot be read.
+    """
+    from palmette.api import load_profile
+
+    if profile is not None and recipe is not None:
+        raise InputError(ArgumentFault("recipe", recipe, "expected either a profile or a recipe, not both"))
+    if needed and profile is None and recipe is None:
+        raise InputError(ArgumentFault("profile", "missing", "expected one, or a recipe to profile"))
+    if recipe is not None:
+        from palmette.zoo.recipes.loading import load_recipe
+
+        load_recipe(recipe)
+    return recipe if profile is None else load_profile(profile)
