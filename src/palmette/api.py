@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from palmette.spec.measurements import Measurements
     from palmette.spec.plan import InputAs, Plan
     from palmette.spec.profile import Profile
+    from palmette.zoo.adapters import Adapters
     from palmette.zoo.recipes.recipe import Recipe
 
     Data = str | Dataset[Any] | tuple[Dataset[Any], Dataset[Any]]
@@ -276,6 +277,8 @@ def profile(
     input_as: InputAs = "stored",
     engine: str = "local",
     variants: Sequence[float] = (),
+    lora: str | Sequence[str] | None = None,
+    rank: int | None = None,
     progress: Progress = lambda *_: None,
 ) -> Profile:
     """What a network's layers cost on each node.
@@ -290,6 +293,9 @@ def profile(
         input_as: ``"tensor"`` if samples are to travel as tensors of the network's input: ``data`` adds nothing.
         engine: ``"ray"`` measures on every node that is a host of the Ray cluster.
         variants: fractions of its parameters to prune: the smaller networks are profiled, too.
+        lora: names of modules that get LoRA adapters, such as ``"q_proj,v_proj"``; everything else is frozen. Needs
+            peft. Plans of this profile, and their runs, have them, too.
+        rank: the rank of the adapters, 8 if not given.
         progress: called with the layer at hand and the fraction that is done.
 
     Raises:
@@ -303,17 +309,18 @@ def profile(
     from palmette.zoo.recipes.objects import recipe_with
 
     refuse_unknown("engine", engine)
+    adapters = _adapters_of(model, lora, rank)
     if data is None or isinstance(data, str):
-        network = load_network(model, input_shape, seed=0)
+        network = load_network(model, input_shape, seed=0, adapters=adapters)
         samples = load_samples(network, recipe_data_of(model) if data is None else data, input_as)
     else:
         recipe = recipe_with(model, data)
-        network = load_network(recipe, input_shape, seed=0)
+        network = load_network(recipe, input_shape, seed=0, adapters=adapters)
         samples = load_samples(network, recipe, input_as)
-        network = replace(network, name=_model_name(model))
+        network = replace(network, name=_model_name(model, adapters))
     elsewhere = {}
     if ENGINES[engine].real_hosts:
-        elsewhere = measure_times_on_hosts(_named(model), cluster, on, input_shape, variants)
+        elsewhere = measure_times_on_hosts(_named(model, adapters), cluster, on, input_shape, variants)
     return profile_network(network, cluster, on, progress, elsewhere, variants=variants, samples=samples)
 
 
@@ -346,6 +353,8 @@ def run(
     loss_scale: float = 1024.0,
     mixed_precision: bool = False,
     freeze: Sequence[str] = (),
+    lora: str | Sequence[str] | None = None,
+    rank: int | None = None,
     init: File | None = None,
     keep_samples: File | None = None,
     compress: Compression | None = None,
@@ -403,6 +412,8 @@ def run(
         loss_scale: for fp16, the factor of gradients on their way through the network.
         mixed_precision: compute in bfloat16, as ``precision="bf16"``.
         freeze: patterns of weights or layers not to train, such as ``"conv1.*"``.
+        lora: the adapters of the plan's network, as ``pt.profile`` takes them; may be left out.
+        rank: their rank.
         init: weights to start from (safetensors).
         keep_samples: a folder, on each host, where nodes keep samples of others for the next run, too; otherwise they
             are deleted when the run is done.
@@ -431,13 +442,14 @@ def run(
     from palmette.control.progress.choice import shown_progress
     from palmette.control.run.callbacks import refuse_other_callbacks
     from palmette.control.run.data import COMMON
-    from palmette.control.run.recipes import requested_recipe
+    from palmette.control.run.recipes import refuse_other_adapters, requested_recipe
     from palmette.control.run.request import Request, training_options
     from palmette.control.run.session import prepare
     from palmette.spec.plan import inputs_of
     from palmette.zoo.recipes.objects import recipe_from_objects
 
     refuse_other_callbacks(callbacks)
+    refuse_other_adapters(plan.model, lora, rank)
     training, data_name = recipe_from_objects(plan.model, recipe, model, data, COMMON)
     request = Request(
         recipe=training,
@@ -487,23 +499,36 @@ def run(
         return Supervisor(session, [*displays, *callbacks]).run()
 
 
-def _model_name(model: Model) -> str:
-    """What a network is called: by its name, or by what it is."""
+def _adapters_of(model: Model, lora: str | Sequence[str] | None, rank: int | None) -> Adapters | None:
+    """The adapters of a network, by its name or as they are given.
+
+    Raises:
+        InputError: they cannot be used, or the two differ.
+    """
+    from palmette.zoo.adapters import requested_adapters, same_adapters, split_adapters
+
+    base, named = split_adapters(model) if isinstance(model, str) else ("", None)
+    return same_adapters(named, requested_adapters(lora, rank), base)
+
+
+def _model_name(model: Model, adapters: Adapters | None) -> str:
+    """What a network is called: by its name, or by what it is; with its adapters."""
+    from palmette.zoo.adapters import split_adapters
     from palmette.zoo.models import UNNAMED
     from palmette.zoo.recipes.recipe import Recipe
 
-    if isinstance(model, str):
-        return model
-    return UNNAMED if isinstance(model, Recipe) else type(model).__name__
+    unnamed = UNNAMED if isinstance(model, Recipe) else type(model).__name__
+    base = split_adapters(model)[0] if isinstance(model, str) else unnamed
+    return base if adapters is None else adapters.named(base)
 
 
-def _named(model: str | nn.Module | Recipe) -> str:
+def _named(model: str | nn.Module | Recipe, adapters: Adapters | None) -> str:
     """A network's name, by which other hosts find it.
 
     Raises:
         InputError: it has none.
     """
     if isinstance(model, str):
-        return model
+        return _model_name(model, adapters)
     expected = "other hosts find a network by its name; expected one"
     raise InputError(ArgumentFault("model", type(model).__name__, expected))

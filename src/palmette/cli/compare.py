@@ -9,6 +9,8 @@ def compare(
     cluster: opt.ClusterFile,
     profile: opt.ProfileFileIfGiven = None,
     recipe: opt.RecipeToProfile = None,
+    lora: opt.Lora = None,
+    rank: opt.Rank = None,
     batch: opt.Batch = 32,
     goal: opt.GoalText = "time",
     deadline: opt.Deadline = None,
@@ -36,7 +38,7 @@ def compare(
     from palmette.cli.show.profile_progress import profile_progress
     from palmette.plan.core.strategy import known_input_as
 
-    known = opt.profile_or_recipe(profile, recipe)
+    known = opt.profile_or_recipe(profile, recipe, lora, rank)
     assert known is not None
     with opt.naming(cluster, "nodes"), profile_progress(quiet or json_ or recipe is None) as progress:
         found = pt.compare(

@@ -97,6 +97,13 @@ RecipeToProfile = Annotated[
         show_default=False,
     ),
 ]
+Lora = Annotated[
+    str | None,
+    typer.Option(
+        "--lora", help="Modules that get LoRA adapters, such as q_proj,v_proj; needs peft.", show_default=False
+    ),
+]
+Rank = Annotated[int | None, typer.Option("--rank", help="Rank of the adapters, 8 if not given.", show_default=False)]
 InputShape = Annotated[str | None, typer.Option("--input-shape", help="Shape of one sample, such as 3,32,32.")]
 Dilation = Annotated[
     float | None, typer.Option("--dilation", min=1, help="Slow down emulated time by this factor; chosen if not given.")
@@ -247,23 +254,36 @@ def parse_numbers(argument: str, text: str, kind: type[N]) -> tuple[N, ...]:
         raise InputError(ArgumentFault(argument, text, f"expected {numbers} separated by commas")) from None
 
 
-def model_or_recipe(model: str | None, recipe: str | None) -> str:
-    """The name of a network or of a recipe, of which one has to be given.
+def model_or_recipe(model: str | None, recipe: str | None, lora: str | None = None, rank: int | None = None) -> str:
+    """The name of a network or of a recipe, of which one has to be given, with adapters.
 
     Raises:
-        InputError: there is none, or both.
+        InputError: there is none, or both, or the adapters cannot be used.
     """
     given = [name for name in (model, recipe) if name is not None]
     if len(given) != 1:
         raise InputError(ArgumentFault("recipe", recipe or "missing", "expected either MODEL or a recipe"))
-    return given[0]
+    return _with_adapters(given[0], lora, rank)
 
 
-def profile_or_recipe(profile: Path | None, recipe: str | None, *, needed: bool = True) -> Profile | str | None:
-    """The profile in a file, or the name of a recipe that is to be profiled; at most one of them is given.
+def _with_adapters(model: str, lora: str | None, rank: int | None) -> str:
+    if lora is None and rank is None:
+        return model
+    from palmette.zoo.adapters import requested_adapters
+
+    adapters = requested_adapters(lora, rank)
+    assert adapters is not None, "a rank alone is refused"
+    return adapters.named(model)
+
+
+def profile_or_recipe(
+    profile: Path | None, recipe: str | None, lora: str | None, rank: int | None, *, needed: bool = True
+) -> Profile | str | None:
+    """The profile in a file, or the name of a recipe that is to be profiled, with adapters; at most one is given.
 
     Raises:
-        InputError: both are given, none although one is ``needed``, or what is given cannot be read.
+        InputError: both are given, none although one is ``needed``, what is given cannot be read, or adapters are given
+            for a profile.
     """
     from palmette.api import load_profile
 
@@ -275,4 +295,8 @@ def profile_or_recipe(profile: Path | None, recipe: str | None, *, needed: bool 
         from palmette.zoo.recipes.loading import load_recipe
 
         load_recipe(recipe)
-    return recipe if profile is None else load_profile(profile)
+        return _with_adapters(recipe, lora, rank)
+    for name, value in (("lora", lora), ("rank", rank)):
+        if value is not None:
+            raise InputError(ArgumentFault(name, value, "a profile knows its adapters; expected this with a recipe"))
+    return None if profile is None else load_profile(profile)

@@ -22,6 +22,8 @@ FILES: dict[str, tuple[Any, Any]] = {
     "cluster": (opt.ClusterFile, inspect.Parameter.empty),
     "profile": (opt.ProfileFileIfGiven, None),
     "recipe": (opt.RecipeToProfile, None),
+    "lora": (opt.Lora, None),
+    "rank": (opt.Rank, None),
 }
 FILES_IF_GIVEN = FILES | {"cluster": (opt.ClusterFileIfGiven, None)}
 COMMON: dict[str, tuple[Any, Any]] = {
@@ -161,6 +163,8 @@ def _make_plan(  # one argument per option
     profile: Path | None,
     cluster: Path | None,
     recipe: str | None,
+    lora: str | None,
+    rank: int | None,
     batch: int,
     goal: str | None,
     deadline: str | None,
@@ -184,7 +188,7 @@ def _make_plan(  # one argument per option
     with opt.naming(cluster, "nodes"), profile_progress(quiet or json_ or recipe is None) as progress:
         made = pt.plan(
             kind.name,
-            profile=opt.profile_or_recipe(profile, recipe, needed=kind.needs_profile),
+            profile=opt.profile_or_recipe(profile, recipe, lora, rank, needed=kind.needs_profile),
             cluster=pt.load_cluster(cluster) if cluster else None,
             batch=batch,
             goal=opt.parse_goal(kind.default_goal if goal is None else goal, deadline, iteration_deadline, loss),

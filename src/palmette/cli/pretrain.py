@@ -60,6 +60,8 @@ def pretrain(
     dilation: opt.Dilation = None,
     optimizer: opt.OptimizerName = "sgd",
     lr: opt.LearningRate = None,
+    lora: opt.Lora = None,
+    rank: opt.Rank = None,
     input_shape: opt.InputShape = None,
     seed: opt.Seed = 0,
     json_: opt.Json = False,
@@ -82,7 +84,7 @@ def pretrain(
 
     known = pt.load_cluster(cluster)
     request = PretrainRequest(
-        model=opt.model_or_recipe(model, recipe),
+        model=opt.model_or_recipe(model, recipe, lora, rank),
         data=data,
         batch=batch,
         steps=steps,

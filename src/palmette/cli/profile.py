@@ -33,6 +33,8 @@ def profile(
         str | None,
         typer.Option("--variants", help="Also profile it with these fractions of parameters pruned: 0.25,0.5."),
     ] = None,
+    lora: opt.Lora = None,
+    rank: opt.Rank = None,
     output: opt.Output = None,
     json_: opt.Json = False,
     quiet: opt.Quiet = False,
@@ -51,7 +53,7 @@ def profile(
     known = pt.load_cluster(cluster)
     with profile_progress(quiet or json_) as progress:
         made = pt.profile(
-            opt.model_or_recipe(model, recipe),
+            opt.model_or_recipe(model, recipe, lora, rank),
             cluster=known,
             on=on or (),
             input_shape=shape,

@@ -118,6 +118,8 @@ def run(
         list[str] | None,
         typer.Option("--freeze", help="Weights or layers not to train, such as 'conv1.*'; may be repeated."),
     ] = None,
+    lora: opt.Lora = None,
+    rank: opt.Rank = None,
     dtype: Annotated[str, typer.Option("--dtype", help="Type of the weights: float32 or float64.")] = "float32",
     precision: Annotated[
         str | None, typer.Option("--precision", help="Compute in bf16 or fp16, with weights as --dtype says.")
@@ -155,7 +157,7 @@ def run(
     """
     import palmette as pt
     from palmette.control.prune import known_compression
-    from palmette.control.run.recipes import requested_recipe
+    from palmette.control.run.recipes import refuse_other_adapters, requested_recipe
     from palmette.control.run.request import Request, training_options
     from palmette.control.run.session import prepare
     from palmette.control.run.session import resume as resume_run
@@ -164,11 +166,13 @@ def run(
     if resume is not None:
         session = resume_run(resume)
         _refuse_other_options(session, resume, context)
+        refuse_other_adapters(session.plan.model, lora, rank)
         _execute(session, json_, quiet)
         return
     if plan is None:
         raise InputError(Fault("PLAN", "missing", "expected a plan file, or --resume DIR"))
     known = pt.load_plan(plan)
+    refuse_other_adapters(known.model, lora, rank)
     for_profile, for_cluster = inputs_of(
         known, pt.load_profile(profile) if profile else None, pt.load_cluster(cluster) if cluster else None
     )

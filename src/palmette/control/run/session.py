@@ -12,6 +12,7 @@ from palmette.compress.channels import PruningOrigin
 from palmette.compress.networks import network_origin
 from palmette.control.adapt.online import online_controller
 from palmette.control.adapt.replanning import can_replan
+from palmette.control.adapters import save_adapters
 from palmette.control.prune import Compression
 from palmette.control.run.callbacks import RunStart
 from palmette.control.run.data import (
@@ -44,6 +45,7 @@ from palmette.spec.cluster import Cluster
 from palmette.spec.files import make_folder, read, validated
 from palmette.spec.plan import Inputs, Phase, Plan, inputs_of
 from palmette.spec.profile import Profile
+from palmette.zoo.adapters import split_adapters
 from palmette.zoo.capture import parameters
 from palmette.zoo.freezing import matching_weights, refuse_all_frozen
 from palmette.zoo.models import Network
@@ -111,7 +113,7 @@ class TrainingSession:
         refuse_unrunnable(plan, self.evaluator)
         testbed, start_crew = engine_of(request, plan, self.evaluator)
         training = find_training(plan.model, request)
-        self.network = load_checked_network(training.model, request, profile)
+        self.network = load_checked_network(training.model, request, profile, split_adapters(plan.model)[1])
         open_ended = request.iterations is None and request.epochs is None
         controller = online_controller(plan, self.evaluator) if open_ended else None
         phases = [*plan.phases, *(controller.phases.values() if controller else ())]
@@ -192,6 +194,7 @@ class TrainingSession:
         self.network = training.network
         save_network(self.network, training.pruning, self.folder / "model.safetensors")
         save_best(self.network.name, self.folder)
+        save_adapters(self.network, self.folder / "adapters")
         self._write(training, outcome.ended)
         return outcome
 

@@ -18,6 +18,7 @@ from palmette.runtime.training.job import Job
 from palmette.runtime.training.phase_length import phase_iterations
 from palmette.spec.plan import Plan
 from palmette.spec.profile import Profile
+from palmette.zoo.adapters import Adapters
 from palmette.zoo.models import Network, load_network
 from palmette.zoo.recipes.recipe import Recipe
 
@@ -96,13 +97,15 @@ def refuse_no_update(job: Job) -> None:
         raise InputError(ArgumentFault("accumulate", many, expected))
 
 
-def load_checked_network(model: str | Recipe, request: Request, profile: Profile) -> Network:
-    """The network of a plan, if the profile is of it.
+def load_checked_network(
+    model: str | Recipe, request: Request, profile: Profile, adapters: Adapters | None = None
+) -> Network:
+    """The network of a plan, if the profile is of it; ``adapters`` are those of the plan's network.
 
     Raises:
         InputError: it cannot be loaded, or the profile is of another one.
     """
-    network = load_network(model, request.input_shape, seed=request.options.seed)
+    network = load_network(model, request.input_shape, seed=request.options.seed, adapters=adapters)
     name = network.name
     if len(network.layers) != len(profile.layers):
         layers = f"it has {len(network.layers)} layers, the profile {len(profile.layers)}"
