@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
@@ -279,6 +280,9 @@ def profile(
     variants: Sequence[float] = (),
     lora: str | Sequence[str] | None = None,
     rank: int | None = None,
+    freeze: Sequence[str] = (),
+    precision: Precision | None = None,
+    mixed_precision: bool = False,
     progress: Progress = lambda *_: None,
 ) -> Profile:
     """What a network's layers cost on each node.
@@ -296,6 +300,9 @@ def profile(
         lora: names of modules that get LoRA adapters, such as ``"q_proj,v_proj"``; everything else is frozen. Needs
             peft. Plans of this profile, and their runs, have them, too.
         rank: the rank of the adapters, 8 if not given.
+        freeze: patterns of weights or layers not to train, such as ``"conv1.*"``, as ``pt.run`` takes them.
+        precision: measure layers in ``"bf16"`` or ``"fp16"``, as ``pt.run`` of the same precision computes them.
+        mixed_precision: the same as ``precision="bf16"``.
         progress: called with the layer at hand and the fraction that is done.
 
     Raises:
@@ -305,6 +312,8 @@ def profile(
     from palmette.measure.profiling import load_samples, profile_network, recipe_data_of
     from palmette.measure.ray_hosts import measure_times_on_hosts
     from palmette.runtime.engines.registry import ENGINES
+    from palmette.runtime.options import checked_precision
+    from palmette.zoo.freezing import frozen_network, refuse_all_frozen
     from palmette.zoo.models import load_network
     from palmette.zoo.recipes.objects import recipe_with
 
@@ -318,10 +327,19 @@ def profile(
         network = load_network(recipe, input_shape, seed=0, adapters=adapters)
         samples = load_samples(network, recipe, input_as)
         network = replace(network, name=_model_name(model, adapters))
+    network = frozen_network(network, freeze)
+    if freeze:
+        refuse_all_frozen(network.name, network.layers)
+    computed_in = checked_precision(precision, mixed=mixed_precision)
     elsewhere = {}
     if ENGINES[engine].real_hosts:
-        elsewhere = measure_times_on_hosts(_named(model, adapters), cluster, on, input_shape, variants)
-    return profile_network(network, cluster, on, progress, elsewhere, variants=variants, samples=samples)
+        name = _named(model, adapters)
+        elsewhere = measure_times_on_hosts(
+            name, cluster, on, input_shape, variants, freeze=freeze, precision=computed_in
+        )
+    return profile_network(
+        network, cluster, on, progress, elsewhere, variants=variants, samples=samples, precision=computed_in
+    )
 
 
 def run(
@@ -495,6 +513,8 @@ def run(
     )
     known_profile, known_cluster = inputs_of(plan, profile, cluster)
     session = prepare(plan, known_profile, known_cluster, request, Path(folder))
+    if session.warning is not None:
+        warnings.warn(session.warning, stacklevel=2)
     with shown_progress(progress) as displays:
         return Supervisor(session, [*displays, *callbacks]).run()
 

@@ -104,6 +104,14 @@ Lora = Annotated[
     ),
 ]
 Rank = Annotated[int | None, typer.Option("--rank", help="Rank of the adapters, 8 if not given.", show_default=False)]
+Freeze = Annotated[
+    list[str] | None,
+    typer.Option("--freeze", help="Weights or layers not to train, such as 'conv1.*'; may be repeated."),
+]
+PrecisionName = Annotated[
+    str | None, typer.Option("--precision", help="Compute in bf16 or fp16, with weights of their own type.")
+]
+MixedPrecision = Annotated[bool, typer.Option("--mixed-precision", help="Compute in bfloat16, as --precision bf16.")]
 InputShape = Annotated[str | None, typer.Option("--input-shape", help="Shape of one sample, such as 3,32,32.")]
 Dilation = Annotated[
     float | None, typer.Option("--dilation", min=1, help="Slow down emulated time by this factor; chosen if not given.")

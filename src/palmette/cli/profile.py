@@ -35,6 +35,9 @@ def profile(
     ] = None,
     lora: opt.Lora = None,
     rank: opt.Rank = None,
+    freeze: opt.Freeze = None,
+    precision: opt.PrecisionName = None,
+    mixed_precision: opt.MixedPrecision = False,
     output: opt.Output = None,
     json_: opt.Json = False,
     quiet: opt.Quiet = False,
@@ -47,6 +50,7 @@ def profile(
     from palmette.cli.show.profile import show_profile
     from palmette.cli.show.profile_progress import profile_progress
     from palmette.measure.profiling import known_input_as
+    from palmette.runtime.options import checked_precision
     from palmette.spec.files import write_text
 
     fractions, shape = _parse_fractions(variants), opt.parse_shape(input_shape)
@@ -61,6 +65,9 @@ def profile(
             input_as=known_input_as(input_as),
             engine=engine,
             variants=fractions,
+            freeze=tuple(freeze or ()),
+            precision=checked_precision(precision),
+            mixed_precision=mixed_precision,
             progress=progress,
         )
     if output is not None:

@@ -114,22 +114,15 @@ def run(
         str | None,
         typer.Option("--compress", help="How to make models smaller, prune or distill, instead of as in the plan."),
     ] = None,
-    freeze: Annotated[
-        list[str] | None,
-        typer.Option("--freeze", help="Weights or layers not to train, such as 'conv1.*'; may be repeated."),
-    ] = None,
+    freeze: opt.Freeze = None,
     lora: opt.Lora = None,
     rank: opt.Rank = None,
     dtype: Annotated[str, typer.Option("--dtype", help="Type of the weights: float32 or float64.")] = "float32",
-    precision: Annotated[
-        str | None, typer.Option("--precision", help="Compute in bf16 or fp16, with weights as --dtype says.")
-    ] = None,
+    precision: opt.PrecisionName = None,
     loss_scale: Annotated[
         float, typer.Option("--loss-scale", help="Factor of gradients on their way through the network, for fp16.")
     ] = 1024.0,
-    mixed_precision: Annotated[
-        bool, typer.Option("--mixed-precision", help="Compute in bfloat16, as --precision bf16.")
-    ] = False,
+    mixed_precision: opt.MixedPrecision = False,
     input_shape: opt.InputShape = None,
     replan: Annotated[
         bool, typer.Option("--replan/--no-replan", help="Plan again when a node is lost or joins, instead of stopping.")
@@ -286,6 +279,8 @@ def _execute(session: TrainingSession, json_: bool, quiet: bool) -> None:
         elif not quiet:
             print(f"{folder}: this run has ended, nothing is left to do")
         return
+    if session.warning is not None and not quiet:
+        print(f"palmette: warning: {session.warning}", file=sys.stderr)
     try:
         with _restored_signals(), terminal_progress(quiet) as display:
             supervisor = Supervisor(session, [display, _ChangeReport()])

@@ -29,6 +29,7 @@ from palmette.control.run.record import PlanChange, write_record
 from palmette.control.run.request import Request, from_record, to_record
 from palmette.control.run.validation import (
     load_checked_network,
+    other_precision,
     refuse_no_update,
     refuse_unknown_norms,
     refuse_unprunable,
@@ -36,6 +37,8 @@ from palmette.control.run.validation import (
 )
 from palmette.control.weights import load, save_best, save_network, shrunk, with_initial_weights
 from palmette.cost.estimate import evaluator
+from palmette.measure.frozen_profile import with_frozen
+from palmette.runtime.engines.registry import ENGINES
 from palmette.runtime.optimizer_choice import optimizer_cost, refuse_unfit_weights
 from palmette.runtime.training import checkpoint
 from palmette.runtime.training.job import Job, ProgressUpdate, RunOutcome
@@ -94,7 +97,10 @@ def _phases(written: Sequence[Any], file: str) -> tuple[Phase, ...]:
 
 
 class TrainingSession:
-    """A run that is ready to start, runs, and writes its files; unless it is ``finished`` already."""
+    """A run that is ready to start, runs, and writes its files; unless it is ``finished`` already.
+
+    ``warning`` is what a user should know of its estimate.
+    """
 
     def __init__(
         self,
@@ -108,12 +114,15 @@ class TrainingSession:
     ) -> None:
         self.plan, self.request, self.folder, self.finished = plan, request, folder, finished
         self.changes = changes
+        self.warning = other_precision(inputs_of(plan, None, None)[0], request.options)
         profile, cluster = inputs_of(plan, None, None)
         self.evaluator = evaluator(profile, cluster, optimizer_cost(request.options))
         refuse_unrunnable(plan, self.evaluator)
-        testbed, start_crew = engine_of(request, plan, self.evaluator)
         training = find_training(plan.model, request)
         self.network = load_checked_network(training.model, request, profile, split_adapters(plan.model)[1])
+        profile = with_frozen(profile, self.network)
+        self.evaluator = evaluator(profile, cluster, self.evaluator.optimizer)
+        testbed, start_crew = engine_of(request, plan, self.evaluator)
         open_ended = request.iterations is None and request.epochs is None
         controller = online_controller(plan, self.evaluator) if open_ended else None
         phases = [*plan.phases, *(controller.phases.values() if controller else ())]
@@ -157,6 +166,7 @@ class TrainingSession:
             pruning=pruning,
             rollback=request.replan and can_replan(plan),
             keep_samples=request.keep_samples is not None,
+            real_hosts=ENGINES[request.engine].real_hosts,
             on_epoch_end=controller,
         )
         refuse_no_update(self._job)
