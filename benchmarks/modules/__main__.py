@@ -32,7 +32,7 @@ from palmette.zoo.capture.bundle import plain_structure
 from palmette.zoo.models import Network, load_network
 
 ITERATIONS, BATCH, LR = 5, 12, 0.05
-QUICK = ("unet", "tied")
+QUICK = ("mobilenet_v3", "unet", "tied")
 CLUSTER = {
     "nodes": {
         "laptop": {"tier": "device", "host": "local", "source": {"samples": 48}},
@@ -139,7 +139,7 @@ def table(cases: dict[str, Any]) -> str:
 
 def main() -> None:
     """Try all networks, or some."""
-    arguments = parser(__doc__, quick=f"{' and '.join(QUICK)}")
+    arguments = parser(__doc__, quick=", ".join(QUICK))
     arguments.add_argument("--only", action="append", choices=list(NETWORKS), help="only this network; may be repeated")
     arguments.add_argument("--table", type=Path, help="also write a page about them")
     given = arguments.parse_args()

@@ -174,6 +174,77 @@ def swin() -> Made:
     return module, {"pixel_values": pictures()}, classes(), logits_loss
 
 
+def segformer() -> Made:
+    """Segmentation by a transformer: a class for each fourth pixel."""
+    from transformers import SegformerConfig, SegformerForSemanticSegmentation
+
+    small = SegformerConfig(
+        hidden_sizes=[8, 16],
+        depths=[1, 1],
+        num_encoder_blocks=2,
+        sr_ratios=[2, 1],
+        patch_sizes=[7, 3],
+        strides=[4, 2],
+        num_attention_heads=[1, 2],
+        mlp_ratios=[2, 2],
+        decoder_hidden_size=16,
+        drop_path_rate=0.0,
+        num_labels=CLASSES,
+    )
+    targets = torch.randint(0, CLASSES, (SAMPLES, 8, 8))
+    return SegformerForSemanticSegmentation(small), {"pixel_values": pictures()}, targets, pixel_logits_loss
+
+
+def pixel_logits_loss(outputs: Any, targets: Tensor) -> Tensor:
+    """Cross-entropy of each pixel."""
+    return segmentation_loss(outputs["logits"], targets)
+
+
+class SqueezeExcite(nn.Module):
+    """Channels weighted by what the whole picture says of them."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.squeeze, self.excite = nn.Conv2d(channels, 8, 1), nn.Conv2d(8, channels, 1)
+
+    def forward(self, values: Tensor) -> Tensor:
+        seen = torch.relu(self.squeeze(functional.adaptive_avg_pool2d(values, 1)))
+        return values * functional.hardsigmoid(self.excite(seen))
+
+
+class InvertedResidual(nn.Module):
+    """A block of MobileNetV3: wider, each channel by itself, squeeze and excite, narrower; added to its input."""
+
+    def __init__(self, taken: int, wide: int, given: int, stride: int) -> None:
+        super().__init__()
+        self.added = stride == 1 and taken == given
+        self.body = nn.Sequential(
+            nn.Conv2d(taken, wide, 1, bias=False),
+            nn.BatchNorm2d(wide),
+            nn.Hardswish(),
+            nn.Conv2d(wide, wide, 3, stride, 1, groups=wide, bias=False),
+            nn.BatchNorm2d(wide),
+            nn.Hardswish(),
+            SqueezeExcite(wide),
+            nn.Conv2d(wide, given, 1, bias=False),
+            nn.BatchNorm2d(given),
+        )
+
+    def forward(self, values: Tensor) -> Tensor:
+        return values + self.body(values) if self.added else self.body(values)
+
+
+def mobilenet_v3() -> Made:
+    module = nn.Sequential(
+        nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8), nn.Hardswish()),
+        InvertedResidual(8, 16, 8, 1),
+        InvertedResidual(8, 24, 12, 2),
+        InvertedResidual(12, 36, 12, 1),
+        nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(12, 32), nn.Hardswish(), nn.Linear(32, CLASSES)),
+    )
+    return module, pictures(), classes(), nn.CrossEntropyLoss()
+
+
 class UNet(nn.Module):
     """Two steps down and up, with skips: several tensors are alive in between."""
 
@@ -262,7 +333,7 @@ def tied() -> Made:
     return Tied(), words(), words(), next_word_loss
 
 
-OTHERS = (bert, gpt2, llama, qwen2, t5, vit, resnet, mobilenet, efficientnet, convnext, swin)
+OTHERS = (bert, gpt2, llama, qwen2, t5, vit, resnet, mobilenet, efficientnet, convnext, swin, segformer)
 """From transformers."""
-OWN = (unet, lstm, two_inputs, tied)
+OWN = (mobilenet_v3, unet, lstm, two_inputs, tied)
 NETWORKS: dict[str, Callable[[], Made]] = {each.__name__: each for each in (*OTHERS, *OWN)}

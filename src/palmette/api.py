@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from palmette.control.prune import Compression
     from palmette.control.run.callbacks import RunCallback
+    from palmette.cost.optimizer import OptimizerCost
     from palmette.plan.core.comparison import Comparison
     from palmette.runtime.options import (
         Dtype,
@@ -33,12 +35,14 @@ if TYPE_CHECKING:
     from palmette.spec.measurements import Measurements
     from palmette.spec.plan import InputAs, Plan
     from palmette.spec.profile import Profile
+    from palmette.zoo.adapters import Adapters
     from palmette.zoo.recipes.recipe import Recipe
 
     Data = str | Dataset[Any] | tuple[Dataset[Any], Dataset[Any]]
     Model = str | nn.Module | Recipe
 
 File = str | PathLike[str]
+Progress = Callable[[str, float], None]
 MOST_SAMPLES = 10**12
 
 
@@ -114,15 +118,18 @@ def plan(
     cluster: Cluster | None = None,
     batch: int = 32,
     goal: str | Goal | None = None,
-    optimizer: str = "sgd",
+    optimizer: str | None = None,
     seed: int = 0,
     epochs: int | None = None,
     input_as: InputAs = "stored",
+    progress: Progress | None = None,
     **options: Any,
 ) -> Plan:
     """The plan of a strategy: which node computes which layers on which samples, and what it costs.
 
-    ``profile`` may also be a recipe, a module or the name of a network, which is then profiled on the cluster first.
+    ``profile`` may also be a recipe, a module or the name of a network, which is then profiled on the cluster first;
+    ``progress`` is called with the layer at hand and the fraction that is done. ``optimizer`` is the recipe's, else
+    ``"sgd"``, if it is not given.
     ``goal`` is what to minimise (``"time"``, ``"energy"``, ``"power"``, ``"edp"``, a weighted sum such as
     ``"0.3*time+0.7*energy"``, or a ``Goal`` with deadlines); each strategy has its own default. ``epochs`` is how long
     the plan will be used, uploads included. With ``input_as="tensor"`` samples travel as the numbers that the network
@@ -137,9 +144,9 @@ def plan(
     from palmette.plan.core.strategy import Ask, Task
 
     chosen = configured(strategy, options)
-    profile = _profiled(profile, cluster)
     inputs: dict[str, Any] = {"batch": _checked_batch(batch), "goal": _goal(goal or chosen.default_goal)}
-    inputs |= {"optimizer": optimizer, "seed": seed, "epochs": epochs, "input_as": input_as}
+    inputs |= {"optimizer": optimizer or _optimizer_of(profile), "seed": seed, "epochs": epochs, "input_as": input_as}
+    profile = _profiled(profile, cluster, progress)
     if profile is not None and cluster is not None:
         return make_plan(chosen, Task(profile=profile, cluster=cluster, **inputs))
     return make_plan(chosen, Ask(profile=profile, cluster=cluster, **inputs))
@@ -151,16 +158,17 @@ def compare(
     cluster: Cluster,
     batch: int = 32,
     goal: str | Goal = "time",
-    optimizer: str = "sgd",
+    optimizer: str | None = None,
     seed: int = 0,
     epochs: int | None = None,
     input_as: InputAs = "stored",
+    progress: Progress | None = None,
     **options: Any,
 ) -> Comparison:
     """The plans of every strategy that applies, best first by the goal, and why the others have none.
 
-    Strategies plan in parallel, each in a process of its own. ``profile``, ``epochs`` and ``input_as`` are those of
-    ``plan``; ``options`` go to every strategy that has them.
+    Strategies plan in parallel, each in a process of its own. ``profile``, ``optimizer``, ``epochs``, ``input_as`` and
+    ``progress`` are those of ``plan``; ``options`` go to every strategy that has them.
 
     Raises:
         InputError: the goal or the batch cannot be used.
@@ -168,14 +176,14 @@ def compare(
     from palmette.plan.core.comparison import compare as compare_plans
     from palmette.plan.core.strategy import Task
 
-    known = _profiled(profile, cluster)
+    inputs: dict[str, Any] = {"batch": _checked_batch(batch), "goal": _goal(goal)}
+    inputs |= {"optimizer": optimizer or _optimizer_of(profile)}
+    known = _profiled(profile, cluster, progress)
     assert known is not None
     task = Task(
         profile=known,
         cluster=cluster,
-        batch=_checked_batch(batch),
-        goal=_goal(goal),
-        optimizer=optimizer,
+        **inputs,
         seed=seed,
         epochs=epochs,
         input_as=input_as,
@@ -183,7 +191,29 @@ def compare(
     return compare_plans(task, options)
 
 
-def _profiled(found: Profile | Model | None, cluster: Cluster | None) -> Profile | None:
+def _optimizer_of(found: Profile | Model | None) -> str | OptimizerCost:
+    """The optimizer of a recipe that says one, as a run of it has it; plain SGD for everything else.
+
+    Raises:
+        InputError: the recipe cannot be imported, or its optimizer cannot be used.
+    """
+    from palmette.spec.profile import Profile
+
+    if found is None or isinstance(found, Profile):
+        return "sgd"
+    from palmette.control.run.request import training_options
+    from palmette.measure.profiling import recipe_data_of
+    from palmette.runtime.optimizer_choice import optimizer_cost
+    from palmette.zoo.recipes.loading import load_recipe
+
+    recipe = recipe_data_of(found)
+    recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
+    return "sgd" if recipe is None else optimizer_cost(training_options(recipe))
+
+
+def _profiled(
+    found: Profile | Model | None, cluster: Cluster | None, progress: Progress | None = None
+) -> Profile | None:
     """The profile itself, or that of a network on the cluster.
 
     Raises:
@@ -195,7 +225,7 @@ def _profiled(found: Profile | Model | None, cluster: Cluster | None) -> Profile
         return found
     if cluster is None:
         raise InputError(ArgumentFault("cluster", "missing", "expected one, to profile the network on"))
-    return profile(found, cluster=cluster)
+    return profile(found, cluster=cluster, progress=progress or (lambda *_: None))
 
 
 def _goal(goal: str | Goal) -> Goal:
@@ -248,7 +278,12 @@ def profile(
     input_as: InputAs = "stored",
     engine: str = "local",
     variants: Sequence[float] = (),
-    progress: Callable[[str, float], None] = lambda *_: None,
+    lora: str | Sequence[str] | None = None,
+    rank: int | None = None,
+    freeze: Sequence[str] = (),
+    precision: Precision | None = None,
+    mixed_precision: bool = False,
+    progress: Progress = lambda *_: None,
 ) -> Profile:
     """What a network's layers cost on each node.
 
@@ -262,6 +297,12 @@ def profile(
         input_as: ``"tensor"`` if samples are to travel as tensors of the network's input: ``data`` adds nothing.
         engine: ``"ray"`` measures on every node that is a host of the Ray cluster.
         variants: fractions of its parameters to prune: the smaller networks are profiled, too.
+        lora: names of modules that get LoRA adapters, such as ``"q_proj,v_proj"``; everything else is frozen. Needs
+            peft. Plans of this profile, and their runs, have them, too.
+        rank: the rank of the adapters, 8 if not given.
+        freeze: patterns of weights or layers not to train, such as ``"conv1.*"``, as ``pt.run`` takes them.
+        precision: measure layers in ``"bf16"`` or ``"fp16"``, as ``pt.run`` of the same precision computes them.
+        mixed_precision: the same as ``precision="bf16"``.
         progress: called with the layer at hand and the fraction that is done.
 
     Raises:
@@ -271,22 +312,34 @@ def profile(
     from palmette.measure.profiling import load_samples, profile_network, recipe_data_of
     from palmette.measure.ray_hosts import measure_times_on_hosts
     from palmette.runtime.engines.registry import ENGINES
+    from palmette.runtime.options import checked_precision
+    from palmette.zoo.freezing import frozen_network, refuse_all_frozen
     from palmette.zoo.models import load_network
     from palmette.zoo.recipes.objects import recipe_with
 
     refuse_unknown("engine", engine)
+    adapters = _adapters_of(model, lora, rank)
     if data is None or isinstance(data, str):
-        network = load_network(model, input_shape, seed=0)
+        network = load_network(model, input_shape, seed=0, adapters=adapters)
         samples = load_samples(network, recipe_data_of(model) if data is None else data, input_as)
     else:
         recipe = recipe_with(model, data)
-        network = load_network(recipe, input_shape, seed=0)
+        network = load_network(recipe, input_shape, seed=0, adapters=adapters)
         samples = load_samples(network, recipe, input_as)
-        network = replace(network, name=_model_name(model))
+        network = replace(network, name=_model_name(model, adapters))
+    network = frozen_network(network, freeze)
+    if freeze:
+        refuse_all_frozen(network.name, network.layers)
+    computed_in = checked_precision(precision, mixed=mixed_precision)
     elsewhere = {}
     if ENGINES[engine].real_hosts:
-        elsewhere = measure_times_on_hosts(_named(model), cluster, on, input_shape, variants)
-    return profile_network(network, cluster, on, progress, elsewhere, variants=variants, samples=samples)
+        name = _named(model, adapters)
+        elsewhere = measure_times_on_hosts(
+            name, cluster, on, input_shape, variants, freeze=freeze, precision=computed_in
+        )
+    return profile_network(
+        network, cluster, on, progress, elsewhere, variants=variants, samples=samples, precision=computed_in
+    )
 
 
 def run(
@@ -318,6 +371,8 @@ def run(
     loss_scale: float = 1024.0,
     mixed_precision: bool = False,
     freeze: Sequence[str] = (),
+    lora: str | Sequence[str] | None = None,
+    rank: int | None = None,
     init: File | None = None,
     keep_samples: File | None = None,
     compress: Compression | None = None,
@@ -376,6 +431,8 @@ def run(
         loss_scale: for fp16, the factor of gradients on their way through the network.
         mixed_precision: compute in bfloat16, as ``precision="bf16"``.
         freeze: patterns of weights or layers not to train, such as ``"conv1.*"``.
+        lora: the adapters of the plan's network, as ``pt.profile`` takes them; may be left out.
+        rank: their rank.
         init: weights to start from (safetensors).
         keep_samples: a folder, on each host, where nodes keep samples of others for the next run, too; otherwise they
             are deleted when the run is done.
@@ -404,13 +461,14 @@ def run(
     from palmette.control.progress.choice import shown_progress
     from palmette.control.run.callbacks import refuse_other_callbacks
     from palmette.control.run.data import COMMON
-    from palmette.control.run.recipes import requested_recipe
+    from palmette.control.run.recipes import refuse_other_adapters, requested_recipe
     from palmette.control.run.request import Request, training_options
     from palmette.control.run.session import prepare
     from palmette.spec.plan import inputs_of
     from palmette.zoo.recipes.objects import recipe_from_objects
 
     refuse_other_callbacks(callbacks)
+    refuse_other_adapters(plan.model, lora, rank)
     training, data_name = recipe_from_objects(plan.model, recipe, model, data, COMMON)
     request = Request(
         recipe=training,
@@ -456,27 +514,42 @@ def run(
     )
     known_profile, known_cluster = inputs_of(plan, profile, cluster)
     session = prepare(plan, known_profile, known_cluster, request, Path(folder))
+    if session.warning is not None:
+        warnings.warn(session.warning, stacklevel=2)
     with shown_progress(progress) as displays:
         return Supervisor(session, [*displays, *callbacks]).run()
 
 
-def _model_name(model: Model) -> str:
-    """What a network is called: by its name, or by what it is."""
+def _adapters_of(model: Model, lora: str | Sequence[str] | None, rank: int | None) -> Adapters | None:
+    """The adapters of a network, by its name or as they are given.
+
+    Raises:
+        InputError: they cannot be used, or the two differ.
+    """
+    from palmette.zoo.adapters import requested_adapters, same_adapters, split_adapters
+
+    base, named = split_adapters(model) if isinstance(model, str) else ("", None)
+    return same_adapters(named, requested_adapters(lora, rank), base)
+
+
+def _model_name(model: Model, adapters: Adapters | None) -> str:
+    """What a network is called: by its name, or by what it is; with its adapters."""
+    from palmette.zoo.adapters import split_adapters
     from palmette.zoo.models import UNNAMED
     from palmette.zoo.recipes.recipe import Recipe
 
-    if isinstance(model, str):
-        return model
-    return UNNAMED if isinstance(model, Recipe) else type(model).__name__
+    unnamed = UNNAMED if isinstance(model, Recipe) else type(model).__name__
+    base = split_adapters(model)[0] if isinstance(model, str) else unnamed
+    return base if adapters is None else adapters.named(base)
 
 
-def _named(model: str | nn.Module | Recipe) -> str:
+def _named(model: str | nn.Module | Recipe, adapters: Adapters | None) -> str:
     """A network's name, by which other hosts find it.
 
     Raises:
         InputError: it has none.
     """
     if isinstance(model, str):
-        return model
+        return _model_name(model, adapters)
     expected = "other hosts find a network by its name; expected one"
     raise InputError(ArgumentFault("model", type(model).__name__, expected))

@@ -6,7 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from safetensors.torch import load_file, save_file
+import torch
+from safetensors.torch import load_file
 
 from palmette.cli import execute
 from tests.runtime.world import ROOT
@@ -40,6 +41,11 @@ def test_the_commands_of_its_readme_end_in_adapters(tmp_path: Path, monkeypatch:
     changed = {name for name, value in trained.state_dict().items() if not value.equal(before[name])}
     assert changed
     assert all("lora_" in name for name in changed)
-    adapters = peft.get_peft_model_state_dict(trained)
+    adapters = load_file("run/adapters/adapter_model.safetensors")
     assert 0 < sum(value.numel() for value in adapters.values()) < 50_000
-    save_file(adapters, "adapters.safetensors")
+    assert adapters.keys() == peft.get_peft_model_state_dict(trained).keys()
+    with seeded(0):
+        base = lora.model().unload()
+    again = peft.PeftModel.from_pretrained(base, "run/adapters")
+    tokens = torch.arange(32)[None]
+    assert torch.allclose(again(input_ids=tokens).logits, trained.eval()(input_ids=tokens).logits, atol=1e-5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+import torch
 
 from palmette.errors import InputError
 from palmette.measure import profiling
@@ -29,7 +30,7 @@ def measurements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Makes measuring quick; returns the networks that were measured."""
     measured: list[str] = []
 
-    def quickly(_: object, sizes: tuple[object, ...], __: object) -> Times:
+    def quickly(_: object, sizes: tuple[object, ...], __: object, ___: object) -> Times:
         measured.append("once")
         seconds = tuple(1.0 + place for place in range(len(sizes)))
         return Times(forward_s=seconds, backward_s=seconds, update_s=seconds, source="measured")
@@ -161,7 +162,32 @@ def test_every_unknown_node_is_told() -> None:
     ]
 
 
-def test_a_gpu_is_not_measured_as_a_cpu(measurements: list[str]) -> None:
-    with pytest.raises(InputError, match=r"nodes\.card\.device: cuda: only a CPU is measured"):
-        profile_network(tiny(), cluster(card={"device": "cuda"}), ["card"])
+@pytest.mark.parametrize("device", ["cuda", "mps"])
+def test_a_gpu_is_not_measured_as_a_cpu(measurements: list[str], device: str) -> None:
+    with pytest.raises(InputError, match=rf"nodes\.card\.device: {device}: this machine's torch has no such device"):
+        profile_network(tiny(), cluster(card={"device": device}), ["card"])
     assert measurements == []
+
+
+def test_nodes_with_as_many_threads_are_measured_once(measurements: list[str]) -> None:
+    here, two = {"host": "local"}, {"host": "local", "threads": 2}
+    profile_network(tiny(), cluster(one=here, other=here, wide=two, wider=two))
+    assert measurements == ["once"] * 2
+
+
+def test_a_node_is_measured_with_its_threads() -> None:
+    before = torch.get_num_threads()
+    profile = profile_network(tiny(), cluster(one={"host": "local"}, wide={"host": "local", "threads": 2}))
+    threads = {name: (times.model_extra or {})["measured_with"]["threads"] for name, times in profile.nodes.items()}
+    assert threads == {"one": 1, "wide": 2}
+    assert torch.get_num_threads() == before
+
+
+def test_half_precision_keeps_less_and_sends_as_much() -> None:
+    nodes = cluster(here={"host": "local"}, pi={"hardware": "raspberry-pi-3"})
+    single, half = profile_network(tiny(), nodes), profile_network(tiny(), nodes, precision="bf16")
+    assert (single.precision, half.precision) == (None, "bf16")
+    assert [each.output_bytes for each in half.layers] == [each.output_bytes for each in single.layers]
+    assert sum(each.kept_bytes for each in half.layers) < sum(each.kept_bytes for each in single.layers)
+    assert half.nodes["pi"] == single.nodes["pi"]
+    assert half.notes[-1] == "pi: predicted for float32, not bf16: what that changes there was not measured"

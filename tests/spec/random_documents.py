@@ -41,7 +41,8 @@ nodes = some(
     limits=some(cpu_share=shares, energy_j=positive),
     host=names,
     hardware=names,
-    device=st.sampled_from(["cpu", "cuda"]),
+    device=st.sampled_from(["cpu", "cuda", "mps"]),
+    threads=st.none() | st.integers(1, 4096),
 )
 
 

@@ -6,8 +6,11 @@ from palmette.cli import options as opt
 
 
 def compare(
-    profile: opt.ProfileFile,
     cluster: opt.ClusterFile,
+    profile: opt.ProfileFileIfGiven = None,
+    recipe: opt.RecipeToProfile = None,
+    lora: opt.Lora = None,
+    rank: opt.Rank = None,
     batch: opt.Batch = 32,
     goal: opt.GoalText = "time",
     deadline: opt.Deadline = None,
@@ -15,13 +18,14 @@ def compare(
     loss: opt.Loss = None,
     epochs: opt.PlannedEpochs = None,
     input_as: opt.InputForm = "stored",
-    optimizer: opt.OptimizerName = "sgd",
+    optimizer: opt.OptimizerNameIfGiven = None,
     seed: opt.Seed = 0,
     measurements: opt.Measurements = None,
     learning: opt.Learning = None,
     problem: opt.Problem = None,
     lossy: opt.Lossy = False,
     json_: opt.Json = False,
+    quiet: opt.Quiet = False,
 ) -> None:
     """Compare the plans of every strategy that applies, best first.
 
@@ -31,22 +35,26 @@ def compare(
     from palmette.cli.plan import load_documents
     from palmette.cli.show.comparison import comparison_json, show_comparison
     from palmette.cli.show.console import print_json
+    from palmette.cli.show.profile_progress import profile_progress
     from palmette.spec.plan import known_input_as
 
-    found = pt.compare(
-        profile=pt.load_profile(profile),
-        cluster=pt.load_cluster(cluster),
-        batch=batch,
-        goal=opt.parse_goal("time" if goal is None else goal, deadline, iteration_deadline, loss),
-        optimizer=optimizer,
-        seed=seed,
-        epochs=epochs,
-        input_as=known_input_as(input_as),
-        lossy=lossy,
-        **load_documents(measurements=measurements, learning=learning, problem=problem),
-    )
-    if not found.plans:
-        with opt.naming(cluster, "nodes"):
+    known = opt.profile_or_recipe(profile, recipe, lora, rank)
+    assert known is not None
+    with opt.naming(cluster, "nodes"), profile_progress(quiet or json_ or recipe is None) as progress:
+        found = pt.compare(
+            profile=known,
+            cluster=pt.load_cluster(cluster),
+            batch=batch,
+            goal=opt.parse_goal("time" if goal is None else goal, deadline, iteration_deadline, loss),
+            optimizer=optimizer,
+            seed=seed,
+            epochs=epochs,
+            input_as=known_input_as(input_as),
+            lossy=lossy,
+            progress=progress,
+            **load_documents(measurements=measurements, learning=learning, problem=problem),
+        )
+        if not found.plans:
             found.refuse()
     if json_:
         print_json(comparison_json(found))

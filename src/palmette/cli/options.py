@@ -16,6 +16,7 @@ from palmette.errors import ArgumentFault, InputError, PalmetteError
 
 if TYPE_CHECKING:
     from palmette.spec.goal import Goal
+    from palmette.spec.profile import Profile
 
 # A sample of 400 MB; far beyond what is meant, and before memory runs out.
 MOST_NUMBERS = 10**8
@@ -26,7 +27,6 @@ DATA_KINDS = "cifar10:FOLDER, folder:DIR, csv:FILE, tokens:FILE, hf:DIR or packa
 ClusterFile = Annotated[
     Path, typer.Option("--cluster", help="The cluster: nodes and links (YAML).", show_default=False)
 ]
-ProfileFile = Annotated[Path, typer.Option("--profile", help="The profile of the network (JSON).", show_default=False)]
 ClusterFileIfGiven = Annotated[
     Path | None, typer.Option("--cluster", help="The cluster: nodes and links (YAML).", show_default=False)
 ]
@@ -67,6 +67,13 @@ OptimizerName = Annotated[
     str,
     typer.Option("--optimizer", help="sgd, momentum, adam, adamw or any of torch.optim; they differ in memory."),
 ]
+OptimizerNameIfGiven = Annotated[
+    str | None,
+    typer.Option(
+        "--optimizer",
+        help="The recipe's, or sgd (default), momentum, adam, adamw or any of torch.optim; they differ in memory.",
+    ),
+]
 LearningRate = Annotated[
     float | None, typer.Option("--lr", help="Learning rate; the default depends on the optimizer.")
 ]
@@ -82,6 +89,29 @@ RecipeName = Annotated[
     str | None,
     typer.Option("--recipe", help="Your training, package.module:recipe: network, data, loss.", show_default=False),
 ]
+RecipeToProfile = Annotated[
+    str | None,
+    typer.Option(
+        "--recipe",
+        help="Instead of a profile, your training, package.module:recipe: profiled first.",
+        show_default=False,
+    ),
+]
+Lora = Annotated[
+    str | None,
+    typer.Option(
+        "--lora", help="Modules that get LoRA adapters, such as q_proj,v_proj; needs peft.", show_default=False
+    ),
+]
+Rank = Annotated[int | None, typer.Option("--rank", help="Rank of the adapters, 8 if not given.", show_default=False)]
+Freeze = Annotated[
+    list[str] | None,
+    typer.Option("--freeze", help="Weights or layers not to train, such as 'conv1.*'; may be repeated."),
+]
+PrecisionName = Annotated[
+    str | None, typer.Option("--precision", help="Compute in bf16 or fp16, with weights of their own type.")
+]
+MixedPrecision = Annotated[bool, typer.Option("--mixed-precision", help="Compute in bfloat16, as --precision bf16.")]
 InputShape = Annotated[str | None, typer.Option("--input-shape", help="Shape of one sample, such as 3,32,32.")]
 Dilation = Annotated[
     float | None, typer.Option("--dilation", min=1, help="Slow down emulated time by this factor; chosen if not given.")
@@ -232,13 +262,49 @@ def parse_numbers(argument: str, text: str, kind: type[N]) -> tuple[N, ...]:
         raise InputError(ArgumentFault(argument, text, f"expected {numbers} separated by commas")) from None
 
 
-def model_or_recipe(model: str | None, recipe: str | None) -> str:
-    """The name of a network or of a recipe, of which one has to be given.
+def model_or_recipe(model: str | None, recipe: str | None, lora: str | None = None, rank: int | None = None) -> str:
+    """The name of a network or of a recipe, of which one has to be given, with adapters.
 
     Raises:
-        InputError: there is none, or both.
+        InputError: there is none, or both, or the adapters cannot be used.
     """
     given = [name for name in (model, recipe) if name is not None]
     if len(given) != 1:
         raise InputError(ArgumentFault("recipe", recipe or "missing", "expected either MODEL or a recipe"))
-    return given[0]
+    return _with_adapters(given[0], lora, rank)
+
+
+def _with_adapters(model: str, lora: str | None, rank: int | None) -> str:
+    if lora is None and rank is None:
+        return model
+    from palmette.zoo.adapters import requested_adapters
+
+    adapters = requested_adapters(lora, rank)
+    assert adapters is not None, "a rank alone is refused"
+    return adapters.named(model)
+
+
+def profile_or_recipe(
+    profile: Path | None, recipe: str | None, lora: str | None, rank: int | None, *, needed: bool = True
+) -> Profile | str | None:
+    """The profile in a file, or the name of a recipe that is to be profiled, with adapters; at most one is given.
+
+    Raises:
+        InputError: both are given, none although one is ``needed``, what is given cannot be read, or adapters are given
+            for a profile.
+    """
+    from palmette.api import load_profile
+
+    if profile is not None and recipe is not None:
+        raise InputError(ArgumentFault("recipe", recipe, "expected either a profile or a recipe, not both"))
+    if needed and profile is None and recipe is None:
+        raise InputError(ArgumentFault("profile", "missing", "expected one, or a recipe to profile"))
+    if recipe is not None:
+        from palmette.zoo.recipes.loading import load_recipe
+
+        load_recipe(recipe)
+        return _with_adapters(recipe, lora, rank)
+    for name, value in (("lora", lora), ("rank", rank)):
+        if value is not None:
+            raise InputError(ArgumentFault(name, value, "a profile knows its adapters; expected this with a recipe"))
+    return None if profile is None else load_profile(profile)

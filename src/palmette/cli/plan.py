@@ -19,13 +19,13 @@ from palmette.errors import ArgumentFault, InputError
 
 # The options of all planners in the order of the help; required ones first.
 FILES: dict[str, tuple[Any, Any]] = {
-    "profile": (opt.ProfileFile, inspect.Parameter.empty),
     "cluster": (opt.ClusterFile, inspect.Parameter.empty),
-}
-FILES_IF_GIVEN: dict[str, tuple[Any, Any]] = {
     "profile": (opt.ProfileFileIfGiven, None),
-    "cluster": (opt.ClusterFileIfGiven, None),
+    "recipe": (opt.RecipeToProfile, None),
+    "lora": (opt.Lora, None),
+    "rank": (opt.Rank, None),
 }
+FILES_IF_GIVEN = FILES | {"cluster": (opt.ClusterFileIfGiven, None)}
 COMMON: dict[str, tuple[Any, Any]] = {
     "batch": (opt.Batch, 32),
     "goal": (opt.GoalText, None),
@@ -34,9 +34,10 @@ COMMON: dict[str, tuple[Any, Any]] = {
     "loss": (opt.Loss, None),
     "epochs": (opt.PlannedEpochs, None),
     "input_as": (opt.InputForm, "stored"),
-    "optimizer": (opt.OptimizerName, "sgd"),
+    "optimizer": (opt.OptimizerNameIfGiven, None),
     "seed": (opt.Seed, 0),
     "json_": (opt.Json, False),
+    "quiet": (opt.Quiet, False),
     "output": (opt.Output, None),
 }
 
@@ -161,6 +162,9 @@ def _make_plan(  # one argument per option
     *,
     profile: Path | None,
     cluster: Path | None,
+    recipe: str | None,
+    lora: str | None,
+    rank: int | None,
     batch: int,
     goal: str | None,
     deadline: str | None,
@@ -168,21 +172,23 @@ def _make_plan(  # one argument per option
     loss: float | None,
     epochs: int | None,
     input_as: str,
-    optimizer: str,
+    optimizer: str | None,
     seed: int,
     json_: bool,
+    quiet: bool,
     output: Path | None,
 ) -> None:
     """Make a plan and print it, or write it to a file."""
     import palmette as pt
     from palmette.cli.show.plan import show_plan
+    from palmette.cli.show.profile_progress import profile_progress
     from palmette.spec.files import write_text
     from palmette.spec.plan import known_input_as
 
-    with opt.naming(cluster, "nodes"):
+    with opt.naming(cluster, "nodes"), profile_progress(quiet or json_ or recipe is None) as progress:
         made = pt.plan(
             kind.name,
-            profile=pt.load_profile(profile) if profile else None,
+            profile=opt.profile_or_recipe(profile, recipe, lora, rank, needed=kind.needs_profile),
             cluster=pt.load_cluster(cluster) if cluster else None,
             batch=batch,
             goal=opt.parse_goal(kind.default_goal if goal is None else goal, deadline, iteration_deadline, loss),
@@ -190,6 +196,7 @@ def _make_plan(  # one argument per option
             seed=seed,
             epochs=epochs,
             input_as=known_input_as(input_as),
+            progress=progress,
             **_load_files(kind, own),
         )
     if output is not None:

@@ -58,8 +58,10 @@ def pretrain(
         ),
     ] = "",
     dilation: opt.Dilation = None,
-    optimizer: opt.OptimizerName = "sgd",
+    optimizer: opt.OptimizerNameIfGiven = None,
     lr: opt.LearningRate = None,
+    lora: opt.Lora = None,
+    rank: opt.Rank = None,
     input_shape: opt.InputShape = None,
     seed: opt.Seed = 0,
     json_: opt.Json = False,
@@ -73,16 +75,15 @@ def pretrain(
     """
     import palmette as pt
     from palmette.control.pretrain.pretrainer import Pretrainer
-    from palmette.control.pretrain.request import PretrainRequest
+    from palmette.control.pretrain.request import PretrainRequest, pretrain_options
     from palmette.control.pretrain.step_timer import StepCounts
-    from palmette.control.run.request import training_options
     from palmette.measure.meters.registry import open_meter
     from palmette.spec.files import load, write_text
     from palmette.spec.power import PowerModel
 
-    known = pt.load_cluster(cluster)
+    known, named = pt.load_cluster(cluster), opt.model_or_recipe(model, recipe, lora, rank)
     request = PretrainRequest(
-        model=opt.model_or_recipe(model, recipe),
+        model=named,
         data=data,
         batch=batch,
         steps=steps,
@@ -94,7 +95,7 @@ def pretrain(
         input_shape=opt.parse_shape(input_shape),
         meter=None if meter is None else open_meter(meter),
         power=None if power is None else load(PowerModel, power),
-        options=training_options(optimizer=optimizer, lr=lr, seed=seed),
+        options=pretrain_options(named, optimizer=optimizer, lr=lr, seed=seed),
     )
     with opt.naming(cluster, "nodes"):
         pretrainer = Pretrainer(known, request, _folder(output), _ignore if quiet or json_ else _print_progress, _warn)

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from time import monotonic
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from palmette.cli import options as opt
 from palmette.errors import ArgumentFault, InputError
-
-if TYPE_CHECKING:
-    from palmette.measure.contexts import Progress
-
-REFRESH_S = 0.1
 
 
 def profile(
@@ -41,6 +33,11 @@ def profile(
         str | None,
         typer.Option("--variants", help="Also profile it with these fractions of parameters pruned: 0.25,0.5."),
     ] = None,
+    lora: opt.Lora = None,
+    rank: opt.Rank = None,
+    freeze: opt.Freeze = None,
+    precision: opt.PrecisionName = None,
+    mixed_precision: opt.MixedPrecision = False,
     output: opt.Output = None,
     json_: opt.Json = False,
     quiet: opt.Quiet = False,
@@ -51,14 +48,16 @@ def profile(
     """
     import palmette as pt
     from palmette.cli.show.profile import show_profile
+    from palmette.cli.show.profile_progress import profile_progress
+    from palmette.runtime.options import checked_precision
     from palmette.spec.files import write_text
     from palmette.spec.plan import known_input_as
 
     fractions, shape = _parse_fractions(variants), opt.parse_shape(input_shape)
     known = pt.load_cluster(cluster)
-    with _progress_bar(quiet or json_) as progress:
+    with profile_progress(quiet or json_) as progress:
         made = pt.profile(
-            opt.model_or_recipe(model, recipe),
+            opt.model_or_recipe(model, recipe, lora, rank),
             cluster=known,
             on=on or (),
             input_shape=shape,
@@ -66,6 +65,9 @@ def profile(
             input_as=known_input_as(input_as),
             engine=engine,
             variants=fractions,
+            freeze=tuple(freeze or ()),
+            precision=checked_precision(precision),
+            mixed_precision=mixed_precision,
             progress=progress,
         )
     if output is not None:
@@ -74,32 +76,6 @@ def profile(
         print(made.to_json(), end="")
     else:
         show_profile(made)
-
-
-@contextmanager
-def _progress_bar(quiet: bool) -> Iterator[Progress]:
-    """A bar on stderr where that is a terminal; it is drawn only between measurements, never while a layer is timed."""
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
-
-    out = Console(stderr=True)
-    columns = (
-        TextColumn("measuring"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}", markup=False),
-    )
-    with Bar(*columns, console=out, transient=True, auto_refresh=False, disable=quiet or not out.is_terminal) as bar:
-        task, drawn = bar.add_task("", total=1.0), 0.0
-
-        def progress(layer: str, done: float) -> None:
-            nonlocal drawn
-            if monotonic() - drawn >= REFRESH_S:
-                bar.update(task, description=layer, completed=done, refresh=True)
-                drawn = monotonic()
-
-        yield progress
 
 
 def _parse_fractions(text: str | None) -> tuple[float, ...]:

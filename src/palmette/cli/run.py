@@ -117,20 +117,15 @@ def run(
         str | None,
         typer.Option("--compress", help="How to make models smaller, prune or distill, instead of as in the plan."),
     ] = None,
-    freeze: Annotated[
-        list[str] | None,
-        typer.Option("--freeze", help="Weights or layers not to train, such as 'conv1.*'; may be repeated."),
-    ] = None,
+    freeze: opt.Freeze = None,
+    lora: opt.Lora = None,
+    rank: opt.Rank = None,
     dtype: Annotated[str, typer.Option("--dtype", help="Type of the weights: float32 or float64.")] = "float32",
-    precision: Annotated[
-        str | None, typer.Option("--precision", help="Compute in bf16 or fp16, with weights as --dtype says.")
-    ] = None,
+    precision: opt.PrecisionName = None,
     loss_scale: Annotated[
         float, typer.Option("--loss-scale", help="Factor of gradients on their way through the network, for fp16.")
     ] = 1024.0,
-    mixed_precision: Annotated[
-        bool, typer.Option("--mixed-precision", help="Compute in bfloat16, as --precision bf16.")
-    ] = False,
+    mixed_precision: opt.MixedPrecision = False,
     input_shape: opt.InputShape = None,
     replan: Annotated[
         bool, typer.Option("--replan/--no-replan", help="Plan again when a node is lost or joins, instead of stopping.")
@@ -158,7 +153,7 @@ def run(
     """
     import palmette as pt
     from palmette.control.prune import known_compression
-    from palmette.control.run.recipes import requested_recipe
+    from palmette.control.run.recipes import refuse_other_adapters, requested_recipe
     from palmette.control.run.request import Request, training_options
     from palmette.control.run.session import prepare
     from palmette.control.run.session import resume as resume_run
@@ -167,11 +162,13 @@ def run(
     if resume is not None:
         session = resume_run(resume)
         _refuse_other_options(session, resume, context)
+        refuse_other_adapters(session.plan.model, lora, rank)
         _execute(session, json_, quiet)
         return
     if plan is None:
         raise InputError(Fault("PLAN", "missing", "expected a plan file, or --resume DIR"))
     known = pt.load_plan(plan)
+    refuse_other_adapters(known.model, lora, rank)
     for_profile, for_cluster = inputs_of(
         known, pt.load_profile(profile) if profile else None, pt.load_cluster(cluster) if cluster else None
     )
@@ -285,6 +282,8 @@ def _execute(session: TrainingSession, json_: bool, quiet: bool) -> None:
         elif not quiet:
             print(f"{folder}: this run has ended, nothing is left to do")
         return
+    if session.warning is not None and not quiet:
+        print(f"palmette: warning: {session.warning}", file=sys.stderr)
     try:
         with _restored_signals(), terminal_progress(quiet) as display:
             supervisor = Supervisor(session, [display, _ChangeReport()])

@@ -6,6 +6,7 @@ progress  shows how far a run is
 track     writes a run to TensorBoard, MLflow or Weights & Biases
 pretrain  every device of a cluster trains alone for a short while, and is measured
 weights   files of weights: written, and loaded into a network
+adapters  files of adapters, as peft reads them
 prune     a network made smaller and written to a file
 learn     points of a learning curve from runs
 """

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from palmette.compress.channels import PruningOrigin
 from palmette.compress.networks import network_origin, prune_network
+from palmette.control.adapters import with_adapter_names
 from palmette.errors import ArgumentFault, Fault, InputError, RunError, one_line
 from palmette.runtime.training.checkpoint import best
 from palmette.runtime.worker.setup import unshared
@@ -119,7 +120,7 @@ def with_initial_weights(network: Network, file: str, pruning: float, origin: Pr
     if removed and origin is None:
         origin = network_origin(network)
     network = shrunk(network, removed, origin)
-    load(network, values, file)
+    load(network, with_adapter_names(values, network), file)
     return prune_network(network, pruning, origin=origin)[0] if pruning > removed else network
 
 

@@ -7,6 +7,7 @@ prices        what a phase costs, and each node's part of it
 estimate      the estimate that files and users see
 check         whether a plan can be executed
 warnings      what a plan may do that its price does not show
+frozen        what frozen weights save
 handover      what is sent between two phases, and its price
 steps         the operations of an iteration: what they are
 operations    which operations an iteration has, without times

@@ -11,6 +11,7 @@ from palmette.cost.check import check
 from palmette.cost.clock import Timing
 from palmette.cost.delivery import kept_pairs, upload_pairs
 from palmette.cost.evaluate import Evaluator, Price
+from palmette.cost.frozen import frozen_bytes, saved_bytes
 from palmette.cost.handover import change_price
 from palmette.cost.optimizer import OptimizerCost, known_optimizer
 from palmette.cost.steps import Iteration, Kind, Step, is_background
@@ -87,6 +88,8 @@ def summary(plan: Plan, prices: Evaluator, *, timeline: bool = False, epochs: in
         total_bytes=whole.sent_bytes if whole else None,
         changes_s=sum(time_s for time_s, _ in changes) if changes else None,
         changes_j=sum(joules) if changes and joules is not None else None,
+        frozen_bytes=frozen_bytes(prices.profile) or None,
+        saved_bytes=saved_bytes(phase, first, prices),
         energy_source=None if first.iteration_j is None else DECLARED,
         warnings=tuple(warnings_of(plan, prices)),
         nodes=_nodes(phase, prices, first),

@@ -65,3 +65,10 @@ def known_optimizer(given: str | OptimizerCost) -> OptimizerCost:
     if name in REFUSED:
         expected = f"{REFUSED[name]}; expected an optimizer that needs gradients alone, such as adamw"
     raise InputError(ArgumentFault("optimizer", given, expected))
+
+
+def recorded_name(optimizer: OptimizerCost) -> str:
+    """The name by which an optimizer is found again; of a user's own, that of one that keeps as much of each weight."""
+    if optimizer.name.lower() in STATE_COPIES:
+        return optimizer.name.lower()
+    return next((name for name, copies in STATE_COPIES.items() if copies >= optimizer.state_copies), "adam")

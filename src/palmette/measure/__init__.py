@@ -6,10 +6,12 @@ layer_times            seconds of each layer on this machine
 pass_timer             one training pass through all layers, timed layer by layer
 repetitions            how often, and with which batch sizes, to repeat it
 clocks                 which clock to time with
+compute_settings       threads, device and precision of what is measured
 contexts               context managers to probe layers in
 decode_time            seconds to turn stored samples into inputs
 call_time_fit          pure: times of some batches into a call's fixed part and seconds per sample
 roofline               seconds of each layer on hardware of the catalogue
+frozen_profile         a profile for a run that freezes more
 build_time             the time until a device can train
 bandwidth              bits per second between two nodes, measured by a transfer
 ray_hosts              the same measurements on the hosts of a Ray cluster

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from palmette.errors import Fault, InputError
-from palmette.runtime.worker.tuning import keep_freed_memory
+from palmette.runtime.worker.tuning import keep_freed_memory, use_threads
 from palmette.zoo.capture.trial_runs import preserve_state
 from palmette.zoo.capture.wrapper import describe_error
 from palmette.zoo.models import Network
@@ -38,14 +38,14 @@ def training_mode(network: Network) -> Iterator[None]:
 
 
 @contextmanager
-def stable_timing() -> Iterator[None]:
-    """One torch thread and memory that is kept, as on a node, and no garbage collection in the middle of a layer."""
+def stable_timing(threads: int | None = 1) -> Iterator[None]:
+    """A node's threads, and memory that is kept as there, and no garbage collection in the middle of a layer."""
     keep_freed_memory()
     with ExitStack() as after:
         after.callback(torch.set_num_threads, torch.get_num_threads())
         if gc.isenabled():
             after.callback(gc.enable)
-        torch.set_num_threads(1)
+        use_threads(threads)
         gc.collect()
         gc.disable()
         yield

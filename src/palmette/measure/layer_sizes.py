@@ -19,7 +19,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
+from palmette.measure.compute_settings import ComputeSettings
 from palmette.measure.contexts import Progress, name_failing_layer, training_mode
+from palmette.runtime.options import Precision
 from palmette.spec.profile import Layer, Tie
 from palmette.zoo.batch_norms import BatchNormRecorder
 from palmette.zoo.capture import NetworkLayer, TensorSpec, as_bundle, tied_weights
@@ -42,13 +44,15 @@ class LayerUsage:
     output_channels: int
 
 
-def layer_sizes(network: Network, progress: Progress) -> tuple[Layer, ...]:
+def layer_sizes(network: Network, progress: Progress, precision: Precision | None = None) -> tuple[Layer, ...]:
     """Bytes of weights, of one sample's output and intermediate outputs, and one sample's FLOPs, of each layer.
+
+    What is kept until backward depends on the precision; outputs travel in the type of the weights in any case.
 
     Raises:
         InputError: the network fails in training on its own input shape.
     """
-    with training_mode(network):
+    with training_mode(network), ComputeSettings(precision=precision).autocast():
         fewer, more = (list(_layer_usages(network, samples, progress)) for samples in (FEWER, MORE))
     return tuple(
         Layer(
@@ -113,7 +117,7 @@ def _layer_usage(layer: NetworkLayer, bundle: Bundle) -> tuple[LayerUsage, Bundl
     memory = AllocationCounter([*bundle, *module.parameters(), *module.buffers()])
     with memory, FlopCounterMode(display=False) as counter, BatchNormRecorder() as norms:
         outputs = as_bundle(module(*bundle))
-    sizes = [output.numel() * output.element_size() for output in outputs]
+    sizes = [output.numel() * spec.dtype.itemsize for output, spec in zip(outputs, layer.outputs, strict=True)]
     back = [size for size, spec in zip(sizes, layer.outputs, strict=True) if spec.gradient]
     usage = LayerUsage(
         counter.get_total_flops(),

@@ -1,4 +1,4 @@
-"""Seconds of each layer on this machine, one torch thread: measured, then fitted."""
+"""Seconds of each layer on this machine: measured, then fitted."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 
 from palmette.measure.call_time_fit import CallTime, fit_call_time, worst_error
 from palmette.measure.clocks import Clock, choose_clock
+from palmette.measure.compute_settings import ComputeSettings
 from palmette.measure.contexts import Progress, stable_timing, training_mode
 from palmette.measure.pass_timer import BACKWARD, FORWARD, UPDATE, PassTimer, PassTimes
 from palmette.measure.repetitions import SMALLEST, repeat_passes
@@ -21,7 +22,12 @@ from palmette.zoo.models import Network
 ACTIVATIONS_BYTES = 2**30
 
 
-def measure_layer_times(network: Network, sizes: Sequence[Layer], progress: Progress) -> Times:
+def measure_layer_times(
+    network: Network,
+    sizes: Sequence[Layer],
+    progress: Progress,
+    settings: ComputeSettings = ComputeSettings(),  # noqa: B008  (frozen)
+) -> Times:
     """The layers' times on this machine; ``sizes`` are those of ``layer_sizes``.
 
     Raises:
@@ -34,12 +40,14 @@ def measure_layer_times(network: Network, sizes: Sequence[Layer], progress: Prog
         nonlocal done
         done = share
 
-    with training_mode(network), stable_timing():
-        timer = PassTimer(network, lambda layer: progress(layer, done))
+    placed = settings.placed(network)
+    with training_mode(placed), stable_timing(settings.threads):
+        timer = PassTimer(placed, lambda layer: progress(layer, done), settings=settings)
         timer.run(SMALLEST)  # the very first is cold
-        timer.clock = choose_clock(lambda: timer.run(SMALLEST))
+        if settings.device == "cpu" and torch.get_num_threads() == 1:
+            timer.clock = choose_clock(lambda: timer.run(SMALLEST))
         times = fit_layer_times(repeat_passes(timer.run, max_samples, on_progress))
-    return with_machine(times, timer.clock)
+        return with_machine(times, timer.clock, settings)
 
 
 def fit_layer_times(passes: Mapping[int, Sequence[PassTimes]]) -> Times:
@@ -63,11 +71,12 @@ def fit_layer_times(passes: Mapping[int, Sequence[PassTimes]]) -> Times:
     return times.model_copy(update=extra)
 
 
-def with_machine(times: Times, clock: Clock) -> Times:
+def with_machine(times: Times, clock: Clock, settings: ComputeSettings) -> Times:
     """The times, with the machine and software that they were measured with."""
     measured_with = {
-        "machine": processor_name(),
-        "threads": 1,
+        "machine": processor_name() if settings.device == "cpu" else device_name(settings.device),
+        "threads": torch.get_num_threads(),
+        "device": settings.device,
         "clock": clock.__name__,
         "torch": str(torch.__version__),
     }
@@ -79,6 +88,11 @@ def _lines(medians: Mapping[int, PassTimes], row: int) -> list[CallTime]:
     return [
         fit_call_time(list(medians), column) for column in np.stack([each[row] for each in medians.values()]).T.tolist()
     ]
+
+
+def device_name(device: str) -> str:
+    """The name of a device that is no processor."""
+    return torch.cuda.get_device_name() if device == "cuda" else f"{device} of {processor_name()}"
 
 
 def processor_name() -> str:

@@ -23,7 +23,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from palmette.measure.clocks import Clock
+from palmette.measure.compute_settings import ComputeSettings
 from palmette.measure.contexts import name_failing_layer
+from palmette.runtime.devices import synchronize
 from palmette.zoo.capture import NetworkLayer, as_bundle
 from palmette.zoo.capture.bundle import Bundle
 from palmette.zoo.models import Network
@@ -37,10 +39,17 @@ FORWARD, BACKWARD, UPDATE = range(3)
 class PassTimer:
     """Times passes through a network, with any number of samples; ``on_layer`` is called with each layer's name."""
 
-    def __init__(self, network: Network, on_layer: Callable[[str], None], clock: Clock = perf_counter) -> None:
+    def __init__(
+        self,
+        network: Network,
+        on_layer: Callable[[str], None],
+        clock: Clock = perf_counter,
+        settings: ComputeSettings = ComputeSettings(),  # noqa: B008  (frozen)
+    ) -> None:
         self.network = network
         self.on_layer = on_layer
         self.clock = clock
+        self.settings, self._device = settings, torch.device(settings.device)
         self.weights = [[each for each in layer.module.parameters() if each.requires_grad] for layer in network.layers]
 
     def run(self, samples: int) -> PassTimes:
@@ -55,6 +64,11 @@ class PassTimer:
         backward_s = self._backward(output, marks)
         return np.array([forward_s, backward_s, self._update()])
 
+    def _now_s(self) -> float:
+        """The clock, once the device has done what it was given."""
+        synchronize(self._device)
+        return self.clock()
+
     def _forget_gradients(self) -> None:
         """As a training loop does, so that backward has to allocate them."""
         for weights in self.weights:
@@ -63,13 +77,15 @@ class PassTimer:
 
     def _forward(self, samples: int, marks: list[float | None]) -> tuple[list[float], Bundle]:
         """Seconds of each layer, and the last one's output; ``marks`` receive the end of each backward later on."""
-        bundle, times_s = self.network.example_batch(samples), []
-        for place, layer in enumerate(self.network.layers):
-            self.on_layer(layer.name)
-            if place:
-                bundle = self._mark(bundle, place, marks)
-            time_s, bundle = self._timed(layer, bundle)
-            times_s.append(time_s)
+        bundle = tuple(each.to(self._device) for each in self.network.example_batch(samples))
+        times_s = []
+        with self.settings.autocast():
+            for place, layer in enumerate(self.network.layers):
+                self.on_layer(layer.name)
+                if place:
+                    bundle = self._mark(bundle, place, marks)
+                time_s, bundle = self._timed(layer, bundle)
+                times_s.append(time_s)
         return times_s, bundle
 
     def _mark(self, bundle: Bundle, place: int, marks: list[float | None]) -> Bundle:
@@ -79,7 +95,7 @@ class PassTimer:
         """
 
         def read(_: Tensor) -> None:
-            marks[place] = self.clock()
+            marks[place] = self._now_s()
 
         # What only passes through layers is renamed for each, so that its gradient is complete when the layer is done.
         passed = tuple(value.view_as(value) if value.requires_grad else value for value in bundle)
@@ -90,9 +106,9 @@ class PassTimer:
 
     def _timed(self, layer: NetworkLayer, bundle: Bundle) -> tuple[float, Bundle]:
         with name_failing_layer(self.network, layer.name, len(bundle[0])):
-            start_s = self.clock()
+            start_s = self._now_s()
             output = layer.module(*bundle)
-            return self.clock() - start_s, as_bundle(output)
+            return self._now_s() - start_s, as_bundle(output)
 
     def _backward(self, outputs: Bundle, marks: list[float | None]) -> list[float]:
         learning = [output for output in outputs if output.requires_grad]
@@ -102,9 +118,9 @@ class PassTimer:
         gradients = [torch.full_like(output, 1.0 / len(output)) for output in learning]
         lowest = next((k for k, weights in enumerate(self.weights) if weights), 0)
         with name_failing_layer(self.network, self.network.layers[-1].name, len(learning[0])):
-            start_s = self.clock()
+            start_s = self._now_s()
             torch.autograd.backward(learning, gradients)
-            marks[lowest] = self.clock()
+            marks[lowest] = self._now_s()
         return durations(start_s, marks)
 
     def _update(self) -> list[float]:
@@ -116,10 +132,10 @@ class PassTimer:
         pairs = [(weight, weight.grad) for weight in weights if weight.grad is not None]
         if not pairs:
             return 0.0
-        start_s = self.clock()
+        start_s = self._now_s()
         for weight, gradient in pairs:
             weight.add_(gradient, alpha=0.0)
-        return self.clock() - start_s
+        return self._now_s() - start_s
 
 
 def durations(start_s: float, ends_s: Sequence[float | None]) -> list[float]:

@@ -12,16 +12,20 @@ from torch import nn
 from palmette.compress.networks import network_origin, prune_network
 from palmette.errors import ArgumentFault, Fault, InputError, expected_name
 from palmette.measure.call_time_fit import CallTime
+from palmette.measure.compute_settings import ComputeSettings, node_settings
 from palmette.measure.contexts import Progress, no_progress
 from palmette.measure.decode_time import measure_decode_time, predict_decode_time, with_decoding
 from palmette.measure.layer_sizes import input_bytes, layer_sizes, layer_ties
 from palmette.measure.layer_times import measure_layer_times
 from palmette.measure.roofline import roofline_times
+from palmette.runtime.devices import is_usable
+from palmette.runtime.options import Precision
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import InputAs, known_input_as
 from palmette.spec.profile import Profile, Table, Times
 from palmette.zoo.capture import notes
 from palmette.zoo.data import DataSplit, load_data, recipe_data
+from palmette.zoo.freezing import frozen_network
 from palmette.zoo.hardware import Hardware, hardware
 from palmette.zoo.models import Network, load_network
 from palmette.zoo.recipes.loading import recipe_name
@@ -40,21 +44,28 @@ def profile_network(
     *,
     variants: Sequence[float] = (),
     samples: DataSplit | None = None,
+    precision: Precision | None = None,
 ) -> Profile:
     """Bytes, FLOPs and seconds of each layer on each node.
 
-    This machine is measured, once, for the nodes in ``measured_on`` and those with ``host: local``; the others are
-    predicted from the hardware that they name. ``progress`` gets the current layer and the share that is done.
+    This machine is measured for the nodes in ``measured_on`` and those with ``host: local``, once for all with as many
+    threads and the same device; the others are predicted from the hardware that they name. ``progress`` gets the
+    current layer and the share that is done.
     ``elsewhere`` are times that were measured on the nodes themselves.
     ``variants`` are fractions of the parameters to remove: the pruned networks are profiled the same way.
     With ``samples`` the profile has the size of a stored sample, and the first layer's times include decoding it. That
     is measured on this machine, also for nodes that were measured ``elsewhere``: no sample is sent to them.
+    ``precision`` is that in which layers are measured, if not that of the weights; predictions know no other.
 
     Raises:
         InputError: a node is unknown, or neither measured nor of known hardware, or the network fails in training, or
             cannot be pruned that far, or a sample cannot be decoded.
     """
-    here = [name for name in nodes_here(cluster, measured_on) if name not in elsewhere]
+    here = {
+        name: node_settings(cluster.nodes[name], precision)
+        for name in nodes_here(cluster, measured_on)
+        if name not in elsewhere
+    }
     machines = {
         name: hardware(node.hardware)
         for name, node in cluster.nodes.items()
@@ -66,7 +77,7 @@ def profile_network(
 
     def table(fraction: float, each: Network, prune_s: float | None = None) -> Table:
         known = {name: times[fraction] for name, times in elsewhere.items()}
-        found = _table(each, here, machines, known, progress)
+        found = _table(each, here, machines, known, progress, precision=precision)
         nodes = found.nodes | {name: _with_pruning(found.nodes[name], prune_s) for name in here}
         if decoding is not None:
             nodes = {name: with_decoding(times, decoding[name]) for name, times in nodes.items()}
@@ -77,12 +88,19 @@ def profile_network(
         model=network.name,
         input_bytes=input_bytes(network),
         sample_bytes=None if samples is None else samples.sample_bytes,
+        precision=precision,
         layers=whole.layers,
         nodes=whole.nodes,
         ties=whole.ties,
-        notes=notes(network.layers),
+        notes=(*notes(network.layers), *_precision_notes(machines, precision)),
         variants={str(fraction): table(fraction, *each) for fraction, each in smaller.items()},
     )
+
+
+def _precision_notes(machines: Mapping[str, Hardware], precision: Precision | None) -> list[str]:
+    if precision is None or not machines:
+        return []
+    return [f"{', '.join(machines)}: predicted for float32, not {precision}: what that changes there was not measured"]
 
 
 class PrunedNetwork(NamedTuple):
@@ -118,16 +136,17 @@ def prune_networks(network: Network, fractions: Sequence[float]) -> dict[float, 
 
 def _table(
     network: Network,
-    here: Sequence[str],
+    here: Mapping[str, ComputeSettings],
     machines: Mapping[str, Hardware],
     known: Mapping[str, Times],
     progress: Progress,
+    *,
+    precision: Precision | None,
 ) -> Table:
     """The layers of one network, and their times on nodes: measured here, predicted, or already known."""
-    layers, taken = layer_sizes(network, progress), input_bytes(network)
-    nodes = dict(known)
-    if here:
-        nodes |= dict.fromkeys(here, measure_layer_times(network, layers, progress))
+    layers, taken = layer_sizes(network, progress, precision), input_bytes(network)
+    measured = {each: measure_layer_times(network, layers, progress, each) for each in dict.fromkeys(here.values())}
+    nodes = {**known, **{name: measured[each] for name, each in here.items()}}
     nodes |= {name: roofline_times(machine, layers, taken) for name, machine in machines.items()}
     return Table(layers=layers, nodes=nodes, ties=layer_ties(network))
 
@@ -143,22 +162,27 @@ def _decode_times(
 
 
 def measure_times_here(
-    model: str, input_shape: tuple[int, ...] | None, variants: Sequence[float] = ()
+    model: str,
+    input_shape: tuple[int, ...] | None,
+    variants: Sequence[float],
+    freeze: Sequence[str],
+    settings: ComputeSettings,
 ) -> dict[float, Times]:
     """The times on this machine of a network's layers, and of its pruned variants, by the fraction removed.
 
     Raises:
         InputError: the network cannot be loaded, cannot be pruned that far, or fails in training.
     """
-    network = load_network(model, input_shape, seed=0)
-    found = {0.0: _measure_here(network)}
+    network = frozen_network(load_network(model, input_shape, seed=0), freeze)
+    found = {0.0: _measure_here(network, settings)}
     for fraction, (smaller, prune_s) in prune_networks(network, variants).items():
-        found[fraction] = _with_pruning(_measure_here(smaller), prune_s)
+        found[fraction] = _with_pruning(_measure_here(smaller, settings), prune_s)
     return found
 
 
-def _measure_here(network: Network) -> Times:
-    return measure_layer_times(network, layer_sizes(network, no_progress), no_progress)
+def _measure_here(network: Network, settings: ComputeSettings) -> Times:
+    sizes = layer_sizes(network, no_progress, settings.precision)
+    return measure_layer_times(network, sizes, no_progress, settings)
 
 
 def _with_pruning(times: Times, prune_s: float | None) -> Times:
@@ -201,8 +225,8 @@ def nodes_here(cluster: Cluster, measured_on: Sequence[str]) -> list[str]:
     if unknown:
         raise InputError(ArgumentFault("on", name, expected_name(name, "node", known)) for name in unknown)
     here = [name for name, node in cluster.nodes.items() if name in measured_on or node.host == "local"]
-    expected = "only a CPU is measured; expected cpu, or hardware: … of the catalogue and neither host: local nor --on"
-    wrong = [name for name in here if cluster.nodes[name].device != "cpu"]
+    expected = "this machine's torch has no such device; expected cpu, or hardware: … and neither host: local nor --on"
+    wrong = [name for name in here if not is_usable(cluster.nodes[name].device)]
     if wrong:
         raise InputError(Fault(f"nodes.{name}.device", cluster.nodes[name].device, expected) for name in wrong)
     return here

@@ -10,6 +10,7 @@ reports its loss and the times of its operations, which ``record`` writes down.
 program           what each node does in an iteration, as plain operations; pure
 phase_programs    the programs of a phase: of the whole, of each tree, of the exchange of weights; pure
 early_stopping    which metric decides about the best weights, and when a run stops
+devices           what a node computes on: the CPU or a GPU
 options           training options: optimizer, schedule, clipping, precision, seed
 optimizer_choice  the optimizer that options describe: made, tried, priced
 schedule          the learning rate of each iteration

@@ -29,6 +29,15 @@ ParameterGroups = Mapping[str, Mapping[str, Any]]
 """Options of the optimizer for some weights, by a pattern of their names; of several that match, the first counts."""
 
 
+def checked_precision(precision: str | None, *, mixed: bool = False) -> Precision | None:
+    """A precision by its name, or bfloat16 where it is ``mixed``; None for that of the weights.
+
+    Raises:
+        InputError: there is none of that name, or the two differ.
+    """
+    return Options(precision=precision, mixed_precision=mixed).autocast  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True)
 class TrainedIterations:
     """Which iterations a worker trains: from ``first`` on, of ``total`` in the run; an epoch has ``epoch`` of them."""

@@ -27,6 +27,9 @@ from palmette.spec.units import BANDWIDTH, DURATION, ENERGY, ENERGY_PER_BIT, POW
 
 Tier = Literal["device", "edge", "cloud"]
 TIERS: tuple[Tier, ...] = get_args(Tier)
+DeviceName = Literal["cpu", "cuda", "mps"]
+HERE = "local"
+"""The host of a node that is this machine."""
 Share = Annotated[float, Field(strict=True, ge=1e-6, le=1)]
 
 
@@ -90,6 +93,7 @@ class Node(Document):
     """A machine that computes. ``memory_bytes`` and ``power`` are None where they are not known.
 
     ``storage_bytes`` is what it may keep of other nodes' samples on disk; where it is None, they count as memory.
+    ``threads`` is how many cores a call of a layer uses; see ``thread_count`` where it is None.
     """
 
     written = {"memory": ("memory_bytes", SIZE), "storage": ("storage_bytes", SIZE)}
@@ -102,7 +106,17 @@ class Node(Document):
     limits: Limits = Limits()
     host: Name | None = None
     hardware: Name | None = None
-    device: Literal["cpu", "cuda"] = "cpu"
+    device: DeviceName = "cpu"
+    threads: Annotated[int, Field(strict=True, ge=1, le=4096)] | None = None
+
+    def thread_count(self, *, real_host: bool = False) -> int | None:
+        """How many threads compute; None for as many as the machine has cores, as on a host of its own.
+
+        Nodes on one machine, which share its cores, have one each. ``real_host`` where it is known to have its own.
+        """
+        if self.threads is not None or real_host or self.host not in (None, HERE):
+            return self.threads
+        return 1
 
 
 class Link(Document):

@@ -27,6 +27,8 @@ class Estimate(Displayed, OpenDocument):
     first epoch stand beside them. ``…_bytes`` are all that nodes send each other, ``epoch_iterations`` how many an
     epoch has.
     ``changes_s`` and ``changes_j`` are the parts of the whole that passing the model from phase to phase takes.
+    ``frozen_bytes`` are those of weights that are not trained, ``saved_bytes`` what nodes send each other less in an
+    epoch because of that; both None where all are trained.
     ``warnings`` say what a user should know before running the plan: what its price does not tell.
     """
 
@@ -46,6 +48,8 @@ class Estimate(Displayed, OpenDocument):
     total_bytes: Amount | None = None
     changes_s: Amount | None = None
     changes_j: Amount | None = None
+    frozen_bytes: Amount | None = None
+    saved_bytes: Amount | None = None
     energy_source: str | None = None
     warnings: tuple[str, ...] = ()
     nodes: dict[Name, NodeEstimate] | None = None
@@ -65,6 +69,8 @@ class Estimate(Displayed, OpenDocument):
         if self.total_s is not None and self.epochs is not None:
             sent = "" if self.total_bytes is None else f", {size(self.total_bytes)} sent"
             yield f"{self.epochs:g} epochs", f"{time(self.total_s)}, {energy(self.total_j)}{sent}"
+        if self.frozen_bytes is not None and self.saved_bytes is not None:
+            yield "frozen", f"{size(self.frozen_bytes)} of weights, {size(self.saved_bytes)} less to send in an epoch"
 
     def __repr__(self) -> str:
         return f"Estimate({'; '.join(f'{name}: {value}' for name, value in self._facts())})"

@@ -124,6 +124,7 @@ class Profile(Displayed, Table):
     """A network's layers on the nodes of a cluster; ``variants`` are the same for pruned networks.
 
     ``input_bytes`` is one sample as the network takes it; ``sample_bytes`` one as it is stored, the same if None.
+    ``precision`` is that of forward and backward where times were measured, if not that of the weights.
     ``notes`` say which layers cannot be cut further, and why, and which share weights.
     """
 
@@ -131,6 +132,7 @@ class Profile(Displayed, Table):
     model: Name
     input_bytes: Positive
     sample_bytes: Positive | None = None
+    precision: Literal["bf16", "fp16"] | None = None
     layers: Annotated[tuple[Layer, ...], Field(min_length=1)]
     notes: tuple[str, ...] = ()
     variants: dict[str, Table] = {}

@@ -5,6 +5,7 @@ networks           the zoo: one file per family of networks, and the registry of
 capture            cuts any ``nn.Module`` into consecutive layers
 data               data sets by name
 recipes            a user's training: network, data and loss
+adapters           LoRA: adapters beside frozen weights
 freezing           which weights are not trained
 batch_norms        the batch norms that a network calls
 import_callable    the user's own code by name

@@ -9,11 +9,18 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
+import torch
 from torch import nn
 
 from palmette.errors import Argument, ArgumentFault, Fault, InputError, Message, expected_name
-from palmette.zoo.capture import NetworkLayer, parameters
+from palmette.zoo.capture import NetworkLayer, as_bundle, parameters
+from palmette.zoo.capture.trial_runs import preserve_state
+from palmette.zoo.models import Network
+
+# To find out where gradients flow; batch norm refuses to train on a single value per channel.
+SAMPLES = 2
 
 
 def matching_weights(layers: Sequence[NetworkLayer], patterns: Iterable[str]) -> tuple[str, ...]:
@@ -34,6 +41,32 @@ def matching_weights(layers: Sequence[NetworkLayer], patterns: Iterable[str]) ->
     if wrong:
         raise InputError(wrong)
     return tuple(found)
+
+
+def frozen_network(network: Network, patterns: Iterable[str]) -> Network:
+    """The network without gradients for the weights that patterns match, nor through layers below all that learn.
+
+    Raises:
+        InputError: a pattern matches nothing.
+    """
+    names = set(matching_weights(network.layers, patterns))
+    if not names:
+        return network
+    whole = nn.ModuleList(layer.module for layer in network.layers)
+    for layer in network.layers:
+        for name, weight in layer.module.named_parameters():
+            if name in names:
+                weight.requires_grad_(False)
+    weights = next((w.dtype for w in whole.parameters() if w.is_floating_point()), network.dtype)
+    bundle, layers = network.cast(network.example_batch(SAMPLES), weights), []
+    with preserve_state(whole), torch.enable_grad():
+        whole.train()
+        for layer in network.layers:
+            bundle = as_bundle(layer.module(*bundle))
+            found = zip(layer.outputs, bundle, strict=True)
+            specs = tuple(replace(spec, gradient=each.requires_grad) for spec, each in found)
+            layers.append(replace(layer, outputs=specs))
+    return replace(network, layers=tuple(layers))
 
 
 def freeze(module: nn.Module, names: Collection[str]) -> None:

@@ -4,6 +4,7 @@
     alexnet?classes=200&size=64   a variant: classes, size (pixels per side), channels
     package.module:callable       whatever nn.Module the callable returns
     package.module:recipe         the network of a recipe
+    NAME?lora=q_proj&rank=8       any of these, with adapters
 
 Either way the result is a ``Network``: consecutive layers, and the shape of what goes in.
 """
@@ -21,6 +22,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from palmette.errors import Argument, Fault, InputError, Message, expected_name
+from palmette.zoo.adapters import Adapters, add_adapters, same_adapters, split_adapters
 from palmette.zoo.capture import NetworkLayer, TensorSpec, as_bundle, cut
 from palmette.zoo.capture.bundle import Bundle, Example, ModuleInput, module_input
 from palmette.zoo.capture.trial_runs import preserve_state
@@ -86,27 +88,47 @@ class Network:
 
 
 def load_network(
-    model: str | nn.Module | Recipe, input_shape: Sequence[int] | None = None, seed: int | None = None
+    model: str | nn.Module | Recipe,
+    input_shape: Sequence[int] | None = None,
+    seed: int | None = None,
+    *,
+    adapters: Adapters | None = None,
 ) -> Network:
     """The network of that name, freshly initialised; the same ``seed`` gives the same weights.
 
-    It may also be given as a recipe, or as a module, whose weights are copied.
+    It may also be given as a recipe, or as a module, whose weights are copied. Its ``adapters`` are those of its name
+    or those given, which its name then has.
 
     ``input_shape`` is that of one sample, e.g. (3, 32, 32); a network of the zoo has its own.
 
     Raises:
         InputError: there is no such network, or it cannot be built or cut into layers.
     """
+    if isinstance(model, str):
+        model, named = split_adapters(model)
+        adapters = same_adapters(named, adapters, model)
     with seeded(seed):
-        if isinstance(model, Recipe):
-            return recipe_network(model, UNNAMED, input_shape)
-        if isinstance(model, nn.Module):
-            return module_network(type(model).__name__, copy.deepcopy(model), input_shape)
-        if ":" not in model:
-            return zoo_network(model, input_shape)
-        if names_recipe(model, "model"):
-            return recipe_network(load_recipe(model), model, input_shape)
-        return module_network(model, build_custom(model), input_shape)
+        network = _plain_network(model, input_shape)
+        return network if adapters is None else _with_adapters(network, adapters)
+
+
+def _plain_network(model: str | nn.Module | Recipe, input_shape: Sequence[int] | None) -> Network:
+    if isinstance(model, Recipe):
+        return recipe_network(model, UNNAMED, input_shape)
+    if isinstance(model, nn.Module):
+        return module_network(type(model).__name__, copy.deepcopy(model), input_shape)
+    if ":" not in model:
+        return zoo_network(model, input_shape)
+    if names_recipe(model, "model"):
+        return recipe_network(load_recipe(model), model, input_shape)
+    return module_network(model, build_custom(model), input_shape)
+
+
+def _with_adapters(network: Network, adapters: Adapters) -> Network:
+    """The network with adapters, cut again: layers below the first of them no longer learn."""
+    assert network.module is not None, "a network that was loaded has its module"
+    add_adapters(network.module, adapters)
+    return replace(network, name=adapters.named(network.name), layers=_cut_like(network, network.module))
 
 
 @contextlib.contextmanager
@@ -232,14 +254,19 @@ def recut(network: Network, module: nn.Module) -> Network:
     Raises:
         InputError: it is not cut into the same layers.
     """
-    weights = next((w.dtype for w in module.parameters() if w.is_floating_point()), network.dtype)
-    tensors = tuple(each.to(weights) if each.is_floating_point() else each for each in network.example_batch(2))
-    named = dict(zip(network.input_names, tensors, strict=True)) if network.input_names else tensors
-    layers = cut(module, named if network.example is not None else tensors[0].to("meta"))
+    layers = _cut_like(network, module)
     if [layer.name for layer in layers] != [layer.name for layer in network.layers]:
         expected = f"it is cut into {len(layers)} layers when it is made smaller"
         raise InputError(Fault("model", network.name, f"{expected}; expected the {len(network.layers)} it has"))
     return replace(network, layers=layers, module=module)
+
+
+def _cut_like(network: Network, module: nn.Module) -> tuple[NetworkLayer, ...]:
+    """A module cut into layers, called with what the network is called with."""
+    weights = next((w.dtype for w in module.parameters() if w.is_floating_point()), network.dtype)
+    tensors = tuple(each.to(weights) if each.is_floating_point() else each for each in network.example_batch(2))
+    named = dict(zip(network.input_names, tensors, strict=True)) if network.input_names else tensors
+    return cut(module, named if network.example is not None else tensors[0].to("meta"))
 
 
 def build_custom(name: str) -> nn.Module:

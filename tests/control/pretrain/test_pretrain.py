@@ -18,7 +18,7 @@ from palmette.control.pretrain import device_runs, pretrainer
 from palmette.control.pretrain.device_runs import folder_name
 from palmette.control.pretrain.power import mean_watts
 from palmette.control.pretrain.pretrainer import Pretrainer
-from palmette.control.pretrain.request import PretrainRequest
+from palmette.control.pretrain.request import PretrainRequest, pretrain_options
 from palmette.control.pretrain.step_timer import StepCounts
 from palmette.errors import InputError, RunError
 from palmette.measure.bandwidth import MeasuredLink
@@ -280,3 +280,31 @@ def test_a_recipe_brings_its_own_data_and_loss(tmp_path: Path) -> None:
     files = ["--cluster", str(tmp_path / "c.yaml"), "-o", str(tmp_path / "m.json")]
     assert palmette(["pretrain", *recipe, *files, *short]) == 0
     assert load(Measurements, tmp_path / "m.json").model == "tests.runtime.recipes:regression"
+
+
+def test_a_recipe_is_pre_trained_with_its_optimizer() -> None:
+    recipe = "tests.runtime.recipes:decayed"
+    own = pretrain_options(recipe, optimizer=None, lr=None, seed=3)
+    assert (own.lr, own.groups, own.accumulate, own.seed) == (0.01, {"*.bias": {"weight_decay": 0}}, 2, 3)
+    assert not isinstance(own.optimizer, str)
+    assert (own.schedule, own.warmup) == ("constant", 0)  # those of the whole training
+    given = pretrain_options(recipe, optimizer="momentum", lr=0.2, seed=0)
+    assert (given.optimizer, given.lr, given.groups) == ("momentum", 0.2, {})
+    assert pretrain_options("lenet5", optimizer=None, lr=None, seed=0).optimizer == "sgd"
+
+
+@pytest.mark.usefixtures("faked")
+def test_the_command_takes_the_recipes_optimizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    usual = FakeRun.__init__
+
+    def noted(self: FakeRun, plan: Any, request: Any, folder: Path, resumed: None) -> None:
+        seen.append(request.options)
+        usual(self, plan, request, folder, resumed)
+
+    monkeypatch.setattr(FakeRun, "__init__", noted)
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    short = ["--steps", "20", "--warmup", "2", "--timed", "3", "--counted", "2", "--quiet"]
+    arguments = ["--recipe", "tests.runtime.recipes:decayed", "--cluster", str(tmp_path / "cluster.yaml"), *short]
+    assert palmette(["pretrain", *arguments, "-o", str(tmp_path / "m.json")]) == 0
+    assert {options.lr for options in seen} == {0.01}

@@ -127,6 +127,24 @@ def test_freeze_adds_to_what_the_module_says(runs: Runs) -> None:
     assert_only_the_trainable_changed(ADAPTERS, weights(out), also_frozen="blocks.1.")
 
 
+def test_freeze_changes_the_estimate_as_the_module_itself_does(runs: Runs) -> None:
+    nodes = runs.cluster.read_text().replace("tier:", "hardware: raspberry-pi-3, tier:")
+    runs.cluster.write_text(nodes)
+    cluster, patterns, out = pt.load_cluster(runs.cluster), ["blocks.*"], runs.folder / "out"
+    tree = replicas(depth(ADAPTERS), ahead=False)
+    trained, frozen = (pt.profile(ADAPTERS, cluster=cluster, freeze=each) for each in ((), patterns))
+    plan = pt.load_plan(runs.plan(ADAPTERS, tree))
+    expected = pt.estimate(plan, profile=frozen, cluster=cluster, input_as="tensor")
+    assert expected.iteration_s < pt.estimate(plan, profile=trained, cluster=cluster, input_as="tensor").iteration_s
+    session = prepare(plan, trained, cluster, Request(testbed="none", iterations=1, options=freezing(patterns)), out)
+    assert session.evaluator.profile.nodes["phone"].backward_s == frozen.nodes["phone"].backward_s
+    assert session.evaluator.price(tree).iteration_s == pytest.approx(expected.iteration_s, rel=0.05)
+
+
+def freezing(patterns: list[str]) -> Options:
+    return Options(freeze=tuple(patterns))
+
+
 @pytest.mark.parametrize("way", ["prune", "distill"])
 def test_frozen_weights_outlive_phases_and_smaller_models(runs: Runs, way: str) -> None:
     out = runs.folder / "out"

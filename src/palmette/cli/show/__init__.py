@@ -8,6 +8,7 @@ device_choice  a ranking of clusters of devices
 schedule       a schedule of models and nodes
 comparison     all strategies, best first
 profile        a network's layers and their times
+profile_progress  a progress bar while it is profiled
 run_outcome    the outcome of a run
 forecast       predicted losses, and how good predictors are
 """

@@ -82,6 +82,9 @@ def show_estimate(estimate: Estimate) -> None:
             size(node.peak_memory_bytes),
         )
     out.print(table)
+    if estimate.frozen_bytes is not None and estimate.saved_bytes is not None:
+        saved = f"{size(estimate.saved_bytes)} less to send in an epoch than if all were trained"
+        out.print(f"{size(estimate.frozen_bytes)} of weights are frozen: {saved}")
     for warning in estimate.warnings:
         out.print(Text(f"note: {warning}"))
     if estimate.energy_source:

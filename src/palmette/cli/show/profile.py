@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from rich.table import Table
 from rich.text import Text
 
@@ -65,6 +68,13 @@ def group_nodes(profile: Profile) -> list[tuple[list[str], Times]]:
     return groups
 
 
+def _measured_on(known: Mapping[str, Any]) -> str:
+    """The machine that was measured, and how many of its threads."""
+    threads = known.get("threads", 1)
+    on = "one thread of " if threads == 1 else f"{threads} threads of "
+    return f"on {on if known.get('device', 'cpu') == 'cpu' else ''}{known['machine']}"
+
+
 def origin_of(times: Times) -> str:
     """Where times come from, and what an iteration adds to the times of its samples."""
     extra = times.model_extra or {}
@@ -72,6 +82,6 @@ def origin_of(times: Times) -> str:
     if "modelled_as" in extra:
         source += f" as {extra['modelled_as']}"
     if "measured_with" in extra:
-        source += f" on one thread of {extra['measured_with']['machine']}, fit within {extra['fit_error']:.0%}"
+        source += f" {_measured_on(extra['measured_with'])}, fit within {extra['fit_error']:.0%}"
     calls_s = sum((*(times.forward_call_s or ()), *(times.backward_call_s or ())))
     return f"{source}; fixed overhead of all calls {time(calls_s)}, weight updates {time(sum(times.update_s))}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from palmette.control.run.request import Request
 from palmette.errors import ArgumentFault, InputError
 from palmette.runtime.options import Options
+from palmette.zoo.adapters import requested_adapters, split_adapters
 from palmette.zoo.models import UNNAMED
 from palmette.zoo.recipes.loading import load_recipe, recipe_name
 from palmette.zoo.recipes.objective import TrainingObjective
@@ -51,6 +53,19 @@ def requested_recipe(model: str, asked: str | Recipe | None) -> Recipe | None:
         return asked
     name = asked or recipe_name(model)
     return None if name is None else load_recipe(name)
+
+
+def refuse_other_adapters(model: str, lora: str | Sequence[str] | None, rank: int | None) -> None:
+    """Refuse adapters that are given for a run but are not those of the plan's network, ``model``.
+
+    Raises:
+        InputError: says which the plan has.
+    """
+    asked, (_, planned) = requested_adapters(lora, rank), split_adapters(model)
+    if asked is not None and asked != planned:
+        has = f"has those of {planned.named('')[1:]}" if planned else "has none"
+        expected = f"the plan's network {has}; expected those of the plan, or a plan that was made with these"
+        raise InputError(ArgumentFault("lora", f"{','.join(asked.targets)} of rank {asked.rank}", expected))
 
 
 def refuse_metric(options: Options, objective: TrainingObjective) -> None:

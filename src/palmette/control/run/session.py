@@ -12,6 +12,7 @@ from palmette.compress.channels import PruningOrigin
 from palmette.compress.networks import network_origin
 from palmette.control.adapt.online import online_controller
 from palmette.control.adapt.replanning import can_replan
+from palmette.control.adapters import save_adapters
 from palmette.control.prune import Compression
 from palmette.control.run.callbacks import RunStart
 from palmette.control.run.data import (
@@ -28,6 +29,7 @@ from palmette.control.run.record import PlanChange, write_record
 from palmette.control.run.request import Request, from_record, to_record
 from palmette.control.run.validation import (
     load_checked_network,
+    other_precision,
     refuse_no_update,
     refuse_unknown_norms,
     refuse_unprunable,
@@ -35,6 +37,8 @@ from palmette.control.run.validation import (
 )
 from palmette.control.weights import load, save_best, save_network, shrunk, with_initial_weights
 from palmette.cost.estimate import evaluator
+from palmette.measure.frozen_profile import with_frozen
+from palmette.runtime.engines.registry import ENGINES
 from palmette.runtime.optimizer_choice import optimizer_cost, refuse_unfit_weights
 from palmette.runtime.training import checkpoint
 from palmette.runtime.training.job import Job, ProgressUpdate, RunOutcome
@@ -44,6 +48,7 @@ from palmette.spec.cluster import Cluster
 from palmette.spec.files import make_folder, read, validated
 from palmette.spec.plan import Inputs, Phase, Plan, inputs_of
 from palmette.spec.profile import Profile
+from palmette.zoo.adapters import split_adapters
 from palmette.zoo.capture import parameters
 from palmette.zoo.freezing import matching_weights, refuse_all_frozen
 from palmette.zoo.models import Network
@@ -92,7 +97,10 @@ def _phases(written: Sequence[Any], file: str) -> tuple[Phase, ...]:
 
 
 class TrainingSession:
-    """A run that is ready to start, runs, and writes its files; unless it is ``finished`` already."""
+    """A run that is ready to start, runs, and writes its files; unless it is ``finished`` already.
+
+    ``warning`` is what a user should know of its estimate.
+    """
 
     def __init__(
         self,
@@ -106,12 +114,15 @@ class TrainingSession:
     ) -> None:
         self.plan, self.request, self.folder, self.finished = plan, request, folder, finished
         self.changes = changes
+        self.warning = other_precision(inputs_of(plan, None, None)[0], request.options)
         profile, cluster = inputs_of(plan, None, None)
         self.evaluator = evaluator(profile, cluster, optimizer_cost(request.options))
         refuse_unrunnable(plan, self.evaluator)
-        testbed, start_crew = engine_of(request, plan, self.evaluator)
         training = find_training(plan.model, request)
-        self.network = load_checked_network(training.model, request, profile)
+        self.network = load_checked_network(training.model, request, profile, split_adapters(plan.model)[1])
+        profile = with_frozen(profile, self.network)
+        self.evaluator = evaluator(profile, cluster, self.evaluator.optimizer)
+        testbed, start_crew = engine_of(request, plan, self.evaluator)
         open_ended = request.iterations is None and request.epochs is None
         controller = online_controller(plan, self.evaluator) if open_ended else None
         phases = [*plan.phases, *(controller.phases.values() if controller else ())]
@@ -155,6 +166,7 @@ class TrainingSession:
             pruning=pruning,
             rollback=request.replan and can_replan(plan),
             keep_samples=request.keep_samples is not None,
+            real_hosts=ENGINES[request.engine].real_hosts,
             on_epoch_end=controller,
         )
         refuse_no_update(self._job)
@@ -192,6 +204,7 @@ class TrainingSession:
         self.network = training.network
         save_network(self.network, training.pruning, self.folder / "model.safetensors")
         save_best(self.network.name, self.folder)
+        save_adapters(self.network, self.folder / "adapters")
         self._write(training, outcome.ended)
         return outcome
 

@@ -14,10 +14,13 @@ from palmette.cost.operations import exchanges_weights
 from palmette.errors import ArgumentFault, Fault, InputError
 from palmette.measure.layer_sizes import batch_norm_channels
 from palmette.runtime.data.epoch_length import tree_steps
+from palmette.runtime.options import Options
 from palmette.runtime.training.job import Job
 from palmette.runtime.training.phase_length import phase_iterations
 from palmette.spec.plan import Plan
 from palmette.spec.profile import Profile
+from palmette.zoo.adapters import Adapters
+from palmette.zoo.freezing import frozen_network
 from palmette.zoo.models import Network, load_network
 from palmette.zoo.recipes.recipe import Recipe
 
@@ -96,13 +99,26 @@ def refuse_no_update(job: Job) -> None:
         raise InputError(ArgumentFault("accumulate", many, expected))
 
 
-def load_checked_network(model: str | Recipe, request: Request, profile: Profile) -> Network:
-    """The network of a plan, if the profile is of it.
+def other_precision(profile: Profile, options: Options) -> str | None:
+    """What to say where times were measured in another precision than a run computes in; None where they were not."""
+    asked, known = options.autocast, profile.precision
+    if asked == known or all(times.source == "modelled" for times in profile.nodes.values()):
+        return None
+    measure = f"palmette profile --precision {asked}" if asked else "palmette profile"
+    measured = known or "the precision of the weights"
+    return f"the estimate has times that were measured in {measured}; {measure} measures those of this run"
+
+
+def load_checked_network(
+    model: str | Recipe, request: Request, profile: Profile, adapters: Adapters | None = None
+) -> Network:
+    """The network of a plan, if the profile is of it; ``adapters`` are those of the plan's network.
 
     Raises:
         InputError: it cannot be loaded, or the profile is of another one.
     """
-    network = load_network(model, request.input_shape, seed=request.options.seed)
+    network = load_network(model, request.input_shape, seed=request.options.seed, adapters=adapters)
+    network = frozen_network(network, request.options.freeze)
     name = network.name
     if len(network.layers) != len(profile.layers):
         layers = f"it has {len(network.layers)} layers, the profile {len(profile.layers)}"

@@ -8,7 +8,7 @@ from typing import Any, cast, get_args, get_type_hints
 
 from palmette.cost.check import check
 from palmette.cost.estimate import summary
-from palmette.cost.optimizer import known_optimizer
+from palmette.cost.optimizer import known_optimizer, recorded_name
 from palmette.errors import Argument, ArgumentFault, Fault, InputError, Message, expected_name
 from palmette.plan.core.registry import find
 from palmette.plan.core.strategy import Ask, Strategy, Task
@@ -117,7 +117,7 @@ def _request(strategy: Strategy, ask: Ask) -> Asked:
         deadline_s=ask.goal.deadline_s,
         iteration_deadline_s=ask.goal.iteration_deadline_s,
         loss=ask.goal.loss,
-        optimizer=known_optimizer(ask.optimizer).name,
+        optimizer=recorded_name(known_optimizer(ask.optimizer)),
         seed=ask.seed,
         epochs=ask.epochs,
         input_as=ask.input_as,

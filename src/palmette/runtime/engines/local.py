@@ -33,7 +33,7 @@ from palmette.runtime.transports.service import ProcessInitializer
 from palmette.runtime.worker.commands import Command, Event, Stop, WorkerAlive, WorkerFailed
 from palmette.runtime.worker.failure import blamed, failure
 from palmette.runtime.worker.setup import Setup
-from palmette.runtime.worker.tuning import tune_worker
+from palmette.runtime.worker.tuning import tune_worker, use_threads
 from palmette.runtime.worker.worker import Worker
 
 
@@ -69,6 +69,7 @@ def _work(initializer: ProcessInitializer | None, connection: Connection[Any, An
         _keep_alive(line)
         setup = line.receive()
         if isinstance(setup, Setup):
+            use_threads(setup.threads)
             Worker(setup, line).run()
     except BaseException as error:  # noqa: BLE001  (sent to the engine, which ends the run)
         line.send(failure(error))

@@ -54,7 +54,7 @@ class Job:
     only a plan with smaller models needs ``origin``. ``on_epoch_end`` is called at the end of every epoch and returns
     the phases to continue with, None for no change. With ``rollback``, workers can roll back to the previous iteration
     when one of them is lost. Nodes keep samples of others in ``samples_folder``, each in a folder of its own; with
-    ``keep_samples`` also beyond the end of the run.
+    ``keep_samples`` also beyond the end of the run. With ``real_hosts`` every node is a machine of its own.
     """
 
     plan: Plan
@@ -76,6 +76,7 @@ class Job:
     on_epoch_end: EpochCallback | None = None
     rollback: bool = False
     keep_samples: bool = False
+    real_hosts: bool = False
 
     @property
     def can_roll_back(self) -> bool:

@@ -36,6 +36,7 @@ from palmette.runtime.worker.commands import (
     VerifyKept,
 )
 from palmette.runtime.worker.setup import Setup, WorkerSide, held_layers, unshared
+from palmette.spec.cluster import Node
 from palmette.spec.plan import Phase
 from palmette.zoo.capture import TiedWeight, state, tied_weights
 from palmette.zoo.models import UNNAMED, Network
@@ -138,10 +139,16 @@ class SetupFactory:
             source=self.side.source,
             cpu_limit=node.limits.cpu_share,
             device=node.device,
+            threads=self._threads(node),
+            profiled_precision=self.job.evaluator.profile.precision,
             rollback=self.job.testbed.emulates or (self.job.rollback and len(self.phase.nodes()) > 1),
             optimizer=to_bytes(unshared(kept)) if kept else b"",
             store=SampleStore(self.job.samples_folder / file_name(name)),
         )
+
+    def _threads(self, node: Node) -> int | None:
+        """How many threads compute; one on a testbed, whose nodes share this machine and are as fast as profiled."""
+        return 1 if self.job.testbed.emulates else node.thread_count(real_host=self.job.real_hosts)
 
 
 def real_layers(numbers: Iterable[int], ties: Sequence[TiedWeight], depth: int) -> list[int]:

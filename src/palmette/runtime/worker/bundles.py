@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from palmette.compress.codec import decode, encode, encoded_bytes
+from palmette.runtime.devices import to_host
 from palmette.spec.codec import PLAIN, Codec
 from palmette.zoo.capture import TensorSpec
 from palmette.zoo.capture.bundle import Bundle
@@ -37,7 +38,7 @@ class BundleFormat:
     def message(self, bundle: Bundle, codec: Codec) -> Tensor:
         """The bytes of a bundle."""
         pairs = zip(bundle, self.specs, strict=True)
-        parts = [encode(tensor.cpu(), _codec(spec, codec)) for tensor, spec in pairs]
+        parts = [encode(to_host(tensor), _codec(spec, codec)) for tensor, spec in pairs]
         if not parts:
             return torch.zeros(EMPTY_BYTES, dtype=torch.uint8)
         return parts[0] if len(parts) == 1 else torch.cat(parts)

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from palmette.cost.steps import Kind
-from palmette.runtime.options import Options
+from palmette.runtime.options import Options, Precision
 from palmette.runtime.program import Program, ProgramOperation, samples_by_instance
 from palmette.runtime.worker.commands import Calibration
 from palmette.runtime.worker.compute import Compute
@@ -44,22 +44,23 @@ def calibrate(program: Program, setup: Setup) -> Calibration:
     real = _Calls(program, setup, {n: copy.deepcopy(module) for n, module in setup.layers.items()}, setup.options)
     timer = time.thread_time if setup.device == "cpu" else time.monotonic
     seconds = _least([real], calls, TIMES, timer)[0]
-    if as_profiled(setup.options):
+    if as_profiled(setup.options, setup.profiled_precision):
         return Calibration(seconds)
     both = _least([real, _profiled(program, setup)], calls, TIMES_IN_TURNS, timer)
-    changed = {call.number for call in calls if call.op == "update" or not computes_as_profiled(setup.options)}
+    computes = computes_as_profiled(setup.options, setup.profiled_precision)
+    changed = {call.number for call in calls if call.op == "update" or not computes}
     return Calibration(seconds, {k: part for k, part in work_ratios(*both).items() if k in changed})
 
 
-def as_profiled(options: Options) -> bool:
-    """Whether calls do what a profile assumes: train the module as it is, in single precision, with plain SGD."""
+def as_profiled(options: Options, precision: Precision | None = None) -> bool:
+    """Whether calls do what a profile assumes: train in its precision, with plain SGD; it knows what is frozen."""
     plain = options.optimizer == "sgd" and options.has_plain_optimizer and options.accumulate == 1
-    return plain and options.clip_norm is None and computes_as_profiled(options)
+    return plain and options.clip_norm is None and computes_as_profiled(options, precision)
 
 
-def computes_as_profiled(options: Options) -> bool:
+def computes_as_profiled(options: Options, precision: Precision | None) -> bool:
     """Whether forward and backward calls do what a profile assumes; an optimizer changes updates alone."""
-    return options.dtype == "float32" and options.autocast is None and not options.freeze
+    return options.dtype == "float32" and options.autocast == precision
 
 
 def work_ratios(done_s: Mapping[int, float], assumed_s: Mapping[int, float]) -> dict[int, float]:
@@ -97,11 +98,8 @@ def _whole_calls(calls: Sequence[ProgramOperation]) -> list[list[ProgramOperatio
 def _profiled(program: Program, setup: Setup) -> _Calls:
     """The calls as a profile assumes them."""
     layers = {number: copy.deepcopy(module) for number, module in setup.layers.items()}
-    for module in layers.values():
-        for name, weight in module.named_parameters():
-            if name in setup.options.freeze:
-                weight.requires_grad_(True)
-    return _Calls(program, setup, layers, Options(seed=setup.options.seed))
+    assumed = Options(seed=setup.options.seed, precision=setup.profiled_precision, freeze=setup.options.freeze)
+    return _Calls(program, setup, layers, assumed)
 
 
 class _Calls:

@@ -24,8 +24,8 @@ from torch.utils import _pytree as pytree
 
 from palmette.cost.replicas import held_numbers, updated_layers
 from palmette.cost.sizes import Run
-from palmette.errors import RunError
 from palmette.runtime.data.batches import Indices
+from palmette.runtime.devices import to_device, usable_device
 from palmette.runtime.options import Options, Precision
 from palmette.runtime.program import numbers_of, positions
 from palmette.runtime.worker.batch_norm import Ask, SharedNorms, alone
@@ -77,7 +77,7 @@ class Compute:
         ties: Sequence[TiedWeight] = (),
     ) -> None:
         self._phase, self.options, self._learning = phase, options, learning
-        self.device = _device(device)
+        self.device = usable_device(device)
         self.dtype: torch.dtype = getattr(torch, options.dtype)
         self._objective = None if objective is None else objective.to(self.device, self.dtype)
         self.layers = {number: self._prepared(number, module) for number, module in layers.items()}
@@ -178,7 +178,8 @@ class Compute:
 
     def _entered(self, first: int, bundle: Bundle) -> Bundle:
         """The input of an instance that begins with layer ``first``, ready for gradients to flow back to it."""
-        return self._learning_inputs(first, detached(tuple(tensor.to(self.device) for tensor in bundle), self.dtype))
+        moved = detached(tuple(to_device(tensor, self.device) for tensor in bundle), self.dtype)
+        return self._learning_inputs(first, moved)
 
     def _learning_inputs(self, first: int, bundle: Bundle) -> Bundle:
         learning = self._flows_back(first - 1, bundle) if first > 1 else [False] * len(bundle)
@@ -452,9 +453,3 @@ def trainable_layers(layers: Mapping[int, nn.Module], runs: Iterable[Run]) -> li
 def shared_copy(module: nn.Module) -> nn.Module:
     """A copy of the module that shares its weights but has its own buffers."""
     return copy.deepcopy(module, {id(weight): weight for weight in module.parameters()})
-
-
-def _device(name: str) -> torch.device:
-    if name == "cuda" and not torch.cuda.is_available():
-        raise RunError("device: cuda: this machine has no usable GPU; expected device: cpu")
-    return torch.device(name)

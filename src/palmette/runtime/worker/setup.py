@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from palmette.runtime.data.base import SampleReader, SampleSource
 from palmette.runtime.data.kept_samples import SampleStore
-from palmette.runtime.options import Options
+from palmette.runtime.options import Options, Precision
 from palmette.runtime.program import Program, numbers_of
 from palmette.runtime.transports.base import Endpoint
 from palmette.runtime.worker.executor import Actions
@@ -46,7 +46,8 @@ class Setup:
     node has no operations in. A node that ``keeps`` can roll back to the previous iteration if another node is lost.
     ``source`` is None where no samples are used; ``store`` is where samples of other nodes are kept. ``inputs`` and
     ``outputs`` describe all tensors that go into the network, and that each layer returns, where they are several;
-    ``ties`` are weights that several layers use.
+    ``ties`` are weights that several layers use. ``threads`` is None for as many as the machine has cores.
+    ``profiled_precision`` is that of the profile's times.
     """
 
     node: str
@@ -61,6 +62,8 @@ class Setup:
     source: SampleSource | None = None
     cpu_limit: float = 1.0
     device: str = "cpu"
+    threads: int | None = 1
+    profiled_precision: Precision | None = None
     rollback: bool = False
     optimizer: bytes = field(default=b"", repr=False)
     store: SampleStore | None = None

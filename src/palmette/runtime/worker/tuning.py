@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 
 import torch
@@ -15,13 +16,26 @@ _TURN_S = 0.0005
 
 
 def tune_worker() -> None:
-    """Set up a worker's process: one thread for each call, freed memory kept, fast switching between threads.
+    """Set up a worker's process: one thread for each call until it knows its node's number, freed memory kept, fast
+    switching between threads.
 
     Otherwise a thread whose message has arrived may wait Python's default of 5 ms for one that computes.
     """
     torch.set_num_threads(1)
     sys.setswitchinterval(_TURN_S)
     keep_freed_memory()
+
+
+def use_threads(count: int | None) -> None:
+    """Let a call of a layer use so many threads, or as many as this process may use cores."""
+    torch.set_num_threads(available_cores() if count is None else count)
+
+
+def available_cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def keep_freed_memory() -> None:

@@ -19,8 +19,13 @@ from palmette.zoo.capture.bundle import Bundle, as_bundle
 
 @contextmanager
 def preserve_state(module: nn.Module) -> Iterator[None]:
-    """Restore the module's attributes, modes and buffers afterwards, and torch's random state."""
+    """Restore the module's attributes, modes and buffers afterwards, and torch's random state.
+
+    Hooks that it got meanwhile are removed: modules of transformers set theirs once, and know by an attribute that they
+    did, so that without it they would set them again and return everything twice.
+    """
     modules = list(module.modules())
+    hooks = [(registry, set(registry)) for inner in modules for registry in _hook_registries(inner)]
     before = [(inner, dict(vars(inner)), dict(inner._buffers)) for inner in modules]
     contents = [(buffer, buffer.detach().clone()) for buffer in module.buffers()]
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
@@ -33,9 +38,17 @@ def preserve_state(module: nn.Module) -> Iterator[None]:
                 vars(inner).update(attributes)
                 inner._buffers.clear()
                 inner._buffers.update(buffers)
+            for registry, known in hooks:
+                for key in registry.keys() - known:
+                    del registry[key]
             with torch.no_grad():
                 for buffer, content in contents:
                     buffer.copy_(content)
+
+
+def _hook_registries(module: nn.Module) -> list[dict[int, Any]]:
+    """Where a module keeps its hooks, by their number."""
+    return [kept for name, kept in vars(module).items() if "hooks" in name and isinstance(kept, dict)]
 
 
 class PartFailure(Exception):

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from palmette.errors import ArgumentFault, InputError
+from palmette.zoo.adapters import split_adapters
 from palmette.zoo.import_callable import import_object
 from palmette.zoo.recipes.recipe import Recipe
 from palmette.zoo.user_code import user_error
@@ -33,12 +34,13 @@ def load_recipe(name: str) -> Recipe:
 
 
 def recipe_name(model: str) -> str | None:
-    """The name of a recipe, where a model's name is one; None where it names a network.
+    """The name of a recipe, where a model's name is one, adapters aside; None where it names a network.
 
     Raises:
         InputError: it cannot be imported.
     """
-    return model if ":" in model and names_recipe(model, "model") else None
+    name, _ = split_adapters(model)
+    return name if ":" in name and names_recipe(name, "model") else None
 
 
 def names_recipe(name: str, field: str) -> bool:

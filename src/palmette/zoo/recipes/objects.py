@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from palmette.errors import ArgumentFault, InputError
+from palmette.zoo.adapters import split_adapters
 from palmette.zoo.networks.registry import network_entry
 from palmette.zoo.recipes.loading import load_recipe, names_recipe
 from palmette.zoo.recipes.recipe import Recipe
@@ -17,13 +18,14 @@ UserNetwork = str | nn.Module | Recipe | Callable[[], nn.Module]
 
 
 def recipe_with(model: UserNetwork, data: Any) -> Recipe:
-    """The recipe of a network and of data; a recipe, as an object or by name, with other data.
+    """The recipe of a network, adapters in its name aside, and of data; a recipe, also by name, with other data.
 
     Raises:
         InputError: the name of the network cannot be imported, or it is something else.
     """
-    if isinstance(model, str) and ":" in model and names_recipe(model, "model"):
-        model = load_recipe(model)
+    if isinstance(model, str):
+        model, _ = split_adapters(model)
+        model = load_recipe(model) if ":" in model and names_recipe(model, "model") else model
     if isinstance(model, Recipe):
         return replace(model, data=data)
     if not isinstance(model, str | nn.Module) and not callable(model):

@@ -14,7 +14,8 @@ from palmette.runtime.engines.ray.heartbeats import HeartbeatSender
 from palmette.runtime.transports.service import Service
 from palmette.runtime.worker.commands import Command, Event, WorkerAlive
 from palmette.runtime.worker.failure import failure
-from palmette.runtime.worker.tuning import tune_worker
+from palmette.runtime.worker.setup import Setup
+from palmette.runtime.worker.tuning import tune_worker, use_threads
 from palmette.runtime.worker.worker import Worker
 
 # How long a call of ``hear`` waits for an event.
@@ -49,7 +50,9 @@ class WorkerActor:
     def _work(self, setup: bytes) -> None:
         try:
             tune_worker()
-            Worker(pickle.loads(setup), self._line).run()  # noqa: S301  (from the driver, which runs code here anyway)
+            given: Setup = pickle.loads(setup)  # noqa: S301  (from the driver, which runs code here anyway)
+            use_threads(given.threads)
+            Worker(given, self._line).run()
         except BaseException as error:  # noqa: BLE001  (sent to the engine, which ends the run)
             self._line.send(failure(error))
 
