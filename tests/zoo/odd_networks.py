@@ -360,6 +360,17 @@ class StochasticDepth(nn.Module):
         return self.head(x + self.kept(self.second(x)))
 
 
+class SampleDependent(nn.Module):
+    """Does one thing or another with each sample, by the sample's own values: no graph has that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.other = nn.Linear(4, 3), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.stack([self.one(row) if float(row.sum()) > 0 else self.other(row) for row in x])
+
+
 class ByBatchSize(nn.Module):
     """Does something else with large batches."""
 

@@ -204,6 +204,17 @@ def test_what_cannot_be_cut_is_refused_in_one_line_that_names_class_and_reason(m
     assert capfd.readouterr() == ("", "")
 
 
+def test_what_cannot_be_traced_runs_whole_and_says_why():
+    module = odd.SampleDependent().double()
+    x = torch.randn(4, 4, dtype=torch.float64)
+    (layer,) = cut(module, x)
+    assert layer.output_shape == (3,)
+    assert layer.state_names == tuple(module.state_dict())
+    assert_same_as_whole(module, (layer,), x)
+    (note,) = notes((layer,))
+    assert note.startswith("layer 1, sampledependent: the network runs whole: it cannot be cut: ")
+
+
 def test_children_of_a_sequential_that_share_weights_stay_together():
     shared = nn.Linear(4, 4)
     module = nn.Sequential(nn.Linear(4, 4), shared, nn.ReLU(), shared, nn.Linear(4, 2)).double()

@@ -1,7 +1,8 @@
 """Cuts any module into layers, and compares them with the module before they are returned.
 
 An ``nn.Sequential`` is cut between its children. Any other module is traced, by ``torch.fx`` or, where that
-fails or does not reproduce the module, by ``torch.export``, and cut where few tensors are alive.
+fails or does not reproduce the module, by ``torch.export``, and cut where few tensors are alive. A module that cannot
+be traced is one layer, if each sample's output depends on that sample alone: parts of a batch may run apart.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from palmette.zoo.capture.trial_runs import (
     RunResult,
     is_batched_structure,
     preserve_state,
+    rows_are_independent,
     run_layers,
     run_with_gradients,
 )
@@ -145,7 +147,13 @@ def cut_any(module: nn.Module, given: ModuleInput) -> list[NetworkLayer]:
     try:
         return cut_traced(trace_fx, module, given, references)
     except Untraceable:
-        return cut_traced(trace_export, module, given, references)
+        try:
+            return cut_traced(trace_export, module, given, references)
+        except Untraceable as error:
+            if given.names or not isinstance(output, Tensor) or not rows_are_independent(module, given.tensors):
+                raise
+            layer = described_layer(type(module).__name__.lower(), module, output, learns(module))
+            return [replace(layer, note=f"the network runs whole: it cannot be cut: {error}")]
 
 
 def run_reference(module: nn.Module, training: bool, given: ModuleInput, samples: int) -> ReferenceRun:

@@ -16,6 +16,8 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
 from palmette.zoo.capture.bundle import Bundle, as_bundle
 
+TRIAL_ROWS = 16
+
 
 @contextmanager
 def preserve_state(module: nn.Module) -> Iterator[None]:
@@ -132,6 +134,27 @@ def is_batched_structure(output: Any, batch: int) -> bool:
     leaves = tree_leaves(output)
     rows = all(isinstance(each, Tensor) and each.dim() and len(each) == batch for each in leaves)
     return rows and any(each.is_floating_point() for each in leaves)
+
+
+def rows_are_independent(module: nn.Module, example: Bundle) -> bool:
+    """Whether samples get the same outputs together as alone, in evaluation mode: a trial, with random numbers."""
+    rows = torch.arange(TRIAL_ROWS)
+    drawn = torch.Generator().manual_seed(0)
+    batch = [
+        torch.randn(len(rows), *each.shape[1:], dtype=each.dtype, generator=drawn)
+        if each.is_floating_point()
+        else each[rows % len(each)]
+        for each in example
+    ]
+    with preserve_state(module), torch.no_grad():
+        module.eval()
+        try:
+            together = tree_leaves(module(*batch))
+            alone = [tree_leaves(module(*(each[k : k + 1] for each in batch))) for k in rows.tolist()]
+        except Exception:  # noqa: BLE001  (the user's: what fails on other numbers is not shown to be independent)
+            return False
+    apart = [torch.cat(parts) for parts in zip(*alone, strict=True)]
+    return all(map(tensors_close, together, apart))
 
 
 @dataclass(frozen=True)
