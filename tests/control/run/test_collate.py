@@ -171,5 +171,8 @@ def test_ragged_samples_without_a_collate_are_named(runs: Runs, capsys: pytest.C
     arguments += ["--recipe", f"{MODULE}:uncollated", "--iterations", "1", "-o", str(runs.folder / "out")]
     assert execute(arguments) == 2
     said = capsys.readouterr().err
-    assert said.startswith(f"palmette: data: {MODULE}:uncollated[1]: ")
+    assert said.startswith(
+        f"palmette: data: {MODULE}:uncollated[1]: its input is 4 of int64, that of the first sample 5"
+    )
+    assert said.endswith("expected one form, e.g. by padding in a recipe's collate\n")
     assert len(said.splitlines()) == 1
