@@ -182,3 +182,21 @@ ragged = pt.Recipe(
     model=Attention, data=(Ragged(SAMPLES, 4), Ragged(9, 5)), loss=nn.CrossEntropyLoss(), collate=padded_batch
 )
 uncollated = pt.Recipe(model=Tagger, data=(Ragged(SAMPLES, 4), Ragged(9, 5)), loss=nn.CrossEntropyLoss())
+
+
+class RaggedDicts(Ragged):
+    """The same as dicts, as the data sets of transformers have them."""
+
+    def __getitem__(self, k: int) -> Any:
+        return {"tokens": self.items[k], "labels": self.items[k] % 5}
+
+
+def padded_dicts(items: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """A collate function that returns a dict, labels included."""
+    inputs, labels = padded_batch([(item["tokens"], item["labels"]) for item in items])
+    return {"labels": labels, **inputs}
+
+
+ragged_dicts = pt.Recipe(
+    model=Attention, data=(RaggedDicts(SAMPLES, 4), RaggedDicts(9, 5)), loss=nn.CrossEntropyLoss(), collate=padded_dicts
+)

@@ -214,7 +214,8 @@ def first_inputs(name: str, recipe: Recipe) -> Example:
     if recipe.transform is not None:
         found = [call_user(name, "transform", recipe.transform, each) for each in found]
     tensors = [item_tensors(each, name) for each in found]
-    return stack_items(tensors, lambda k: f"{name}[{k}]", one_item_format(tensors[0]))  # type: ignore[no-any-return]
+    first = one_item_format(tensors[0])
+    return stack_items(tensors, lambda k: f"{name}[{k}]", first, "input")  # type: ignore[no-any-return]
 
 
 def module_network(name: str, module: nn.Module, input_shape: Sequence[int] | None) -> Network:

@@ -36,9 +36,16 @@ def one_process(accumulate: int) -> tuple[list[float], dict[str, torch.Tensor]]:
     return lost, {name: value for layer in network.layers for name, value in layer.module.state_dict().items()}
 
 
-@pytest.mark.parametrize(("tree", "accumulate"), [("three replicas", 1), ("two trees", 3), ("hierarchy", 1)])
-def test_ragged_samples_equal_one_process(runs: Runs, tree: str, accumulate: int) -> None:
-    name = f"{MODULE}:ragged"
+@pytest.mark.parametrize(
+    ("recipe", "tree", "accumulate"),
+    [
+        ("ragged", "three replicas", 1),
+        ("ragged_dicts", "two trees", 3),
+        pytest.param("ragged", "hierarchy", 1, marks=pytest.mark.slow),
+    ],
+)
+def test_ragged_samples_equal_one_process(runs: Runs, recipe: str, tree: str, accumulate: int) -> None:
+    name = f"{MODULE}:{recipe}"
     depth = len(load_network(name).layers)
     assert depth > 2
     out = runs.folder / "out"
@@ -47,6 +54,27 @@ def test_ragged_samples_equal_one_process(runs: Runs, tree: str, accumulate: int
     expected_losses, expected = one_process(accumulate)
     assert losses(out) == pytest.approx(expected_losses, rel=1e-9)
     assert off(weights(out), expected) <= 1e-9
+
+
+@pytest.mark.slow
+def test_ragged_dicts_for_bert_equal_one_process(runs: Runs) -> None:
+    given = pytest.importorskip("tests.runtime.transformer_recipes")
+    name, data = "tests.runtime.transformer_recipes:bert", given.Encoded(recipes.SAMPLES, 4)
+    network = load_network(name, seed=0)
+    assert network.module is not None
+    module = network.module.double().train()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    for iteration in range(4):
+        batch = given.collate([data[k] for k in Batches(len(data), 12, 0).indices(iteration).tolist()])
+        labels = batch.pop("labels")
+        total, count = given.loss(module(**batch), labels)
+        optimizer.zero_grad()
+        (total / count).backward()
+        optimizer.step()
+    out = runs.folder / "out"
+    chosen = ["--iterations", "4", "--lr", "0.1", "--dtype", "float64", "--quiet", "-o", str(out)]
+    assert execute([*runs.arguments(name, trees(len(network.layers))["three replicas"]), *chosen]) == 0
+    assert off(weights(out), module.state_dict()) <= 1e-9
 
 
 def test_held_out_samples_are_collated_too(runs: Runs) -> None:
@@ -143,5 +171,8 @@ def test_ragged_samples_without_a_collate_are_named(runs: Runs, capsys: pytest.C
     arguments += ["--recipe", f"{MODULE}:uncollated", "--iterations", "1", "-o", str(runs.folder / "out")]
     assert execute(arguments) == 2
     said = capsys.readouterr().err
-    assert said.startswith(f"palmette: data: {MODULE}:uncollated[1]: ")
+    assert said.startswith(
+        f"palmette: data: {MODULE}:uncollated[1]: its input is 4 of int64, that of the first sample 5"
+    )
+    assert said.endswith("expected one form, e.g. by padding in a recipe's collate\n")
     assert len(said.splitlines()) == 1

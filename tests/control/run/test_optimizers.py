@@ -19,6 +19,7 @@ from palmette.runtime.options import Options
 from palmette.runtime.training.job import ProgressUpdate
 from palmette.runtime.training.loop import Training
 from palmette.spec.plan import Phase
+from palmette.zoo.models import load_network
 from tests.control.run.test_processes import trees
 from tests.cost.small import instance, phase, source
 from tests.runtime.rig import off
@@ -231,3 +232,20 @@ def test_what_a_user_gives_is_recorded_by_name(given: Any) -> None:
     found = from_record(json.loads(json.dumps(to_record(request))), "run.json")
     read = getattr(found.options, field)
     assert read == given or (read.func, read.keywords) == (given.func, given.keywords)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "accumulate", "sent"), [(TINY, 4, 100992), ("tests.runtime.recipes:padded_tokens", 1, None)]
+)
+def test_the_estimate_meets_what_nodes_exchange(runs: Runs, model: str, accumulate: int, sent: int | None) -> None:
+    """Gradients once an update; and what the samples of three roots count."""
+    tree, out = trees(len(load_network(model).layers))["three replicas"], runs.folder / "out"
+    profile, cluster = runs.profile(model, second=2e-3), runs.cluster
+    files = ["run", str(runs.plan(model, tree)), "--profile", str(profile), "--cluster", str(cluster)]
+    flags = ["--testbed", "paced", "--iterations", "24", "--accumulate", str(accumulate), "--quiet"]
+    assert execute([*files, *flags, "-o", str(out)]) == 0
+    found = json.loads((out / "run.json").read_text())
+    assert found["iteration_s"] == pytest.approx(found["estimate_s"], rel=0.15)
+    total = sum(line["bytes"] for line in lines(out / "trace.jsonl") if line["op"] == "send")
+    assert sent is None or total == sent  # a quarter of what 24 exchanges send

@@ -89,8 +89,8 @@ class BundleSplit:
         return self.batch(indices)[1]
 
     def _stacked(self, numbers: Sequence[int], items: Sequence[tuple[Any, LabelTree]], part: int) -> LabelTree:
-        form = self._formats[part]
-        return stack_items([item[part] for item in items], lambda k: self._name(numbers[k]), form)
+        form, what = self._formats[part], ("input", "target")[part]
+        return stack_items([item[part] for item in items], lambda k: self._name(numbers[k]), form, what)
 
     def _name(self, index: int) -> str:
         return f"{self.name}[{self.numbers[index]}]"

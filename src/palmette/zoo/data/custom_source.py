@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,8 @@ from palmette.zoo.data.item_format import item_tensors
 from palmette.zoo.import_callable import import_callable
 from palmette.zoo.recipes.loading import load_recipe, names_recipe
 from palmette.zoo.user_code import user_error
+
+_LABELS = ("labels", "label")
 
 
 class Sources(NamedTuple):
@@ -124,16 +126,29 @@ def fetched_item(source: Any, number: int, name: str, shape: Shape) -> tuple[Ten
 def fetched_pair(source: Any, number: int, name: str) -> tuple[Any, LabelTree]:
     """An item of a map-style data set: anything, and its label; a tensor alone has none.
 
+    That of a dict is what it has under ``labels`` or ``label``, as the data sets of transformers have it.
+
     Raises:
         InputError: it is something else.
     """
     item = call_user(name, "fetching it", operator.getitem, source, number)
     if isinstance(item, Tensor):
         return item, None
+    if isinstance(item, Mapping):
+        return _fetched_dict(item, name)
     if not isinstance(item, tuple | list) or len(item) != 2:
         size = f" of {len(item)}" if isinstance(item, tuple | list) else ""
         raise data_error(name, f"is a {type(item).__name__}{size}; expected (input, target)")
     return item[0], item_tensors(item[1], name)
+
+
+def _fetched_dict(item: Mapping[str, Any], name: str) -> tuple[dict[str, Any], LabelTree]:
+    """The inputs of an item by their names, and its label."""
+    inputs = {key: value for key, value in item.items() if key not in _LABELS}
+    if not inputs:
+        raise data_error(name, "is a dict without inputs; expected them by the names of the network's arguments")
+    label = next((item[key] for key in _LABELS if key in item), None)
+    return inputs, item_tensors(label, name)
 
 
 def checked_shape(inputs: Tensor, name: str, shape: Shape) -> Tensor:

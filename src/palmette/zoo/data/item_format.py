@@ -124,8 +124,10 @@ def one_item_format(label: LabelTree) -> ItemFormat:
     return item_format(_tree([tensor[None] for tensor in tensors], structure))
 
 
-def stack_items(labels: Sequence[LabelTree], names: Callable[[int], str], first: ItemFormat) -> LabelTree:
-    """The labels of some samples as one tree, if all have the format of the first; ``names`` is for errors.
+def stack_items(
+    labels: Sequence[LabelTree], names: Callable[[int], str], first: ItemFormat, what: str = "target"
+) -> LabelTree:
+    """The labels of some samples as one tree, if all have the format of the first; ``names``, ``what`` for errors.
 
     Raises:
         InputError: one has another format; names it.
@@ -135,7 +137,7 @@ def stack_items(labels: Sequence[LabelTree], names: Callable[[int], str], first:
         found = [(tuple(tensor.shape), tensor.dtype) for tensor in tensors]
         expected = [(form.shape, form.dtype) for form in first.tensors]
         if structure != first.structure or found != expected:
-            wrong = f"its target is {_described(found)}, that of the first sample {_described(expected)}"
+            wrong = f"its {what} is {_described(found)}, that of the first sample {_described(expected)}"
             raise data_error(names(k), f"{wrong}; expected one form, e.g. by padding in a recipe's collate")
     columns = [_flat(label)[0] for label in labels]
     stacked = [

@@ -99,7 +99,7 @@ class SplittableLoss:
         Raises:
             InputError: it returns something that cannot be summed over parts of a batch.
         """
-        return _total(self.function(outputs, targets), self.name)
+        return _total(self.function(_with_attributes(outputs), targets), self.name)
 
     def to(self, device: torch.device, dtype: torch.dtype) -> SplittableLoss:
         """The loss with its own numbers on a device and in a dtype."""
@@ -139,8 +139,22 @@ def splittable(
     if not math.isclose(counts[0], sum(counts[1:]), rel_tol=1e-4, abs_tol=1e-6):
         wrong = f"a batch counts {counts[0]:g}, its parts {counts[1]:g} and {counts[2]:g}"
         raise InputError(Fault("loss", name, f"{wrong}; expected counts that add up, as the number of samples"))
-    varies = isinstance(here.function(outputs, targets), tuple | list)
+    varies = isinstance(here.function(_with_attributes(outputs), targets), tuple | list)
     return made if varies else replace(made, per_sample=float(found.divisor) / _samples(outputs))
+
+
+class OutputDict(dict[str, Any]):
+    """What a network returns by name, as a ``ModelOutput`` of transformers has it: names are attributes too."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"no output {name!r}; the network returns {', '.join(self)}") from None
+
+
+def _with_attributes(outputs: Any) -> Any:
+    return OutputDict(outputs) if type(outputs) is dict else outputs
 
 
 def takes_classes(loss: UserLoss) -> bool:
