@@ -139,3 +139,17 @@ transformed = pt.Recipe(
     data=_pair(_pixels(), _pixels()[:, 0, 0, 0].long() % 3),
     transform=augmented,
 )
+
+
+class _SinglePrecision(nn.Module):
+    """Turns its input into float32, whatever its weights are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(6, 2)
+
+    def forward(self, values: Tensor) -> Tensor:
+        return self.inner(values.float())  # type: ignore[no-any-return]
+
+
+single = pt.Recipe(model=_SinglePrecision, data=_pair(_inputs(6), _inputs(6)[:, :2]), loss=nn.MSELoss())
