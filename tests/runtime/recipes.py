@@ -200,3 +200,17 @@ def padded_dicts(items: list[dict[str, Tensor]]) -> dict[str, Tensor]:
 ragged_dicts = pt.Recipe(
     model=Attention, data=(RaggedDicts(SAMPLES, 4), RaggedDicts(9, 5)), loss=nn.CrossEntropyLoss(), collate=padded_dicts
 )
+
+
+class _SinglePrecision(nn.Module):
+    """Turns its input into float32, whatever its weights are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(6, 2)
+
+    def forward(self, values: Tensor) -> Tensor:
+        return self.inner(values.float())  # type: ignore[no-any-return]
+
+
+single = pt.Recipe(model=_SinglePrecision, data=_pair(_inputs(6), _inputs(6)[:, :2]), loss=nn.MSELoss())

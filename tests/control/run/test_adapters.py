@@ -192,3 +192,11 @@ def test_without_peft_the_command_to_install_it_is_said(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "peft", None)
     with pytest.raises(InputError, match="lora: fc2: adapters need peft; install it: pip install peft"):
         load_network(TINY, adapters=Adapters(("fc2",)))
+
+
+def test_a_network_that_fails_in_another_dtype_is_one_line(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    tree = phase(source("phone", 8, "all"), instance("all", 1, 1, "phone"))
+    arguments = runs.arguments("tests.runtime.recipes:single", tree)
+    assert execute([*arguments, "--iterations", "1", "--dtype", "float64", "--quiet"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("palmette: model: tests.runtime.recipes:single: it fails on its own data in float64: ")

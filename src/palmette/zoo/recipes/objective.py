@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from palmette.errors import Fault, InputError
 from palmette.zoo.capture import LayerChain
+from palmette.zoo.capture.wrapper import describe_error
 from palmette.zoo.data.base import DataSet, LabelTree, data_error
 from palmette.zoo.data.item_format import ItemFormat, class_format, item_format
 from palmette.zoo.models import Network
@@ -102,7 +104,11 @@ def _tried(network: Network, data: DataSet) -> tuple[Any, LabelTree]:
     whole = LayerChain(layer.module for layer in network.layers)
     weights = next((each.dtype for each in whole.parameters() if each.is_floating_point()), torch.float32)
     training = whole.training
-    with torch.no_grad():
-        outputs = whole.eval()(*network.cast(inputs, weights))
+    try:
+        with torch.no_grad():
+            outputs = whole.eval()(*network.cast(inputs, weights))
+    except Exception as error:  # a user's module may raise anything, some in a dtype that it was not cut in
+        expected = f"it fails on its own data in {str(weights).removeprefix('torch.')}: {describe_error(error)}"
+        raise InputError(Fault("model", network.name, expected)) from error
     whole.train(training)
     return outputs, like_outputs(labels, outputs)
