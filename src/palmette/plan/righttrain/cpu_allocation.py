@@ -146,7 +146,7 @@ class CpuAllocator:
     def _build_relaxation(self, candidate: MappedTree) -> Relaxation | None:
         problem, mapped = self.problem, self._instances(candidate)
         evaluator = problem.task.evaluator
-        phase = build_phase(problem, mapped, [LEAST_SHARE] * len(mapped))
+        phase = build_phase(problem, mapped, [LEAST_SHARE] * len(mapped), candidate.schedule)
         if any(missing(phase, evaluator)) or any(forbidden(phase, evaluator)):
             return None
         model = build_model(phase, evaluator, problem)

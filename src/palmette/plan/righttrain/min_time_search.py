@@ -73,7 +73,7 @@ class MinTimeSearch:
 
     def _min_time(self, ranked: RankedTree) -> tuple[float, RankedTree, Mapping]:
         """A lower bound of the seconds of a tree's whole training, the tree, and the bound's mapping."""
-        tables = self.bounds.time_tables(ranked.tree, tuple(self.problem.compute_nodes))[
+        tables = self.bounds.time_tables(ranked.tree, ranked.schedule.split, tuple(self.problem.compute_nodes))[
             : None if self.bounds.few_nodes else 1
         ]
         least_s = max(table.total_j() for table in tables) / TIME_ONLY_W

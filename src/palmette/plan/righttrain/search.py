@@ -18,12 +18,16 @@ from palmette.plan.righttrain.cpu_allocation import (
     EvaluatedPlan,
     MappedTree,
 )
-from palmette.plan.righttrain.layout import Mapping, mapped_instances
-from palmette.plan.righttrain.mapping_bounds import MappingBound, MappingBounds
+from palmette.plan.righttrain.geometric_program import GAP
+from palmette.plan.righttrain.layout import Mapping
+from palmette.plan.righttrain.mapping_bounds import BoxedTree, MappingBound, MappingBounds
 from palmette.plan.righttrain.mapping_table import MappingTable, TimePrices
 from palmette.plan.righttrain.min_time_search import MinTimeSearch
-from palmette.plan.righttrain.optimum.dual_ascent import DualProblem, cheapest_mappings
+from palmette.plan.righttrain.neighbours import Neighbours, distinct_roots
+from palmette.plan.righttrain.open_bounds import OpenBounds
+from palmette.plan.righttrain.optimum.dual_ascent import DualProblem, cheapest_mappings, tighten
 from palmette.plan.righttrain.optimum.possible_instances import PossibleInstances
+from palmette.plan.righttrain.optimum.states import is_empty, max_joint_states
 from palmette.plan.righttrain.problem import RightTrainProblem
 from palmette.plan.righttrain.restricted_shortest_path import label_setting, lorenz_raz
 from palmette.plan.righttrain.steiner_tree import PathSearch, SteinerTree
@@ -39,8 +43,12 @@ _MAX_COLUMN_NODES = 16
 _MAX_STATES = 10_000
 _ROUNDS = 5
 """Rounds of dual ascent for joint mappings."""
-_MAX_MOVES = 1000
-"""Above these, moves of single layers are skipped."""
+_TIGHTENING_ROUNDS = 12
+"""Rounds of dual ascent for the lower bound of a tree with one split."""
+_STEP_EFFORT = 20
+"""The effort that raising a bound once counts as."""
+_CLOSE_ENOUGH = 0.002
+"""Bounds so close to the best plan are not searched."""
 
 
 @dataclass
@@ -61,9 +69,11 @@ class RightTrainSearch:
     """For local search; by the number of nodes if not given."""
     allocator: CpuAllocator = field(init=False)
     bounds: MappingBounds = field(init=False)
+    neighbours: Neighbours = field(init=False)
 
     def __post_init__(self) -> None:
         self.bounds = MappingBounds(self.problem)
+        self.neighbours = Neighbours(self.problem, self.bounds.few_nodes)
         effort = self.effort_budget or (SMALL_EFFORT_BUDGET if self.bounds.few_nodes else EFFORT_BUDGET)
         self.allocator = CpuAllocator(self.problem, effort)
 
@@ -76,25 +86,74 @@ class RightTrainSearch:
         return SearchResult(None, math.inf)
 
     def best(self) -> SearchResult:
-        """Trees by their lower bounds, while these can still beat the best plan."""
+        """The simplest trees first, then all in the order of their lower bounds, while one can beat the best plan."""
         trees = distinct_trees(self.problem)
-        listed = [(bounds, ranked) for ranked in trees if (bounds := self.bounds.lower_bounds(ranked))]
-        listed.sort(key=lambda pair: pair[0][0].joules)
         best = self._meet_deadline(trees) if self.bounds.few_nodes else None
-        simple = _simplest_trees(listed)
-        for bounds, ranked in [*simple, *listed]:
-            if best is not None and bounds[0].joules >= best.total_j:
+        opened = OpenBounds(self.problem, self.bounds)
+        listed = [(bounds, ranked) for ranked in trees if (bounds := opened.add_tree(ranked.tree))]
+        for bounds, ranked in _simplest_trees(listed):
+            best = self._better_of_splits(ranked, bounds, best)
+        if self.bounds.few_nodes:
+            best, bound_j = self._search_open(opened, best)
+        else:
+            for bounds, ranked in sorted(listed, key=lambda pair: pair[0][0].joules):
+                best = self._better_of_splits(ranked, bounds, best)
+            bound_j = opened.least_j
+        return SearchResult(best or self._meet_deadline(trees), bound_j)
+
+    def _search_open(self, opened: OpenBounds, best: EvaluatedPlan | None) -> tuple[EvaluatedPlan | None, float]:
+        """Search where the bounds are lowest; returns the best plan and the lowest bound that is left."""
+        closed_j = math.inf
+        while (found := opened.next_single(_below(best), self._spend)) is not None:
+            ranked, nodes = found.ranked, found.bound.nodes
+            dual = self.dual_problem(ranked, nodes)
+            bound_j = self._tightened_j(dual, ranked, found.bound.joules, _below(best))
+            if bound_j < _below(best):
+                best = self._better_of_tree(ranked, [found.bound], best)
+                closed_j = min(closed_j, bound_j)
+        return best, min(closed_j, opened.least_j)
+
+    def _spend(self, steps: int) -> bool:
+        """Count steps of raising bounds; returns whether there is effort left."""
+        self.allocator.effort += steps * _STEP_EFFORT
+        return not self.allocator.effort_spent()
+
+    def _tightened_j(self, dual: DualProblem, ranked: RankedTree, bound_j: float, below_j: float) -> float:
+        """A bound of a tree on some nodes, raised by the prices of all its constraints."""
+        start, many = dual.start(), ranked.schedule.iterations
+        if is_empty(start.remaining):
+            return math.inf
+        if max_joint_states(start.remaining) > _MAX_STATES:
+            return bound_j
+        self.allocator.effort += _STEP_EFFORT * _TIGHTENING_ROUNDS
+        target = below_j / many if math.isfinite(below_j) else 10 * bound_j / many
+        found = tighten(dual, start, target, _TIGHTENING_ROUNDS)
+        return math.inf if found is None else max(bound_j, many * found.value * (1 - GAP))
+
+    def _better_of_splits(
+        self, ranked: RankedTree, bounds: list[MappingBound], best: EvaluatedPlan | None
+    ) -> EvaluatedPlan | None:
+        """The best plan of a tree with its batch in proportion to what the sources own, and as its bounds split it."""
+        tree = ranked.tree
+        for split in dict.fromkeys([ranked.schedule.split, *(bound.split for bound in bounds[:_NODE_SETS])]):
+            schedule = self.problem.schedule(tree.feeds, tree.replicas, split)
+            if schedule is None or bounds[0].joules >= _below(best):
                 continue
             if best is not None and self.allocator.effort_spent():
                 break
-            candidates = list(self._candidates(ranked, bounds, best))
-            found = self._best(candidates) or self._speed_up(candidates)
-            if found is not None and (best is None or found.total_j < best.total_j * _LOCAL_SEARCH_RATIO):
-                found = self._local_search(found)
-            if found is not None and (best is None or found.total_j < best.total_j):
-                best = found
-        best = best or self._meet_deadline(trees)
-        return SearchResult(best, listed[0][0][0].joules if listed else math.inf)
+            variant = replace(ranked, schedule=schedule)
+            best = self._better_of_tree(variant, self.bounds.lower_bounds(BoxedTree.of(variant)), best)
+        return best
+
+    def _better_of_tree(
+        self, ranked: RankedTree, bounds: list[MappingBound], best: EvaluatedPlan | None
+    ) -> EvaluatedPlan | None:
+        """The best plan found for a tree and its split, where it is better than the best so far."""
+        candidates = list(self._candidates(ranked, bounds, best))
+        found = self._best(candidates) or self._speed_up(candidates)
+        if found is not None and (best is None or found.total_j < best.total_j * _LOCAL_SEARCH_RATIO):
+            found = self._local_search(found)
+        return found if found is not None and (best is None or found.total_j < best.total_j) else best
 
     def _meet_deadline(self, trees: list[RankedTree]) -> EvaluatedPlan | None:
         """A plan that meets the deadline, if there is a deadline."""
@@ -106,7 +165,7 @@ class RightTrainSearch:
 
     def min_time_search(self) -> MinTimeSearch:
         """The search for the least time."""
-        return MinTimeSearch(self.problem, self.allocator, self.bounds, self.root_choices, self._neighbours)
+        return MinTimeSearch(self.problem, self.allocator, self.bounds, self.root_choices, self.neighbours.of)
 
     def _speed_up(self, candidates: list[MappedTree]) -> EvaluatedPlan | None:
         """A plan near candidates that all miss the deadline; only where there are few nodes."""
@@ -127,8 +186,9 @@ class RightTrainSearch:
         self, ranked: RankedTree, bounds: list[MappingBound], best: EvaluatedPlan | None
     ) -> Iterator[MappedTree]:
         """The mappings of Algorithm 1 and of the bounds, for the sets of nodes with the lowest bounds."""
+        boxed = BoxedTree.of(ranked)
         for rough in bounds[:_NODE_SETS]:
-            bound = self.bounds.refined(ranked, rough) if best is None or rough.joules < best.total_j else None
+            bound = self.bounds.refined(boxed, rough) if best is None or rough.joules < best.total_j else None
             if bound is not None and (best is None or bound.joules < best.total_j):
                 yield from self._algorithm_1(ranked, bound)
                 yield from self.root_choices(ranked, bound.mapping)
@@ -152,7 +212,7 @@ class RightTrainSearch:
         max_j = np.array([math.inf if each is None else each / ranked.schedule.iterations for each in limits])
         idle_w = self.bounds.idle_w(ranked.tree, nodes)
         return DualProblem(
-            PossibleInstances(ranked.tree, self.bounds.costs(nodes)),
+            PossibleInstances(ranked.tree, ranked.schedule.split, self.bounds.costs(nodes)),
             idle_w,
             problem.max_iteration_s(ranked.schedule),
             max_j,
@@ -166,7 +226,7 @@ class RightTrainSearch:
             nodes = tuple(sorted({node for layer in bound.mapping for node in layer}))[:_MAX_COLUMN_NODES]
         watts = self.bounds.idle_w(tree, nodes)
         prices = TimePrices(watts, dict.fromkeys(tree.feeds, 1 / len(tree.feeds))) if bound is None else bound.prices
-        table = MappingTable(tree, self.bounds.costs(nodes), prices)
+        table = MappingTable(tree, ranked.schedule.split, self.bounds.costs(nodes), prices)
         mapping = SteinerTree(table, max_s, self._path_search()).mapping()
         if mapping is not None:
             yield from self.root_choices(ranked, mapping)
@@ -177,7 +237,7 @@ class RightTrainSearch:
 
     def root_choices(self, ranked: RankedTree, mapping: Mapping) -> Iterator[MappedTree]:
         """A mapped tree with each choice of its first root, one per node."""
-        for first_root in _distinct_roots(mapping):
+        for first_root in distinct_roots(mapping):
             yield MappedTree(ranked.tree, mapping, ranked.schedule, first_root)
 
     def _local_search(self, found: EvaluatedPlan) -> EvaluatedPlan:
@@ -185,7 +245,7 @@ class RightTrainSearch:
         improved = True
         while improved:
             improved = False
-            for candidate in self._neighbours(found.candidate):
+            for candidate in self.neighbours.of(found.candidate):
                 if self.allocator.effort_spent():
                     return found
                 if self.allocator.quick_bound_j(candidate) >= found.total_j:
@@ -198,34 +258,10 @@ class RightTrainSearch:
                     break
         return found
 
-    def _neighbours(self, candidate: MappedTree) -> Iterator[MappedTree]:
-        tree, mapping = candidate.tree, candidate.mapping
-        yield from (
-            replace(candidate, first_root=first_root)
-            for first_root in _distinct_roots(mapping)
-            if first_root != candidate.first_root
-        )
-        places = [(layer, k) for layer, nodes in enumerate(mapping) for k in range(len(nodes))]
-        if len(places) * len(self.problem.compute_nodes) > _MAX_MOVES:
-            places = []
-        blocks = [
-            [(layer, tree.groupings[layer].index(part.group)) for layer in range(part.first, part.last + 1)]
-            for part in mapped_instances(tree, mapping, candidate.first_root)
-        ]
-        rows = [[(layer, k) for k in range(len(nodes))] for layer, nodes in enumerate(mapping) if len(nodes) > 1]
-        for block in [*blocks, *([place] for place in places), *(rows if self.bounds.few_nodes else ())]:
-            for node in self.problem.compute_nodes:
-                changed = [list(nodes) for nodes in mapping]
-                for layer, k in block:
-                    changed[layer][k] = node
-                moved = tuple(map(tuple, changed))
-                for first_root in _distinct_roots(moved) if self.bounds.few_nodes else [candidate.first_root]:
-                    yield replace(candidate, mapping=moved, first_root=first_root)
 
-
-def _distinct_roots(mapping: Mapping) -> list[int]:
-    """The roots that may come first, one per node."""
-    return sorted({node: first_root for first_root, node in reversed(list(enumerate(mapping[-1])))}.values())
+def _below(best: EvaluatedPlan | None) -> float:
+    """What a bound has to be below for a search to be worth while."""
+    return math.inf if best is None else best.total_j * (1 - _CLOSE_ENOUGH)
 
 
 def _simplest_trees(listed: list[tuple[list[MappingBound], RankedTree]]) -> list[tuple[list[MappingBound], RankedTree]]:
