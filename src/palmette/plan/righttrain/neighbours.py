@@ -34,14 +34,16 @@ class Neighbours:
             for first_root in distinct_roots(candidate.mapping)
             if first_root != candidate.first_root
         )
-        yield from self.with_other_data(candidate)
         yield from self._on_other_nodes(candidate)
+        yield from self.with_other_amounts(candidate)
+        if len(candidate.tree.feeds) > 1:
+            for feed in candidate.tree.feeds:
+                yield from self._without(candidate, feed)
 
-    def with_other_data(self, candidate: MappedTree) -> Iterator[MappedTree]:
-        """Samples of a batch from another source: most of them, some or one; or a source left out."""
+    def with_other_amounts(self, candidate: MappedTree) -> Iterator[MappedTree]:
+        """Samples of a batch from another source: most of them, some or one."""
         feeds = candidate.tree.feeds
-        for k in range(len(feeds)) if len(feeds) > 1 else ():
-            yield from self._without(candidate, feeds[k])
+        for k in range(len(feeds)):
             for other in self._receivers(k, len(feeds)):
                 many = candidate.schedule.split[k]
                 for moved in sorted({each for each in (many - 1, many // 2, many // 4, 1) if 0 < each < many})[::-1]:

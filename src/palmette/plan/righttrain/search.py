@@ -22,7 +22,7 @@ from palmette.plan.righttrain.geometric_program import GAP
 from palmette.plan.righttrain.layout import Mapping
 from palmette.plan.righttrain.mapping_bounds import BoxedTree, MappingBound, MappingBounds
 from palmette.plan.righttrain.mapping_table import MappingTable, TimePrices
-from palmette.plan.righttrain.min_time_search import MinTimeSearch
+from palmette.plan.righttrain.min_time_search import MinTimeSearch, NeighboursOf
 from palmette.plan.righttrain.neighbours import Neighbours, distinct_roots
 from palmette.plan.righttrain.open_bounds import OpenBounds
 from palmette.plan.righttrain.optimum.dual_ascent import DualProblem, cheapest_mappings, tighten
@@ -30,6 +30,7 @@ from palmette.plan.righttrain.optimum.possible_instances import PossibleInstance
 from palmette.plan.righttrain.optimum.states import is_empty, max_joint_states
 from palmette.plan.righttrain.problem import RightTrainProblem
 from palmette.plan.righttrain.restricted_shortest_path import label_setting, lorenz_raz
+from palmette.plan.righttrain.starts import OtherPlan
 from palmette.plan.righttrain.steiner_tree import PathSearch, SteinerTree
 from palmette.plan.righttrain.symmetry import distinct_trees
 from palmette.plan.righttrain.trees import RankedTree
@@ -47,7 +48,7 @@ _TIGHTENING_ROUNDS = 12
 """Rounds of dual ascent for the lower bound of a tree with one split."""
 _STEP_EFFORT = 20
 """The effort that raising a bound once counts as."""
-_CLOSE_ENOUGH = 0.002
+_CLOSE_ENOUGH = 5e-6
 """Bounds so close to the best plan are not searched."""
 
 
@@ -57,6 +58,8 @@ class SearchResult:
 
     plan: EvaluatedPlan | None
     bound_j: float
+    other: OtherPlan | None = None
+    """A plan of another strategy that is better."""
 
 
 @dataclass
@@ -70,6 +73,8 @@ class RightTrainSearch:
     allocator: CpuAllocator = field(init=False)
     bounds: MappingBounds = field(init=False)
     neighbours: Neighbours = field(init=False)
+    improvements: list[EvaluatedPlan] = field(default_factory=list)
+    """The plans that were the best for some time, in order."""
 
     def __post_init__(self) -> None:
         self.bounds = MappingBounds(self.problem)
@@ -78,17 +83,19 @@ class RightTrainSearch:
         self.allocator = CpuAllocator(self.problem, effort)
 
     def first_feasible(self) -> SearchResult:
-        """As in the paper: trees by their processing, the first that is feasible."""
+        """As in the paper: trees by equation (5), the first whose mapping by Algorithm 1 is feasible; then Step 3."""
         for ranked in distinct_trees(self.problem):
-            found = self._best(self._algorithm_1(ranked, None))
+            found = self.best_of(self._algorithm_1(ranked, None))
             if found is not None:
-                return SearchResult(found, 0.0)
-        return SearchResult(None, math.inf)
+                return SearchResult(self._local_search(found, self.neighbours.with_other_amounts), 0.0)
+        return SearchResult(None, 0.0)
 
-    def best(self) -> SearchResult:
+    def best(self, starts: Iterable[MappedTree] = ()) -> SearchResult:
         """The simplest trees first, then all in the order of their lower bounds, while one can beat the best plan."""
         trees = distinct_trees(self.problem)
-        best = self._meet_deadline(trees) if self.bounds.few_nodes else None
+        best = self.best_of(starts)
+        if best is None and self.bounds.few_nodes:
+            best = self.meet_deadline(trees)
         opened = OpenBounds(self.problem, self.bounds)
         listed = [(bounds, ranked) for ranked in trees if (bounds := opened.add_tree(ranked.tree))]
         for bounds, ranked in _simplest_trees(listed):
@@ -99,7 +106,20 @@ class RightTrainSearch:
             for bounds, ranked in sorted(listed, key=lambda pair: pair[0][0].joules):
                 best = self._better_of_splits(ranked, bounds, best)
             bound_j = opened.least_j
-        return SearchResult(best or self._meet_deadline(trees), bound_j)
+        best = best or self.meet_deadline(trees)
+        return SearchResult(None if best is None else self._local_search(best), bound_j)
+
+    def raised_bound_j(self, best: EvaluatedPlan | None) -> float:
+        """A lower bound of all plans, raised as far as the effort goes."""
+        opened, closed_j = OpenBounds(self.problem, self.bounds), math.inf
+        for ranked in distinct_trees(self.problem):
+            opened.add_tree(ranked.tree)
+        if not self.bounds.few_nodes:
+            return opened.least_j
+        while (found := opened.next_single(min(_below(best), closed_j), self._spend)) is not None:
+            dual = self.dual_problem(found.ranked, found.bound.nodes)
+            closed_j = min(closed_j, self._tightened_j(dual, found.ranked, found.bound.joules, _below(best)))
+        return min(closed_j, opened.least_j)
 
     def _search_open(self, opened: OpenBounds, best: EvaluatedPlan | None) -> tuple[EvaluatedPlan | None, float]:
         """Search where the bounds are lowest; returns the best plan and the lowest bound that is left."""
@@ -150,12 +170,15 @@ class RightTrainSearch:
     ) -> EvaluatedPlan | None:
         """The best plan found for a tree and its split, where it is better than the best so far."""
         candidates = list(self._candidates(ranked, bounds, best))
-        found = self._best(candidates) or self._speed_up(candidates)
+        found = self.best_of(candidates) or (self._speed_up(candidates) if best is None else None)
         if found is not None and (best is None or found.total_j < best.total_j * _LOCAL_SEARCH_RATIO):
             found = self._local_search(found)
-        return found if found is not None and (best is None or found.total_j < best.total_j) else best
+        if found is None or (best is not None and found.total_j >= best.total_j):
+            return best
+        self.improvements.append(found)
+        return found
 
-    def _meet_deadline(self, trees: list[RankedTree]) -> EvaluatedPlan | None:
+    def meet_deadline(self, trees: list[RankedTree]) -> EvaluatedPlan | None:
         """A plan that meets the deadline, if there is a deadline."""
         if math.isinf(self.problem.deadline_s) and self.problem.task.goal.iteration_deadline_s is None:
             return None
@@ -172,7 +195,8 @@ class RightTrainSearch:
         quick = self.min_time_search().speed_up(candidates) if self.bounds.few_nodes else None
         return None if quick is None else self.allocator.best_plan(quick.candidate)
 
-    def _best(self, candidates: Iterable[MappedTree]) -> EvaluatedPlan | None:
+    def best_of(self, candidates: Iterable[MappedTree]) -> EvaluatedPlan | None:
+        """The best of some mapped trees, each with its best shares; None where none is feasible."""
         best: EvaluatedPlan | None = None
         for candidate in dict.fromkeys(candidates):
             if best is not None and self.allocator.bound_j(candidate) >= best.total_j:
@@ -240,12 +264,13 @@ class RightTrainSearch:
         for first_root in distinct_roots(mapping):
             yield MappedTree(ranked.tree, mapping, ranked.schedule, first_root)
 
-    def _local_search(self, found: EvaluatedPlan) -> EvaluatedPlan:
-        """Move instances or single layers to other nodes as long as that is better."""
+    def _local_search(self, found: EvaluatedPlan, neighbours: NeighboursOf | None = None) -> EvaluatedPlan:
+        """Go on to neighbours as long as one is better; to all kinds of them unless others are given."""
+        neighbours = neighbours or self.neighbours.of
         improved = True
         while improved:
             improved = False
-            for candidate in self.neighbours.of(found.candidate):
+            for candidate in neighbours(found.candidate):
                 if self.allocator.effort_spent():
                     return found
                 if self.allocator.quick_bound_j(candidate) >= found.total_j:
