@@ -66,7 +66,7 @@ class Learning(OpenDocument):
         return max(1.0, _exp(missing / self.epoch_exponent))
 
     def log_epochs(self, loss: float, replicas: int) -> tuple[float, float]:
-        """a and b such that log k = a − b·log φ are the epochs that reach a loss; needs an ``epoch_exponent``."""
+        """The a and b of log k = a − b·log φ, the epochs k that reach a loss; needs an ``epoch_exponent``."""
         return self._missing(loss, replicas) / self.epoch_exponent, self.data_exponent / self.epoch_exponent
 
     def _missing(self, loss: float, replicas: int) -> float:

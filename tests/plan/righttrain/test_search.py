@@ -176,7 +176,10 @@ def test_raised_prices_bound_every_mapping_from_below(seed: int) -> None:
             continue
         used = {node for nodes in mapping for node in nodes} | {problem.feed_nodes[f] for f in ranked.tree.feeds}
         nodes = tuple(sorted(used))
-        instances, none = PossibleInstances(ranked.tree, ranked.schedule.split, bounds.costs(nodes)), np.full(len(nodes), np.inf)
+        instances, none = (
+            PossibleInstances(ranked.tree, ranked.schedule.split, bounds.costs(nodes)),
+            np.full(len(nodes), np.inf),
+        )
         dual = DualProblem(instances, bounds.idle_w(ranked.tree, nodes), float("inf"), none)
         for each, least in ((dual, least_j), (replace(dual, time_only=True), least_s)):
             start = each.start()

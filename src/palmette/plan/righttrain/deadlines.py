@@ -1,8 +1,8 @@
 """One search for all deadlines: a looser one never costs more.
 
-A search by itself may end with a worse plan where it is allowed more. So the plans come from searches at deadlines that
-depend on the problem alone: none, and multiples of the least time, tight ones first, each starting from what the tighter
-ones found. The deadline that is asked for chooses among all of them, with the best CPU shares for it.
+A search by itself may end with a worse plan where it is allowed more. So the plans come from searches at deadlines
+that depend on the problem alone: none, and multiples of the least time, tight ones first, each starting from what the
+tighter ones found. The deadline that is asked for chooses among all of them, with the best CPU shares for it.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ what ``layer_costs`` says, independently of one another, and the cheapest mappin
 
     E ≥ min over mappings of Σ costs(Λ π) − (Λ − P) T_max           for any Λ ≥ P and any weights π
 
-Prices are raised on paths that are too long. The exchange of gradients is ignored. For a box of splits of the batch, the
-least of all corners and the fewest iterations of any split are a bound of them all.
+Prices are raised on paths that are too long. The exchange of gradients is ignored. For a box of splits of the batch,
+the least of all corners and the fewest iterations of any split are a bound of them all.
 """
 
 from __future__ import annotations
@@ -105,14 +105,14 @@ class MappingBounds:
         own = {self._problem.feed_nodes[feed] for feed in tree.feeds}
         return float(sum(self._problem.idle_w[node] for node in (own | set(nodes) if self.few_nodes else own)))
 
-    def refined(self, boxed: BoxedTree, bound: MappingBound) -> MappingBound | None:
+    def refined(self, boxed: BoxedTree, bound: MappingBound, rounds: int = _ROUNDS) -> MappingBound | None:
         """A tighter bound, with better prices; None where it shows that the tree is too slow."""
         if not self.few_nodes:
             return bound
         each = boxed.tree.feeds if 1 < len(boxed.tree.feeds) <= _FEW_FEEDS else ()
         if any(self._too_slow(boxed, bound.nodes, _on_one_path(boxed.tree, feed)) for feed in each):
             return None
-        return self._raise_prices_from(boxed, bound.nodes, bound.prices, _ROUNDS)
+        return self._raise_prices_from(boxed, bound.nodes, bound.prices, rounds)
 
     def time_tables(self, tree: GroupingTree, split: Split, nodes: tuple[int, ...]) -> list[MappingTable]:
         """Tables with a price on time only: on the mean of all paths, and on each feed's path where there are few."""

@@ -1,7 +1,7 @@
 """Lower bounds of all trees, sets of nodes and splits of the batch, the lowest first: what a proof has still to raise.
 
-A subproblem is a tree on some nodes with a box of splits. Its bound is raised by better prices of time first; after that
-its box is cut in two, until only one split is left, which is for others to search.
+A subproblem is a tree on some nodes with a box of splits. Its bound is raised by better prices of time first; after
+that its box is cut in two, until only one split is left, which is for others to search.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from palmette.plan.righttrain.data_amounts import SplitBox
@@ -17,6 +17,9 @@ from palmette.plan.righttrain.mapping_bounds import BoxedTree, MappingBound, Map
 from palmette.plan.righttrain.problem import RightTrainProblem
 from palmette.plan.righttrain.symmetry import Symmetry
 from palmette.plan.righttrain.trees import GroupingTree, RankedTree
+
+_HALF_ROUNDS = 2
+"""Rounds of better prices for half of a box, which begins with those of the whole."""
 
 
 class Subproblem(NamedTuple):
@@ -90,8 +93,10 @@ class OpenBounds:
         tree, bound = subproblem.boxed.tree, subproblem.bound
         for half in subproblem.boxed.box.halves():
             boxed = self._boxed(tree, half)
-            if boxed is not None:
-                self._raise(Subproblem(boxed, bound))
+            raised = None if boxed is None else self.bounds.refined(boxed, bound, _HALF_ROUNDS)
+            if boxed is not None and raised is not None:
+                joules = max(raised.joules, bound.joules)  # what holds for the box holds for its halves
+                self._push(Subproblem(boxed, replace(raised, joules=joules), refined=True))
 
     def _boxed(self, tree: GroupingTree, box: SplitBox) -> BoxedTree | None:
         if not box.is_single:

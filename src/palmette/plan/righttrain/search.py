@@ -46,8 +46,8 @@ _ROUNDS = 5
 """Rounds of dual ascent for joint mappings."""
 _TIGHTENING_ROUNDS = 12
 """Rounds of dual ascent for the lower bound of a tree with one split."""
-_STEP_EFFORT = 20
-"""The effort that raising a bound once counts as."""
+_STEP_EFFORT, _ROUND_EFFORT = 120, 20
+"""The effort that a step of raising bounds counts as, and a round of dual ascent."""
 _CLOSE_ENOUGH = 5e-6
 """Bounds so close to the best plan are not searched."""
 
@@ -145,7 +145,7 @@ class RightTrainSearch:
             return math.inf
         if max_joint_states(start.remaining) > _MAX_STATES:
             return bound_j
-        self.allocator.effort += _STEP_EFFORT * _TIGHTENING_ROUNDS
+        self.allocator.effort += _ROUND_EFFORT * _TIGHTENING_ROUNDS
         target = below_j / many if math.isfinite(below_j) else 10 * bound_j / many
         found = tighten(dual, start, target, _TIGHTENING_ROUNDS)
         return math.inf if found is None else max(bound_j, many * found.value * (1 - GAP))

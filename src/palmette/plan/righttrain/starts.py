@@ -57,9 +57,7 @@ def simple_starts(problem: RightTrainProblem) -> Iterator[MappedTree]:
     own, splits = tuple(problem.feed_nodes), list(_splits_in_three(problem))
     for first, second, edge, cloud in splits if len(splits) <= _MAX_SPLITS else ():
         tree = GroupingTree(tuple(apart if layer < first else together for layer in range(problem.depth)))
-        nodes = tuple(
-            own if layer < first else (edge if layer < second else cloud,) for layer in range(problem.depth)
-        )
+        nodes = tuple(own if layer < first else (edge if layer < second else cloud,) for layer in range(problem.depth))
         yield from _mapped(problem, tree, nodes)
 
 
@@ -154,7 +152,5 @@ def _with_amounts(phase: Phase, amounts: dict[str, int]) -> tuple[Feed, ...]:
     for name, total in amounts.items():
         feeds = [source for source in phase.sources if source.node == name]
         parts = apportion(max(total, len(feeds)), [source.samples for source in feeds])
-        found += [
-            source.model_copy(update={"epoch_samples": part}) for source, part in zip(feeds, parts, strict=True)
-        ]
+        found += [source.model_copy(update={"epoch_samples": part}) for source, part in zip(feeds, parts, strict=True)]
     return tuple(found)

@@ -32,7 +32,7 @@ class RightTrain(EpochPlanner):
 
     first: bool = field(default=False, metadata={"help": "Stop at the first feasible tree, as in the paper."})
     alone: bool = field(
-        default=False, metadata={"help": "Do not ask other strategies for plans that may be better, which takes longer."}
+        default=False, metadata={"help": "Do not ask other strategies for better plans, which takes longer."}
     )
     alpha: float = field(default=1.0, metadata={"help": "The most instances of a layer per source."})
     epsilon: float = field(

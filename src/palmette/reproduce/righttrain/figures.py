@@ -31,6 +31,7 @@ BATCH = 64
 LOSS = 0.3
 CURVE = Learning(floor=0.05, scale=2.2, epoch_exponent=0.5, data_exponent=0.6, replica_exponent=0.05)
 STRATEGIES = ("righttrain", "split-learning", "righttrain-optimum")
+_OPTIONS = {"righttrain": {"alone": True}}  # the paper compares it with these only
 # Deadlines in parts of what split learning takes at its quickest.
 DEADLINES = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)
 PANELS = {
@@ -148,6 +149,6 @@ def _point(name: str, profile: Profile, cluster: Cluster, deadline_s: float) -> 
 def _plan(name: str, profile: Profile, cluster: Cluster, deadline_s: float | None) -> Plan:
     goal = Goal(weights={"energy": 1.0}, deadline_s=deadline_s, loss=LOSS)
     return make_plan(
-        configured(name, {"learning": CURVE}),
+        configured(name, {"learning": CURVE} | _OPTIONS.get(name, {})),
         Task(profile=profile, cluster=cluster, batch=BATCH, goal=goal, input_as="tensor"),
     )

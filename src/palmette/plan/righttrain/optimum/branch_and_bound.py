@@ -1,10 +1,10 @@
 """The optimum over trees, mappings, the data of each source and CPU shares, by branch and bound.
 
 RightTrain's plan is the first incumbent. Trees on sets of nodes with boxes of splits of the batch are searched in the
-order of their bounds (``open_bounds``), boxes cut in two until one split is left. There ``dual_ascent`` raises the bound
-until it exceeds the incumbent or stalls, and drops states through which nothing can be better. The remaining states are
-branched on by the node of one group, recursively. A single mapping is bounded once more by its geometric program,
-without contention between transfers, and only then evaluated.
+order of their bounds (``open_bounds``), boxes cut in two until one split is left. There ``dual_ascent`` raises the
+bound until it exceeds the incumbent or stalls, and drops states through which nothing can be better. The remaining
+states are branched on by the node of one group, recursively. A single mapping is bounded once more by its geometric
+program, without contention between transfers, and only then evaluated.
 
 The bounds are valid and the programs are solved to the optimum. Where transfers share links or calls overlap on a
 node, the shares are the best found for what the evaluator simulates; ``bound_j`` says how far from the optimum that can
@@ -33,7 +33,7 @@ from palmette.plan.righttrain.trees import RankedTree, all_trees_generated
 
 MAX_STATES = 400_000
 """Joint states of all groups of a layer."""
-MAX_STEPS = 10_000
+MAX_STEPS = 1_000
 """Branches and programs of a search before it gives up; those with many states count as more."""
 _STATES_PER_STEP = 10_000
 _INITIAL_EFFORT = 10_000
