@@ -15,7 +15,9 @@ from palmette.spec.run import RunRecord
 
 
 def source_run(folder: Path) -> SourceRun:
-    """A point for each whole epoch of a run, and the data that it took: the loss on held-out data where it was evaluated, else in training.
+    """The data that a run took, and a point for each whole epoch.
+
+    The loss is that on held-out data where it was evaluated, else in training.
 
     Raises:
         InputError: there is no such run, it has several phases, or not one whole epoch.

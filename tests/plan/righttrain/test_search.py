@@ -15,7 +15,6 @@ from palmette.plan.righttrain.cpu_shares import fastest_shares, optimal_shares
 from palmette.plan.righttrain.epochs import LossTarget
 from palmette.plan.righttrain.geometric_program import CriticalPath, GeometricProgram
 from palmette.plan.righttrain.mapping_bounds import BoxedTree, MappingBounds
-from palmette.plan.righttrain.optimum.branch_and_bound import BranchAndBound
 from palmette.plan.righttrain.optimum.dual_ascent import DualProblem, tighten
 from palmette.plan.righttrain.optimum.possible_instances import PossibleInstances
 from palmette.plan.righttrain.optimum.states import StateSpace
@@ -27,7 +26,7 @@ from palmette.spec.cluster import Cluster
 from palmette.spec.learning import Learning
 from tests.plan.problems import link, node, profile, three_tiers
 from tests.plan.righttrain.by_hand import fewest_iterations
-from tests.plan.righttrain.problems import CURVE, least_s, problem_of, random_problem, task
+from tests.plan.righttrain.problems import CURVE, problem_of, random_problem, task
 
 
 def random_stages(draw: np.random.Generator) -> list[PathStage]:
@@ -195,25 +194,6 @@ def _only(remaining: StateSpace, mapping: tuple[tuple[int, ...], ...], nodes: tu
         tuple(states[states % len(nodes) == nodes.index(node)] for states, node in zip(groups, here, strict=True))
         for groups, here in zip(remaining, mapping, strict=True)
     )
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_the_optimum_is_the_best_of_all_mappings_of_all_trees(seed: int) -> None:
-    draw = random.Random(seed)
-    known, cluster, curve = random_problem(draw, (2, 3, 2))
-    loose = (1.001, 1.2, 2.0, None)[seed % 4]
-    problem = problem_of(known, cluster, curve, None if loose is None else loose * least_s(known, cluster, curve))
-    allocator, best = CpuAllocator(problem), float("inf")
-    for ranked in ranked_trees(problem):
-        places = [len(groups) for groups in ranked.tree.groupings]
-        for chosen in itertools.product(problem.compute_nodes, repeat=sum(places)):
-            nodes = iter(chosen)
-            mapping = tuple(tuple(next(nodes) for _ in range(many)) for many in places)
-            for first_root in range(places[-1]):
-                plan = allocator.best_plan(MappedTree(ranked.tree, mapping, ranked.schedule, first_root))
-                best = best if plan is None else min(best, plan.total_j)
-
-    assert BranchAndBound(problem).solve().plan.total_j == pytest.approx(best, rel=3e-6)
 
 
 def test_trees_that_differ_in_the_names_of_equal_sources_are_one() -> None:

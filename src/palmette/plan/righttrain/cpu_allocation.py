@@ -23,9 +23,9 @@ from palmette.plan.righttrain.problem import Floats, RightTrainProblem
 from palmette.plan.righttrain.trees import GroupingTree
 from palmette.spec.plan import Phase
 
-EFFORT_BUDGET = 40_000
+EFFORT_BUDGET = 30_000
 """The effort that a search may spend on local search."""
-SMALL_EFFORT_BUDGET = 30_000
+SMALL_EFFORT_BUDGET = 16_000
 """The same where few nodes compute."""
 _SOLVING_EFFORT = 10
 """The effort of solving a program, for each of its instances."""

@@ -1,8 +1,8 @@
-"""One search for all deadlines: a looser one never costs more.
+"""A plan for a deadline: a looser one never costs more.
 
-A search by itself may end with a worse plan where it is allowed more. So the plans come from searches at deadlines
-that depend on the problem alone: none, and multiples of the least time, tight ones first, each starting from what the
-tighter ones found. The deadline that is asked for chooses among all of them, with the best CPU shares for it.
+A search by itself may end with a worse plan where it is allowed more. So the deadline only chooses among plans of
+searches that do not depend on it (``plan_pool``), with the best CPU shares for it; and then among those of other
+strategies.
 """
 
 from __future__ import annotations
@@ -10,47 +10,39 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from palmette.plan.righttrain.cpu_allocation import EvaluatedPlan, MappedTree
+from palmette.plan.righttrain.cpu_allocation import EvaluatedPlan
+from palmette.plan.righttrain.plan_pool import PlanPool, plan_pool
 from palmette.plan.righttrain.problem import RightTrainProblem
 from palmette.plan.righttrain.search import RightTrainSearch, SearchResult
-from palmette.plan.righttrain.starts import OtherPlan, others_least_j, plans_of_others, simple_starts
-from palmette.plan.righttrain.symmetry import distinct_trees
+from palmette.plan.righttrain.starts import OtherPlan, others_least_j, plans_of_others
 
-_MULTIPLES = (1.001, 1.05, 1.2, 1.5, 2.0, 3.0, 6.0, 15.0)
-"""Deadlines, in multiples of the least time."""
 _PROVEN = 1e-5
 """A gap that counts as none."""
-_EFFORT_PARTS = (0.5, 0.12)
-"""The parts of the effort: without a deadline and for the least time, and for each deadline."""
 
 
 @dataclass
 class DeadlineSearch:
-    """The searches for one problem, whatever its deadline."""
+    """The choice for one problem and its deadline."""
 
     problem: RightTrainProblem
     epsilon: float | None
     ask_others: bool = True
     """Whether plans of other strategies are considered."""
     search: RightTrainSearch = field(init=False)
-    """The search with the deadline that is asked for."""
-    _found: list[EvaluatedPlan] = field(default_factory=list)
-    _candidates: dict[MappedTree, None] = field(default_factory=dict)
+    """The search with the deadline."""
 
     def __post_init__(self) -> None:
         self.search = RightTrainSearch(self.problem, self.epsilon)
 
     def best(self) -> SearchResult:
         """The best plan for the deadline, and a lower bound of all."""
-        self._candidates = dict.fromkeys(simple_starts(self.problem))
-        free = self._search_by(None, _EFFORT_PARTS[0])
-        result = free.best(self._candidates)
+        pool = plan_pool(self.problem, self.epsilon)
+        result = pool.free
         if result.plan is None:
             return result
-        self._keep(free, result.plan)
         if not self._is_settled(result, result.plan):
-            self._search_deadlines(result.plan)
-            best = self._best_in_time()
+            pool.search_deadlines()
+            best, self.search.roots = self._best_in_time(pool), pool.roots
             result = SearchResult(best, max(result.bound_j, self.search.raised_bound_j(best)))
         return self._with_others(result)
 
@@ -63,36 +55,12 @@ class DeadlineSearch:
         """Whether the best plan without a deadline is in time, and proven."""
         return not self.search.allocator.misses_deadline(plan) and result.bound_j >= plan.total_j * (1 - _PROVEN)
 
-    def _search_deadlines(self, loosest: EvaluatedPlan) -> None:
-        """Search at multiples of the least time, as far as they are tighter than a plan without a deadline."""
-        fastest = self._search_by(None, _EFFORT_PARTS[0]).min_time_search().search(distinct_trees(self.problem))
-        assert fastest is not None, "there is a plan"
-        self._candidates[fastest.candidate] = None
-        for multiple in _MULTIPLES:
-            if multiple * fastest.total_s < loosest.total_s:
-                search = self._search_by(multiple * fastest.total_s, _EFFORT_PARTS[1])
-                plan = search.best(self._candidates).plan
-                if plan is not None:
-                    self._keep(search, plan)
-
-    def _keep(self, search: RightTrainSearch, plan: EvaluatedPlan) -> None:
-        """Keep what a search found on the way, too: it may be the best for a deadline in between."""
-        self._found.append(plan)
-        self._candidates.update(dict.fromkeys(found.candidate for found in [*search.improvements, plan]))
-
-    def _best_in_time(self) -> EvaluatedPlan | None:
+    def _best_in_time(self, pool: PlanPool) -> EvaluatedPlan | None:
         """The best of all that was found: with the best shares for the deadline, or for a tighter one."""
-        allocator = self.search.allocator
-        plans = [plan for plan in self._found if not allocator.misses_deadline(plan)]
-        again = self.search.best_of(self._candidates)
+        plans = [plan for plan in pool.found if not self.search.allocator.misses_deadline(plan)]
+        again = self.search.best_of(pool.candidates)
         best = min([*plans, *([] if again is None else [again])], key=lambda plan: plan.total_j, default=None)
-        return best or self.search.meet_deadline(distinct_trees(self.problem))
-
-    def _search_by(self, deadline_s: float | None, part: float) -> RightTrainSearch:
-        """A search by a deadline, with a part of the effort."""
-        task = replace(self.problem.task, goal=replace(self.problem.task.goal, deadline_s=deadline_s))
-        effort = round(part * self.search.allocator.effort_budget)
-        return RightTrainSearch(replace(self.problem, task=task), self.epsilon, effort)
+        return best or self.search.meet_deadline()
 
     def _with_others(self, result: SearchResult) -> SearchResult:
         """The plan of another strategy where that is better: one that a bound cannot rule out."""

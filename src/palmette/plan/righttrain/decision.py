@@ -48,7 +48,9 @@ def bounded_decision(search: RightTrainSearch, result: SearchResult) -> Decision
         raise _explain_infeasible(search)
     total_j = decided.variables["total_j"]
     bound_j = min(result.bound_j, total_j)
-    gap = {"lower_bound_j": bound_j, "gap": 1 - bound_j / total_j if total_j else 0.0}
+    gap: dict[str, Any] = {"lower_bound_j": bound_j, "gap": 1 - bound_j / total_j if total_j else 0.0}
+    if result.other is not None:
+        gap["from"] = result.other.strategy
     return Decision(decided.phases, decided.variables | gap | {"prices": search.allocator.evaluations})
 
 

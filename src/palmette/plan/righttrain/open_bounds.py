@@ -15,7 +15,7 @@ from typing import NamedTuple
 from palmette.plan.righttrain.data_amounts import SplitBox
 from palmette.plan.righttrain.mapping_bounds import BoxedTree, MappingBound, MappingBounds
 from palmette.plan.righttrain.problem import RightTrainProblem
-from palmette.plan.righttrain.symmetry import Symmetry
+from palmette.plan.righttrain.symmetry import Symmetry, distinct_trees
 from palmette.plan.righttrain.trees import GroupingTree, RankedTree
 
 _HALF_ROUNDS = 2
@@ -35,6 +35,25 @@ class Subproblem(NamedTuple):
         return RankedTree(self.boxed.tree, self.boxed.schedule, 0.0)
 
 
+class BoundedTree(NamedTuple):
+    """A tree with all splits of a batch, and its bounds on sets of nodes, lowest first, whatever the deadline."""
+
+    ranked: RankedTree
+    boxed: BoxedTree
+    bounds: list[MappingBound]
+
+
+def bounded_trees(problem: RightTrainProblem, bounds: MappingBounds) -> list[BoundedTree]:
+    """The distinct trees that can reach the loss, in the order of equation (5)."""
+    found = []
+    for ranked in distinct_trees(problem):
+        boxed = bounds.boxed(ranked.tree, SplitBox.of_batch(problem.task.batch, len(ranked.tree.feeds)))
+        own = [] if boxed is None else bounds.lower_bounds(boxed)
+        if boxed is not None and own:
+            found.append(BoundedTree(ranked, boxed, own))
+    return found
+
+
 @dataclass
 class OpenBounds:
     """Subproblems that are not settled yet."""
@@ -52,19 +71,12 @@ class OpenBounds:
         """The lowest bound; infinite where nothing is open."""
         return self._heap[0][0] if self._heap else math.inf
 
-    def add_tree(self, tree: GroupingTree) -> list[MappingBound]:
-        """Add a tree with all splits, on one of the sets of nodes that differ only in the names of equal machines.
-
-        Returns its bounds, lowest first.
-        """
-        boxed = self.bounds.boxed(tree, SplitBox.of_batch(self.problem.task.batch, len(tree.feeds)))
-        if boxed is None:
-            return []
-        found = self.bounds.lower_bounds(boxed)
-        distinct = {self._symmetry.node_set_key(tree, bound.nodes): bound for bound in reversed(found)}
+    def add(self, root: BoundedTree) -> None:
+        """Add a tree with all splits, on one of the sets of nodes that differ only in the names of equal machines."""
+        tree = root.ranked.tree
+        distinct = {self._symmetry.node_set_key(tree, bound.nodes): bound for bound in reversed(root.bounds)}
         for bound in distinct.values():
-            self._push(Subproblem(boxed, bound))
-        return found
+            self._push(Subproblem(root.boxed, bound))
 
     def next_single(self, below_j: float, spend: Callable[[int], bool]) -> Subproblem | None:
         """Take out the subproblem with the lowest bound, once it has a single split; None where none is below.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from palmette.plan.righttrain.mapping_bounds import BoxedTree, MappingBound, Map
 from palmette.plan.righttrain.mapping_table import MappingTable, TimePrices
 from palmette.plan.righttrain.min_time_search import MinTimeSearch, NeighboursOf
 from palmette.plan.righttrain.neighbours import Neighbours, distinct_roots
-from palmette.plan.righttrain.open_bounds import OpenBounds
+from palmette.plan.righttrain.open_bounds import BoundedTree, OpenBounds, bounded_trees
 from palmette.plan.righttrain.optimum.dual_ascent import DualProblem, cheapest_mappings, tighten
 from palmette.plan.righttrain.optimum.possible_instances import PossibleInstances
 from palmette.plan.righttrain.optimum.states import is_empty, max_joint_states
@@ -68,8 +69,8 @@ class RightTrainSearch:
 
     problem: RightTrainProblem
     epsilon: float | None
-    effort_budget: int | None = None
-    """For local search; by the number of nodes if not given."""
+    effort_part: float = 1.0
+    """The part of the usual effort that it may spend."""
     allocator: CpuAllocator = field(init=False)
     bounds: MappingBounds = field(init=False)
     neighbours: Neighbours = field(init=False)
@@ -79,8 +80,8 @@ class RightTrainSearch:
     def __post_init__(self) -> None:
         self.bounds = MappingBounds(self.problem)
         self.neighbours = Neighbours(self.problem, self.bounds.few_nodes)
-        effort = self.effort_budget or (SMALL_EFFORT_BUDGET if self.bounds.few_nodes else EFFORT_BUDGET)
-        self.allocator = CpuAllocator(self.problem, effort)
+        effort = SMALL_EFFORT_BUDGET if self.bounds.few_nodes else EFFORT_BUDGET
+        self.allocator = CpuAllocator(self.problem, round(self.effort_part * effort))
 
     def first_feasible(self) -> SearchResult:
         """As in the paper: trees by equation (5), the first whose mapping by Algorithm 1 is feasible; then Step 3."""
@@ -92,28 +93,35 @@ class RightTrainSearch:
 
     def best(self, starts: Iterable[MappedTree] = ()) -> SearchResult:
         """The simplest trees first, then all in the order of their lower bounds, while one can beat the best plan."""
-        trees = distinct_trees(self.problem)
         best = self.best_of(starts)
         if best is None and self.bounds.few_nodes:
-            best = self.meet_deadline(trees)
-        opened = OpenBounds(self.problem, self.bounds)
-        listed = [(bounds, ranked) for ranked in trees if (bounds := opened.add_tree(ranked.tree))]
-        for bounds, ranked in _simplest_trees(listed):
-            best = self._better_of_splits(ranked, bounds, best)
+            best = self.meet_deadline()
+        for root in _simplest_trees(self.roots):
+            best = self._better_of_splits(root, best)
+        opened = self._opened()
         if self.bounds.few_nodes:
             best, bound_j = self._search_open(opened, best)
         else:
-            for bounds, ranked in sorted(listed, key=lambda pair: pair[0][0].joules):
-                best = self._better_of_splits(ranked, bounds, best)
+            for root in sorted(self.roots, key=lambda root: root.bounds[0].joules):
+                best = self._better_of_splits(root, best)
             bound_j = opened.least_j
-        best = best or self.meet_deadline(trees)
+        best = best or self.meet_deadline()
         return SearchResult(None if best is None else self._local_search(best), bound_j)
+
+    @cached_property
+    def roots(self) -> list[BoundedTree]:
+        """All trees with their bounds; those of a search without a deadline serve one with a deadline, too."""
+        return bounded_trees(self.problem, self.bounds)
+
+    def _opened(self) -> OpenBounds:
+        opened = OpenBounds(self.problem, self.bounds)
+        for root in self.roots:
+            opened.add(root)
+        return opened
 
     def raised_bound_j(self, best: EvaluatedPlan | None) -> float:
         """A lower bound of all plans, raised as far as the effort goes."""
-        opened, closed_j = OpenBounds(self.problem, self.bounds), math.inf
-        for ranked in distinct_trees(self.problem):
-            opened.add_tree(ranked.tree)
+        opened, closed_j = self._opened(), math.inf
         if not self.bounds.few_nodes:
             return opened.least_j
         while (found := opened.next_single(min(_below(best), closed_j), self._spend)) is not None:
@@ -150,11 +158,9 @@ class RightTrainSearch:
         found = tighten(dual, start, target, _TIGHTENING_ROUNDS)
         return math.inf if found is None else max(bound_j, many * found.value * (1 - GAP))
 
-    def _better_of_splits(
-        self, ranked: RankedTree, bounds: list[MappingBound], best: EvaluatedPlan | None
-    ) -> EvaluatedPlan | None:
+    def _better_of_splits(self, root: BoundedTree, best: EvaluatedPlan | None) -> EvaluatedPlan | None:
         """The best plan of a tree with its batch in proportion to what the sources own, and as its bounds split it."""
-        tree = ranked.tree
+        ranked, bounds, tree = root.ranked, root.bounds, root.ranked.tree
         for split in dict.fromkeys([ranked.schedule.split, *(bound.split for bound in bounds[:_NODE_SETS])]):
             schedule = self.problem.schedule(tree.feeds, tree.replicas, split)
             if schedule is None or bounds[0].joules >= _below(best):
@@ -178,11 +184,11 @@ class RightTrainSearch:
         self.improvements.append(found)
         return found
 
-    def meet_deadline(self, trees: list[RankedTree]) -> EvaluatedPlan | None:
+    def meet_deadline(self) -> EvaluatedPlan | None:
         """A plan that meets the deadline, if there is a deadline."""
         if math.isinf(self.problem.deadline_s) and self.problem.task.goal.iteration_deadline_s is None:
             return None
-        quick = self.min_time_search().search(trees, until_in_time=True)
+        quick = self.min_time_search().search(distinct_trees(self.problem), until_in_time=True)
         found = None if quick is None else self.allocator.best_plan(quick.candidate)
         return None if found is None else self._local_search(found)
 
@@ -289,17 +295,17 @@ def _below(best: EvaluatedPlan | None) -> float:
     return math.inf if best is None else best.total_j * (1 - _CLOSE_ENOUGH)
 
 
-def _simplest_trees(listed: list[tuple[list[MappingBound], RankedTree]]) -> list[tuple[list[MappingBound], RankedTree]]:
+def _simplest_trees(roots: list[BoundedTree]) -> list[BoundedTree]:
     """For each choice of sources the tree with the fewest groups; fewest sources, then lowest bound first.
 
     Bounds are tighter for simple trees; a good plan among them prunes many others.
     """
-    best: dict[tuple[int, ...], tuple[list[MappingBound], RankedTree]] = {}
-    for pair in listed:
-        known = best.get(pair[1].tree.feeds)
-        if known is None or _group_count(pair[1]) < _group_count(known[1]):
-            best[pair[1].tree.feeds] = pair
-    return sorted(best.values(), key=lambda pair: (len(pair[1].tree.feeds), pair[0][0].joules))
+    best: dict[tuple[int, ...], BoundedTree] = {}
+    for root in sorted(roots, key=lambda root: root.bounds[0].joules):
+        known = best.get(root.ranked.tree.feeds)
+        if known is None or _group_count(root.ranked) < _group_count(known.ranked):
+            best[root.ranked.tree.feeds] = root
+    return sorted(best.values(), key=lambda root: (len(root.ranked.tree.feeds), root.bounds[0].joules))
 
 
 def _group_count(ranked: RankedTree) -> int:

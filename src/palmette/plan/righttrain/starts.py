@@ -38,6 +38,7 @@ MAX_ASKED_NODES = 48
 class OtherPlan:
     """A plan of another strategy, with the epochs and data that the loss needs, and its price."""
 
+    strategy: str
     phase: Phase
     schedule: Schedule
     total_s: float
@@ -127,10 +128,10 @@ def _plan_of(kind: type[Strategy], problem: RightTrainProblem) -> OtherPlan | No
         (phase,) = configured(kind.name, resend).decide(task).phases
     except PalmetteError:
         return None
-    return _scheduled(phase, problem)
+    return _scheduled(kind.name, phase, problem)
 
 
-def _scheduled(phase: Phase, problem: RightTrainProblem) -> OtherPlan | None:
+def _scheduled(name: str, phase: Phase, problem: RightTrainProblem) -> OtherPlan | None:
     """A phase with the fewest iterations that reach the loss; None where none do, or a limit is exceeded."""
     feeds, replicas = tuple(range(len(problem.feed_nodes))), sum(each.layers[0] == 1 for each in phase.instances)
     schedule = problem.schedule(feeds, replicas, problem.proportional_split(feeds))
@@ -143,7 +144,8 @@ def _scheduled(phase: Phase, problem: RightTrainProblem) -> OtherPlan | None:
     price = problem.task.evaluator.price(phase)
     if price.epoch.energy_j is None or over_energy(phase, problem.task):
         return None
-    return OtherPlan(phase, schedule, schedule.epochs * price.epoch.time_s, schedule.epochs * price.epoch.energy_j)
+    total_s, total_j = (schedule.epochs * each for each in (price.epoch.time_s, price.epoch.energy_j))
+    return OtherPlan(name, phase, schedule, total_s, total_j)
 
 
 def _with_amounts(phase: Phase, amounts: dict[str, int]) -> tuple[Feed, ...]:

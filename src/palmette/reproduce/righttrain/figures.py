@@ -31,7 +31,7 @@ BATCH = 64
 LOSS = 0.3
 CURVE = Learning(floor=0.05, scale=2.2, epoch_exponent=0.5, data_exponent=0.6, replica_exponent=0.05)
 STRATEGIES = ("righttrain", "split-learning", "righttrain-optimum")
-_OPTIONS = {"righttrain": {"alone": True}}  # the paper compares it with these only
+_OPTIONS = {"righttrain": {"alone": True, "epsilon": 0.0}}  # the paper compares it with these only
 # Deadlines in parts of what split learning takes at its quickest.
 DEADLINES = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)
 PANELS = {

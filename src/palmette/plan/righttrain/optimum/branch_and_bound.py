@@ -21,6 +21,7 @@ import numpy as np
 
 from palmette.errors import Fault, InputError
 from palmette.plan.righttrain.cpu_allocation import EvaluatedPlan, MappedTree
+from palmette.plan.righttrain.deadlines import DeadlineSearch
 from palmette.plan.righttrain.geometric_program import GAP
 from palmette.plan.righttrain.layout import Mapping
 from palmette.plan.righttrain.open_bounds import OpenBounds
@@ -28,16 +29,13 @@ from palmette.plan.righttrain.optimum.dual_ascent import DualBound, DualProblem,
 from palmette.plan.righttrain.optimum.states import StateSpace, is_empty, max_joint_states
 from palmette.plan.righttrain.problem import Floats, RightTrainProblem
 from palmette.plan.righttrain.search import RightTrainSearch, SearchResult
-from palmette.plan.righttrain.symmetry import distinct_trees
 from palmette.plan.righttrain.trees import RankedTree, all_trees_generated
 
 MAX_STATES = 400_000
 """Joint states of all groups of a layer."""
-MAX_STEPS = 1_000
+MAX_STEPS = 600
 """Branches and programs of a search before it gives up; those with many states count as more."""
 _STATES_PER_STEP = 10_000
-_INITIAL_EFFORT = 10_000
-"""The effort budget of RightTrain's search for the first incumbent."""
 _FIRST_ROUNDS = 20
 _ROUNDS = 8
 """Rounds of dual ascent: at the root, and after each branching."""
@@ -66,7 +64,7 @@ class BranchAndBound:
     _steps: int = 0
 
     def __post_init__(self) -> None:
-        self.search = RightTrainSearch(self.problem, None, _INITIAL_EFFORT)
+        self.search = RightTrainSearch(self.problem, None)
 
     def solve(self) -> SearchResult:
         """The optimum and its lower bound.
@@ -76,10 +74,10 @@ class BranchAndBound:
         """
         if not all_trees_generated(self.problem) or not self.search.bounds.few_nodes:
             raise self._too_large()
-        self._best = self.search.best().plan
+        self._best = DeadlineSearch(self.problem, None, ask_others=False).best().plan
         opened = OpenBounds(self.problem, self.search.bounds)
-        for ranked in distinct_trees(self.problem):
-            opened.add_tree(ranked.tree)
+        for root in self.search.roots:
+            opened.add(root)
         while (found := opened.next_single(self._incumbent_j() * (1 - GAP), self._spend)) is not None:
             try:
                 self._search_node_set(found.ranked, found.bound.nodes)
