@@ -36,23 +36,30 @@ class DeadlineSearch:
 
     def best(self) -> SearchResult:
         """The best plan for the deadline, and a lower bound of all."""
-        pool = plan_pool(self.problem, self.epsilon)
-        result = pool.free
-        if result.plan is None:
-            return result
-        if not self._is_settled(result, result.plan):
-            pool.search_deadlines()
-            best, self.search.roots = self._best_in_time(pool), pool.roots
+        pool, best = plan_pool(self.problem, self.epsilon), self.best_plan()
+        result = SearchResult(best, pool.free.bound_j)
+        if best is not pool.free.plan or not self._is_settled(pool.free, best):
+            self.search.roots = pool.roots
             result = SearchResult(best, max(result.bound_j, self.search.raised_bound_j(best)))
         return self._with_others(result)
+
+    def best_plan(self) -> EvaluatedPlan | None:
+        """The best plan of the pool for the deadline."""
+        pool = plan_pool(self.problem, self.epsilon)
+        if self._is_settled(pool.free, pool.free.plan):
+            return pool.free.plan
+        pool.search_deadlines()
+        return self._best_in_time(pool)
 
     def first_feasible(self) -> SearchResult:
         """The paper's own answer; where its mapping finds none, the best of its trees."""
         found = self.search.first_feasible()
         return found if found.plan is not None else replace(self, ask_others=False).best()
 
-    def _is_settled(self, result: SearchResult, plan: EvaluatedPlan) -> bool:
-        """Whether the best plan without a deadline is in time, and proven."""
+    def _is_settled(self, result: SearchResult, plan: EvaluatedPlan | None) -> bool:
+        """Whether the best plan without a deadline is in time and proven, or there is none."""
+        if plan is None:
+            return True
         return not self.search.allocator.misses_deadline(plan) and result.bound_j >= plan.total_j * (1 - _PROVEN)
 
     def _best_in_time(self, pool: PlanPool) -> EvaluatedPlan | None:

@@ -47,7 +47,7 @@ _ROUNDS = 5
 """Rounds of dual ascent for joint mappings."""
 _TIGHTENING_ROUNDS = 12
 """Rounds of dual ascent for the lower bound of a tree with one split."""
-_STEP_EFFORT, _ROUND_EFFORT = 120, 20
+_STEP_EFFORT, _ROUND_EFFORT = 150, 25
 """The effort that a step of raising bounds counts as, and a round of dual ascent."""
 _CLOSE_ENOUGH = 5e-6
 """Bounds so close to the best plan are not searched."""

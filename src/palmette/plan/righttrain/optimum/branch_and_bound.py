@@ -33,7 +33,7 @@ from palmette.plan.righttrain.trees import RankedTree, all_trees_generated
 
 MAX_STATES = 400_000
 """Joint states of all groups of a layer."""
-MAX_STEPS = 600
+MAX_STEPS = 300
 """Branches and programs of a search before it gives up; those with many states count as more."""
 _STATES_PER_STEP = 10_000
 _FIRST_ROUNDS = 20
@@ -74,7 +74,7 @@ class BranchAndBound:
         """
         if not all_trees_generated(self.problem) or not self.search.bounds.few_nodes:
             raise self._too_large()
-        self._best = DeadlineSearch(self.problem, None, ask_others=False).best().plan
+        self._best = DeadlineSearch(self.problem, None).best_plan()
         opened = OpenBounds(self.problem, self.search.bounds)
         for root in self.search.roots:
             opened.add(root)
