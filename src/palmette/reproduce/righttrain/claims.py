@@ -51,7 +51,7 @@ def _is_known(point: Record) -> bool:
 
 def _is_proven(point: Record) -> bool:
     """Whether the search for the optimum ended close to its lower bound."""
-    return _is_known(point) and point["gap"] <= _PROVEN_GAP
+    return _is_known(point) and (point.get("gap") or 0.0) <= _PROVEN_GAP
 
 
 def _ratios(made: Record, name: str, other: str) -> list[float]:
