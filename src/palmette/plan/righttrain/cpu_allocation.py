@@ -25,7 +25,7 @@ from palmette.spec.plan import Phase
 
 EFFORT_BUDGET = 30_000
 """The effort that a search may spend on local search."""
-SMALL_EFFORT_BUDGET = 16_000
+SMALL_EFFORT_BUDGET = 45_000
 """The same where few nodes compute."""
 _SOLVING_EFFORT = 10
 """The effort of solving a program, for each of its instances."""

@@ -17,9 +17,9 @@ from palmette.plan.righttrain.search import RightTrainSearch, SearchResult
 from palmette.plan.righttrain.starts import simple_starts
 from palmette.plan.righttrain.symmetry import distinct_trees
 
-_MULTIPLES = (1.001, 1.05, 1.2, 1.5, 2.0, 3.0, 6.0, 15.0)
+_MULTIPLES = (1.001, 1.05, 1.15, 1.3, 1.5, 2.0, 3.0, 6.0, 15.0)
 """Deadlines, in multiples of the least time."""
-_EFFORT_PARTS = (0.5, 0.1)
+_EFFORT_PARTS = (0.5, 0.25)
 """The parts of the effort: without a deadline and for the least time, and for each deadline."""
 _KEPT = 4
 """Pools that are kept."""

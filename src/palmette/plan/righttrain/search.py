@@ -49,6 +49,8 @@ _TIGHTENING_ROUNDS = 12
 """Rounds of dual ascent for the lower bound of a tree with one split."""
 _STEP_EFFORT, _ROUND_EFFORT = 150, 25
 """The effort that a step of raising bounds counts as, and a round of dual ascent."""
+_PROMISING = 0.9
+"""Trees whose bound is below this part of the best energy are worth looking for a plan that is in time."""
 _CLOSE_ENOUGH = 5e-6
 """Bounds so close to the best plan are not searched."""
 
@@ -176,7 +178,9 @@ class RightTrainSearch:
     ) -> EvaluatedPlan | None:
         """The best plan found for a tree and its split, where it is better than the best so far."""
         candidates = list(self._candidates(ranked, bounds, best))
-        found = self.best_of(candidates) or (self._speed_up(candidates) if best is None else None)
+        found = self.best_of(candidates)
+        if found is None and bounds and (best is None or bounds[0].joules < best.total_j * _PROMISING):
+            found = self._speed_up(candidates)
         if found is not None and (best is None or found.total_j < best.total_j * _LOCAL_SEARCH_RATIO):
             found = self._local_search(found)
         if found is None or (best is not None and found.total_j >= best.total_j):
