@@ -56,6 +56,8 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "optimum_s_most": max(row["optimum_s"] for row in known),
         "righttrain_s_median": statistics.median(row["righttrain_s"] for row in known),
         "righttrain_s_most": max(row["righttrain_s"] for row in known),
+        "gap_median": statistics.median(row["gap"] for row in known),
+        "gap_most": max(row["gap"] for row in known),
         "optimum_gap_most": max(row["optimum_gap"] for row in known),
         "optimum_gap_zero": sum(row["optimum_gap"] < 3e-6 for row in known),
         "others": [row for row in rows if "excess" not in row],
@@ -72,6 +74,7 @@ def _row(seed: int, ours: Any, optimum: Any) -> dict[str, Any]:
         "excess": ours.decision["total_j"] / optimum.decision["total_j"] - 1,
         "righttrain_s": ours.plan_s,
         "optimum_s": optimum.plan_s,
+        "gap": ours.decision["gap"],
         "optimum_gap": optimum.decision["gap"],
         "instances": len(optimum.phases[0].instances),
     }

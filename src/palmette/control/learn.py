@@ -1,4 +1,4 @@
-"""Points of a learning curve from runs: the loss after each epoch, the fraction of the data and the replicas in use."""
+"""Points of a learning curve from runs: the loss after each epoch, the data of each source and the replicas in use."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from pathlib import Path
 from palmette.cost.estimate import evaluator
 from palmette.errors import Fault, InputError
 from palmette.predict.learning_curve import LossPoint
+from palmette.predict.source_weights import SourceRun
 from palmette.report.run_files import MetricsRow, read_metrics
 from palmette.spec.files import load
 from palmette.spec.plan import Phase, inputs_of
 from palmette.spec.run import RunRecord
 
 
-def points_of(folder: Path) -> list[LossPoint]:
-    """A point for each whole epoch of a run: the loss on held-out data where it was evaluated, else in training.
+def source_run(folder: Path) -> SourceRun:
+    """The data that a run took, and a point for each whole epoch.
+
+    The loss is that on held-out data where it was evaluated, else in training.
 
     Raises:
         InputError: there is no such run, it has several phases, or not one whole epoch.
@@ -24,18 +27,19 @@ def points_of(folder: Path) -> list[LossPoint]:
         many = f"{len(record.plan.phases)} phases"
         raise InputError(Fault("phases", many, "expected one, with the same model throughout", str(folder)))
     (phase,) = record.plan.phases
-    fraction, replicas = _fraction(record, phase), sum(1 for i in phase.instances if i.layers[0] == 1)
+    (used, owned), replicas = _data(record, phase), sum(1 for i in phase.instances if i.layers[0] == 1)
     losses = _losses(list(read_metrics(folder / "metrics.jsonl")))
     if not losses:
         raise InputError(Fault("metrics.jsonl", "no whole epoch", "expected a run of at least one", str(folder)))
-    return [LossPoint(k, fraction, replicas, loss) for k, loss in enumerate(losses, 1)]
+    fraction = sum(used.values()) / sum(owned.values())
+    return SourceRun([LossPoint(k, fraction, replicas, loss) for k, loss in enumerate(losses, 1)], used, owned)
 
 
-def _fraction(record: RunRecord, phase: Phase) -> float:
-    """The fraction of all data that an epoch takes."""
+def _data(record: RunRecord, phase: Phase) -> tuple[dict[str, int], dict[str, int]]:
+    """The samples that an epoch takes from each source, and those that it owns."""
     profile, cluster = inputs_of(record.plan, None, None)
-    owned = [node.source.samples for node in cluster.nodes.values() if node.source is not None]
-    return sum(evaluator(profile, cluster).epoch_samples(phase).values()) / sum(owned)
+    owned = {name: node.source.samples for name, node in cluster.nodes.items() if node.source is not None}
+    return evaluator(profile, cluster).epoch_samples(phase), owned
 
 
 def _losses(lines: list[MetricsRow]) -> list[float]:

@@ -11,5 +11,6 @@ metrics         the quality of predictions: MAE, MIL and ICP
 bounds          lower bounds of the robust estimate
 shipped_curves  the curves that ship
 learning_curve  a learning curve through the losses of runs
+source_weights  what a sample of each source is worth, from runs that mix them differently
 scalar_minimum  the global minimum of a function of one number
 """

@@ -2,14 +2,17 @@
 
     loss = floor + scale · φ^(−data_exponent) · g^(replica_exponent) · k^(−epoch_exponent)
 
-k epochs, φ the fraction of all data in use, g the number of instances of the first layer. Everything is worked out in
-logarithms, so that no exponent is too large for a float.
+k epochs, φ the fraction of all data in use, g the number of instances of the first layer. Where sources differ in worth
+(the classes that they hold, noise of their labels), ``weights`` says what a sample of each counts, 1 where it does not:
+φ = Σ w(d)·x(d) / Σ w(d)·Δ(d) for x(d) samples used of the Δ(d) that d owns. Everything is worked out in logarithms, so
+that no exponent is too large for a float.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -29,6 +32,18 @@ class Learning(OpenDocument):
     epoch_exponent: Exponent
     data_exponent: Exponent
     replica_exponent: SignedExponent
+    weights: dict[str, Positive] = Field(default_factory=dict)
+    """What a sample of each source counts; 1 for sources that are not named."""
+
+    def weight(self, source: str) -> float:
+        """What a sample of a source counts."""
+        return self.weights.get(source, 1.0)
+
+    def fraction(self, used: Mapping[str, float], owned: Mapping[str, float]) -> float:
+        """φ: the worth of the samples in use of each source, as a fraction of all that the sources own."""
+        return sum(self.weight(name) * many for name, many in used.items()) / sum(
+            self.weight(name) * many for name, many in owned.items()
+        )
 
     def loss(self, epochs: float, fraction: float, replicas: int) -> float:
         """The loss after so many epochs over a fraction of the data, in so many replicas."""
@@ -49,6 +64,10 @@ class Learning(OpenDocument):
         if self.epoch_exponent == 0:
             return 1.0 if missing <= 0 else math.inf
         return max(1.0, _exp(missing / self.epoch_exponent))
+
+    def log_epochs(self, loss: float, replicas: int) -> tuple[float, float]:
+        """The a and b of log k = a − b·log φ, the epochs k that reach a loss; needs an ``epoch_exponent``."""
+        return self._missing(loss, replicas) / self.epoch_exponent, self.data_exponent / self.epoch_exponent
 
     def _missing(self, loss: float, replicas: int) -> float:
         """The logarithm of what epochs and data have to make up for."""

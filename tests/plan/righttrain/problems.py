@@ -110,7 +110,9 @@ def least_s(profile: Profile, cluster: Cluster, curve: Learning) -> float:
 
 
 def planned(strategy: str, made_for: Task, curve: Learning, **options: Any) -> Plan:
-    """A strategy's plan for a task."""
+    """A strategy's plan for a task; RightTrain's without asking others, which takes longer, unless told so."""
+    if strategy == "righttrain":
+        options.setdefault("alone", True)
     return pt.plan(
         strategy,
         profile=made_for.profile,

@@ -5,12 +5,15 @@ split_learning            the strategy ``split-learning``
 epoch_planner             what these strategies share: they plan epochs and data for a loss
 problem                   the task as arrays: layer times, routes, power, sources
 epochs                    how long to train: the fewest iterations that reach a loss
+data_amounts              how much data each source gives, and splits of the batch
 trees                     instance trees, and their processing by equation (5)
 symmetry                  trees and sets of nodes that differ only in the names of equal machines
 layout                    from a tree and a mapping to instances and a phase
 layer_costs               what a layer costs on each node at a price of time
 mapping_table             the cheapest mapping of a tree at given prices
-mapping_bounds            a lower bound of a tree's energy, whatever its mapping
+split_costs               the same for many splits of the batch at once
+mapping_bounds            a lower bound of a tree's energy, whatever its mapping and the split of its batch
+open_bounds               the lower bounds of all trees, lowest first, and how they are raised
 restricted_shortest_path  restricted shortest paths: exact, and Lorenz and Raz's approximation
 steiner_tree              the mapping of Algorithm 1: a delay-aware Steiner tree on the expanded graph
 iteration_time            the time of an iteration in closed form
@@ -18,8 +21,12 @@ geometric_program         the CPU shares as a geometric program
 interior_point            its solver: a primal-dual interior-point method
 cpu_shares                the optimal shares, generating the paths of an iteration as needed
 cpu_allocation            the best shares of a mapped tree, checked by the evaluator
+neighbours                plans next to a plan
+starts                    plans to begin with, of other strategies, too
 min_time_search           the search for the least time
 search                    RightTrain's search
+plan_pool                 the plans of searches at deadlines that depend on the problem alone
+deadlines                 the choice among them for a deadline
 decision                  the decision, or why there is none
 optimum                   the optimum by branch and bound
 """

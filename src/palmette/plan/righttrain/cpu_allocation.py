@@ -25,8 +25,10 @@ from palmette.spec.plan import Phase
 
 EFFORT_BUDGET = 30_000
 """The effort that a search may spend on local search."""
-SMALL_EFFORT_BUDGET = 60_000
+SMALL_EFFORT_BUDGET = 45_000
 """The same where few nodes compute."""
+_SOLVING_EFFORT = 10
+"""The effort of solving a program, for each of its instances."""
 _ROUNDS = 4
 _CLOSE = 1e-6
 
@@ -88,11 +90,18 @@ class CpuAllocator:
         at_least_j = quick_bound_j(relaxed.program, (relaxed.program.idle_w, *prices_w)) + relaxed.sending_j
         return candidate.schedule.iterations * at_least_j * (1 - GAP)
 
-    def min_time_s(self, candidate: MappedTree) -> float:
-        """A lower bound of the seconds of the whole training; infinite where it is infeasible."""
+    def min_time_s(self, candidate: MappedTree, below_s: float = math.inf) -> float:
+        """A lower bound of the seconds of the whole training; infinite where it is infeasible.
+
+        A weaker one is enough where it is not below ``below_s``.
+        """
         relaxed = self.relaxation(candidate)
         if relaxed is None:
             return math.inf
+        quick_s = candidate.schedule.iterations * relaxed.program.time_s(relaxed.program.full_shares()) * (1 - GAP)
+        if quick_s >= below_s:
+            return quick_s
+        self._count_solving(relaxed)
         return candidate.schedule.iterations * relaxed.program.time_s(fastest_shares(relaxed.program)) * (1 - GAP)
 
     def best_plan(self, candidate: MappedTree) -> EvaluatedPlan | None:
@@ -146,7 +155,7 @@ class CpuAllocator:
     def _build_relaxation(self, candidate: MappedTree) -> Relaxation | None:
         problem, mapped = self.problem, self._instances(candidate)
         evaluator = problem.task.evaluator
-        phase = build_phase(problem, mapped, [LEAST_SHARE] * len(mapped))
+        phase = build_phase(problem, mapped, [LEAST_SHARE] * len(mapped), candidate.schedule)
         if any(missing(phase, evaluator)) or any(forbidden(phase, evaluator)):
             return None
         model = build_model(phase, evaluator, problem)
@@ -158,11 +167,19 @@ class CpuAllocator:
     def _best_shares(self, candidate: MappedTree) -> Floats | None:
         if candidate not in self._shares:
             relaxed = self.relaxation(candidate)
-            self._shares[candidate] = None if relaxed is None else optimal_shares(relaxed.program)
+            self._shares[candidate] = None if relaxed is None else self._solved(relaxed)
         return self._shares[candidate]
+
+    def _solved(self, relaxed: Relaxation) -> Floats | None:
+        self._count_solving(relaxed)
+        return optimal_shares(relaxed.program)
+
+    def _count_solving(self, relaxed: Relaxation) -> None:
+        self.effort += _SOLVING_EFFORT * len(relaxed.program.dynamic_j)
 
     def _min_time_shares(self, candidate: MappedTree, relaxed: Relaxation) -> list[tuple[Floats, Price]]:
         """The fastest shares without contention, and with transfers as simulated."""
+        self._count_solving(relaxed)
         shares = fastest_shares(relaxed.program)
         tried = [(shares, self._price(candidate, shares))]
         if tried[0][1].iteration_s > relaxed.program.time_s(shares) * (1 + _CLOSE):

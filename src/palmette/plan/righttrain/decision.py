@@ -40,20 +40,28 @@ def bounded_decision(search: RightTrainSearch, result: SearchResult) -> Decision
     Raises:
         Infeasible: no plan was found; states what is possible.
     """
-    if result.plan is None:
+    if result.other is not None:
+        decided = phase_decision(search.problem, result.other.phase)
+    elif result.plan is not None:
+        decided = plan_decision(search.allocator, result.plan)
+    else:
         raise _explain_infeasible(search)
-    decided = plan_decision(search.allocator, result.plan)
     total_j = decided.variables["total_j"]
     bound_j = min(result.bound_j, total_j)
-    gap = {"lower_bound_j": bound_j, "gap": 1 - bound_j / total_j if total_j else 0.0}
+    gap: dict[str, Any] = {"lower_bound_j": bound_j, "gap": 1 - bound_j / total_j if total_j else 0.0}
+    if result.other is not None:
+        gap["from"] = result.other.strategy
     return Decision(decided.phases, decided.variables | gap | {"prices": search.allocator.evaluations})
 
 
 def plan_decision(allocator: CpuAllocator, found: EvaluatedPlan) -> Decision:
-    """The decision of a plan; all values are the evaluator's."""
-    problem, epochs = allocator.problem, found.candidate.schedule.epochs
-    phase = allocator.phase(found.candidate, found.shares.tolist())
-    phase = Phase.model_validate(phase.model_dump())
+    """The decision of a plan."""
+    return phase_decision(allocator.problem, allocator.phase(found.candidate, found.shares.tolist()))
+
+
+def phase_decision(problem: RightTrainProblem, phase: Phase) -> Decision:
+    """The decision of a phase; all values are the evaluator's."""
+    phase, epochs = Phase.model_validate(phase.model_dump()), phase.epochs or 1
     price = problem.task.evaluator.price(phase)
     assert price.epoch.energy_j is not None, "build_problem refuses unknown powers"
     data: dict[str, int] = {}
@@ -61,7 +69,7 @@ def plan_decision(allocator: CpuAllocator, found: EvaluatedPlan) -> Decision:
         data[source.node] = data.get(source.node, 0) + (source.epoch_samples or 0)
     variables: dict[str, Any] = {
         "epochs": epochs,
-        "data_fraction": sum(data.values()) / problem.target.samples,
+        "data_fraction": problem.target.learning.fraction(data, _owned(problem)),
         "epoch_s": price.epoch.time_s,
         "total_s": epochs * price.epoch.time_s,
         "total_j": epochs * price.epoch.energy_j,
@@ -70,6 +78,12 @@ def plan_decision(allocator: CpuAllocator, found: EvaluatedPlan) -> Decision:
         "data": data,
     }
     return Decision((phase,), variables)
+
+
+def _owned(problem: RightTrainProblem) -> dict[str, int]:
+    """The samples that each source owns."""
+    nodes = problem.task.cluster.nodes.items()
+    return {name: node.source.samples for name, node in nodes if node.source is not None}
 
 
 def _explain_infeasible(search: RightTrainSearch) -> Infeasible:

@@ -7,12 +7,13 @@ are coupled only by the nodes that they are on.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from palmette.plan.righttrain.problem import Floats, RightTrainProblem
 
+Ints = np.ndarray[Any, np.dtype[np.int64]]
 _CACHE_SIZE = 4096
 
 
@@ -61,7 +62,11 @@ class LayerCosts:
             self._layers[key] = self._layer(layer, samples, price_w, replicas)
         return self._layers[key]
 
-    def _layer(self, layer: int, samples: int, price_w: float, replicas: int) -> LayerCost:
+    def layer_each(self, layer: int, samples: Ints, price_w: float, replicas: int) -> Floats:
+        """The joules of the same for several numbers of samples, a row each: concave in them on every node."""
+        return self._layer(layer, samples[:, None], price_w, replicas).cost_j
+
+    def _layer(self, layer: int, samples: int | Ints, price_w: float, replicas: int) -> LayerCost:
         forward_s, backward_s, update_s = self.calls_s(layer, layer, samples)
         path_s = forward_s + backward_s
         dynamic_j = self.dynamic_w * (path_s + min_update_fraction(replicas) * update_s)
@@ -76,21 +81,21 @@ class LayerCosts:
         impossible = ~np.isfinite(path_s)
         return LayerCost(np.where(impossible, np.inf, cost_j), np.where(impossible, np.inf, time_s))
 
-    def calls_s(self, first: int, last: int, samples: int) -> tuple[Floats, Floats, Floats]:
+    def calls_s(self, first: int, last: int, samples: int | Ints) -> tuple[Floats, Floats, Floats]:
         """Seconds of an instance's forward call, backward call and update on each node, with the whole CPU."""
         layers = slice(first, last + 1)
-        forward_s = self._forward_call_s[:, layers] + samples * self._forward_s[:, layers]
-        backward_s = self._backward_call_s[:, layers] + samples * self._backward_s[:, layers]
-        return forward_s.sum(axis=1), backward_s.sum(axis=1), self._update_s[:, layers].sum(axis=1)
+        forward_s = self._forward_call_s[:, layers].sum(axis=1) + samples * self._forward_s[:, layers].sum(axis=1)
+        backward_s = self._backward_call_s[:, layers].sum(axis=1) + samples * self._backward_s[:, layers].sum(axis=1)
+        return forward_s, backward_s, self._update_s[:, layers].sum(axis=1)
 
-    def transfer(self, layer: int, samples: int) -> tuple[Floats, Floats]:
+    def transfer(self, layer: int, samples: int | Ints) -> tuple[Floats, Floats]:
         """Seconds and joules of sending a layer's output and its gradient between any two nodes."""
         sizes = self.problem.task.evaluator.sizes()
         size, back = samples * sizes.output_bytes[layer + 1], samples * sizes.gradient_bytes[layer + 1]
         there_s, back_s = (self._latency_s + each * self._s_per_byte for each in (size, back))
         return there_s + back_s * sizes.has_gradient(layer + 1), (size + back) * self._j_per_byte
 
-    def input_transfer(self, feed: int, samples: int) -> tuple[Floats, Floats]:
+    def input_transfer(self, feed: int, samples: int | Ints) -> tuple[Floats, Floats]:
         """Seconds and joules of sending a feed's data to each node; infinite where private."""
         problem, node = self.problem, self.problem.feed_nodes[feed]
         size = samples * problem.output_bytes[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from palmette.plan.core.samples import apportion
 from palmette.plan.righttrain.epochs import Schedule
 from palmette.plan.righttrain.problem import RightTrainProblem
 from palmette.plan.righttrain.trees import Group, GroupingTree
@@ -52,16 +51,16 @@ def build_phase(
     problem: RightTrainProblem,
     mapped: Sequence[MappedInstance],
     shares: Sequence[float],
-    schedule: Schedule | None = None,
+    schedule: Schedule,
 ) -> Phase:
-    """The phase of instances with their CPU shares; with a schedule, its epochs and data.
+    """The phase of instances with their CPU shares, the epochs of a schedule and its data.
 
     Not validated: the search builds thousands, and mapped instances always form a tree.
     """
     feeds = tuple(sorted(feed for part in mapped if part.first == 0 for feed in part.group))
     into = {feed: f"i{k + 1}" for k, part in enumerate(mapped) if part.first == 0 for feed in part.group}
-    samples = problem.batch_of(feeds)
-    taken = dict.fromkeys(feeds) if schedule is None else epoch_samples(problem, feeds, schedule.samples)
+    samples = dict(zip(feeds, schedule.split, strict=True))
+    taken = dict(zip(feeds, schedule.amounts, strict=True))
     merged: dict[tuple[int, str], list[int]] = {}
     for feed in feeds:
         merged.setdefault((problem.feed_nodes[feed], into[feed]), []).append(feed)
@@ -69,7 +68,7 @@ def build_phase(
         Feed.model_construct(
             node=problem.names[node],
             samples=sum(samples[feed] for feed in together),
-            epoch_samples=None if schedule is None else sum(taken[feed] or 0 for feed in together),
+            epoch_samples=sum(taken[feed] for feed in together),
             into=name,
         )
         for (node, name), together in merged.items()
@@ -85,11 +84,4 @@ def build_phase(
         )
         for k, (part, share) in enumerate(zip(mapped, shares, strict=True))
     )
-    epochs = None if schedule is None else schedule.epochs
-    return Phase.model_construct(sources=sources, instances=instances, epochs=epochs)
-
-
-def epoch_samples(problem: RightTrainProblem, feeds: Group, total: int) -> dict[int, int | None]:
-    """Samples of an epoch from each feed in use, in proportion to what each owns."""
-    parts = apportion(total, [problem.feed_samples[feed] for feed in feeds])
-    return dict(zip(feeds, parts, strict=True))
+    return Phase.model_construct(sources=sources, instances=instances, epochs=schedule.epochs)

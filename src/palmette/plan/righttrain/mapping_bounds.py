@@ -6,20 +6,24 @@ what ``layer_costs`` says, independently of one another, and the cheapest mappin
 
     E ≥ min over mappings of Σ costs(Λ π) − (Λ − P) T_max           for any Λ ≥ P and any weights π
 
-Prices are raised on paths that are too long. The exchange of gradients is ignored.
+Prices are raised on paths that are too long. The exchange of gradients is ignored. For a box of splits of the batch,
+the least of all corners and the fewest iterations of any split are a bound of them all.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from palmette.plan.righttrain.data_amounts import Split, SplitBox
+from palmette.plan.righttrain.epochs import Schedule
 from palmette.plan.righttrain.layer_costs import LayerCosts
 from palmette.plan.righttrain.layout import Mapping
 from palmette.plan.righttrain.mapping_table import MappingTable, TimePrices
 from palmette.plan.righttrain.problem import RightTrainProblem
+from palmette.plan.righttrain.split_costs import cheapest_in_box
 from palmette.plan.righttrain.trees import GroupingTree, RankedTree
 
 _FEW_NODES = 7
@@ -30,6 +34,20 @@ TIME_ONLY_W = 1e15
 
 
 @dataclass(frozen=True)
+class BoxedTree:
+    """A tree with a box of splits of the batch, and a schedule with at most the iterations of any of them."""
+
+    tree: GroupingTree
+    box: SplitBox
+    schedule: Schedule
+
+    @classmethod
+    def of(cls, ranked: RankedTree) -> BoxedTree:
+        """A tree with one split."""
+        return cls(ranked.tree, SplitBox.of_split(ranked.schedule.split), ranked.schedule)
+
+
+@dataclass(frozen=True)
 class MappingBound:
     """A lower bound of the joules of the whole training on some nodes, its prices, and the cheapest mapping."""
 
@@ -37,6 +55,8 @@ class MappingBound:
     nodes: tuple[int, ...]
     prices: TimePrices
     mapping: Mapping
+    split: Split
+    """The split that the bound comes from."""
 
 
 class MappingBounds:
@@ -47,12 +67,17 @@ class MappingBounds:
         self.few_nodes = len(problem.compute_nodes) <= _FEW_NODES
         self._costs: dict[tuple[int, ...], LayerCosts] = {}
 
-    def lower_bounds(self, ranked: RankedTree) -> list[MappingBound]:
+    def boxed(self, tree: GroupingTree, box: SplitBox) -> BoxedTree | None:
+        """A tree with a box of splits; None where no split of the box reaches the loss."""
+        schedule = self._problem.fewest_iterations(tree.feeds, tree.replicas, box)
+        return None if schedule is None else BoxedTree(tree, box, schedule)
+
+    def lower_bounds(self, boxed: BoxedTree) -> list[MappingBound]:
         """A bound of the tree for each set of nodes, lowest first, without sets that are too slow.
 
         Where there are too many sets, one bound for all of them.
         """
-        found = [self._lower_bound(ranked, nodes) for nodes in self._node_sets(ranked.tree)]
+        found = [self.lower_bound(boxed, nodes) for nodes in self._node_sets(boxed.tree)]
         return sorted((bound for bound in found if bound is not None), key=lambda bound: bound.joules)
 
     def costs(self, nodes: tuple[int, ...]) -> LayerCosts:
@@ -80,55 +105,61 @@ class MappingBounds:
         own = {self._problem.feed_nodes[feed] for feed in tree.feeds}
         return float(sum(self._problem.idle_w[node] for node in (own | set(nodes) if self.few_nodes else own)))
 
-    def refined(self, ranked: RankedTree, bound: MappingBound) -> MappingBound | None:
+    def refined(self, boxed: BoxedTree, bound: MappingBound, rounds: int = _ROUNDS) -> MappingBound | None:
         """A tighter bound, with better prices; None where it shows that the tree is too slow."""
-        if not self.few_nodes or self._too_slow(ranked, self.time_tables(ranked.tree, bound.nodes)):
-            return bound if not self.few_nodes else None
-        return self._raise_prices_from(ranked, bound.nodes, bound.prices, _ROUNDS)
-
-    def time_tables(self, tree: GroupingTree, nodes: tuple[int, ...]) -> list[MappingTable]:
-        """Tables with a price on time only: on the mean of all paths, and on each feed's path where there are few."""
-        feeds = tree.feeds
-        fractions = [{feed: float(feed == slow) for feed in feeds} for slow in feeds if 1 < len(feeds) <= _FEW_FEEDS]
-        return [
-            self._mean_time_table(tree, nodes),
-            *(MappingTable(tree, self.costs(nodes), TimePrices(TIME_ONLY_W, each)) for each in fractions),
-        ]
-
-    def _mean_time_table(self, tree: GroupingTree, nodes: tuple[int, ...]) -> MappingTable:
-        fractions = dict.fromkeys(tree.feeds, 1 / len(tree.feeds))
-        return MappingTable(tree, self.costs(nodes), TimePrices(TIME_ONLY_W, fractions))
-
-    def _too_slow(self, ranked: RankedTree, tables: Iterable[MappingTable]) -> bool:
-        max_s = self._problem.max_iteration_s(ranked.schedule) * (1 + 1e-9)
-        return max_s < math.inf and any(table.total_j() / TIME_ONLY_W > max_s for table in tables)
-
-    def _lower_bound(self, ranked: RankedTree, nodes: tuple[int, ...]) -> MappingBound | None:
-        watts, feeds = self.idle_w(ranked.tree, nodes), ranked.tree.feeds
-        if math.isfinite(self._problem.max_iteration_s(ranked.schedule)) and self._too_slow(
-            ranked, [self._mean_time_table(ranked.tree, nodes)]
-        ):
+        if not self.few_nodes:
+            return bound
+        each = boxed.tree.feeds if 1 < len(boxed.tree.feeds) <= _FEW_FEEDS else ()
+        if any(self._too_slow(boxed, bound.nodes, _on_one_path(boxed.tree, feed)) for feed in each):
             return None
-        return self._raise_prices_from(ranked, nodes, TimePrices(watts, dict.fromkeys(feeds, 1 / len(feeds))), 1)
+        return self._raise_prices_from(boxed, bound.nodes, bound.prices, rounds)
+
+    def time_tables(self, tree: GroupingTree, split: Split, nodes: tuple[int, ...]) -> list[MappingTable]:
+        """Tables with a price on time only: on the mean of all paths, and on each feed's path where there are few."""
+        alone = tree.feeds if 1 < len(tree.feeds) <= _FEW_FEEDS else ()
+        weighings = [_on_all_paths(tree), *(_on_one_path(tree, feed) for feed in alone)]
+        return [MappingTable(tree, split, self.costs(nodes), TimePrices(TIME_ONLY_W, each)) for each in weighings]
+
+    def _too_slow(self, boxed: BoxedTree, nodes: tuple[int, ...], fractions: dict[int, float]) -> bool:
+        max_s = self._problem.max_iteration_s(boxed.schedule) * (1 + 1e-9)
+        if math.isinf(max_s):
+            return False
+        least_j, _ = cheapest_in_box(boxed.tree, boxed.box, self.costs(nodes), TimePrices(TIME_ONLY_W, fractions))
+        return least_j / TIME_ONLY_W > max_s
+
+    def lower_bound(self, boxed: BoxedTree, nodes: tuple[int, ...]) -> MappingBound | None:
+        """A quick bound of the tree on some nodes; None where it is too slow."""
+        watts, fractions = self.idle_w(boxed.tree, nodes), _on_all_paths(boxed.tree)
+        if self._too_slow(boxed, nodes, fractions):
+            return None
+        return self._raise_prices_from(boxed, nodes, TimePrices(watts, fractions), 1)
 
     def _raise_prices_from(
-        self, ranked: RankedTree, nodes: tuple[int, ...], prices: TimePrices, rounds: int
+        self, boxed: BoxedTree, nodes: tuple[int, ...], prices: TimePrices, rounds: int
     ) -> MappingBound | None:
         """The best bound of a few rounds, each with higher prices on paths that were too long."""
-        tree, many = ranked.tree, ranked.schedule.iterations
-        max_s, idle_w = self._problem.max_iteration_s(ranked.schedule), self.idle_w(tree, nodes)
+        tree, many = boxed.tree, boxed.schedule.iterations
+        max_s, idle_w = self._problem.max_iteration_s(boxed.schedule), self.idle_w(tree, nodes)
         best: MappingBound | None = None
         for turn in range(rounds):
-            table = MappingTable(tree, self.costs(nodes), prices)
-            total_j = table.total_j()
+            total_j, split = cheapest_in_box(tree, boxed.box, self.costs(nodes), prices)
             if not math.isfinite(total_j):
                 return None
+            table = MappingTable(tree, split, self.costs(nodes), prices)
             over_j = (prices.watts - idle_w) * max_s if prices.watts > idle_w else 0.0
             mapping = table.mapping()
             if best is None or many * (total_j - over_j) > best.joules:
-                best = MappingBound(many * (total_j - over_j), nodes, prices, mapping)
+                best = MappingBound(many * (total_j - over_j), nodes, prices, mapping, split)
             prices = _raise_prices(prices, table.feed_times_s(mapping), idle_w, max_s, 2.0 / (1 + 0.3 * turn))
         return best
+
+
+def _on_all_paths(tree: GroupingTree) -> dict[int, float]:
+    return dict.fromkeys(tree.feeds, 1 / len(tree.feeds))
+
+
+def _on_one_path(tree: GroupingTree, slow: int) -> dict[int, float]:
+    return {feed: float(feed == slow) for feed in tree.feeds}
 
 
 def _raise_prices(prices: TimePrices, times: dict[int, float], idle_w: float, max_s: float, step: float) -> TimePrices:

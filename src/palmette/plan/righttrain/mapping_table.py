@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from palmette.plan.righttrain.data_amounts import Split
 from palmette.plan.righttrain.layer_costs import LayerCost, LayerCosts, time_cost_j
 from palmette.plan.righttrain.layout import Mapping
 from palmette.plan.righttrain.problem import Floats
@@ -21,9 +22,9 @@ class TimePrices:
 class MappingTable:
     """``subtree_j``: by layer and group, for each node of the group, the least cost of the subtree up to it."""
 
-    def __init__(self, tree: GroupingTree, costs: LayerCosts, prices: TimePrices) -> None:
+    def __init__(self, tree: GroupingTree, split: Split, costs: LayerCosts, prices: TimePrices) -> None:
         self.tree, self.costs, self.prices = tree, costs, prices
-        self._samples = costs.problem.batch_of(tree.feeds)
+        self._samples = dict(zip(tree.feeds, split, strict=True))
         self.subtree_j: list[list[Floats]] = []
         for layer in range(len(tree.groupings)):
             self.subtree_j.append([self._subtree_cost_j(layer, k) for k in range(len(tree.groupings[layer]))])

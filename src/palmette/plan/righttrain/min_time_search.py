@@ -19,7 +19,7 @@ from palmette.plan.righttrain.trees import RankedTree
 _LOCAL_SEARCHES = 4
 
 RootChoices = Callable[[RankedTree, Mapping], Iterator[MappedTree]]
-Neighbours = Callable[[MappedTree], Iterator[MappedTree]]
+NeighboursOf = Callable[[MappedTree], Iterator[MappedTree]]
 
 
 @dataclass
@@ -30,7 +30,7 @@ class MinTimeSearch:
     allocator: CpuAllocator
     bounds: MappingBounds
     root_choices: RootChoices
-    neighbours: Neighbours
+    neighbours: NeighboursOf
 
     def search(self, trees: list[RankedTree], *, until_in_time: bool = False) -> EvaluatedPlan | None:
         """The fastest plan found, or the first that meets the deadline; None where no tree is feasible."""
@@ -73,7 +73,7 @@ class MinTimeSearch:
 
     def _min_time(self, ranked: RankedTree) -> tuple[float, RankedTree, Mapping]:
         """A lower bound of the seconds of a tree's whole training, the tree, and the bound's mapping."""
-        tables = self.bounds.time_tables(ranked.tree, tuple(self.problem.compute_nodes))[
+        tables = self.bounds.time_tables(ranked.tree, ranked.schedule.split, tuple(self.problem.compute_nodes))[
             : None if self.bounds.few_nodes else 1
         ]
         least_s = max(table.total_j() for table in tables) / TIME_ONLY_W
@@ -88,7 +88,7 @@ class MinTimeSearch:
             for candidate in self.neighbours(best.candidate):
                 if self.allocator.effort_spent():
                     return best
-                if self.allocator.min_time_s(candidate) >= best.total_s:
+                if self.allocator.min_time_s(candidate, best.total_s) >= best.total_s:
                     continue
                 found = self.allocator.min_time_plan(candidate)
                 if found is not None and found.total_s < best.total_s * (1 - 1e-9):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from palmette.errors import ArgumentFault, Fault, InputError
 from palmette.plan.core.samples import apportion
 from palmette.plan.core.strategy import Task
+from palmette.plan.righttrain.data_amounts import Split, SplitBox, epoch_amounts
 from palmette.plan.righttrain.epochs import LossTarget, Schedule
 from palmette.spec.learning import Learning
 
@@ -95,10 +97,45 @@ class RightTrainProblem:
             chosen.update(rank if len(chosen) < MAX_OTHER_NODES - 2 else ())
         return [k for k in able if k in chosen or k not in others]
 
-    def batch_of(self, feeds: tuple[int, ...]) -> dict[int, int]:
-        """Samples of a batch from each feed in use, in proportion to what each owns."""
-        parts = apportion(self.task.batch, [self.feed_samples[feed] for feed in feeds])
-        return dict(zip(feeds, parts, strict=True))
+    @cached_property
+    def feed_worths(self) -> list[float]:
+        """What a sample of each feed counts, where one of all data counts 1 in the mean."""
+        weights = [self.target.learning.weight(self.names[node]) for node in self.feed_nodes]
+        mean = sum(map(mul, weights, self.feed_samples)) / sum(self.feed_samples)
+        return [weight / mean for weight in weights]
+
+    def owned_by(self, feeds: tuple[int, ...]) -> list[int]:
+        """The samples that some feeds own."""
+        return [self.feed_samples[feed] for feed in feeds]
+
+    def proportional_split(self, feeds: tuple[int, ...]) -> Split:
+        """The split of a batch in proportion to what the feeds own."""
+        return tuple(apportion(self.task.batch, self.owned_by(feeds)))
+
+    def schedule(self, feeds: tuple[int, ...], replicas: int, split: Split) -> Schedule | None:
+        """The fewest iterations that reach the loss with a split of the batch, and the data of each feed."""
+        found, owned = self.fewest_iterations(feeds, replicas, SplitBox.of_split(split)), self.owned_by(feeds)
+        if found is None:
+            return None
+        amounts = epoch_amounts(split, found.samples, owned)
+        worth = sum(self.feed_worths[feed] * many for feed, many in zip(feeds, amounts, strict=True)) / found.samples
+        for epochs in range(found.epochs, 2 * found.epochs + 2):  # whole samples are worth a little more or less
+            if self.target.reached(epochs, found.samples, replicas, worth):
+                return replace(found, epochs=epochs, split=split, amounts=amounts)
+        return None
+
+    def schedule_with_all_data(self, replicas: int) -> Schedule | None:
+        """The fewest epochs of all data that reach the loss; None if none do."""
+        feeds, found = tuple(range(len(self.feed_nodes))), self.target.schedule_for(self.target.samples, replicas)
+        if found is None:
+            return None
+        return replace(found, split=self.proportional_split(feeds), amounts=tuple(self.feed_samples))
+
+    def fewest_iterations(self, feeds: tuple[int, ...], replicas: int, box: SplitBox) -> Schedule | None:
+        """A schedule with at most the iterations of any split of a box; None where none reaches the loss."""
+        worths = [self.feed_worths[feed] for feed in feeds]
+        worth = sum(map(mul, worths, box.cheapest([-each for each in worths]))) / box.batch
+        return self.target.schedule(replicas, box.most_epoch_samples(self.owned_by(feeds)), len(feeds), worth)
 
 
 def build_problem(task: Task, learning: Learning, alpha: float = 1.0) -> RightTrainProblem:

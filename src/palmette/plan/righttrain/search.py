@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -18,14 +19,19 @@ from palmette.plan.righttrain.cpu_allocation import (
     EvaluatedPlan,
     MappedTree,
 )
-from palmette.plan.righttrain.layout import Mapping, mapped_instances
-from palmette.plan.righttrain.mapping_bounds import MappingBound, MappingBounds
+from palmette.plan.righttrain.geometric_program import GAP
+from palmette.plan.righttrain.layout import Mapping
+from palmette.plan.righttrain.mapping_bounds import BoxedTree, MappingBound, MappingBounds
 from palmette.plan.righttrain.mapping_table import MappingTable, TimePrices
-from palmette.plan.righttrain.min_time_search import MinTimeSearch
-from palmette.plan.righttrain.optimum.dual_ascent import DualProblem, cheapest_mappings
+from palmette.plan.righttrain.min_time_search import MinTimeSearch, NeighboursOf
+from palmette.plan.righttrain.neighbours import Neighbours, distinct_roots
+from palmette.plan.righttrain.open_bounds import BoundedTree, OpenBounds, bounded_trees
+from palmette.plan.righttrain.optimum.dual_ascent import DualProblem, cheapest_mappings, tighten
 from palmette.plan.righttrain.optimum.possible_instances import PossibleInstances
+from palmette.plan.righttrain.optimum.states import is_empty, max_joint_states
 from palmette.plan.righttrain.problem import RightTrainProblem
 from palmette.plan.righttrain.restricted_shortest_path import label_setting, lorenz_raz
+from palmette.plan.righttrain.starts import OtherPlan
 from palmette.plan.righttrain.steiner_tree import PathSearch, SteinerTree
 from palmette.plan.righttrain.symmetry import distinct_trees
 from palmette.plan.righttrain.trees import RankedTree
@@ -39,8 +45,14 @@ _MAX_COLUMN_NODES = 16
 _MAX_STATES = 10_000
 _ROUNDS = 5
 """Rounds of dual ascent for joint mappings."""
-_MAX_MOVES = 1000
-"""Above these, moves of single layers are skipped."""
+_TIGHTENING_ROUNDS = 12
+"""Rounds of dual ascent for the lower bound of a tree with one split."""
+_STEP_EFFORT, _ROUND_EFFORT = 150, 25
+"""The effort that a step of raising bounds counts as, and a round of dual ascent."""
+_PROMISING = 0.9
+"""Trees whose bound is below this part of the best energy are worth looking for a plan that is in time."""
+_CLOSE_ENOUGH = 5e-6
+"""Bounds so close to the best plan are not searched."""
 
 
 @dataclass
@@ -49,6 +61,8 @@ class SearchResult:
 
     plan: EvaluatedPlan | None
     bound_j: float
+    other: OtherPlan | None = None
+    """A plan of another strategy that is better."""
 
 
 @dataclass
@@ -57,63 +71,142 @@ class RightTrainSearch:
 
     problem: RightTrainProblem
     epsilon: float | None
-    effort_budget: int | None = None
-    """For local search; by the number of nodes if not given."""
+    effort_part: float = 1.0
+    """The part of the usual effort that it may spend."""
     allocator: CpuAllocator = field(init=False)
     bounds: MappingBounds = field(init=False)
+    neighbours: Neighbours = field(init=False)
+    improvements: list[EvaluatedPlan] = field(default_factory=list)
+    """The plans that were the best for some time, in order."""
 
     def __post_init__(self) -> None:
         self.bounds = MappingBounds(self.problem)
-        effort = self.effort_budget or (SMALL_EFFORT_BUDGET if self.bounds.few_nodes else EFFORT_BUDGET)
-        self.allocator = CpuAllocator(self.problem, effort)
+        self.neighbours = Neighbours(self.problem, self.bounds.few_nodes)
+        effort = SMALL_EFFORT_BUDGET if self.bounds.few_nodes else EFFORT_BUDGET
+        self.allocator = CpuAllocator(self.problem, round(self.effort_part * effort))
 
     def first_feasible(self) -> SearchResult:
-        """As in the paper: trees by their processing, the first that is feasible."""
+        """As in the paper: trees by equation (5), the first whose mapping by Algorithm 1 is feasible; then Step 3."""
         for ranked in distinct_trees(self.problem):
-            found = self._best(self._algorithm_1(ranked, None))
+            found = self.best_of(self._algorithm_1(ranked, None))
             if found is not None:
-                return SearchResult(found, 0.0)
-        return SearchResult(None, math.inf)
+                return SearchResult(self._local_search(found, self.neighbours.with_other_amounts), 0.0)
+        return SearchResult(None, 0.0)
 
-    def best(self) -> SearchResult:
-        """Trees by their lower bounds, while these can still beat the best plan."""
-        trees = distinct_trees(self.problem)
-        listed = [(bounds, ranked) for ranked in trees if (bounds := self.bounds.lower_bounds(ranked))]
-        listed.sort(key=lambda pair: pair[0][0].joules)
-        best = self._meet_deadline(trees) if self.bounds.few_nodes else None
-        simple = _simplest_trees(listed)
-        for bounds, ranked in [*simple, *listed]:
-            if best is not None and bounds[0].joules >= best.total_j:
+    def best(self, starts: Iterable[MappedTree] = ()) -> SearchResult:
+        """The simplest trees first, then all in the order of their lower bounds, while one can beat the best plan."""
+        best = self.best_of(starts)
+        if best is None and self.bounds.few_nodes:
+            best = self.meet_deadline()
+        for root in _simplest_trees(self.roots):
+            best = self._better_of_splits(root, best)
+        opened = self._opened()
+        if self.bounds.few_nodes:
+            best, bound_j = self._search_open(opened, best)
+        else:
+            for root in sorted(self.roots, key=lambda root: root.bounds[0].joules):
+                best = self._better_of_splits(root, best)
+            bound_j = opened.least_j
+        best = best or self.meet_deadline()
+        return SearchResult(None if best is None else self._local_search(best), bound_j)
+
+    @cached_property
+    def roots(self) -> list[BoundedTree]:
+        """All trees with their bounds; those of a search without a deadline serve one with a deadline, too."""
+        return bounded_trees(self.problem, self.bounds)
+
+    def _opened(self) -> OpenBounds:
+        opened = OpenBounds(self.problem, self.bounds)
+        for root in self.roots:
+            opened.add(root)
+        return opened
+
+    def raised_bound_j(self, best: EvaluatedPlan | None) -> float:
+        """A lower bound of all plans, raised as far as the effort goes."""
+        opened, closed_j = self._opened(), math.inf
+        if not self.bounds.few_nodes:
+            return opened.least_j
+        while (found := opened.next_single(min(_below(best), closed_j), self._spend)) is not None:
+            dual = self.dual_problem(found.ranked, found.bound.nodes)
+            closed_j = min(closed_j, self._tightened_j(dual, found.ranked, found.bound.joules, _below(best)))
+        return min(closed_j, opened.least_j)
+
+    def _search_open(self, opened: OpenBounds, best: EvaluatedPlan | None) -> tuple[EvaluatedPlan | None, float]:
+        """Search where the bounds are lowest; returns the best plan and the lowest bound that is left."""
+        closed_j = math.inf
+        while (found := opened.next_single(_below(best), self._spend)) is not None:
+            ranked, nodes = found.ranked, found.bound.nodes
+            dual = self.dual_problem(ranked, nodes)
+            bound_j = self._tightened_j(dual, ranked, found.bound.joules, _below(best))
+            if bound_j < _below(best):
+                best = self._better_of_tree(ranked, [found.bound], best)
+                closed_j = min(closed_j, bound_j)
+        return best, min(closed_j, opened.least_j)
+
+    def _spend(self, steps: int) -> bool:
+        """Count steps of raising bounds; returns whether there is effort left."""
+        self.allocator.effort += steps * _STEP_EFFORT
+        return not self.allocator.effort_spent()
+
+    def _tightened_j(self, dual: DualProblem, ranked: RankedTree, bound_j: float, below_j: float) -> float:
+        """A bound of a tree on some nodes, raised by the prices of all its constraints."""
+        start, many = dual.start(), ranked.schedule.iterations
+        if is_empty(start.remaining):
+            return math.inf
+        if max_joint_states(start.remaining) > _MAX_STATES:
+            return bound_j
+        self.allocator.effort += _ROUND_EFFORT * _TIGHTENING_ROUNDS
+        target = below_j / many if math.isfinite(below_j) else 10 * bound_j / many
+        found = tighten(dual, start, target, _TIGHTENING_ROUNDS)
+        return math.inf if found is None else max(bound_j, many * found.value * (1 - GAP))
+
+    def _better_of_splits(self, root: BoundedTree, best: EvaluatedPlan | None) -> EvaluatedPlan | None:
+        """The best plan of a tree with its batch in proportion to what the sources own, and as its bounds split it."""
+        ranked, bounds, tree = root.ranked, root.bounds, root.ranked.tree
+        for split in dict.fromkeys([ranked.schedule.split, *(bound.split for bound in bounds[:_NODE_SETS])]):
+            schedule = self.problem.schedule(tree.feeds, tree.replicas, split)
+            if schedule is None or bounds[0].joules >= _below(best):
                 continue
             if best is not None and self.allocator.effort_spent():
                 break
-            candidates = list(self._candidates(ranked, bounds, best))
-            found = self._best(candidates) or self._speed_up(candidates)
-            if found is not None and (best is None or found.total_j < best.total_j * _LOCAL_SEARCH_RATIO):
-                found = self._local_search(found)
-            if found is not None and (best is None or found.total_j < best.total_j):
-                best = found
-        best = best or self._meet_deadline(trees)
-        return SearchResult(best, listed[0][0][0].joules if listed else math.inf)
+            variant = replace(ranked, schedule=schedule)
+            best = self._better_of_tree(variant, self.bounds.lower_bounds(BoxedTree.of(variant)), best)
+        return best
 
-    def _meet_deadline(self, trees: list[RankedTree]) -> EvaluatedPlan | None:
+    def _better_of_tree(
+        self, ranked: RankedTree, bounds: list[MappingBound], best: EvaluatedPlan | None
+    ) -> EvaluatedPlan | None:
+        """The best plan found for a tree and its split, where it is better than the best so far."""
+        candidates = list(self._candidates(ranked, bounds, best))
+        found = self.best_of(candidates)
+        if found is None and bounds and (best is None or bounds[0].joules < best.total_j * _PROMISING):
+            found = self._speed_up(candidates)
+        if found is not None and (best is None or found.total_j < best.total_j * _LOCAL_SEARCH_RATIO):
+            found = self._local_search(found)
+        if found is None or (best is not None and found.total_j >= best.total_j):
+            return best
+        self.improvements.append(found)
+        return found
+
+    def meet_deadline(self) -> EvaluatedPlan | None:
         """A plan that meets the deadline, if there is a deadline."""
         if math.isinf(self.problem.deadline_s) and self.problem.task.goal.iteration_deadline_s is None:
             return None
-        quick = self.min_time_search().search(trees, until_in_time=True)
+        quick = self.min_time_search().search(distinct_trees(self.problem), until_in_time=True)
         found = None if quick is None else self.allocator.best_plan(quick.candidate)
         return None if found is None else self._local_search(found)
 
     def min_time_search(self) -> MinTimeSearch:
         """The search for the least time."""
-        return MinTimeSearch(self.problem, self.allocator, self.bounds, self.root_choices, self._neighbours)
+        return MinTimeSearch(self.problem, self.allocator, self.bounds, self.root_choices, self.neighbours.of)
 
     def _speed_up(self, candidates: list[MappedTree]) -> EvaluatedPlan | None:
         """A plan near candidates that all miss the deadline; only where there are few nodes."""
         quick = self.min_time_search().speed_up(candidates) if self.bounds.few_nodes else None
         return None if quick is None else self.allocator.best_plan(quick.candidate)
 
-    def _best(self, candidates: Iterable[MappedTree]) -> EvaluatedPlan | None:
+    def best_of(self, candidates: Iterable[MappedTree]) -> EvaluatedPlan | None:
+        """The best of some mapped trees, each with its best shares; None where none is feasible."""
         best: EvaluatedPlan | None = None
         for candidate in dict.fromkeys(candidates):
             if best is not None and self.allocator.bound_j(candidate) >= best.total_j:
@@ -127,8 +220,9 @@ class RightTrainSearch:
         self, ranked: RankedTree, bounds: list[MappingBound], best: EvaluatedPlan | None
     ) -> Iterator[MappedTree]:
         """The mappings of Algorithm 1 and of the bounds, for the sets of nodes with the lowest bounds."""
+        boxed = BoxedTree.of(ranked)
         for rough in bounds[:_NODE_SETS]:
-            bound = self.bounds.refined(ranked, rough) if best is None or rough.joules < best.total_j else None
+            bound = self.bounds.refined(boxed, rough) if best is None or rough.joules < best.total_j else None
             if bound is not None and (best is None or bound.joules < best.total_j):
                 yield from self._algorithm_1(ranked, bound)
                 yield from self.root_choices(ranked, bound.mapping)
@@ -152,7 +246,7 @@ class RightTrainSearch:
         max_j = np.array([math.inf if each is None else each / ranked.schedule.iterations for each in limits])
         idle_w = self.bounds.idle_w(ranked.tree, nodes)
         return DualProblem(
-            PossibleInstances(ranked.tree, self.bounds.costs(nodes)),
+            PossibleInstances(ranked.tree, ranked.schedule.split, self.bounds.costs(nodes)),
             idle_w,
             problem.max_iteration_s(ranked.schedule),
             max_j,
@@ -166,7 +260,7 @@ class RightTrainSearch:
             nodes = tuple(sorted({node for layer in bound.mapping for node in layer}))[:_MAX_COLUMN_NODES]
         watts = self.bounds.idle_w(tree, nodes)
         prices = TimePrices(watts, dict.fromkeys(tree.feeds, 1 / len(tree.feeds))) if bound is None else bound.prices
-        table = MappingTable(tree, self.bounds.costs(nodes), prices)
+        table = MappingTable(tree, ranked.schedule.split, self.bounds.costs(nodes), prices)
         mapping = SteinerTree(table, max_s, self._path_search()).mapping()
         if mapping is not None:
             yield from self.root_choices(ranked, mapping)
@@ -177,15 +271,16 @@ class RightTrainSearch:
 
     def root_choices(self, ranked: RankedTree, mapping: Mapping) -> Iterator[MappedTree]:
         """A mapped tree with each choice of its first root, one per node."""
-        for first_root in _distinct_roots(mapping):
+        for first_root in distinct_roots(mapping):
             yield MappedTree(ranked.tree, mapping, ranked.schedule, first_root)
 
-    def _local_search(self, found: EvaluatedPlan) -> EvaluatedPlan:
-        """Move instances or single layers to other nodes as long as that is better."""
+    def _local_search(self, found: EvaluatedPlan, neighbours: NeighboursOf | None = None) -> EvaluatedPlan:
+        """Go on to neighbours as long as one is better; to all kinds of them unless others are given."""
+        neighbours = neighbours or self.neighbours.of
         improved = True
         while improved:
             improved = False
-            for candidate in self._neighbours(found.candidate):
+            for candidate in neighbours(found.candidate):
                 if self.allocator.effort_spent():
                     return found
                 if self.allocator.quick_bound_j(candidate) >= found.total_j:
@@ -198,47 +293,23 @@ class RightTrainSearch:
                     break
         return found
 
-    def _neighbours(self, candidate: MappedTree) -> Iterator[MappedTree]:
-        tree, mapping = candidate.tree, candidate.mapping
-        yield from (
-            replace(candidate, first_root=first_root)
-            for first_root in _distinct_roots(mapping)
-            if first_root != candidate.first_root
-        )
-        places = [(layer, k) for layer, nodes in enumerate(mapping) for k in range(len(nodes))]
-        if len(places) * len(self.problem.compute_nodes) > _MAX_MOVES:
-            places = []
-        blocks = [
-            [(layer, tree.groupings[layer].index(part.group)) for layer in range(part.first, part.last + 1)]
-            for part in mapped_instances(tree, mapping, candidate.first_root)
-        ]
-        rows = [[(layer, k) for k in range(len(nodes))] for layer, nodes in enumerate(mapping) if len(nodes) > 1]
-        for block in [*blocks, *([place] for place in places), *(rows if self.bounds.few_nodes else ())]:
-            for node in self.problem.compute_nodes:
-                changed = [list(nodes) for nodes in mapping]
-                for layer, k in block:
-                    changed[layer][k] = node
-                moved = tuple(map(tuple, changed))
-                for first_root in _distinct_roots(moved) if self.bounds.few_nodes else [candidate.first_root]:
-                    yield replace(candidate, mapping=moved, first_root=first_root)
+
+def _below(best: EvaluatedPlan | None) -> float:
+    """What a bound has to be below for a search to be worth while."""
+    return math.inf if best is None else best.total_j * (1 - _CLOSE_ENOUGH)
 
 
-def _distinct_roots(mapping: Mapping) -> list[int]:
-    """The roots that may come first, one per node."""
-    return sorted({node: first_root for first_root, node in reversed(list(enumerate(mapping[-1])))}.values())
-
-
-def _simplest_trees(listed: list[tuple[list[MappingBound], RankedTree]]) -> list[tuple[list[MappingBound], RankedTree]]:
+def _simplest_trees(roots: list[BoundedTree]) -> list[BoundedTree]:
     """For each choice of sources the tree with the fewest groups; fewest sources, then lowest bound first.
 
     Bounds are tighter for simple trees; a good plan among them prunes many others.
     """
-    best: dict[tuple[int, ...], tuple[list[MappingBound], RankedTree]] = {}
-    for pair in listed:
-        known = best.get(pair[1].tree.feeds)
-        if known is None or _group_count(pair[1]) < _group_count(known[1]):
-            best[pair[1].tree.feeds] = pair
-    return sorted(best.values(), key=lambda pair: (len(pair[1].tree.feeds), pair[0][0].joules))
+    best: dict[tuple[int, ...], BoundedTree] = {}
+    for root in sorted(roots, key=lambda root: root.bounds[0].joules):
+        known = best.get(root.ranked.tree.feeds)
+        if known is None or _group_count(root.ranked) < _group_count(known.ranked):
+            best[root.ranked.tree.feeds] = root
+    return sorted(best.values(), key=lambda root: (len(root.ranked.tree.feeds), root.bounds[0].joules))
 
 
 def _group_count(ranked: RankedTree) -> int:

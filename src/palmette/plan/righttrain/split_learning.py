@@ -61,7 +61,7 @@ def _splits(problem: RightTrainProblem) -> Iterator[MappedTree]:
         expected = f"expected at least {len(feeds)}, one sample per source"
         raise InputError(ArgumentFault("batch", problem.task.batch, expected))
     apart, together = tuple((feed,) for feed in feeds), (feeds,)
-    schedule = problem.target.schedule_for(problem.target.samples, len(feeds))
+    schedule = problem.schedule_with_all_data(len(feeds))
     if schedule is None:
         reason = f"cannot be met by {len(feeds)} replicas of the first layer"
         raise Infeasible(ArgumentFault("loss", f"{problem.target.loss:g}", reason))

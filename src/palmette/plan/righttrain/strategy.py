@@ -31,6 +31,9 @@ class RightTrain(EpochPlanner):
     summary: ClassVar[str] = "any instance tree, CPU shares and data; the least energy for a deadline and a loss"
 
     first: bool = field(default=False, metadata={"help": "Stop at the first feasible tree, as in the paper."})
+    alone: bool = field(
+        default=False, metadata={"help": "Do not ask other strategies for better plans, which takes longer."}
+    )
     alpha: float = field(default=1.0, metadata={"help": "The most instances of a layer per source."})
     epsilon: float = field(
         default=0.1, metadata={"help": "Relative error of restricted shortest paths; 0 for exact paths."}
@@ -50,11 +53,12 @@ class RightTrain(EpochPlanner):
 
     def _decide(self, problem: RightTrainProblem) -> Decision:
         """Search, and state the gap to the lower bound."""
+        from palmette.plan.righttrain.deadlines import DeadlineSearch
         from palmette.plan.righttrain.decision import bounded_decision
-        from palmette.plan.righttrain.search import RightTrainSearch
 
-        search = RightTrainSearch(problem, self.epsilon or None)
-        return bounded_decision(search, search.first_feasible() if self.first else search.best())
+        searches = DeadlineSearch(problem, self.epsilon or None, ask_others=not self.alone)
+        found = searches.first_feasible() if self.first else searches.best()
+        return bounded_decision(searches.search, found)
 
 
 STRATEGIES = (RightTrain, RightTrainOptimum, SplitLearning)

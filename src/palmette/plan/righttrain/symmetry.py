@@ -52,6 +52,7 @@ class Symmetry:
             self.node_classes[problem.feed_nodes[a]] == self.node_classes[problem.feed_nodes[b]]
             and problem.feed_samples[a] == problem.feed_samples[b]
             and problem.private[a] == problem.private[b]
+            and problem.feed_worths[a] == problem.feed_worths[b]
         )
 
     def distinct(self, trees: Iterable[RankedTree]) -> Iterator[RankedTree]:
@@ -63,20 +64,16 @@ class Symmetry:
                 yield ranked
 
     def _images(self, tree: GroupingTree) -> Iterator[GroupingTree]:
-        """A tree under all permutations of equal feeds that keep their samples of a batch."""
-        samples = self._problem.batch_of(tree.feeds)
+        """A tree under all permutations of equal feeds; how a batch is split is decided later, so it may differ."""
         for orders in product(*(permutations(each) for each in self._feed_classes)):
             new = {
                 a: b
                 for each, order in zip(self._feed_classes, orders, strict=True)
                 for a, b in zip(each, order, strict=True)
             }
-            image = GroupingTree(
+            yield GroupingTree(
                 tuple(tuple(sorted(_renamed(group, new) for group in groups)) for groups in tree.groupings)
             )
-            given = self._problem.batch_of(image.feeds)
-            if all(given[new[feed]] == many for feed, many in samples.items()):
-                yield image
 
     def node_set_key(self, tree: GroupingTree, nodes: tuple[int, ...]) -> tuple[int, ...]:
         """A key that sets of nodes share if they differ only in the names of equal nodes."""

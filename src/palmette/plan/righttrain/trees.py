@@ -61,7 +61,7 @@ class GroupingTree:
 
 @dataclass(frozen=True)
 class RankedTree:
-    """A tree, its schedule, and its processing by equation (5), in seconds."""
+    """A tree, its schedule with the data of each feed, and its processing by equation (5), in seconds."""
 
     tree: GroupingTree
     schedule: Schedule
@@ -69,17 +69,19 @@ class RankedTree:
 
 
 def ranked_trees(problem: RightTrainProblem) -> list[RankedTree]:
-    """The trees that can reach the loss, least processing first; ties go to fewer instances."""
+    """The trees that can reach the loss, least processing first; ties go to fewer instances.
+
+    Their batches are in proportion to what the sources own.
+    """
     found = []
     for tree in generate_trees(problem):
-        samples = sum(problem.feed_samples[feed] for feed in tree.feeds)
-        schedule = problem.target.schedule(tree.replicas, samples, len(tree.feeds))
+        schedule = problem.schedule(tree.feeds, tree.replicas, problem.proportional_split(tree.feeds))
         if schedule is not None:
-            found.append(RankedTree(tree, schedule, processing_s(problem, tree, samples)))
+            found.append(RankedTree(tree, schedule, processing_s(problem, tree)))
     return sorted(found, key=lambda each: (each.processing_s, sum(map(len, each.tree.groupings))))
 
 
-def processing_s(problem: RightTrainProblem, tree: GroupingTree, samples: int) -> float:
+def processing_s(problem: RightTrainProblem, tree: GroupingTree) -> float:
     """Equation (5): epochs with all data × the processing of what enters each instance, on the mean node.
 
     r(l) is the mean node's seconds for a byte that enters layer l, and the product of the q(m) turns a source's bytes
@@ -87,7 +89,9 @@ def processing_s(problem: RightTrainProblem, tree: GroupingTree, samples: int) -
     """
     seconds = problem.forward_s[problem.compute_nodes] + problem.backward_s[problem.compute_nodes]
     sample_s = float(np.mean(np.where(np.isfinite(seconds), seconds, 0.0), axis=0).sum())
-    fraction = samples / problem.target.samples
+    samples = sum(problem.feed_samples[feed] for feed in tree.feeds)
+    worth = sum(problem.feed_worths[feed] * problem.feed_samples[feed] for feed in tree.feeds)
+    fraction = worth / problem.target.samples
     epochs = problem.target.learning.least_epochs(problem.target.loss, fraction, tree.replicas)
     return math.ceil(epochs * (1 - 1e-12)) * samples * sample_s
 

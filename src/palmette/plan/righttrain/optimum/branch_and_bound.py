@@ -1,52 +1,48 @@
-"""The optimum over trees, mappings, data and CPU shares, by branch and bound.
+"""The optimum over trees, mappings, the data of each source and CPU shares, by branch and bound.
 
-RightTrain's plan is the first incumbent. For each tree and each set of nodes, ``dual_ascent`` raises the bound until it
-exceeds the incumbent or stalls, and drops states through which nothing can be better. The remaining states are branched
-on by the node of one group, recursively. A single mapping is bounded once more by its geometric program, without
-contention between transfers, and only then evaluated.
+RightTrain's plan is the first incumbent. Trees on sets of nodes with boxes of splits of the batch are searched in the
+order of their bounds (``open_bounds``), boxes cut in two until one split is left. There ``dual_ascent`` raises the
+bound until it exceeds the incumbent or stalls, and drops states through which nothing can be better. The remaining
+states are branched on by the node of one group, recursively. A single mapping is bounded once more by its geometric
+program, without contention between transfers, and only then evaluated.
 
 The bounds are valid and the programs are solved to the optimum. Where transfers share links or calls overlap on a
 node, the shares are the best found for what the evaluator simulates; ``bound_j`` says how far from the optimum that can
-be.
+be. It says so, too, where the effort ends before the proof does.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
-from multiprocessing import Value
-from multiprocessing.sharedctypes import Synchronized
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from palmette.errors import Fault, InputError
-from palmette.plan.core.parallel import parallel_jobs, run_parallel
 from palmette.plan.righttrain.cpu_allocation import EvaluatedPlan, MappedTree
+from palmette.plan.righttrain.deadlines import DeadlineSearch
 from palmette.plan.righttrain.geometric_program import GAP
 from palmette.plan.righttrain.layout import Mapping
-from palmette.plan.righttrain.mapping_bounds import MappingBound
+from palmette.plan.righttrain.open_bounds import OpenBounds
 from palmette.plan.righttrain.optimum.dual_ascent import DualBound, DualProblem, tighten
 from palmette.plan.righttrain.optimum.states import StateSpace, is_empty, max_joint_states
 from palmette.plan.righttrain.problem import Floats, RightTrainProblem
 from palmette.plan.righttrain.search import RightTrainSearch, SearchResult
-from palmette.plan.righttrain.symmetry import Symmetry
-from palmette.plan.righttrain.trees import RankedTree, all_trees_generated, ranked_trees
+from palmette.plan.righttrain.trees import RankedTree, all_trees_generated
 
 MAX_STATES = 400_000
 """Joint states of all groups of a layer."""
-MAX_STEPS = 10_000
+MAX_STEPS = 300
 """Branches and programs of a search before it gives up; those with many states count as more."""
 _STATES_PER_STEP = 10_000
-_INITIAL_EFFORT = 10_000
-"""The effort budget of RightTrain's search for the first incumbent."""
 _FIRST_ROUNDS = 20
 _ROUNDS = 8
 """Rounds of dual ascent: at the root, and after each branching."""
 
-_BoundedTree = tuple[MappingBound, RankedTree]
+
+class _Unsettled(Exception):
+    """A subproblem is too large, or the steps are spent."""
 
 
 class _Relaxed(NamedTuple):
@@ -65,11 +61,10 @@ class BranchAndBound:
     _best: EvaluatedPlan | None = None
     _open_j: float = math.inf
     """The least bound of mappings that the evaluator found to cost more than their bound."""
-    _steps: Synchronized[int] = field(default_factory=lambda: Value("q"))
-    """Shared by all processes."""
+    _steps: int = 0
 
     def __post_init__(self) -> None:
-        self.search = RightTrainSearch(self.problem, None, _INITIAL_EFFORT)
+        self.search = RightTrainSearch(self.problem, None)
 
     def solve(self) -> SearchResult:
         """The optimum and its lower bound.
@@ -78,42 +73,20 @@ class BranchAndBound:
             InputError: the problem is too large to search.
         """
         if not all_trees_generated(self.problem) or not self.search.bounds.few_nodes:
-            self._give_up()
-        self._best = self.search.best().plan
-        trees = sorted(self._candidate_trees(), key=lambda pair: pair[0].joules)
-        self._search_trees([pair for pair in trees if pair[0].joules < self._incumbent_j()])
-        return SearchResult(self._best, min(self._open_j, self._incumbent_j() * (1 - GAP)))
-
-    def _search_trees(self, trees: list[_BoundedTree]) -> None:
-        """Search all trees for a better plan, on all cores."""
-        if parallel_jobs() > 1:
-            found = [done.unwrap() for done in run_parallel([partial(self._search_tree, pair) for pair in trees])]
-        else:
-            found = [self._search_tree(pair) for pair in trees]
-        better = [best for best, _ in found if best is not None]
-        if better:
-            self._best = min(better, key=lambda each: each.total_j)
-        self._open_j = min([self._open_j, *(open_j for _, open_j in found)])
-
-    def _search_tree(self, pair: _BoundedTree) -> tuple[EvaluatedPlan | None, float]:
-        """The best plan of a tree on some nodes, if it beats the incumbent; and the least open bound.
-
-        Trees do not share incumbents, so that the result is the same in any order and on any number of cores.
-        """
-        start, (bound, ranked) = self._best, pair
-        self._search_node_set(ranked, bound.nodes)
-        found, self._best = self._best, start
-        return None if found is start else found, self._open_j
-
-    def _candidate_trees(self) -> Iterator[_BoundedTree]:
-        """Each tree on each set of nodes, one of those that differ only in the names of equal machines."""
-        symmetry = Symmetry(self.problem)
-        for ranked in symmetry.distinct(ranked_trees(self.problem)):
-            found = {
-                symmetry.node_set_key(ranked.tree, bound.nodes): bound
-                for bound in self.search.bounds.lower_bounds(ranked)
-            }
-            yield from ((bound, ranked) for bound in found.values())
+            raise self._too_large()
+        self._best = DeadlineSearch(self.problem, None).best_plan()
+        opened = OpenBounds(self.problem, self.search.bounds)
+        for root in self.search.roots:
+            opened.add(root)
+        while (found := opened.next_single(self._incumbent_j() * (1 - GAP), self._spend)) is not None:
+            try:
+                self._search_node_set(found.ranked, found.bound.nodes)
+            except _Unsettled:
+                self._open_j = min(self._open_j, found.bound.joules)
+        bound_j = min(self._open_j, opened.least_j, self._incumbent_j() * (1 - GAP))
+        if self._best is None and math.isfinite(bound_j):
+            raise self._too_large()
+        return SearchResult(self._best, bound_j)
 
     def _incumbent_j(self) -> float:
         return math.inf if self._best is None else self._best.total_j
@@ -125,7 +98,7 @@ class BranchAndBound:
         if is_empty(remaining):
             return
         if max_joint_states(remaining) > MAX_STATES:
-            self._give_up()
+            raise _Unsettled
         duals = [dual] if math.isinf(dual.max_s) else [replace(dual, time_only=True), dual]
         self._branch_on_states([_Relaxed(each, each.start()) for each in duals], ranked, [_FIRST_ROUNDS] * len(duals))
 
@@ -180,16 +153,19 @@ class BranchAndBound:
         if found is None or found.total_j > bound_j * (1 + 2 * GAP):  # contention that its program ignores
             self._open_j = min(self._open_j, bound_j)
 
-    def _count_steps(self, steps: int) -> None:
-        with self._steps.get_lock():
-            self._steps.value += steps
-        if self._steps.value > MAX_STEPS:
-            self._give_up()
+    def _spend(self, steps: int) -> bool:
+        """Count steps; returns whether there are any left."""
+        self._steps += steps
+        return self._steps <= MAX_STEPS
 
-    def _give_up(self) -> NoReturn:
+    def _count_steps(self, steps: int) -> None:
+        if not self._spend(steps):
+            raise _Unsettled
+
+    def _too_large(self) -> InputError:
         problem = self.problem
         size = f"{len(problem.names)} nodes, {len(problem.feed_nodes)} sources, {problem.depth} layers"
-        raise InputError(Fault("nodes", size, "too large to search for the optimum; try righttrain"))
+        return InputError(Fault("nodes", size, "too large to search for the optimum; try righttrain"))
 
 
 def _is_single_mapping(remaining: StateSpace, nodes: int) -> bool:

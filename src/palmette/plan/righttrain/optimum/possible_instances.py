@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from palmette.plan.righttrain.data_amounts import Split
 from palmette.plan.righttrain.geometric_program import LEAST_SHARE
 from palmette.plan.righttrain.layer_costs import LayerCosts, min_update_fraction
 from palmette.plan.righttrain.optimum.path_weights import PathEnds
@@ -76,6 +77,7 @@ class PossibleInstances:
     """Arrays about the possible instances of a tree: one row per instance, one column per node of ``costs``."""
 
     tree: GroupingTree
+    split: Split
     costs: LayerCosts
 
     @cached_property
@@ -110,7 +112,7 @@ class PossibleInstances:
     @cached_property
     def samples_of(self) -> dict[int, int]:
         """Samples of an iteration from each feed."""
-        return self.costs.problem.batch_of(self.tree.feeds)
+        return dict(zip(self.tree.feeds, self.split, strict=True))
 
     @cached_property
     def samples(self) -> dict[Group, int]:

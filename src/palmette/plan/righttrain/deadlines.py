@@ -1,0 +1,83 @@
+"""A plan for a deadline: a looser one never costs more.
+
+A search by itself may end with a worse plan where it is allowed more. So the deadline only chooses among plans of
+searches that do not depend on it (``plan_pool``), with the best CPU shares for it; and then among those of other
+strategies.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+from palmette.plan.righttrain.cpu_allocation import EvaluatedPlan
+from palmette.plan.righttrain.plan_pool import PlanPool, plan_pool
+from palmette.plan.righttrain.problem import RightTrainProblem
+from palmette.plan.righttrain.search import RightTrainSearch, SearchResult
+from palmette.plan.righttrain.starts import OtherPlan, others_least_j, plans_of_others
+
+_PROVEN = 1e-5
+"""A gap that counts as none."""
+
+
+@dataclass
+class DeadlineSearch:
+    """The choice for one problem and its deadline."""
+
+    problem: RightTrainProblem
+    epsilon: float | None
+    ask_others: bool = True
+    """Whether plans of other strategies are considered."""
+    search: RightTrainSearch = field(init=False)
+    """The search with the deadline."""
+
+    def __post_init__(self) -> None:
+        self.search = RightTrainSearch(self.problem, self.epsilon)
+
+    def best(self) -> SearchResult:
+        """The best plan for the deadline, and a lower bound of all."""
+        pool, best = plan_pool(self.problem, self.epsilon), self.best_plan()
+        result = SearchResult(best, pool.free.bound_j)
+        if best is not pool.free.plan or not self._is_settled(pool.free, best):
+            self.search.roots = pool.roots
+            result = SearchResult(best, max(result.bound_j, self.search.raised_bound_j(best)))
+        return self._with_others(result)
+
+    def best_plan(self) -> EvaluatedPlan | None:
+        """The best plan of the pool for the deadline."""
+        pool = plan_pool(self.problem, self.epsilon)
+        if self._is_settled(pool.free, pool.free.plan):
+            return pool.free.plan
+        pool.search_deadlines()
+        return self._best_in_time(pool)
+
+    def first_feasible(self) -> SearchResult:
+        """The paper's own answer; where its mapping finds none, the best of its trees."""
+        found = self.search.first_feasible()
+        return found if found.plan is not None else replace(self, ask_others=False).best()
+
+    def _is_settled(self, result: SearchResult, plan: EvaluatedPlan | None) -> bool:
+        """Whether the best plan without a deadline is in time and proven, or there is none."""
+        if plan is None:
+            return True
+        return not self.search.allocator.misses_deadline(plan) and result.bound_j >= plan.total_j * (1 - _PROVEN)
+
+    def _best_in_time(self, pool: PlanPool) -> EvaluatedPlan | None:
+        """The best of all that was found: with the best shares for the deadline, or for a tighter one."""
+        plans = [plan for plan in pool.found if not self.search.allocator.misses_deadline(plan)]
+        again = self.search.best_of(pool.candidates)
+        best = min([*plans, *([] if again is None else [again])], key=lambda plan: plan.total_j, default=None)
+        return best or self.search.meet_deadline()
+
+    def _with_others(self, result: SearchResult) -> SearchResult:
+        """The plan of another strategy where that is better: one that a bound cannot rule out."""
+        best_j = math.inf if result.plan is None else result.plan.total_j
+        if not self.ask_others or others_least_j(self.problem) >= best_j:
+            return result
+        in_time = [other for other in plans_of_others(self.problem) if self._is_in_time(other)]
+        best = min(in_time, key=lambda other: other.total_j, default=None)
+        return result if best is None or best.total_j >= best_j else replace(result, other=best)
+
+    def _is_in_time(self, other: OtherPlan) -> bool:
+        max_s = self.problem.max_iteration_s(other.schedule) * other.schedule.iterations
+        return other.total_s <= max_s * (1 + 1e-12)

@@ -1,0 +1,158 @@
+"""Plans that a search begins with: the whole network on a node, split learning, and plans of other strategies.
+
+A search that knows them is never behind them. Those of other strategies are asked for by their traits: who searches for
+one phase by the event clock, for the least energy, with samples sent for every iteration as in the papers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from itertools import combinations
+
+import numpy as np
+
+from palmette.errors import PalmetteError
+from palmette.plan.core.choice import over_energy
+from palmette.plan.core.make_plan import configured
+from palmette.plan.core.registry import strategies
+from palmette.plan.core.samples import apportion
+from palmette.plan.core.strategy import Strategy
+from palmette.plan.righttrain.cpu_allocation import MappedTree
+from palmette.plan.righttrain.epochs import Schedule
+from palmette.plan.righttrain.layout import Mapping
+from palmette.plan.righttrain.problem import RightTrainProblem
+from palmette.plan.righttrain.trees import Grouping, GroupingTree
+from palmette.spec.cluster import Tier
+from palmette.spec.goal import Goal
+from palmette.spec.plan import Phase
+from palmette.spec.tree import Feed
+
+_MAX_SPLITS = 400
+"""Above these, splits in three are left to the search."""
+MAX_ASKED_NODES = 48
+"""Above these, other strategies are not asked: they would take longer than the search."""
+
+
+@dataclass(frozen=True)
+class OtherPlan:
+    """A plan of another strategy, with the epochs and data that the loss needs, and its price."""
+
+    strategy: str
+    phase: Phase
+    schedule: Schedule
+    total_s: float
+    total_j: float
+
+
+def simple_starts(problem: RightTrainProblem) -> Iterator[MappedTree]:
+    """The data of all sources on each node, and each split in three over the tiers."""
+    feeds = tuple(range(len(problem.feed_nodes)))
+    if len(feeds) > problem.task.batch:
+        return
+    together: Grouping = (feeds,)
+    whole = GroupingTree((together,) * problem.depth)
+    for node in problem.compute_nodes:
+        yield from _mapped(problem, whole, ((node,),) * problem.depth)
+    apart: Grouping = tuple((feed,) for feed in feeds)
+    own, splits = tuple(problem.feed_nodes), list(_splits_in_three(problem))
+    for first, second, edge, cloud in splits if len(splits) <= _MAX_SPLITS else ():
+        tree = GroupingTree(tuple(apart if layer < first else together for layer in range(problem.depth)))
+        nodes = tuple(own if layer < first else (edge if layer < second else cloud,) for layer in range(problem.depth))
+        yield from _mapped(problem, tree, nodes)
+
+
+def _splits_in_three(problem: RightTrainProblem) -> Iterator[tuple[int, int, int, int]]:
+    """Two cuts, an edge server and a cloud server."""
+    for first, second in combinations(range(1, problem.depth), 2):
+        for edge in _of_tier(problem, "edge"):
+            for cloud in _of_tier(problem, "cloud"):
+                yield first, second, edge, cloud
+
+
+def _of_tier(problem: RightTrainProblem, tier: Tier) -> list[int]:
+    return [problem.names.index(name) for name in problem.task.cluster.tier(tier)]
+
+
+def _mapped(problem: RightTrainProblem, tree: GroupingTree, mapping: Mapping) -> Iterator[MappedTree]:
+    schedule = problem.schedule(tree.feeds, tree.replicas, problem.proportional_split(tree.feeds))
+    if schedule is not None:
+        yield MappedTree(tree, mapping, schedule)
+
+
+def others_least_j(problem: RightTrainProblem) -> float:
+    """A lower bound of what a plan with all sources and whole CPUs uses: each sample its cheapest way, one at a time.
+
+    Sources idle for as long as a single sample takes on its quickest way.
+    """
+    feeds = tuple(range(len(problem.feed_nodes)))
+    schedule = problem.schedule(feeds, 1, problem.proportional_split(feeds))
+    if schedule is None:
+        return float("inf")
+    nodes = problem.compute_nodes
+    sample_s = (problem.forward_s + problem.backward_s)[nodes] / problem.limit[nodes][:, None]
+    sample_j = sample_s * (problem.dynamic_w * problem.limit**problem.exponent)[nodes][:, None]
+    square, sizes = np.ix_(nodes, nodes), problem.output_bytes
+    least_j, longest_s = 0.0, 0.0
+    for feed, many in zip(feeds, schedule.split, strict=True):
+        source = problem.feed_nodes[feed]
+        ways = []
+        for cost, per_byte, fixed in (
+            (sample_j, problem.j_per_byte, np.where(np.isfinite(problem.latency_s), 0.0, np.inf)),
+            (sample_s, problem.s_per_byte, problem.latency_s),
+        ):
+            total = (fixed + sizes[0] * per_byte)[source, nodes] + cost[:, 0]
+            for layer in range(1, problem.depth):
+                step = (fixed + sizes[layer] * per_byte)[square]
+                total = (total[:, None] + step).min(axis=0) + cost[:, layer]
+            ways.append(float(total.min()))
+        least_j, longest_s = least_j + many * ways[0], max(longest_s, ways[1])
+    idle_w = float(problem.idle_w[list(set(problem.feed_nodes))].sum())
+    return schedule.iterations * (least_j + idle_w * longest_s)
+
+
+def plans_of_others(problem: RightTrainProblem) -> list[OtherPlan]:
+    """What strategies that search by the event clock plan for the least energy, with the epochs that the loss needs."""
+    if len(problem.compute_nodes) > MAX_ASKED_NODES or len(problem.feed_nodes) > problem.task.batch:
+        return []
+    asked = [kind for kind in strategies().values() if kind.starts_from_others and not kind.composed]
+    found = [_plan_of(kind, problem) for kind in asked]
+    return [plan for plan in found if plan is not None]
+
+
+def _plan_of(kind: type[Strategy], problem: RightTrainProblem) -> OtherPlan | None:
+    """The plan of one strategy; None where it has none with one phase and one model."""
+    resend = {each.name: True for each in fields(kind) if each.name == "resend"}  # type: ignore[arg-type]
+    task = replace(problem.task, goal=Goal(weights={"energy": 1.0}))
+    try:
+        (phase,) = configured(kind.name, resend).decide(task).phases
+    except PalmetteError:
+        return None
+    return _scheduled(kind.name, phase, problem)
+
+
+def _scheduled(name: str, phase: Phase, problem: RightTrainProblem) -> OtherPlan | None:
+    """A phase with the fewest iterations that reach the loss; None where none do, or a limit is exceeded."""
+    feeds, replicas = tuple(range(len(problem.feed_nodes))), sum(each.layers[0] == 1 for each in phase.instances)
+    schedule = problem.schedule(feeds, replicas, problem.proportional_split(feeds))
+    if schedule is None or not phase.sync_kind.one_model:
+        return None
+    amounts: dict[str, int] = {}
+    for node, many in zip(problem.feed_nodes, schedule.amounts, strict=True):
+        amounts[problem.names[node]] = amounts.get(problem.names[node], 0) + many
+    phase = phase.model_copy(update={"epochs": schedule.epochs, "sources": _with_amounts(phase, amounts)})
+    price = problem.task.evaluator.price(phase)
+    if price.epoch.energy_j is None or over_energy(phase, problem.task):
+        return None
+    total_s, total_j = (schedule.epochs * each for each in (price.epoch.time_s, price.epoch.energy_j))
+    return OtherPlan(name, phase, schedule, total_s, total_j)
+
+
+def _with_amounts(phase: Phase, amounts: dict[str, int]) -> tuple[Feed, ...]:
+    """The sources of a phase with so many samples of an epoch from each node, in proportion to those of a batch."""
+    found = []
+    for name, total in amounts.items():
+        feeds = [source for source in phase.sources if source.node == name]
+        parts = apportion(max(total, len(feeds)), [source.samples for source in feeds])
+        found += [source.model_copy(update={"epoch_samples": part}) for source, part in zip(feeds, parts, strict=True)]
+    return tuple(found)

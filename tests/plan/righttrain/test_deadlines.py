@@ -1,0 +1,115 @@
+"""A looser deadline never costs more, and no simple plan, split learning or hybrid costs less."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+
+import pytest
+
+import palmette as pt
+from palmette.plan.core.make_plan import configured
+from palmette.plan.core.one_node import on_one_node
+from palmette.plan.core.strategy import Task
+from palmette.plan.righttrain.problem import build_problem
+from palmette.plan.righttrain.starts import others_least_j, plans_of_others
+from palmette.spec.goal import Goal
+from palmette.spec.learning import Learning
+from palmette.spec.plan import Phase, Plan
+from tests.plan.righttrain.problems import least_s, planned, random_problem, task
+
+LOOSE = (1.02, 1.3, 2.0, 4.0, 12.0, None)
+EXACT = 1 + 1e-6
+"""What the programs of CPU shares are solved to."""
+SMALL, LARGE = (3, 5, 3), (20, 24, 6)
+
+
+def joules(wanted: Task, curve: Learning, strategy: str = "righttrain", **options: bool) -> float:
+    """The energy of a plan; infinite where there is none."""
+    try:
+        return float(planned(strategy, wanted, curve, **options).decision["total_j"])
+    except pt.PalmetteError:
+        return math.inf
+
+
+def check_monotone(seed: int, most: tuple[int, int, int]) -> None:
+    known, cluster, curve = random_problem(random.Random(seed), most)
+    unit_s = least_s(known, cluster, curve)
+    deadlines = [None if each is None else each * unit_s for each in LOOSE]
+    found = [joules(task(known, cluster, deadline_s), curve) for deadline_s in deadlines]
+    assert all(loose <= tight * EXACT for tight, loose in itertools.pairwise(found)), found
+
+
+@pytest.mark.parametrize("seed", [200, 201])
+def test_a_looser_deadline_never_costs_more(seed: int) -> None:
+    check_monotone(seed, SMALL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+def test_a_looser_deadline_never_costs_more_with_up_to_20_sources(seed: int) -> None:
+    check_monotone(seed, LARGE if seed % 3 == 0 else SMALL)
+
+
+def whole_training_j(phase: Phase, wanted: Task, curve: Learning) -> float:
+    """The energy of training with all data by a phase, until the loss is reached."""
+    replicas = sum(instance.layers[0] == 1 for instance in phase.instances)
+    epochs = max(1, math.ceil(curve.least_epochs(wanted.goal.loss, 1.0, replicas) - 1e-9))
+    plan = Plan(model="m", batch=wanted.batch, phases=(phase.model_copy(update={"epochs": epochs}),))
+    return float(pt.estimate(plan, profile=wanted.profile, cluster=wanted.cluster).total_j)
+
+
+def check_rivals(seed: int, most: tuple[int, int, int], *, with_hybrid: bool) -> None:
+    known, cluster, curve = random_problem(random.Random(seed), most)
+    wanted = task(known, cluster)
+    ours = joules(wanted, curve, alone=not with_hybrid)
+    assert ours <= joules(wanted, curve, "split-learning") * EXACT
+    private = [name for name in cluster.sources() if cluster.nodes[name].source.private]
+    for name in cluster.nodes:
+        if all(each == name for each in private):
+            assert ours <= whole_training_j(on_one_node(name, wanted), wanted, curve) * EXACT
+    if with_hybrid:
+        goal = Goal(weights={"energy": 1.0})
+        hybrid = configured("hybrid", {"resend": True})
+        (phase,) = hybrid.decide(Task(profile=known, cluster=cluster, batch=wanted.batch, goal=goal)).phases
+        assert ours <= whole_training_j(phase, wanted, curve) * EXACT
+
+
+@pytest.mark.parametrize("seed", range(210, 214))
+def test_neither_a_single_node_nor_split_learning_is_better(seed: int) -> None:
+    check_rivals(seed, SMALL, with_hybrid=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(9))
+def test_no_plan_of_hybrid_is_better(seed: int) -> None:
+    check_rivals(seed, LARGE if seed % 3 == 0 else SMALL, with_hybrid=True)
+
+
+def test_plans_of_others_are_not_below_the_bound_that_decides_whether_to_ask() -> None:
+    known, cluster, curve = random_problem(random.Random(2))
+    problem = build_problem(task(known, cluster), curve)
+    (found,) = plans_of_others(problem)
+    assert others_least_j(problem) <= found.total_j
+    ours = planned("righttrain", task(known, cluster), curve, alone=False)
+    assert ours.decision["total_j"] == pytest.approx(found.total_j)
+    assert ours.estimate.total_j <= joules(task(known, cluster), curve)
+
+
+def check_first(seed: int) -> None:
+    known, cluster, curve = random_problem(random.Random(seed), SMALL)
+    for loose in (1.005, 1.5):
+        wanted = task(known, cluster, loose * least_s(known, cluster, curve))
+        assert joules(wanted, curve) <= joules(wanted, curve, first=True) * EXACT < math.inf
+
+
+@pytest.mark.parametrize("seed", [221, 222, 224])
+def test_first_finds_a_plan_wherever_there_is_one(seed: int) -> None:
+    check_first(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [220, 223, 225, 226, 227])
+def test_first_finds_a_plan_in_more_worlds(seed: int) -> None:
+    check_first(seed)
