@@ -20,7 +20,7 @@ from palmette.plan.righttrain.symmetry import distinct_trees
 _MULTIPLES = (1.001, 1.05, 1.15, 1.3, 1.5, 2.0, 3.0, 6.0, 15.0)
 """Deadlines, in multiples of the least time."""
 _EFFORT_PARTS = (0.5, 0.25)
-"""The parts of the effort: without a deadline and for the least time, and for each deadline."""
+"""The parts of the effort: without a deadline, and for each deadline; the least time takes all."""
 _KEPT = 4
 """Pools that are kept."""
 
@@ -51,7 +51,7 @@ class PlanPool:
         if self._searched or self.free.plan is None:
             return
         self._searched = True
-        fastest = self._search_by(None, _EFFORT_PARTS[0]).min_time_search().search(distinct_trees(self.problem))
+        fastest = self._search_by(None, 1.0).min_time_search().search(distinct_trees(self.problem))
         assert fastest is not None, "there is a plan"
         self.candidates[fastest.candidate] = None
         for multiple in _MULTIPLES:
