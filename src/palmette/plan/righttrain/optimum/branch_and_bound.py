@@ -34,7 +34,7 @@ from palmette.plan.righttrain.trees import RankedTree, all_trees_generated
 MAX_STATES = 400_000
 """Joint states of all groups of a layer."""
 MAX_STEPS = 300
-"""Branches and programs of a search before it gives up; those with many states count as more."""
+"""Branches and programs of a search with the usual effort; those with many states count as more."""
 _STATES_PER_STEP = 10_000
 _FIRST_ROUNDS = 20
 _ROUNDS = 8
@@ -57,6 +57,8 @@ class BranchAndBound:
     """One search for the optimum."""
 
     problem: RightTrainProblem
+    effort: float = 1.0
+    """As a multiple of the usual."""
     search: RightTrainSearch = field(init=False)
     _best: EvaluatedPlan | None = None
     _open_j: float = math.inf
@@ -156,7 +158,7 @@ class BranchAndBound:
     def _spend(self, steps: int) -> bool:
         """Count steps; returns whether there are any left."""
         self._steps += steps
-        return self._steps <= MAX_STEPS
+        return self._steps <= self.effort * MAX_STEPS
 
     def _count_steps(self, steps: int) -> None:
         if not self._spend(steps):
