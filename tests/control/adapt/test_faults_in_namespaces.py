@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import json
 import os
 import signal
@@ -203,6 +204,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "small", str(folder)], check=True)
     yield folder
+    gc.collect()  # the run that was resumed has mapped its checkpoint into this process
     until_s = time.monotonic() + 60  # processes that were told to end may still hold files on it
     while subprocess.run(["umount", str(folder)], check=False, stderr=subprocess.DEVNULL).returncode:
         assert time.monotonic() < until_s, "the disk is still in use"
