@@ -108,6 +108,8 @@ class RightTrainSearch:
                 best = self._better_of_splits(root, best)
             bound_j = opened.least_j
         best = best or self.meet_deadline()
+        if not self.bounds.few_nodes:
+            self.allocator.effort = 0  # trees of many nodes take all there is; local search has as much again
         return SearchResult(None if best is None else self._local_search(best), bound_j)
 
     @cached_property
