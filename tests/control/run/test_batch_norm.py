@@ -18,6 +18,7 @@ from palmette.zoo.models import load_network
 from tests.cost.small import instance, phase, source
 from tests.runtime.rig import off
 from tests.runtime.world import Runs, alone, weights
+from tests.thorough import mostly_thorough
 
 NORMED = "tests.runtime.networks:normed"
 PARTS = phase(
@@ -70,7 +71,7 @@ def test_a_profile_that_knows_of_no_batch_norm_is_refused(runs: Runs, capsys: py
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("batch", [8, 64])
+@pytest.mark.parametrize("batch", mostly_thorough([8, 64], 1))
 def test_what_auto_plans_trains_as_well_as_one_process(runs: Runs, batch: int) -> None:
     profile = pt.load_profile(runs.profile(NORMED, second=2e-4))
     plan = pt.plan("auto", profile=profile, cluster=pt.load_cluster(runs.cluster), batch=batch)

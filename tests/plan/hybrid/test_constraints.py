@@ -102,6 +102,7 @@ def test_a_constraint_never_improves_the_answer_in_more_worlds(seed: int) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.timeout(900)
 def test_nor_does_it_improve_that_of_auto() -> None:
     holds(World(profile(4), three_tiers(), 16, "auto"), ("time", "energy"), (0.5, 1.0))
@@ -113,6 +114,7 @@ def fleet() -> World:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.timeout(900)
 class TestAFleetOf24:
     def test_six_goals_and_constraints(self, fleet: World) -> None:
@@ -140,7 +142,6 @@ class TestAFleetOf24:
         assert made is not None
         assert made.phases[0].meet in ("edge0", "edge1", "edge2", "cloud")
 
-    @pytest.mark.thorough
     def test_the_effort_grows_with_the_fleet(self) -> None:
         known, cluster = fleets.fleet()
         search = HybridSearch(
