@@ -51,7 +51,14 @@ def test_every_group_has_help_with_an_example(group: str, capsys: pytest.Capture
     assert f"Example: palmette {group} " in " ".join(capsys.readouterr().out.split())
 
 
-@pytest.mark.parametrize("name", [name for name, kind in strategies().items() if kind.needs_profile])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if kind.composed else name
+        for name, kind in strategies().items()
+        if kind.needs_profile
+    ],
+)
 def test_the_example_of_a_strategy_works(
     name: str, world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

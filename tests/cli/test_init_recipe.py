@@ -12,6 +12,7 @@ from tests.runtime.world import CLUSTER, NODES
 HERE = [word for node in NODES for word in ("--on", node)]
 
 
+@pytest.mark.slow
 def test_the_written_recipe_is_profiled_and_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cluster.yaml").write_text(CLUSTER)

@@ -112,7 +112,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", DATA)
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(draw=st.data())
 def test_mutilated_documents(folder: Path, name: str, draw: st.DataObject) -> None:
     is_answered(folder, name, draw, COMMANDS)
@@ -139,7 +139,7 @@ def is_answered(folder: Path, name: str, draw: st.DataObject, commands: Sequence
 
 
 @pytest.mark.parametrize("name", DATA)
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(draw=st.data())
 def test_mutilated_text(folder: Path, name: str, draw: st.DataObject) -> None:
     for other, data in DATA.items():
@@ -152,7 +152,7 @@ def test_mutilated_text(folder: Path, name: str, draw: st.DataObject) -> None:
     is_an_answer(*answered(*(folder / word if word in DATA else word for word in command)))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(arguments=st.lists(st.one_of(st.text(max_size=6), st.sampled_from(["plan", "all-edge", "--json", "check"]))))
 def test_mutilated_commands(arguments: list[str]) -> None:
     code, _, err = answered(*arguments)

@@ -77,6 +77,7 @@ def test_where_gradients_meet_stands_on_the_screen(capsys: pytest.CaptureFixture
     assert "the tree (step, gradients averaged at cloud)" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_row_of_a_lossy_plan_says_so(world: World) -> None:
     known, cluster = where_integers_help()
     files = world.write("p.json", known.to_json()), world.write("c.yaml", always_new(cluster).to_yaml())

@@ -66,7 +66,11 @@ def test_the_same_seed_gives_the_same_plan(made: Plan) -> None:
 
 @pytest.mark.parametrize(
     "bandwidths",
-    [(8.0, 4.0), pytest.param((2.0, 40.0), marks=pytest.mark.slow), pytest.param((30.0, 0.5), marks=pytest.mark.slow)],
+    [
+        (8.0, 4.0),
+        pytest.param((2.0, 40.0), marks=pytest.mark.thorough),
+        pytest.param((30.0, 0.5), marks=pytest.mark.thorough),
+    ],
 )
 def test_at_the_stated_bandwidth_the_other_strategy_is_better_and_short_of_it_is_not(
     bandwidths: tuple[float, float],
@@ -88,6 +92,7 @@ def test_at_the_stated_bandwidth_the_other_strategy_is_better_and_short_of_it_is
         assert turn["strategy"] in made.decision["why"]
 
 
+@pytest.mark.slow
 def test_a_faster_link_to_the_cloud_ends_the_sharing() -> None:
     known, cluster = where_integers_help()
     made = pt.plan("auto", profile=known, cluster=always_new(cluster), batch=BATCH)
@@ -133,6 +138,7 @@ def test_a_goal_that_nobody_meets_is_told_with_the_closest() -> None:
     assert caught.value.least_s is not None
 
 
+@pytest.mark.slow
 def test_it_takes_no_lossy_plan_unless_that_is_allowed() -> None:
     """JALAD sends 8-bit integers; with them more can be sent in the same time."""
     known, cluster = where_integers_help()
@@ -162,6 +168,7 @@ def test_a_cluster_without_data_is_refused() -> None:
         auto(three_tiers(phone=node("device")))
 
 
+@pytest.mark.slow
 def test_it_is_not_compared_with_what_it_is_made_of() -> None:
     found = pt.compare(profile=profile(LAYERS), cluster=three_tiers(), batch=BATCH)
     assert "auto" in strategies()
@@ -181,6 +188,7 @@ def test_a_loss_and_a_deadline_of_the_whole_training() -> None:
         auto(three_tiers(), goal=goal("time", loss=0.26, deadline_s=1e-6), learning=curve)
 
 
+@pytest.mark.slow
 class TestEpochs:
     def images(self) -> tuple[Profile, Cluster]:
         """HierTrain's setting: 100,000 images of 12,288 bytes, 5 and 3.5 Mbit/s to an edge server and the cloud."""

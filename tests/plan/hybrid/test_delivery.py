@@ -22,6 +22,7 @@ from palmette.spec.goal import value
 from tests.plan.deliveries import all_deliveries, as_tensors, mean_s, random_delivery_task
 from tests.plan.hybrid.test_hybrid import QUICK, RIVALS, priced_states
 from tests.plan.problems import goal, profile, three_tiers
+from tests.thorough import mostly_thorough
 
 GOALS = ("time", "energy", "edp", "power")
 
@@ -46,7 +47,7 @@ def hybrid(task: Task, wanted: str = "time", **more: Any) -> Estimate:
     return made.estimate
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", mostly_thorough(range(16), 6))
 def test_no_tree_with_any_delivery_is_better(seed: int) -> None:
     """Brute force over chains for each half of the samples, each or once for every source, ahead or not."""
     task = random_delivery_task(seed, nodes=2 if seed % 2 else 3)
@@ -58,7 +59,7 @@ def test_no_tree_with_any_delivery_is_better(seed: int) -> None:
     assert mean_iteration(hybrid(task), task.horizon)[0] <= min(tried) * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", mostly_thorough(range(24), 8))
 def test_it_is_never_behind_upload_or_another_rival(seed: int) -> None:
     task = random_delivery_task(seed, layers=3, batch=7)
     wanted = GOALS[seed % 4]
@@ -78,7 +79,7 @@ def test_it_is_never_behind_upload_or_another_rival(seed: int) -> None:
         assert value(wanted, *mean_iteration(ours, task.horizon)) <= limit * (1 + 1e-9), name
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", mostly_thorough(range(24), 8))
 def test_no_plan_is_below_its_bounds(seed: int) -> None:
     problem = make_problem(random_delivery_task(seed, nodes=4, layers=3, batch=9))
     pricer, quick_bound, bounds = Pricer(problem, needs_energy=True), QuickBound(problem), lower_bounds(problem)

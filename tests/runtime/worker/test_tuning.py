@@ -34,6 +34,7 @@ def _left(keep: str) -> int:
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have no such setting")
+@pytest.mark.slow
 def test_freed_memory_is_kept() -> None:
     assert _left("keep_freed_memory()") > 19_000_000
     assert _left("") < 1_000_000
