@@ -102,12 +102,10 @@ def _is_about_an_option(fault: Fault) -> bool:
 def compare(task: Task, options: Mapping[str, Any] | None = None, names: Iterable[str] | None = None) -> Comparison:
     """The plans of all strategies that compare with others, or of those in ``names``, made in parallel.
 
-    ``options`` are handed to every strategy that has an option of that name. None has to ask another for a better plan
-    (``alone``): here they stand side by side.
+    ``options`` are handed to every strategy that has an option of that name.
     """
     chosen = list(names) if names is not None else [name for name, kind in strategies().items() if not kind.composed]
-    given = {"alone": True, **(options or {})}
-    jobs: list[Callable[[], Plan]] = [partial(planned, name, task, given) for name in chosen]
+    jobs: list[Callable[[], Plan]] = [partial(planned, name, task, options or {}) for name in chosen]
     plans, skipped = [], {}
     for name, (plan, error) in zip(chosen, run_parallel(jobs), strict=True):
         if plan is not None:
