@@ -26,8 +26,10 @@ def is_usable(name: str) -> bool:
             return torch.cuda.is_available()
         case "mps":
             return torch.backends.mps.is_available()
-        case _:
+        case "cpu" | "meta":
             return True
+        case _:
+            return False
 
 
 def usable_device(name: str) -> torch.device:
