@@ -33,8 +33,11 @@ from palmette.runtime.worker.executor import Pace
 from palmette.spec.plan import Phase, Plan
 from palmette.testbed import iproute
 from palmette.testbed.namespace_network import NamespaceNetwork
-from palmette.testbed.padding import Padding
+from palmette.testbed.padding import Padding, TransferOverhead
 from palmette.testbed.read_ahead import ReadAhead
+
+# A message passes the queues of every link, and wakes a thread that holds it back.
+OVERHEAD = TransferOverhead(0.0016, max_dilation=6.0)
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ class NamespaceTestbed:
 
     def open(self, phase: Phase, parts: Sequence[PhasePart], evaluator: Evaluator) -> None:
         """Make the namespaces and their links, as fast as they can be."""
-        self._padding = Padding(parts, evaluator, self._fixed)
+        self._padding = Padding(parts, evaluator, self._fixed, OVERHEAD)
         self._hosts = tuple(phase.nodes())
         self._parts, self._channels = parts, tuple(channels_of(parts).values())
         self._network = NamespaceNetwork(evaluator.cluster, self._hosts, evaluator.routes)

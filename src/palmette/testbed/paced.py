@@ -25,8 +25,10 @@ from palmette.runtime.worker.cpu_queue import sleep_until
 from palmette.runtime.worker.executor import Pace
 from palmette.spec.plan import Phase
 from palmette.testbed.link_emulator import ChannelRoute, LinkClient, LinkEmulator
-from palmette.testbed.padding import Padding
+from palmette.testbed.padding import Padding, TransferOverhead
 from palmette.testbed.read_ahead import ReadAhead
+
+OVERHEAD = TransferOverhead(0.0008, max_dilation=3.0)
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,7 @@ class PacedTestbed:
         """Start the emulated links."""
         self._folder = socket_folder()
         self._nodes = tuple(phase.nodes())
-        self._padding = Padding(parts, evaluator, self._fixed)
+        self._padding = Padding(parts, evaluator, self._fixed, OVERHEAD)
         routes = {number: route for part in parts for number, route in _channel_routes(part, evaluator).items()}
         folder = Path(self._folder.name)
         self._links = LinkEmulator(routes, evaluator.routes.capacities, self._nodes, folder)

@@ -11,6 +11,7 @@ increased (see ``runtime.training.dilation``).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.steps import Iteration
@@ -25,20 +26,32 @@ MAX_OVERRUN = 0.01
 # Several workers share this machine's cores: a call takes longer than it did alone, by this factor.
 CONTENTION = 1.25
 MAX_DILATION = 1000.0
-TRANSFER_OVERHEAD_S = 0.0008
 MAX_OVERHEAD = 0.02
-"""The fraction of an iteration that the overhead of transfers may take, up to ``MAX_OVERHEAD_DILATION``."""
-MAX_OVERHEAD_DILATION = 3.0
+"""The fraction of an iteration that the overhead of transfers may take."""
+
+
+class TransferOverhead(NamedTuple):
+    """What a transfer takes beyond its emulated time on a testbed, and the largest dilation that is chosen for it."""
+
+    seconds: float
+    max_dilation: float
 
 
 class Padding:
     """How long each call of a phase has to last, on any testbed, at a given dilation."""
 
-    def __init__(self, parts: Sequence[PhasePart], evaluator: Evaluator, fixed_dilation: float | None) -> None:
+    def __init__(
+        self,
+        parts: Sequence[PhasePart],
+        evaluator: Evaluator,
+        fixed_dilation: float | None,
+        overhead: TransferOverhead,
+    ) -> None:
         self._fixed, self._programs = fixed_dilation, dict[str, list[int]]()
         self._targets = [evaluator.call_seconds(part.phase, part.made) for part in parts]
         self._spans_s = [evaluator.play(part.phase, part.made).total_s for part in parts]
-        self._least = max(map(overhead_dilation, (part.made for part in parts), self._spans_s))
+        spans = zip(parts, self._spans_s, strict=True)
+        self._least = max(overhead_dilation(part.made, span_s, overhead) for part, span_s in spans)
 
     def apply_calibration(self, calibrated: Calibrations) -> tuple[float, dict[str, dict[int, Pace]]]:
         """The dilation, and the pace of each node's programs, from what unpadded calls take and do here."""
@@ -104,14 +117,14 @@ def dilation(targets_s: Mapping[int, float], taken_s: Mapping[int, float], itera
     return round(high + 0.005, 2)
 
 
-def overhead_dilation(made: Iteration, iteration_s: float) -> float:
+def overhead_dilation(made: Iteration, iteration_s: float, overhead: TransferOverhead) -> float:
     """The factor with which the overhead of the longest chain of transfers is a small part of an iteration."""
     many: dict[int, int] = {}
     for number in in_order(made):
         step = made.steps[number]
         many[number] = max((many[need] for need in step.after), default=0) + (step.to is not None)
-    needed_s = max(many.values(), default=0) * TRANSFER_OVERHEAD_S / MAX_OVERHEAD
-    return min(MAX_OVERHEAD_DILATION, max(1.0, round(needed_s / iteration_s, 2))) if iteration_s > 0 else 1.0
+    needed_s = max(many.values(), default=0) * overhead.seconds / MAX_OVERHEAD
+    return min(overhead.max_dilation, max(1.0, round(needed_s / iteration_s, 2))) if iteration_s > 0 else 1.0
 
 
 def _overrun_s(targets_s: Mapping[int, float], taken_s: Mapping[int, float], factor: float) -> float:
