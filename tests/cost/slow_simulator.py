@@ -275,7 +275,10 @@ class Simulator:
 
     def path(self, a: str, b: str) -> list[str]:
         paths = list(self.paths(a, b))
-        widths = [min((self.link(x, y)[1].bandwidth_bps for x, y in itertools.pairwise(p)), default=0.0) for p in paths]
+        widths = [
+            min((min(rate(self.link(x, y)[1], end) for end in (x, y)) for x, y in itertools.pairwise(p)), default=0.0)
+            for p in paths
+        ]
         if widths.count(max(widths)) > 1:
             raise Ambiguous
         return paths[widths.index(max(widths))]
@@ -284,7 +287,7 @@ class Simulator:
 
     def rates(self, flows: list[Job]) -> dict[Key, Fraction]:
         """Max-min for the foreground, as if it were alone; then for the background, on what the foreground leaves."""
-        bandwidths = {r: exact(self.cluster.links[r[0]].bandwidth_bps) for flow in flows for r in flow.resources}
+        bandwidths = {r: exact(rate(self.cluster.links[r[0]], r[1])) for flow in flows for r in flow.resources}
         foreground = [flow for flow in flows if not flow.background]
         rates = fair_rates(foreground, bandwidths)
         left = bandwidths.copy()
@@ -391,3 +394,12 @@ def fair_rates(flows: list[Job], capacities: dict[Resource, Fraction]) -> dict[K
 
 def layers_of(instance: Instance) -> range:
     return range(instance.layers[0], instance.layers[1] + 1)
+
+
+def rate(link: Link, sender: str) -> float:
+    """Bits per second from one end of a link to the other."""
+    if link.bandwidth_bps is not None:
+        return link.bandwidth_bps
+    found = link.up_bps if sender == link.between[0] else link.down_bps
+    assert found is not None
+    return found

@@ -38,7 +38,7 @@ def random_world(
         links=tuple(
             Link(
                 between=(names[draw.randrange(k)], names[k]),
-                bandwidth_bps=draw.choice([8.0, 40.0, round(draw.uniform(8, 400), 1)]),
+                **_rates(draw.choice([8.0, 40.0, round(draw.uniform(8, 400), 1)]), up_is_slower=k == 2),
                 latency_s=draw.choice([0.0, 0.3, 2.0]) if fixed else 0.0,
                 energy_j_per_bit=draw.choice([0.0, 0.01]),
             )
@@ -46,6 +46,10 @@ def random_world(
         ),
     )
     return _profile(draw, names, layers, fixed), cluster
+
+
+def _rates(bps: float, *, up_is_slower: bool) -> dict[str, float]:
+    return {"up_bps": bps, "down_bps": 3 * bps} if up_is_slower else {"bandwidth_bps": bps}
 
 
 def _profile(draw: random.Random, names: list[str], layers: int, fixed: bool) -> Profile:

@@ -33,6 +33,17 @@ def test_the_example_of_the_formats_reads_into_si() -> None:
     assert cluster.sets["gold"] == ("cloud",)
 
 
+def test_a_link_may_have_a_bandwidth_for_each_direction(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(TWO + "links: [{between: [phone, server], up: 2 Mbit/s, down: 10 Mbit/s}]", encoding="utf-8")
+    (link,) = load(Cluster, path).links
+    assert (link.rates_bps, link.slower_bps) == ((2e6, 10e6), 2e6)
+    assert (link.from_bps("phone"), link.from_bps("server")) == (2e6, 10e6)
+    assert (link.scaled(2.0).rates_bps, link.scaled(5.0, 1.0).bandwidth_bps) == ((4e6, 20e6), 10e6)
+    path.write_text(load(Cluster, path).to_yaml(), encoding="utf-8")
+    assert load(Cluster, path).links == (link,)
+
+
 def test_nodes_are_found_by_tier_and_by_source() -> None:
     cluster = load(Cluster, DATA / "cluster.yaml")
     assert [cluster.tier(tier) for tier in ("device", "edge", "cloud")] == [["phone"], ["server"], ["cloud"]]
@@ -104,6 +115,16 @@ def test_a_missing_unit_is_told_with_the_units_accepted(tmp_path: Path) -> None:
         (TWO + "links: [{between: [phone, server], bandwidth: .inf}]", "links[0].bandwidth", float("inf")),
         (TWO + "links: [{between: [phone, server], bandwidth_bps: .inf}]", "links[0].bandwidth_bps", float("inf")),
         (TWO + "links: [{between: [phone, server]}]", "links[0].bandwidth", "missing"),
+        (TWO + "links: [{between: [phone, server], up: 1 bit/s}]", "links[0].down", "missing"),
+        (TWO + "links: [{between: [phone, server], down_bps: 1.0}]", "links[0].up", "missing"),
+        (TWO + "links: [{between: [phone, server], up: 5}]", "links[0].up", 5),
+        (TWO + "links: [{between: [phone, server], up: 0 bit/s, down: 1 bit/s}]", "links[0].up", "0 bit/s"),
+        (TWO + "links: [{between: [phone, server], bandwidth: 1 bit/s, down: 1 bit/s}]", "links[0].down", "1 bit/s"),
+        (
+            TWO + "links: [{between: [phone, server], up: 1 bit/s, down: 1 bit/s, duplex: half}]",
+            "links[0].duplex",
+            "half",
+        ),
         (TWO + "links: [{between: [phone, phone], bandwidth: 1 bit/s}]", "links[0].between", "phone"),
         (TWO + "links: [{between: [phone], bandwidth: 1 bit/s}]", "links[0].between[1]", "missing"),
         (TWO + "links: [{between: [phone, server], bandwidth: 1 bit/s, duplex: no}]", "links[0].duplex", False),

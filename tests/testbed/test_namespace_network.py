@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from palmette.cost.routes import Routes
+from palmette.spec.cluster import Link
 from palmette.testbed.namespace_network import HEADER_OVERHEAD, NamespaceNetwork, TcpEndpoint, TcpFlow, shaping_rules
 from tests.testbed.stand import cluster
 
@@ -46,6 +47,16 @@ def test_only_what_lies_between_the_hosts_is_wired():
 def test_every_node_has_an_address_of_its_own():
     network = wired(LINE, "phone", "cloud")
     assert [network.address(node) for node in network.nodes] == ["10.71.0.1", "10.71.0.2", "10.71.0.3", "10.71.0.4"]
+
+
+def test_each_end_of_a_link_has_the_rate_of_its_direction():
+    link = Link(between=("phone", "hut"), up_bps=2e6, down_bps=10e6)
+    made = cluster(("phone", "hut", "1 Mbit/s")).model_copy(update={"links": (link,)})
+    network = NamespaceNetwork(made, ("phone", "hut"), Routes(made))
+    for node, bps in (("phone", 2e6), ("hut", 10e6)):
+        (bucket,) = [line for line in network.shaping_commands(node, 2.0, []) if "tbf" in line]
+        assert f"rate {round(bps / 2 * HEADER_OVERHEAD)}bit" in bucket
+        assert network.rate_commands(node, 2.0) == [bucket.replace("qdisc add", "qdisc change")]
 
 
 def test_a_lone_host_needs_no_links():

@@ -23,6 +23,7 @@ from palmette.errors import InputError, RunError
 from palmette.runtime.phase_programs import parts_of
 from palmette.runtime.transports.rendezvous import FileRendezvous
 from palmette.runtime.transports.tls.rendezvous import HubRendezvous
+from palmette.spec.cluster import Link
 from palmette.testbed import iproute
 from palmette.testbed.namespaces import NamespaceTestbed
 from tests.testbed.stand import Files, Message, ahead, cluster, ends, evaluator, split, standing
@@ -127,6 +128,15 @@ def test_the_two_directions_of_a_link_do_not_share_it():
     with ends(NamespaceTestbed(1.0), cluster(("a", "b", "10 Mbit/s")), "a", "b") as pair:
         pair.transfer_s([pair.there, pair.back], 100_000)
         assert pair.transfer_s([pair.there, pair.back], 500_000) == pytest.approx([0.4, 0.4], rel=0.08)
+
+
+@pytest.mark.timing
+def test_each_direction_has_a_bandwidth_of_its_own():
+    link = Link(between=("a", "b"), up_bps=4e6, down_bps=20e6)
+    apart = cluster(("a", "b", "1 Mbit/s")).model_copy(update={"links": (link,)})
+    with ends(NamespaceTestbed(1.0), apart, "a", "b") as pair:
+        pair.transfer_s([pair.there, pair.back], 20_000)
+        assert pair.transfer_s([pair.there, pair.back], 250_000) == pytest.approx([0.5, 0.1], rel=0.08)
 
 
 @pytest.mark.timing

@@ -1,7 +1,7 @@
 """How nodes reach one another: over their own link, or the path with the fewest hops.
 
-Ties go to the larger bottleneck, then to the order of the file; the path back is the same reversed. A link
-has a resource for each direction (one for both if half duplex), which is what transfers share.
+Ties go to the larger bottleneck, by the slower direction of each link, then to the order of the file; the path back is
+the same reversed. A link has a resource for each direction (one for both if half duplex), which transfers share.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Routes:
         for k, link in enumerate(cluster.links):
             a, b = link.between
             self._neighbours[a][b] = self._neighbours[b][a] = k
-        self.capacities = [link.bandwidth_bps for link in cluster.links for _ in range(2)]
+        self.capacities = [rate for link in cluster.links for rate in link.rates_bps]
         self._parents: dict[str, dict[str, str]] = {}
         self._found: dict[tuple[str, str], Route | None] = {}
 
@@ -60,9 +60,10 @@ class Routes:
     def _route(self, path: list[str]) -> Route:
         steps = [(self._neighbours[a][b], a) for a, b in itertools.pairwise(path)]
         links = [self._links[k] for k, _ in steps]
+        rates = [self._links[k].from_bps(a) for k, a in steps]
         return Route(
             tuple(2 * k + (self._links[k].duplex == "full" and self._links[k].between[1] == a) for k, a in steps),
-            min((link.bandwidth_bps for link in links), default=float("inf")),
+            min(rates, default=float("inf")),
             sum(link.latency_s for link in links),
             sum(link.energy_j_per_bit for link in links),
         )
@@ -102,7 +103,7 @@ class Routes:
             reached: dict[str, float] = {}
             for at in ring:
                 for near, k in self._neighbours[at].items():
-                    wide = min(width[at], self._links[k].bandwidth_bps)
+                    wide = min(width[at], self._links[k].slower_bps)
                     if near not in width and wide > reached.get(near, 0.0):
                         reached[near] = wide
                         parents[near] = at

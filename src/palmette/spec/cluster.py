@@ -31,6 +31,8 @@ DeviceName = Literal["cpu", "cuda", "mps"]
 HERE = "local"
 """The host of a node that is this machine."""
 Share = Annotated[float, Field(strict=True, ge=1e-6, le=1)]
+_LEAST_BPS, _MOST_BPS = 1.0, 1e18
+Rate = Annotated[float, Field(strict=True, ge=_LEAST_BPS, le=_MOST_BPS)]
 
 
 def _privacy(value: Any) -> bool | Literal["labels"]:
@@ -120,19 +122,67 @@ class Node(Document):
 
 
 class Link(Document):
-    """A link between two nodes, the same in both directions; half duplex shares its bandwidth between them."""
+    """A link between two nodes: one bandwidth for both directions, or ``up`` and ``down``.
+
+    Up is from the first named node to the second. Half duplex shares one bandwidth between both directions.
+    """
 
     written = {
         "bandwidth": ("bandwidth_bps", BANDWIDTH),
+        "up": ("up_bps", BANDWIDTH),
+        "down": ("down_bps", BANDWIDTH),
         "latency": ("latency_s", DURATION),
         "energy": ("energy_j_per_bit", ENERGY_PER_BIT),
     }
 
     between: tuple[Name, Name]
-    bandwidth_bps: Annotated[float, Field(strict=True, ge=1, le=1e18)]
+    bandwidth_bps: Rate | None = None
+    up_bps: Rate | None = None
+    down_bps: Rate | None = None
     latency_s: Number = 0.0
     energy_j_per_bit: Number = 0.0
     duplex: Literal["full", "half"] = "full"
+
+    @model_validator(mode="after")
+    def _has_one_rate_for_each_direction(self) -> Self:
+        each = {"up": self.up_bps, "down": self.down_bps}
+        stated = {key: BANDWIDTH.write(rate) for key, rate in each.items() if rate is not None}
+        missing = [key for key in each if key not in stated]
+        if self.bandwidth_bps is not None and stated:
+            expected = "expected bandwidth, or up and down, not both"
+            refuse("Link", [LocatedFault((key,), rate, expected) for key, rate in stated.items()])
+        if self.bandwidth_bps is None and missing:
+            expected = f"expected {missing[0]}, too" if stated else "expected bandwidth, or up and down"
+            refuse("Link", [LocatedFault((missing[0] if stated else "bandwidth",), "missing", expected)])
+        if stated and self.duplex == "half":
+            refuse("Link", [LocatedFault(("duplex",), "half", "expected full, or one bandwidth for both directions")])
+        return self
+
+    @property
+    def rates_bps(self) -> tuple[float, float]:
+        """The bandwidth from the first named node to the second, and back."""
+        both = self.bandwidth_bps
+        rates = (self.up_bps, self.down_bps) if both is None else (both, both)
+        return cast("tuple[float, float]", rates)
+
+    @property
+    def slower_bps(self) -> float:
+        """The bandwidth of the slower direction."""
+        return min(self.rates_bps)
+
+    def from_bps(self, sender: str) -> float:
+        """The bandwidth from one end to the other."""
+        return self.rates_bps[sender != self.between[0]]
+
+    def scaled(self, up: float, down: float | None = None) -> Self:
+        """The link with its bandwidth multiplied by a factor, or by one for each direction."""
+        rates = [
+            min(_MOST_BPS, max(_LEAST_BPS, rate * factor))
+            for rate, factor in zip(self.rates_bps, (up, up if down is None else down), strict=True)
+        ]
+        if rates[0] == rates[1] or self.duplex == "half":
+            return self.model_copy(update={"bandwidth_bps": min(rates), "up_bps": None, "down_bps": None})
+        return self.model_copy(update={"bandwidth_bps": None, "up_bps": rates[0], "down_bps": rates[1]})
 
 
 class Cluster(Displayed, Document):

@@ -43,6 +43,11 @@ def size(many_bytes: float) -> str:
     return f"{many_bytes:.0f} B"
 
 
+def rates(up_bps: float, down_bps: float) -> str:
+    """The bandwidths of a link's two directions, as one where they are equal."""
+    return bandwidth(up_bps) if up_bps == down_bps else f"{bandwidth(up_bps)} up, {bandwidth(down_bps)} down"
+
+
 def bandwidth(bps: float) -> str:
     """A bandwidth."""
     for unit, factor in (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)):

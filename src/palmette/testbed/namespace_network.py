@@ -64,16 +64,20 @@ class TcpFlow(NamedTuple):
 
 @dataclass(frozen=True)
 class VethLink:
-    """A link in use: its number in the cluster, its ends and its bandwidth."""
+    """A link in use: its number in the cluster, its ends, and the bandwidth from each of them to the other."""
 
     number: int
     ends: Pair
-    bandwidth_bps: float
+    rates_bps: tuple[float, float]
 
     @property
     def device(self) -> str:
         """What the link is called in the namespaces of both its ends."""
         return f"link{self.number}"
+
+    def from_bps(self, sender: str) -> float:
+        """The bandwidth from one end to the other."""
+        return self.rates_bps[self.ends.index(sender)]
 
 
 class NamespaceNetwork:
@@ -86,7 +90,7 @@ class NamespaceNetwork:
         self.nodes = [name for name in cluster.nodes if name in on_the_way or name in hosts]
         hops = {frozenset(hop) for path in self._paths.values() for hop in itertools.pairwise(path)}
         self.links = [
-            VethLink(k, link.between, link.bandwidth_bps)
+            VethLink(k, link.between, link.rates_bps)
             for k, link in enumerate(cluster.links)
             if frozenset(link.between) in hops
         ]
@@ -104,7 +108,7 @@ class NamespaceNetwork:
 
     def send_buffer_bytes(self, node: str) -> int:
         """The size of the buffers of the node's TCP connections."""
-        fastest = max((link.bandwidth_bps for link in self.links if node in link.ends), default=0.0)
+        fastest = max((link.from_bps(node) for link in self.links if node in link.ends), default=0.0)
         return int(min(_MAX_BUFFER_BYTES, max(_MIN_BUFFER_BYTES, fastest / 8 * _BUFFERED_S)))
 
     def address_commands(self, node: str) -> list[str]:
@@ -137,7 +141,7 @@ class NamespaceNetwork:
             path = self._between.get((flow.sender.address, flow.receiver.address), [])
             if node in path[:-1]:
                 leaving[self._devices[node, path[path.index(node) + 1]]].append(flow)
-        bandwidths = {link.device: link.bandwidth_bps for link in self.links}
+        bandwidths = {link.device: link.from_bps(node) for link in self.links if node in link.ends}
         return [
             line
             for device, passing in leaving.items()
@@ -147,7 +151,7 @@ class NamespaceNetwork:
     def rate_commands(self, node: str, dilation: float) -> list[str]:
         """Lines for ``tc`` that change the rate of each link, and let the packets wait that are under way."""
         own = [link for link in self.links if node in link.ends]
-        return [f"qdisc change dev {link.device} {token_bucket(link.bandwidth_bps / dilation)}" for link in own]
+        return [f"qdisc change dev {link.device} {token_bucket(link.from_bps(node) / dilation)}" for link in own]
 
     def _hop(self, to: str, node: str, following: str) -> str:
         device = self._devices[node, following]

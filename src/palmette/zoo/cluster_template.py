@@ -172,7 +172,7 @@ def _link_lines(template: ClusterTemplate) -> Iterator[str]:
     if not pairs:
         return
     yield ""
-    yield "links:                                # the same both ways; duplex: half shares the bandwidth"
+    yield "links:                                # or up: and down:, from the first node to the second and back"
     for number, (a, b) in enumerate(pairs):
         up = b in template.nodes().get("cloud", [])
         speed = template.cloud_bandwidth if up else template.bandwidth

@@ -11,7 +11,7 @@ from palmette.control.adapt.drift import WINDOW, LinkSpeeds
 from palmette.cost.estimate import transfers
 from palmette.cost.evaluate import Evaluator
 from palmette.runtime.record.activity import covered_s
-from palmette.spec.cluster import Cluster
+from palmette.spec.cluster import Cluster, Link
 from tests.cost.small import instance, phase, source
 from tests.plan.problems import link, profile, three_tiers
 
@@ -61,7 +61,22 @@ def test_what_has_drifted_is_measured(tmp_path: Path, first: float, second: floa
     trace.finish()
     found = trace.speeds()
     assert found is not None
-    assert [each.bandwidth_bps for each in found.links] == pytest.approx([first * 1e6, second * 1e6], rel=0.01)
+    rates = [bps for each in found.links for bps in each.rates_bps]
+    assert rates == pytest.approx([first * 1e6, first * 1e6, second * 1e6, second * 1e6], rel=0.01)
+
+
+def test_each_direction_is_measured_by_itself(tmp_path: Path) -> None:
+    def apart(up_mbps: float, down_mbps: float) -> Cluster:
+        first = Link(between=("phone", "server"), up_bps=up_mbps * 1e6, down_bps=down_mbps * 1e6)
+        return three_tiers().model_copy(update={"links": (first, link("server", "cloud", 4.0))})
+
+    trace = Trace(tmp_path / "trace.jsonl", apart(8.0, 2.0))
+    trace.write(apart(1.0, 2.0), WINDOW)
+    trace.finish()
+    found = trace.speeds()
+    assert found is not None
+    assert found.links[0].rates_bps == pytest.approx((1e6, 2e6), rel=0.01)
+    assert found.links[1].rates_bps == pytest.approx((4e6, 4e6), rel=0.01)
 
 
 @pytest.mark.parametrize(("first", "second"), [(8.0, 4.0), (6.0, 5.0)])
@@ -117,7 +132,7 @@ def test_how_transfers_share_a_link_is_no_matter(tmp_path: Path, in_turns: bool)
                 file.write(json.dumps(line | when | {"bytes": each.size_bytes}) + "\n")
     found = speeds()
     assert found is not None
-    assert found.links[0].bandwidth_bps == pytest.approx(4e6, rel=0.05)
+    assert found.links[0].slower_bps == pytest.approx(4e6, rel=0.05)
 
 
 @pytest.mark.parametrize(

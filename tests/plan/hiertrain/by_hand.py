@@ -47,9 +47,14 @@ def total_s(task: Task, decision: dict[str, Any]) -> float:  # noqa: C901 -- the
             return 0.0
         return transfer(node, o, samples * profile.layers[layer - 1].output_bytes)
 
+    def gradient(node: str | None, layer: int, samples: int) -> float:
+        if node is None or samples == 0:
+            return 0.0
+        return transfer(o, node, samples * profile.layers[layer - 1].output_bytes)
+
     def exchange(node: str | None, m: int) -> float:
         size = sum(layer.parameter_bytes for layer in profile.layers[:m])
-        return 2 * transfer(node, o, size) if node is not None and size else 0.0
+        return transfer(node, o, size) + transfer(o, node, size) if node is not None and size else 0.0
 
     def update(node: str | None, m: int) -> float:
         return 0.0 if node is None else sum(profile.nodes[node].update_s[:m]) / cluster.nodes[node].limits.cpu_share
@@ -61,13 +66,13 @@ def total_s(task: Task, decision: dict[str, Any]) -> float:  # noqa: C901 -- the
     )
     total += max(
         computing("backward", o, 1, m_s, b_o),
-        computing("backward", s, 1, m_s, b_s) + output(s, m_s, b_s),
+        computing("backward", s, 1, m_s, b_s) + gradient(s, m_s, b_s),
         computing("backward", l, 1, m_s, b_l),
     )
-    for kind in ("forward", "backward"):
+    for kind, sent in (("forward", output), ("backward", gradient)):
         total += max(
             computing(kind, o, m_s + 1, m_l, b_o + b_s),
-            computing(kind, l, m_s + 1, m_l, b_l) + output(l, m_l, b_l),
+            computing(kind, l, m_s + 1, m_l, b_l) + sent(l, m_l, b_l),
         )
         total += computing(kind, o, m_l + 1, last, b_o + b_s + b_l)
     total += max(update(o, last), update(s, m_s), update(l, m_l))

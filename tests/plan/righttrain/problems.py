@@ -58,9 +58,11 @@ def _node(draw: random.Random, tier: str, owns: bool) -> Node:
 
 
 def _link(draw: random.Random, a: int, b: int) -> Link:
+    bps = draw.choice([2e6, 5e6, 20e6, 100e6]) * draw.uniform(0.5, 2)
+    rates = {"up_bps": bps, "down_bps": 4 * bps} if (a + b) % 3 == 2 else {"bandwidth_bps": bps}
     return Link(
         between=(f"n{a}", f"n{b}"),
-        bandwidth_bps=draw.choice([2e6, 5e6, 20e6, 100e6]) * draw.uniform(0.5, 2),
+        **rates,
         latency_s=draw.choice([0.0, 0.002, 0.01]),
         energy_j_per_bit=draw.choice([0.0, 2e-8, 1e-7]),
     )

@@ -28,12 +28,11 @@ def by_hand_s(task: Task, nodes: tuple[str, ...], codec: str = "none") -> float:
     for k, place in enumerate(nodes):
         share, times = task.cluster.nodes[place].limits.cpu_share, profile.nodes[place]
         if place != at:
-            route = task.evaluator.routes.between(at, place)
-            assert route is not None
+            ways = [task.evaluator.route(at, place), task.evaluator.route(place, at)]
             size = task.batch * (profile.layers[k - 1].output_bytes if k else profile.input_bytes)
             if codec == "int8" and k:
                 size = -(-size // 4) + 4 * (profile.layers[k - 1].output_channels or 0)
-            total += (route.latency_s + size * 8 / route.bandwidth_bps) * (2 if k else 1)
+            total += sum(way.latency_s + size * 8 / way.bandwidth_bps for way in ways[: 2 if k else 1])
         for kind in ("forward", "backward"):
             fixed = getattr(times, f"{kind}_call_s")
             total += ((fixed[k] if fixed else 0.0) + task.batch * getattr(times, f"{kind}_s")[k]) / share

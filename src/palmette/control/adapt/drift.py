@@ -38,9 +38,9 @@ class _Arrival(NamedTuple):
 
 
 class _LinkUse(NamedTuple):
-    """Transfers on a link at the same time: their numbers, and their bytes and time by the estimate."""
+    """Transfers on a link's resource at the same time: their numbers, and their bytes and time by the estimate."""
 
-    link: int
+    resource: int
     transfers: tuple[int, ...]
     size_bytes: float
     predicted_s: float
@@ -78,16 +78,20 @@ class LinkSpeeds:
         return with_measured_bandwidth(cluster, off) if off else None
 
     def drifted_links(self, ratios: Sequence[float]) -> dict[int, float]:
-        """How many times slower than declared each link is that has drifted, by its number."""
-        by_link: dict[int, list[float]] = {}
+        """How many times slower than declared each direction of a link is, by its resource; empty where none drifted.
+
+        One that has not drifted counts as declared, and one without transfers that tell is missing.
+        """
+        by_resource: dict[int, list[float]] = {}
         for use, ratio in zip(self._uses, ratios, strict=True):
-            by_link.setdefault(use.link, []).append(ratio)
+            by_resource.setdefault(use.resource, []).append(ratio)
         limit = 1 + self._threshold
-        return {
-            link: statistics.median(found)
-            for link, found in by_link.items()
+        drifted = {
+            resource: statistics.median(found)
+            for resource, found in by_resource.items()
             if min(found) > limit or max(found) < 1 / limit
         }
+        return dict.fromkeys(by_resource, 1.0) | drifted if drifted else {}
 
     def _record(self, iteration: Sequence[Mapping[str, Any]]) -> None:
         """Keep the ratios of measured to predicted time of an iteration."""
@@ -126,18 +130,14 @@ class LinkSpeeds:
 def _link_uses(expected: Sequence[Transfer], prices: Evaluator) -> Iterator[_LinkUse]:
     """Overlapping transfers on each link; those too short to say anything about it are left out."""
     routes = [prices.route(transfer.sender, transfer.receiver) for transfer in expected]
-    for link in sorted({resource // 2 for route in routes for resource in route.resources}):
-        over = [
-            k
-            for k, route in enumerate(routes)
-            if not expected[k].background and any(resource // 2 == link for resource in route.resources)
-        ]
+    for resource in sorted({resource for route in routes for resource in route.resources}):
+        over = [k for k, route in enumerate(routes) if not expected[k].background and resource in route.resources]
         for together in _overlapping(over, expected):
             latency_s = max(routes[k].latency_s for k in together)
             predicted_s = covered_s([(expected[k].start_s, expected[k].end_s) for k in together]) - latency_s
             if predicted_s >= _SHORTEST_S:
                 size_bytes = sum(expected[k].size_bytes for k in together)
-                yield _LinkUse(link, tuple(together), size_bytes, predicted_s, latency_s)
+                yield _LinkUse(resource, tuple(together), size_bytes, predicted_s, latency_s)
 
 
 def _overlapping(numbers: Sequence[int], expected: Sequence[Transfer]) -> list[list[int]]:
@@ -157,11 +157,9 @@ def _receiver(transfer: Transfer) -> tuple[str, str]:
 
 
 def with_measured_bandwidth(cluster: Cluster, off: Mapping[int, float]) -> Cluster:
-    """The cluster with the bandwidth that its links really have."""
-    return with_links(
-        cluster,
-        [
-            link.model_copy(update={"bandwidth_bps": max(1.0, link.bandwidth_bps / off.get(k, 1.0))})
-            for k, link in enumerate(cluster.links)
-        ],
-    )
+    """The cluster with the bandwidth that its links really have; a direction that did not show is like the other."""
+    links = []
+    for k, link in enumerate(cluster.links):
+        up, down = off.get(2 * k), off.get(2 * k + 1)
+        links.append(link.scaled(1 / (up or down or 1.0), 1 / (down or up or 1.0)))
+    return with_links(cluster, links)

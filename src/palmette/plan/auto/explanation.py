@@ -20,7 +20,7 @@ from palmette.plan.auto.recompute import describe_recompute
 from palmette.plan.auto.symmetry import describe_equal
 from palmette.spec.goal import Quantity
 from palmette.spec.plan import Plan
-from palmette.spec.reading import bandwidth, energy, time
+from palmette.spec.reading import energy, rates, time
 
 _SAME = 0.0005
 
@@ -113,7 +113,7 @@ def _threshold(each: LinkThreshold) -> str:
     ends = f"between {each.between[0]} and {each.between[1]}"
     ends += f" (or on another of {each.alike} equal links)" if each.alike > 1 else ""
     word = "From" if each.direction == "above" else "At"
-    limit = f"{bandwidth(each.bandwidth_bps)} {'on' if each.direction == 'above' else 'and less'}"
+    limit = f"{rates(*each.rates_bps)} {'on' if each.direction == 'above' else 'and less'}"
     return f"{word} {limit} {ends}, {each.strategy} becomes better than this plan."
 
 

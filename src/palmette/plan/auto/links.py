@@ -1,8 +1,8 @@
 """At which bandwidth of a link another strategy becomes better than the chosen plan.
 
-The bandwidth is doubled and halved until a rival, planned again for it, beats the chosen plan, priced again; then
-bisection closes in on where that begins. The threshold is rounded so that the statement stays true: at the
-stated bandwidth, the rival is ahead.
+The bandwidth, of both directions, is doubled and halved until a rival, planned again for it, beats the chosen plan,
+priced again; then bisection closes in on where that begins. The threshold is rounded so that the statement stays true:
+at the stated bandwidth, the rival is ahead.
 """
 
 from __future__ import annotations
@@ -32,14 +32,17 @@ class LinkThreshold:
 
     between: tuple[str, str]
     direction: Literal["above", "below"]
-    bandwidth_bps: float
+    rates_bps: tuple[float, float]
     strategy: str
     alike: int
     """How many links are equal to this one, itself included."""
 
     def as_json(self) -> dict[str, Any]:
         """As it stands in a decision."""
-        return asdict(self) | {"between": list(self.between)}
+        up, down = self.rates_bps
+        rates = {"bandwidth_bps": up} if up == down else {"up_bps": up, "down_bps": down}
+        kept = {name: value for name, value in asdict(self).items() if name != "rates_bps"}
+        return kept | {"between": list(self.between)} | rates
 
 
 def link_thresholds(plan: Plan, links: Sequence[int], objective: PlanObjective) -> list[LinkThreshold]:
@@ -75,26 +78,28 @@ def _quick_strategies() -> list[str]:
 def _threshold(
     plan: Plan, links: Sequence[int], objective: PlanObjective, direction: Literal["above", "below"]
 ) -> LinkThreshold | None:
-    factor, link = 2.0 if direction == "above" else 0.5, links[0]
+    step, link = 2.0 if direction == "above" else 0.5, links[0]
     here = objective.task.cluster.links[link]
-    near_bps = far_bps = here.bandwidth_bps
+    near = far = 1.0
     for _ in range(_DOUBLINGS):
-        near_bps, far_bps = far_bps, far_bps * factor
-        if far_bps < 1 or far_bps > 1e18:
+        near, far = far, far * step
+        if min(here.rates_bps) * far < 1 or max(here.rates_bps) * far > 1e18:
             return None
-        if winner(plan, with_bandwidth(objective.task, link, far_bps), objective):
+        if winner(plan, with_bandwidth(objective.task, link, far), objective):
             break
     else:
         return None
-    while max(near_bps / far_bps, far_bps / near_bps) > _CLOSE:
-        middle_bps = math.sqrt(near_bps * far_bps)
-        if winner(plan, with_bandwidth(objective.task, link, middle_bps), objective):
-            far_bps = middle_bps
+    while max(near / far, far / near) > _CLOSE:
+        middle = math.sqrt(near * far)
+        if winner(plan, with_bandwidth(objective.task, link, middle), objective):
+            far = middle
         else:
-            near_bps = middle_bps
-    stated_bps = _rounded(far_bps, up=direction == "above")
-    strategy = winner(plan, with_bandwidth(objective.task, link, stated_bps), objective)
-    return None if strategy is None else LinkThreshold(here.between, direction, stated_bps, strategy, len(links))
+            near = middle
+    first_bps, _ = here.rates_bps
+    stated = _rounded(first_bps * far, up=direction == "above") / first_bps
+    strategy = winner(plan, with_bandwidth(objective.task, link, stated), objective)
+    rates_bps = here.scaled(stated).rates_bps
+    return None if strategy is None else LinkThreshold(here.between, direction, rates_bps, strategy, len(links))
 
 
 def _rounded(value: float, *, up: bool) -> float:

@@ -68,10 +68,10 @@ def found_by_search(plans: Sequence[Plan]) -> list[Plan]:
     return [plan for plan in plans if find(plan.strategy).starts_from_others]
 
 
-def with_bandwidth(task: Task, link: int, bps: float) -> Task:
-    """The task with another bandwidth of one link."""
+def with_bandwidth(task: Task, link: int, factor: float) -> Task:
+    """The task with the bandwidth of one link multiplied by a factor."""
     links = list(task.cluster.links)
-    links[link] = links[link].model_copy(update={"bandwidth_bps": bps})
+    links[link] = links[link].scaled(factor)
     return replace(task, cluster=task.cluster.model_copy(update={"links": tuple(links)}))
 
 

@@ -58,7 +58,7 @@ class CostTerms:
         p = self.policy
         return max(
             self._call("backward", p.o, 0, p.m_s, p.b_o),
-            self._call("backward", p.s, 0, p.m_s, p.b_s) + self._output(p.s, p.m_s, p.b_s),
+            self._call("backward", p.s, 0, p.m_s, p.b_s) + self._gradient(p.s, p.m_s, p.b_s),
             self._call("backward", p.l, 0, p.m_s, p.b_l),
         )
 
@@ -75,7 +75,7 @@ class CostTerms:
         p = self.policy
         return max(
             self._call("backward", p.o, p.m_s, p.m_l, p.b_o + p.b_s),
-            self._call("backward", p.l, p.m_s, p.m_l, p.b_l) + self._output(p.l, p.m_l, p.b_l),
+            self._call("backward", p.l, p.m_s, p.m_l, p.b_l) + self._gradient(p.l, p.m_l, p.b_l),
         )
 
     def part_3(self) -> float:
@@ -111,19 +111,27 @@ class CostTerms:
         return float(self.problem.input_latency_s[node] + samples * self.problem.input_s[node])
 
     def _output(self, node: int | None, layer: int, samples: int) -> float:
-        """T_output = T_grad: sending a layer's output to worker_o, by equation (4)."""
+        """T_output: sending a layer's output to worker_o, by equation (4)."""
         if node is None or not samples:
             return 0.0
-        return self._transfer(node, samples * float(self.problem.output_bytes[layer]))
+        return self._transfer(node, self.policy.o, samples * float(self.problem.output_bytes[layer]))
+
+    def _gradient(self, node: int | None, layer: int, samples: int) -> float:
+        """T_grad: sending the gradient of that output back; the paper's T_output, as links are the same both ways."""
+        if node is None or not samples:
+            return 0.0
+        return self._transfer(self.policy.o, node, samples * float(self.problem.output_bytes[layer]))
 
     def _weight_gradients(self, node: int | None, last: int) -> float:
         """T_weightgrad: sending the gradients of layers 1 to m to worker_o, and the averages back."""
         size_bytes = float(self.problem.trainable_bytes[last])
-        return 2 * self._transfer(node, size_bytes) if node is not None and size_bytes else 0.0
-
-    def _transfer(self, node: int, size_bytes: float) -> float:
+        if node is None or not size_bytes:
+            return 0.0
         o = self.policy.o
-        return float(self.problem.latency_s[node, o] + size_bytes * self.problem.s_per_byte[node, o])
+        return self._transfer(node, o, size_bytes) + self._transfer(o, node, size_bytes)
+
+    def _transfer(self, sender: int, receiver: int, size_bytes: float) -> float:
+        return float(self.problem.latency_s[sender, receiver] + size_bytes * self.problem.s_per_byte[sender, receiver])
 
 
 def total_s(problem: HierTrainProblem, policy: Policy) -> float:

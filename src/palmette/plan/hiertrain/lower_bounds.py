@@ -43,9 +43,9 @@ def max_samples(problem: HierTrainProblem, placements: Placements) -> tuple[Floa
 
 def lower_bound_s(problem: HierTrainProblem, placements: Placements) -> Floats:
     """A lower bound of T_total for each placement, infinite where the batch does not fit in memory."""
-    g, s = problem, placements.s
-    out_s = g.s_per_byte[s, placements.o] * g.output_bytes[placements.m_s]
-    on_s = g.input_s[s] + g.forward[s, placements.m_s] + out_s, g.backward[s, placements.m_s] + out_s
+    g, o, s = problem, placements.o, placements.s
+    out_s, back_s = (each * g.output_bytes[placements.m_s] for each in (g.s_per_byte[s, o], g.s_per_byte[o, s]))
+    on_s = g.input_s[s] + g.forward[s, placements.m_s] + out_s, g.backward[s, placements.m_s] + back_s
     return _bound_s(problem, placements, max_samples(problem, placements), on_s)
 
 
@@ -53,14 +53,15 @@ def lower_bound_any_s(problem: HierTrainProblem, placements: Placements) -> Floa
     """The same for the best conceivable worker_s; the placements have none, that is, s = o."""
     g, nodes = problem, np.arange(len(problem.names))
 
-    def ideal(alone: Floats) -> Floats:  # [node, m]
-        to_o = (alone + g.s_per_byte[:, [o]] * g.output_bytes for o in nodes)
+    def ideal(alone: Floats, s_per_byte: Floats) -> Floats:  # [node, m]
+        to_o = (alone + s_per_byte[:, [o]] * g.output_bytes for o in nodes)
         least = np.stack([seconds[nodes != o].min(axis=0, initial=np.inf) for o, seconds in enumerate(to_o)])
         return least[placements.o, placements.m_s]
 
     cap_o, _, cap_l = max_samples(problem, placements)
     caps = cap_o, np.where(placements.m_s > 0, float(g.batch), 0.0), cap_l
-    return _bound_s(problem, placements, caps, (ideal(g.input_s[:, None] + g.forward), ideal(g.backward)))
+    on_s = ideal(g.input_s[:, None] + g.forward, g.s_per_byte), ideal(g.backward, g.s_per_byte.T)
+    return _bound_s(problem, placements, caps, on_s)
 
 
 def _bound_s(
@@ -69,7 +70,7 @@ def _bound_s(
     g, o, l, m_s, m_l = problem, placements.o, placements.l, placements.m_s, placements.m_l  # noqa: E741
     cap_o, cap_s, cap_l = caps
     both = g.forward + g.backward
-    out_l = 2 * g.s_per_byte[l, o] * g.output_bytes[m_l]
+    out_l = (g.s_per_byte[l, o] + g.s_per_byte[o, l]) * g.output_bytes[m_l]
     on_o, a_l = (g.input_s[o] + g.forward[o, m_s], g.backward[o, m_s]), g.input_s[l] + both[l, m_s]
     a_os = np.where(cap_s == 0, sum(on_o), np.where(cap_o == 0, sum(on_s), _shared_s(on_o, on_s)))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -85,6 +85,7 @@ def piecewise_linear(
     active_o, active_s, active_l = (nothing,) * 3 if active is None else (flags.astype(float) for flags in active)
     active_os = np.maximum(active_o, active_s)
     out_s, out_l = g.s_per_byte[s, o] * g.output_bytes[m_s], g.s_per_byte[l, o] * g.output_bytes[m_l]
+    back_s, back_l = g.s_per_byte[o, s] * g.output_bytes[m_s], g.s_per_byte[o, l] * g.output_bytes[m_l]
     delay_s, delay_l = active_s * g.latency_s[s, o], active_l * g.latency_s[l, o]
     intercept, slope_s, slope_l = (np.zeros((10, len(placements))) for _ in range(3))
 
@@ -99,13 +100,16 @@ def piecewise_linear(
         g.input_s[l] + g.forward[l, m_s],
     )
     set_o_piece(3, g.backward[o, m_s], active_o * g.backward_call[o, m_s])
-    intercept[4], slope_s[4] = active_s * g.backward_call[s, m_s] + delay_s, g.backward[s, m_s] + out_s
+    intercept[4], slope_s[4] = active_s * g.backward_call[s, m_s] + delay_s, g.backward[s, m_s] + back_s
     intercept[5], slope_l[5] = active_l * g.backward_call[l, m_s], g.backward[l, m_s]
-    for k, sample_s, fixed_s in ((6, g.forward, g.forward_call), (8, g.backward, g.backward_call)):
+    for k, sample_s, fixed_s, sent_l in (
+        (6, g.forward, g.forward_call, out_l),
+        (8, g.backward, g.backward_call, back_l),
+    ):
         on_o = sample_s[o, m_l] - sample_s[o, m_s]
         intercept[k], slope_l[k] = batch * on_o + active_os * (fixed_s[o, m_l] - fixed_s[o, m_s]), -on_o
         intercept[k + 1] = active_l * (fixed_s[l, m_l] - fixed_s[l, m_s]) + delay_l
-        slope_l[k + 1] = sample_s[l, m_l] - sample_s[l, m_s] + out_l
+        slope_l[k + 1] = sample_s[l, m_l] - sample_s[l, m_s] + sent_l
     return PiecewiseLinear(intercept, slope_s, slope_l, constant_s(g, placements))
 
 
@@ -124,7 +128,6 @@ def constant_s(problem: HierTrainProblem, placements: Placements) -> Floats:
 
 def _exchange_s(problem: HierTrainProblem, worker: Ints, o: Ints, m: Ints) -> Floats:
     size_bytes = problem.trainable_bytes[m]
-    seconds: Floats = 2 * (
-        np.where(size_bytes > 0, problem.latency_s[worker, o], 0.0) + size_bytes * problem.s_per_byte[worker, o]
-    )
+    both_s = problem.s_per_byte[worker, o] + problem.s_per_byte[o, worker]
+    seconds: Floats = 2 * np.where(size_bytes > 0, problem.latency_s[worker, o], 0.0) + size_bytes * both_s
     return seconds

@@ -20,6 +20,7 @@ A node that raw samples come to may get those of any source: the smallest count.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -117,18 +118,20 @@ class _LinearProgram:
 
     def _capacities(self) -> None:
         outputs, gradients = self._sizes_bits()
-        links = dict.fromkeys(self._nodes, 0.0)
+        leaving, arriving = dict.fromkeys(self._nodes, 0.0), dict.fromkeys(self._nodes, 0.0)
         for link in self._problem.task.cluster.links:
-            for end in link.between:
-                if end in links:
-                    links[end] += link.bandwidth_bps
+            for sender, receiver in itertools.permutations(link.between):
+                if sender in leaving:
+                    leaving[sender] += link.from_bps(sender)
+                if receiver in arriving:
+                    arriving[receiver] += link.from_bps(sender)
         for j, name in enumerate(self._nodes):
             self._rows.append(({0: -1.0, **{self._y(j, i + 1): s for i, s in enumerate(self._busy[j]) if s}}, 0.0))
-            for raw, back, raw_bits in (
-                (self._d, self._e, self._raw_bits(name)),
-                (self._e, self._d, self._raw_bits()),
+            for raw, back, raw_bits, bps in (
+                (self._d, self._e, self._raw_bits(name), leaving[name]),
+                (self._e, self._d, self._raw_bits(), arriving[name]),
             ):
-                row = {0: -links[name] / 1e6, raw(j, 0): raw_bits / 1e6}
+                row = {0: -bps / 1e6, raw(j, 0): raw_bits / 1e6}
                 for i in range(1, self._depth):
                     row[raw(j, i)], row[back(j, i)] = outputs[i] / 1e6, gradients[i] / 1e6
                 self._rows.append((row, 0.0))

@@ -141,7 +141,8 @@ class QuickBound:
         for (node, place), bits in self._messages(state, held).items():
             carried[node, place] = carried.get((node, place), 0.0) + bits
             carried[place, node] = carried.get((place, node), 0.0) + bits
-            exchange_s = max(exchange_s, 2 * self._route(node, place).transfer_s(bits / 8))
+            both = (self._route(node, place), self._route(place, node))
+            exchange_s = max(exchange_s, sum(route.transfer_s(bits / 8) for route in both))
         (links, every_j), (first_links, first_j) = self._over_links(carried), self._over_links(first)
         return _ResourceUse(computing_s, links, first_links, exchange_s, every_j + first_j / self._epochs)
 
@@ -187,7 +188,8 @@ class QuickBound:
             sums = self._busy[node]
             total += path.samples * (sums[last] - sums[before])
             if node != at and before:
-                total += 2 * path.samples * self._bits[before] / self._route(at, node).bandwidth_bps
+                both = (self._route(at, node), self._route(node, at))
+                total += sum(path.samples * self._bits[before] / route.bandwidth_bps for route in both)
             elif node != at and self._waits_for_samples:
                 total += path.samples * self._sample_bits[at] / self._route(at, node).bandwidth_bps
             at, before = node, last

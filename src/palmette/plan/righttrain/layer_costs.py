@@ -24,6 +24,19 @@ class LayerCost(NamedTuple):
     time_s: Floats
 
 
+class TransferCost(NamedTuple):
+    """Sending a layer's output and its gradient between any two nodes: seconds there and back, and joules of both."""
+
+    there_s: Floats
+    back_s: Floats
+    joules: Floats
+
+    @property
+    def time_s(self) -> Floats:
+        """Seconds of both."""
+        return self.there_s + self.back_s
+
+
 @dataclass
 class LayerCosts:
     """Costs of layers and transfers among some nodes, cached."""
@@ -88,12 +101,12 @@ class LayerCosts:
         backward_s = self._backward_call_s[:, layers].sum(axis=1) + samples * self._backward_s[:, layers].sum(axis=1)
         return forward_s, backward_s, self._update_s[:, layers].sum(axis=1)
 
-    def transfer(self, layer: int, samples: int | Ints) -> tuple[Floats, Floats]:
-        """Seconds and joules of sending a layer's output and its gradient between any two nodes."""
+    def transfer(self, layer: int, samples: int | Ints) -> TransferCost:
+        """What sending a layer's output and its gradient takes between any two nodes."""
         sizes = self.problem.task.evaluator.sizes()
         size, back = samples * sizes.output_bytes[layer + 1], samples * sizes.gradient_bytes[layer + 1]
-        there_s, back_s = (self._latency_s + each * self._s_per_byte for each in (size, back))
-        return there_s + back_s * sizes.has_gradient(layer + 1), (size + back) * self._j_per_byte
+        there_s, back_s = self._latency_s + size * self._s_per_byte, self._latency_s + back * self._s_per_byte.T
+        return TransferCost(there_s, back_s * sizes.has_gradient(layer + 1), (size + back) * self._j_per_byte)
 
     def input_transfer(self, feed: int, samples: int | Ints) -> tuple[Floats, Floats]:
         """Seconds and joules of sending a feed's data to each node; infinite where private."""

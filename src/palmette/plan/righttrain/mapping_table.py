@@ -43,8 +43,8 @@ class MappingTable:
 
     def transfer_j(self, layer: int, k: int) -> Floats:
         """What sending a group's output and gradient costs between any two nodes."""
-        time_s, joules = self.costs.transfer(layer, self.samples(layer, k))
-        return time_cost_j(self.price_w(layer, k), time_s) + joules
+        sent = self.costs.transfer(layer, self.samples(layer, k))
+        return time_cost_j(self.price_w(layer, k), sent.time_s) + sent.joules
 
     def input_j(self, feed: int) -> Floats:
         """What sending a feed's data costs to each node."""
@@ -96,9 +96,8 @@ class MappingTable:
                 if before is None:
                     total += float(self.costs.input_transfer(feed, self._samples[feed])[0][node])
                 else:
-                    total += float(
-                        self.costs.transfer(layer - 1, self.samples(layer - 1, before[0]))[0][before[1], node]
-                    )
+                    sent = self.costs.transfer(layer - 1, self.samples(layer - 1, before[0]))
+                    total += float(sent.time_s[before[1], node])
                 total += float(self.layer_cost(layer, k).time_s[node])
                 before = (k, node)
             times[feed] = total

@@ -50,8 +50,8 @@ class SplitCosts:
         return total
 
     def _transfer_j(self, layer: int, k: int) -> Floats:
-        time_s, joules = self._costs.transfer(layer, self._samples(layer, k)[:, None, None])
-        return time_cost_j(self._price_w(layer, k), time_s) + joules
+        sent = self._costs.transfer(layer, self._samples(layer, k)[:, None, None])
+        return time_cost_j(self._price_w(layer, k), sent.time_s) + sent.joules
 
 
 def cheapest_in_box(
@@ -85,8 +85,8 @@ def _by_sample(
         path_j = time_cost_j(prices.watts * prices.fractions[feed], time_s) + joules
         for layer, price_w in enumerate(watts):
             if layer:
-                time_s, joules = costs.transfer(layer - 1, box.batch)
-                path_j = (path_j[:, None] + time_cost_j(watts[layer - 1], time_s) + joules).min(axis=0)
+                sent = costs.transfer(layer - 1, box.batch)
+                path_j = (path_j[:, None] + time_cost_j(watts[layer - 1], sent.time_s) + sent.joules).min(axis=0)
             path_j = path_j + costs.layer_each(layer, whole[0], price_w, len(tree.groupings[layer]))[0]
         sample_j.append(float(path_j.min()) / box.batch)
     split = box.cheapest(sample_j)

@@ -81,7 +81,7 @@ class SteinerTree:
             else:
                 before = groups[layer - 1]
                 weight = table.transfer_j(layer - 1, before)
-                delay = costs.transfer(layer - 1, table.samples(layer - 1, before))[0]
+                delay = costs.transfer(layer - 1, table.samples(layer - 1, before)).time_s
             if layer == end:
                 stages.append(PathStage(weight[:, [target]], delay[:, [target]]))
                 continue

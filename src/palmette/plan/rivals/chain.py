@@ -32,7 +32,7 @@ def iteration_s(nodes: Sequence[str], task: Task, owner: str, codec: Codec = PLA
         if last < len(nodes):
             route = prices.route(node, nodes[last])
             there_s = route.transfer_s(sizes.message_bytes(last, task.batch, codec))
-            back_s = route.transfer_s(sizes.gradient_message_bytes(last, task.batch, codec))
+            back_s = prices.route(nodes[last], node).transfer_s(sizes.gradient_message_bytes(last, task.batch, codec))
             total += there_s + back_s * sizes.has_gradient(last)
     return total + max(updates.values())
 

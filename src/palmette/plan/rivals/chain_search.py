@@ -64,7 +64,7 @@ def _cost_tables(task: Task, owner: str, names: list[str]) -> _CostTables:
 
     def there_and_back(a: str, b: str, layer: int) -> float:
         there_s = sending(a, b, sizes.message_bytes(layer, batch, PLAIN))
-        return there_s + sending(a, b, sizes.gradient_message_bytes(layer, batch, PLAIN)) * sizes.has_gradient(layer)
+        return there_s + sending(b, a, sizes.gradient_message_bytes(layer, batch, PLAIN)) * sizes.has_gradient(layer)
 
     each = list(zip(seconds, shares, strict=True))
 

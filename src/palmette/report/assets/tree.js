@@ -84,7 +84,7 @@ function drawLinks(drawn, entry, names, lane, gutter, boxWide, narrow) {
     const bend = gutter - (narrow ? 4 : 8) - 4 * (level % 5);
     if (!near) level += 1;
     const path = near ? `M${x} ${y1}V${y2}` : `M${gutter} ${y1}C${bend - 14} ${y1} ${bend - 14} ${y2} ${gutter} ${y2}`;
-    const text = `${rate(link.bandwidth_bps)}`;
+    const text = link.bandwidth_bps ? rate(link.bandwidth_bps) : `${rate(link.up_bps)} up, ${rate(link.down_bps)} down`;
     const lines = () => [`${link.between[0]} – ${link.between[1]}`, `${text}${link.duplex === "half" ? ", half duplex" : ""}`,
       ...(link.latency_s ? [`latency ${seconds(link.latency_s)}`] : []),
       ...(link.energy_j_per_bit ? [`${digits(link.energy_j_per_bit * 1e9)} nJ/bit`] : [])];

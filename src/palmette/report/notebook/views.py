@@ -14,7 +14,7 @@ from palmette.spec.display import Displayed
 from palmette.spec.estimate import Estimate
 from palmette.spec.plan import Phase, Plan
 from palmette.spec.profile import Profile
-from palmette.spec.reading import bandwidth, energy, layer_range, size, time
+from palmette.spec.reading import energy, layer_range, rates, size, time
 
 
 def html_of(shown: Displayed) -> str:
@@ -130,7 +130,7 @@ def _cluster(cluster: Cluster) -> str:
     nodes = [(name, *_node(node)) for name, node in cluster.nodes.items()]
     headings = ("node", "tier", "memory", "idle", "busy", "samples", "hardware")
     links = [
-        (" – ".join(link.between), bandwidth(link.bandwidth_bps), time(link.latency_s) if link.latency_s else "")
+        (" – ".join(link.between), rates(*link.rates_bps), time(link.latency_s) if link.latency_s else "")
         for link in cluster.links
     ]
     return table(headings, nodes) + (table(("link", "bandwidth", "latency"), links) if links else "")

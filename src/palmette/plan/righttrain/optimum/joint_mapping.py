@@ -104,7 +104,7 @@ class JointMappingTable:
         """What the cheapest mapping uses, with its optimal shares at these prices."""
         instances, states, above = self._instances, self.cheapest(), list[_GroupPath]()
         share, dynamic_j, exits_s = np.zeros(self.nodes), np.zeros(self.nodes), list[float]()
-        final_exchange_s = np.zeros(len(self.tree.groupings[0]))
+        final_push_s, final_pull_s = np.zeros((2, len(self.tree.groupings[0])))
         for layer in reversed(range(self._depth)):
             above = [self._group_path(layer, k, states, above) for k in range(len(states[layer]))]
             for path in above:
@@ -114,35 +114,29 @@ class JointMappingTable:
             exchange = instances.exchanges[layer]
             if exchange is not None:
                 final = exchange.first_replicas and max(states[layer]) < self.nodes
-                send_s, extra_send_s = self._exchange_times_s(
-                    layer, exchange, [path.node for path in above], final=final
-                )
-                final_exchange_s += extra_send_s if final else 0.0
-                exits_s[:0] = [
-                    path.backward_s + 2 * float(each) for path, each in zip(above, send_s, strict=True) if layer
-                ]
-        return ResourceUsage(self._lengths(above, final_exchange_s, exits_s), share, dynamic_j)
+                at: Any = (slice(None), *(path.node for path in above))
+                aggregator = int(self._aggregation_j(layer, exchange, final=final)[at].argmin())
+                both_s = (exchange.push_s + exchange.pull_s)[aggregator][at]
+                if final:
+                    final_push_s += exchange.extra_push_s[aggregator][at]
+                    final_pull_s += exchange.extra_pull_s[aggregator][at]
+                exits_s[:0] = [path.backward_s + float(each) for path, each in zip(above, both_s, strict=True) if layer]
+        return ResourceUsage(self._lengths(above, final_push_s, final_pull_s, exits_s), share, dynamic_j)
 
-    def _exchange_times_s(
-        self, layer: int, exchange: GradientExchange, nodes: list[int], *, final: bool
-    ) -> tuple[Floats, Floats]:
-        """Seconds of the exchange of each group, one way, at the cheapest aggregator; see ``GradientExchange``."""
-        at: Any = (slice(None), *nodes)
-        aggregator = int(self._aggregation_j(layer, exchange, final=final)[at].argmin())
-        return exchange.send_s[aggregator][at], exchange.extra_send_s[aggregator][at]
-
-    def _lengths(self, below: list[_GroupPath], final_exchange_s: Floats, exits_s: list[float]) -> PathLengths:
+    def _lengths(
+        self, below: list[_GroupPath], final_push_s: Floats, final_pull_s: Floats, exits_s: list[float]
+    ) -> PathLengths:
         """The paths of all feeds, from those of the first layer's groups and the final exchange."""
         instances, feeds = self._instances, self.tree.feeds
         groups = [next(k for k, group in enumerate(self.tree.groupings[0]) if feed in group) for feed in feeds]
-        paths, final_exchange_s = [below[k] for k in groups], final_exchange_s[groups]
+        paths = [below[k] for k in groups]
         forward_s = [
             path.forward_s + float(instances.input_transfers[feed][0][path.node])
             for path, feed in zip(paths, feeds, strict=True)
         ]
-        backward_s = np.array([path.backward_s for path in paths]) + final_exchange_s
+        backward_s = np.array([path.backward_s for path in paths]) + final_push_s[groups]
         update_s = [instances.own_update_s[path.row, path.node] / self._share[path.row, path.node] for path in paths]
-        after_s = np.array(update_s) + final_exchange_s
+        after_s = np.array(update_s) + final_pull_s[groups]
         if not instances.ends.averages_first_layer:
             backward_s, after_s = backward_s + after_s, np.zeros(len(feeds))
         return PathLengths(np.array(forward_s), backward_s, np.array(exits_s), after_s)
@@ -159,8 +153,9 @@ class JointMappingTable:
         row, forward_s, backward_s = span.row(span.first_layer + state // self.nodes, layer), 0.0, 0.0
         if above:
             into = self.tree.parents[layer][k]
-            transfer_s = float(instances.transfers[layer, group][0][node, above[into].node]) / 2
-            forward_s, backward_s = above[into].forward_s + transfer_s, above[into].backward_s + transfer_s
+            sent, at = instances.transfers[layer, group], (node, above[into].node)
+            forward_s = above[into].forward_s + float(sent.there_s[at])
+            backward_s = above[into].backward_s + float(sent.back_s[at])
             if self._continues(layer, k) and states[layer + 1][into] == state:
                 row = above[into].row
         share = float(self._share[row, node])
@@ -174,9 +169,11 @@ class JointMappingTable:
         """What an exchange costs, by aggregator and the node of each replica."""
         total = self._joules * exchange.joules
         if layer:
-            total = total + np.tensordot(2 * self._exits_w[layer], exchange.send_s, (0, 1))
+            total = total + np.tensordot(self._exits_w[layer], exchange.push_s + exchange.pull_s, (0, 1))
         if final:
-            total = total + np.tensordot(self._final_exchange_w, exchange.extra_send_s, (0, 1))
+            push_w, pull_w = self._final_exchange_w
+            total = total + np.tensordot(push_w, exchange.extra_push_s, (0, 1))
+            total = total + np.tensordot(pull_w, exchange.extra_pull_s, (0, 1))
         return _floats(total)
 
     @cached_property
@@ -188,11 +185,15 @@ class JointMappingTable:
         return {layer: np.array(watts) for layer, watts in found.items()}
 
     @cached_property
-    def _final_exchange_w(self) -> Floats:
-        """The price of a second of the first layer's exchange, one way, for each of its groups."""
-        both = self.multipliers.time_w * (self.multipliers.weights.backward + self.multipliers.weights.after)
-        index = {feed: k for k, feed in enumerate(self.tree.feeds)}
-        return np.array([sum(both[index[feed]] for feed in group) for group in self.tree.groupings[0]])
+    def _final_exchange_w(self) -> tuple[Floats, Floats]:
+        """The price of a second of the first layer's exchange, there and back, for each of its groups."""
+        index, weights = {feed: k for k, feed in enumerate(self.tree.feeds)}, self.multipliers.weights
+        groups = [[index[feed] for feed in group] for group in self.tree.groupings[0]]
+        push_w, pull_w = (
+            self.multipliers.time_w * np.array([each[group].sum() for group in groups])
+            for each in (weights.backward, weights.after)
+        )
+        return push_w, pull_w
 
     def _backward_watts(self) -> dict[tuple[int, Group], float]:
         """The price of a second on the backward path through each group of each layer."""
@@ -237,10 +238,11 @@ class JointMappingTable:
 
     def _transition(self, layer: int, k: int) -> Floats:
         group, below, above = self.tree.groupings[layer][k], *self._pair(layer, k)
-        time_s, joules = self._instances.transfers[layer, group]
-        watts = (self._forward_w[group] + self._backward_w[layer, group]) / 2
+        sent = self._instances.transfers[layer, group]
+        time_j = time_cost_j(self._forward_w[group], sent.there_s)
+        time_j = time_j + time_cost_j(self._backward_w[layer, group], sent.back_s)
         from_, to = below[:, None] % self.nodes, above % self.nodes
-        cost_j = (time_cost_j(watts, time_s) + self._joules * joules)[from_, to]
+        cost_j = (time_j + self._joules * sent.joules)[from_, to]
         if not self._continues(layer, k):
             return cost_j
         begun = above // self.nodes == layer + 1 - self._instances.spans[group].first_layer

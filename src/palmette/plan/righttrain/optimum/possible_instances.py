@@ -18,7 +18,7 @@ import numpy as np
 
 from palmette.plan.righttrain.data_amounts import Split
 from palmette.plan.righttrain.geometric_program import LEAST_SHARE
-from palmette.plan.righttrain.layer_costs import LayerCosts, min_update_fraction
+from palmette.plan.righttrain.layer_costs import LayerCosts, TransferCost, min_update_fraction
 from palmette.plan.righttrain.optimum.path_weights import PathEnds
 from palmette.plan.righttrain.problem import Floats
 from palmette.plan.righttrain.trees import Group, GroupingTree
@@ -46,10 +46,13 @@ class GradientExchange:
 
     joules: Floats
     """By aggregator, and the node of each replica."""
-    send_s: Floats
-    """One way, by aggregator, sender, and the node of each replica."""
-    extra_send_s: Floats
+    push_s: Floats
+    """To the aggregator: by aggregator, sender, and the node of each replica."""
+    pull_s: Floats
+    """Back from it, likewise."""
+    extra_push_s: Floats
     """The same where the first layer's gradients are sent with them: without the latency, which counts there."""
+    extra_pull_s: Floats
     first_replicas: bool
     """Whether the replicas are those of the first layer."""
 
@@ -63,13 +66,18 @@ class GradientExchange:
         pair_j = size_bytes * (problem.j_per_byte + problem.j_per_byte.T)[square]
         pair_s = size_bytes * problem.s_per_byte[square]
         joules = np.zeros((many, *[nodes] * many))
-        send_s, extra_send_s = np.zeros((2, many, *joules.shape))
+        push_s, pull_s, extra_push_s, extra_pull_s = np.zeros((4, many, *joules.shape))
         for aggregator, k in permutations(range(many), 2):
             shape = [nodes if axis in (k, aggregator) else 1 for axis in range(many)]
             joules[aggregator] += pair_j.reshape(shape) * _first_on_its_node(k, aggregator, many, nodes)
-            extra_send_s[aggregator, k] += pair_s.reshape(shape)
-            send_s[aggregator, k] += (pair_s + problem.latency_s[square]).reshape(shape)
-        return cls(joules, send_s, send_s if layer == 0 else extra_send_s, first_replicas)
+            there_s, back_s = (pair_s, pair_s.T) if k < aggregator else (pair_s.T, pair_s)  # axes in their order
+            latency_s = problem.latency_s[square].reshape(shape)
+            extra_push_s[aggregator, k] += there_s.reshape(shape)
+            extra_pull_s[aggregator, k] += back_s.reshape(shape)
+            push_s[aggregator, k] += there_s.reshape(shape) + latency_s
+            pull_s[aggregator, k] += back_s.reshape(shape) + latency_s
+        extra = (push_s, pull_s) if layer == 0 else (extra_push_s, extra_pull_s)
+        return cls(joules, push_s, pull_s, *extra, first_replicas)
 
 
 @dataclass(frozen=True)
@@ -120,8 +128,8 @@ class PossibleInstances:
         return {group: sum(self.samples_of[feed] for feed in group) for group in self.spans}
 
     @cached_property
-    def transfers(self) -> dict[tuple[int, Group], tuple[Floats, Floats]]:
-        """Seconds and joules of a group's output and its gradient between any two nodes, by layer and group."""
+    def transfers(self) -> dict[tuple[int, Group], TransferCost]:
+        """What a group's output and its gradient take between any two nodes, by layer and group."""
         return {
             (layer, group): self.costs.transfer(layer, self.samples[group])
             for layer, groups in enumerate(self.tree.groupings)
