@@ -17,6 +17,7 @@
     hardware    palmette hardware
     learn       palmette learn
     check       palmette check
+    doctor      palmette doctor
     plan        palmette plan STRATEGY, created from the strategies' options
     reproduce   palmette reproduce PAPER
     keys        palmette keys

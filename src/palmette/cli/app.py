@@ -10,6 +10,7 @@ from palmette.cli.check import check
 from palmette.cli.cluster import cluster
 from palmette.cli.compare import compare
 from palmette.cli.curves import curves
+from palmette.cli.doctor import doctor
 from palmette.cli.estimate import estimate
 from palmette.cli.hardware import hardware
 from palmette.cli.init import init
@@ -43,6 +44,7 @@ COMMANDS = (
     hardware,
     learn,
     check,
+    doctor,
 )
 GROUPS = {
     "plan": plan,

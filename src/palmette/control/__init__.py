@@ -8,5 +8,6 @@ pretrain  every device of a cluster trains alone for a short while, and is measu
 weights   files of weights: written, and loaded into a network
 adapters  files of adapters, as peft reads them
 prune     a network made smaller and written to a file
+doctor    what a machine can do, and how to mend what is missing
 learn     points of a learning curve from runs
 """

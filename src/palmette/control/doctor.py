@@ -1,0 +1,194 @@
+"""What a machine can do for Palmette: one finding per subject, with what would mend it.
+
+A finding is ``ok``, ``absent`` (something optional that is not there) or ``wrong`` (runs will fail or mislead).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import datetime as dt
+import importlib.util
+import os
+import platform
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Any, Literal
+
+from palmette.errors import InputError, PalmetteError
+from palmette.spec.reading import size
+
+Status = Literal["ok", "absent", "wrong"]
+LEAST_FREE_BYTES = 2.0**30
+SOON = dt.timedelta(days=14)
+_UNSYNCHRONISED = 5  # what adjtimex returns then
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found about a subject, and what to do about it where it is not ok."""
+
+    subject: str
+    status: Status
+    found: str
+    fix: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """As scripts read it."""
+        return asdict(self)
+
+
+def examine(keys: Path | None = None) -> list[Finding]:
+    """What this machine can do; ``keys`` is a folder of keys whose certificates are looked at, too."""
+    found = [probe() for probe in PROBES]
+    return found if keys is None else [*found, *_certificates(keys)]
+
+
+def examine_hosts(nodes: Sequence[str]) -> dict[str, list[Finding]]:
+    """What the hosts of a Ray cluster can do, by the node that each stands for.
+
+    Raises:
+        InputError: Ray or its cluster is missing, or a node has no host.
+        RunError: a host is lost meanwhile.
+    """
+    from palmette.runtime.engines.ray.hosts import Hosts
+
+    return Hosts(nodes).each(nodes, examine)
+
+
+def _python() -> Finding:
+    return Finding("Python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+
+
+def _torch() -> Finding:
+    tested = _pinned("torch")
+    try:
+        here = version("torch")
+    except PackageNotFoundError:
+        return Finding("torch", "wrong", "not installed", f"pip install torch=={tested}")
+    same = here.partition("+")[0] == tested
+    return Finding("torch", "ok" if same else "wrong", here, "" if same else f"pip install torch=={tested}")
+
+
+def _pinned(package: str) -> str:
+    """The version of a package that Palmette is tested with."""
+    needs = [each.partition(";")[0].strip() for each in requires("palmette") or ()]
+    return next((each.partition("==")[2] for each in needs if each.startswith(f"{package}==")), "")
+
+
+def _processor() -> Finding:
+    import psutil
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    memory = psutil.virtual_memory()
+    return Finding("processor", "ok", f"{cores} cores, {size(memory.available)} of {size(memory.total)} of memory free")
+
+
+def _gpu() -> Finding:
+    from palmette.runtime.devices import is_usable
+
+    usable = [name for name in ("cuda", "mps") if is_usable(name)]
+    if usable:
+        return Finding("GPU", "ok", f"device: {usable[0]} can be used")
+    return Finding("GPU", "absent", "none that torch can use", "nodes without one have device: cpu, the default")
+
+
+def _namespaces() -> Finding:
+    from palmette.testbed.iproute import require_namespaces
+
+    try:
+        require_namespaces()
+    except InputError as error:
+        return Finding("testbed namespaces", "absent", "cannot be made", _expected(error))
+    return Finding("testbed namespaces", "ok", "network namespaces can be made")
+
+
+def _meter() -> Finding:
+    from palmette.measure.meters.registry import open_meter
+
+    try:
+        found = open_meter("zeus").source
+    except InputError as error:
+        return Finding("energy meter", "absent", "none; joules are modelled", _expected(error))
+    return Finding("energy meter", "ok", found)
+
+
+def _ray() -> Finding:
+    if importlib.util.find_spec("ray") is None:
+        return Finding("Ray", "absent", "not installed", "pip install 'palmette[ray]' for --engine ray")
+    return Finding("Ray", "ok", f"{version('ray')}; runs on hosts need a cluster: palmette cluster join --help")
+
+
+def _loopback() -> Finding:
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname(), 2.0):
+            pass
+    except OSError as error:
+        why = error.strerror or str(error)
+        return Finding("network", "wrong", f"no connection over loopback: {why}", "allow 127.0.0.1 in the firewall")
+    return Finding("network", "ok", f"loopback works; this machine is {socket.gethostname()}")
+
+
+def _clock() -> Finding:
+    now = dt.datetime.now(dt.UTC)
+    stated = f"{now:%Y-%m-%d %H:%M:%S} UTC"
+    advice = "check that this is right: certificates are valid by it (timedatectl set-ntp true)"
+    if not sys.platform.startswith("linux"):
+        return Finding("clock", "ok", f"{stated}; whether it is synchronised is not known here")
+    state = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.create_string_buffer(512))
+    if state == _UNSYNCHRONISED:
+        return Finding("clock", "absent", f"{stated}, not synchronised", advice)
+    return Finding("clock", "ok", f"{stated}, synchronised")
+
+
+def _disk() -> Finding:
+    places = {Path.cwd(), Path(tempfile.gettempdir())}
+    free = {place: float(shutil.disk_usage(place).free) for place in places}
+    least = min(free, key=lambda place: free[place])
+    found = f"{size(free[least])} free in {least}"
+    enough = free[least] >= LEAST_FREE_BYTES
+    return Finding("disk", "ok" if enough else "wrong", found, "" if enough else "checkpoints need room: free some")
+
+
+def _certificates(folder: Path) -> Iterator[Finding]:
+    from palmette.runtime.transports.keys.folder import Keys
+    from palmette.runtime.transports.keys.pem import read_certificate
+
+    try:
+        expiring = {"authority": Keys(folder).authority()}
+        for file in sorted((folder / "nodes").glob("*.crt")):
+            expiring[file.stem] = read_certificate(file)
+    except PalmetteError as error:
+        yield Finding("keys", "wrong", f"{folder} cannot be used", str(error).splitlines()[0])
+        return
+    now = dt.datetime.now(dt.UTC)
+    for name, certificate in expiring.items():
+        until = certificate.not_valid_after_utc
+        renew = f"palmette keys {'init' if name == 'authority' else f'issue {name}'} --keys {folder}"
+        if until > now + SOON:
+            yield Finding(f"keys of {name}", "ok", f"valid until {until.date()}")
+        else:
+            yield Finding(f"keys of {name}", "wrong", f"valid until {until.date()}", renew)
+
+
+def _expected(error: InputError) -> str:
+    return error.faults[0].expected
+
+
+PROBES: tuple[Callable[[], Finding], ...] = (
+    _python,
+    _torch,
+    _processor,
+    _gpu,
+    _namespaces,
+    _meter,
+    _ray,
+    _loopback,
+    _clock,
+    _disk,
+)

@@ -1,0 +1,75 @@
+"""What ``palmette doctor`` says of a machine, as it is and as it might be."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from palmette.control import doctor
+from palmette.control.doctor import LEAST_FREE_BYTES, SOON, Finding, examine
+from palmette.errors import ArgumentFault, InputError
+from palmette.runtime.transports.keys.folder import Keys
+
+
+class Usage(NamedTuple):
+    free: float
+
+
+def found(subject: str, keys: Path | None = None) -> Finding:
+    (finding,) = [each for each in examine(keys) if each.subject == subject]
+    return finding
+
+
+def test_every_finding_that_is_not_ok_says_what_to_do() -> None:
+    findings = examine()
+    assert len({each.subject for each in findings}) == len(findings) == len(doctor.PROBES)
+    assert all(each.found for each in findings)
+    assert all(each.fix for each in findings if each.status != "ok")
+
+
+def test_another_torch_than_the_tested_one_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found("torch").status == "ok"
+    monkeypatch.setattr(doctor, "version", lambda _: "1.0.0")
+    assert (found("torch").status, found("torch").fix) == ("wrong", "pip install torch==2.13.0")
+
+
+def test_a_full_disk_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda _: Usage(LEAST_FREE_BYTES - 1))
+    assert found("disk").status == "wrong"
+
+
+def test_a_machine_without_namespaces_lacks_something_optional(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise InputError(ArgumentFault("testbed", "namespaces", "needs root"))
+
+    monkeypatch.setattr("palmette.testbed.iproute.require_namespaces", refuse)
+    assert found("testbed namespaces") == Finding("testbed namespaces", "absent", "cannot be made", "needs root")
+
+
+def test_a_clock_that_is_not_synchronised_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Kernel:
+        def adjtimex(self, _: object) -> int:
+            return 5
+
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: Kernel())
+    assert found("clock").status == "absent"
+
+
+@pytest.mark.parametrize(("days", "status"), [(SOON.days + 2, "ok"), (SOON.days - 1, "wrong")])
+def test_certificates_that_expire_soon_are_named(tmp_path: Path, days: int, status: str) -> None:
+    keys = Keys(tmp_path / "keys")
+    keys.init()
+    keys.issue("phone", days)
+    finding = found("keys of phone", keys.folder)
+    until = dt.datetime.now(dt.UTC) + dt.timedelta(days)
+    assert (finding.status, finding.found) == (status, f"valid until {until.date()}")
+    assert (f"keys issue phone --keys {keys.folder}" in finding.fix) == (status == "wrong")
+    assert found("keys of authority", keys.folder).status == "ok"
+
+
+def test_a_folder_without_keys_is_wrong(tmp_path: Path) -> None:
+    assert found("keys", tmp_path).status == "wrong"
