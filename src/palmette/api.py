@@ -383,6 +383,7 @@ def run(
     transport: str = "gloo",
     keys: File | None = None,
     hub: str | None = None,
+    insecure: bool = False,
     replan: bool = True,
     drift: float = 0.5,
     allow_data_loss: bool = False,
@@ -444,6 +445,7 @@ def run(
         transport: ``"gloo"`` on a trusted network, ``"tls"`` on any other.
         keys: the folder of keys for tls; keys are created for the run if not given.
         hub: the node that relays messages for tls; chosen if not given.
+        insecure: let nodes on other machines talk over gloo: not encrypted, and whoever is on the network can join in.
         replan: plan again when a node is lost or joins, instead of stopping.
         drift: plan again when a link's bandwidth is off by this fraction.
         allow_data_loss: continue without a lost node even if its data is lost too.
@@ -480,6 +482,7 @@ def run(
         transport=transport,
         keys=None if keys is None else str(keys),
         hub=hub,
+        insecure=insecure,
         dilation=dilation,
         input_shape=input_shape,
         init=None if init is None else str(init),

@@ -80,6 +80,13 @@ LearningRate = Annotated[
 EngineName = Annotated[
     str, typer.Option("--engine", help="Where workers run: local (this machine) or ray (the hosts of a Ray cluster).")
 ]
+Insecure = Annotated[
+    bool,
+    typer.Option(
+        "--insecure",
+        help="Let nodes on other machines talk over gloo: not encrypted, and whoever is on the network can join in.",
+    ),
+]
 ModelName = Annotated[str, typer.Argument(help="A network of the zoo, such as lenet5, or package.module:callable.")]
 ModelNameIfGiven = Annotated[
     str | None,

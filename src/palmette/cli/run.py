@@ -105,6 +105,7 @@ def run(
     hub: Annotated[
         str | None, typer.Option("--hub", help="The node that relays messages for tls; chosen if not given.")
     ] = None,
+    insecure: opt.Insecure = False,
     init: Annotated[
         Path | None,
         typer.Option("--init", help="Start from these weights: safetensors, or a state_dict saved by torch.save."),
@@ -160,7 +161,7 @@ def run(
     from palmette.spec.plan import inputs_of
 
     if resume is not None:
-        session = resume_run(resume)
+        session = resume_run(resume, insecure=insecure)
         _refuse_other_options(session, resume, context)
         refuse_other_adapters(session.plan.model, lora, rank)
         _execute(session, json_, quiet)
@@ -182,6 +183,7 @@ def run(
         transport=transport,
         keys=None if keys is None else str(keys),
         hub=hub,
+        insecure=insecure,
         keep_samples=None if keep_samples is None else str(keep_samples.absolute()),
         input_shape=opt.parse_shape(input_shape),
         cluster_file=None if cluster is None else str(cluster.absolute()),
@@ -289,13 +291,18 @@ def _execute(session: TrainingSession, json_: bool, quiet: bool) -> None:
             supervisor = Supervisor(session, [display, _ChangeReport()])
             outcome = supervisor.run(_stop_on_signals)
     except RunError as error:
-        raise RunError(f"{opt.reason_of(error)}; continue with: palmette run --resume {folder}") from None
+        raise RunError(f"{opt.reason_of(error)}; continue with: {_resuming(session)}") from None
     if json_:
         _print_record(folder)
     elif not quiet:
         show_outcome(outcome, supervisor.session)
     if outcome.ended == "stopped":
-        raise RunError(f"stopped after {outcome.iterations} iterations; continue with: palmette run --resume {folder}")
+        raise RunError(f"stopped after {outcome.iterations} iterations; continue with: {_resuming(session)}")
+
+
+def _resuming(session: TrainingSession) -> str:
+    """The command that continues a run."""
+    return f"palmette run --resume {session.folder}" + (" --insecure" if session.request.insecure else "")
 
 
 def _print_record(folder: Path) -> None:

@@ -76,15 +76,15 @@ def _with_compression(plan: Plan, compression: Compression | None) -> Plan:
     )
 
 
-def resume(folder: Path) -> TrainingSession:
-    """Prepare to continue a run that was stopped.
+def resume(folder: Path, **permissions: bool) -> TrainingSession:
+    """Prepare to continue a run that was stopped; permissions are fields of ``Request`` that no file can give.
 
     Raises:
         InputError: there is no such run, or no checkpoint to continue from.
     """
     written = read(folder / "run.json")
     plan = validated(Plan, written.get("plan"), str(folder / "run.json"))
-    request = from_record(written.get("options"), str(folder / "run.json"))
+    request = from_record(written.get("options"), str(folder / "run.json"), **permissions)
     found = checkpoint.last(folder / "checkpoints")
     if found.progress.phases:  # it left the plan
         plan = plan.model_copy(update={"phases": _phases(found.progress.phases, str(folder / "checkpoints"))})
