@@ -106,6 +106,7 @@ def run(
         str | None, typer.Option("--hub", help="The node that relays messages for tls; chosen if not given.")
     ] = None,
     insecure: opt.Insecure = False,
+    trust_code: opt.TrustCode = False,
     init: Annotated[
         Path | None,
         typer.Option("--init", help="Start from these weights: safetensors, or a state_dict saved by torch.save."),
@@ -158,10 +159,14 @@ def run(
     from palmette.control.run.request import Request, training_options
     from palmette.control.run.session import prepare
     from palmette.control.run.session import resume as resume_run
+    from palmette.control.run.trust import cluster_code, plan_code, refuse_untrusted
+    from palmette.control.run.validation import refuse_unrunnable
+    from palmette.cost.estimate import evaluator
     from palmette.spec.plan import inputs_of
 
     if resume is not None:
-        session = resume_run(resume, insecure=insecure)
+        typed = (recipe, data, optimizer)
+        session = resume_run(resume, insecure=insecure, trust_code=trust_code, typed=typed)
         _refuse_other_options(session, resume, context)
         refuse_other_adapters(session.plan.model, lora, rank)
         _execute(session, json_, quiet)
@@ -173,6 +178,10 @@ def run(
     for_profile, for_cluster = inputs_of(
         known, pt.load_profile(profile) if profile else None, pt.load_cluster(cluster) if cluster else None
     )
+    refuse_unrunnable(known, evaluator(for_profile, for_cluster))
+    named = {str(plan): plan_code(known) if recipe is None else set()}
+    named.setdefault(str(cluster or plan), set()).update(cluster_code(for_cluster))
+    refuse_untrusted(named, trust=trust_code, typed=[data])
     request = Request(
         **_start_and_length(known, init, iterations, epochs),
         recipe=recipe,

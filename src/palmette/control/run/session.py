@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from palmette.control.run.engines import engine_of, refuse_strange_hub, samples_
 from palmette.control.run.recipes import find_training, refuse_metric
 from palmette.control.run.record import PlanChange, write_record
 from palmette.control.run.request import Request, from_record, to_record
+from palmette.control.run.trust import cluster_code, options_code, plan_code, refuse_untrusted, remember
 from palmette.control.run.validation import (
     load_checked_network,
     other_precision,
@@ -76,18 +77,25 @@ def _with_compression(plan: Plan, compression: Compression | None) -> Plan:
     )
 
 
-def resume(folder: Path, **permissions: bool) -> TrainingSession:
-    """Prepare to continue a run that was stopped; permissions are fields of ``Request`` that no file can give.
+def resume(
+    folder: Path, *, insecure: bool = False, trust_code: bool = False, typed: Collection[str | None] = ()
+) -> TrainingSession:
+    """Prepare to continue a run that was stopped; its user allows what no file can, and has ``typed`` names of code.
 
     Raises:
-        InputError: there is no such run, or no checkpoint to continue from.
+        InputError: there is no such run, no checkpoint to continue from, or it names code that is not trusted.
     """
     written = read(folder / "run.json")
     plan = validated(Plan, written.get("plan"), str(folder / "run.json"))
-    request = from_record(written.get("options"), str(folder / "run.json"), **permissions)
     found = checkpoint.last(folder / "checkpoints")
     if found.progress.phases:  # it left the plan
         plan = plan.model_copy(update={"phases": _phases(found.progress.phases, str(folder / "checkpoints"))})
+    profile, cluster = inputs_of(plan, None, None)
+    refuse_unrunnable(plan, evaluator(profile, cluster))
+    options = written.get("options")
+    named = plan_code(plan) | cluster_code(cluster) | (options_code(options) if isinstance(options, dict) else set())
+    refuse_untrusted({str(folder / "run.json"): named}, trust=trust_code, typed=typed)
+    request = from_record(options, str(folder / "run.json"), insecure=insecure)
     changes = [PlanChange(**each) for each in written.get("changes", ())]
     return TrainingSession(plan, request, folder, found, finished=written.get("ended") == "done", changes=changes)
 
@@ -232,3 +240,5 @@ class TrainingSession:
             request=self.request,
             changes=self.changes,
         )
+        if plan_code(self.plan) | cluster_code(self.evaluator.cluster) | options_code(to_record(self.request)):
+            remember(self.folder / "run.json")  # it was trusted, or typed, when the run began
