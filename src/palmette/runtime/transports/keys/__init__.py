@@ -2,5 +2,6 @@
 
 certificates   issues certificates and checks them; pure
 folder         the files: created, read and checked; valid ones are never overwritten
+held           credentials in memory: those of one run, or of one node
 pem            reads and writes single files in the PEM format
 """

@@ -24,7 +24,8 @@ import grpc.aio
 
 from palmette.runtime.program import Channel
 from palmette.runtime.transports.heartbeat import ASLEEP_S, SILENCE_S
-from palmette.runtime.transports.keys.folder import Credentials, Keys
+from palmette.runtime.transports.keys.folder import Credentials
+from palmette.runtime.transports.keys.held import HeldKeys, KeySource, key_source
 from palmette.runtime.transports.liveness import Liveness
 from palmette.runtime.transports.tls.frames import (
     MOST_BYTES,
@@ -73,13 +74,13 @@ class HubAddress:
 
 @dataclass(frozen=True)
 class HubSetup:
-    """What a hub is given when it starts; ``address`` is where it listens, ``keys`` the folder with its node's keys.
+    """What a hub is given when it starts; ``address`` is where it listens, ``keys`` its node's, or their folder.
 
     ``local``, if there is one, is where it listens for the worker on its own machine.
     """
 
     node: str
-    keys: Path
+    keys: Path | HeldKeys
     token: bytes = field(repr=False)
     nodes: Sequence[str]
     channels: Sequence[Channel]
@@ -96,7 +97,7 @@ class HubSetup:
         asyncio.run(self._serve(ready))
 
     async def _serve(self, ready: Callable[[HubAddress], None]) -> None:
-        keys = Keys(self.keys)
+        keys = key_source(self.keys)
         own = keys.credentials(self.node)
         hub = Hub(own, keys, self.token, self.nodes, self.channels)
         host = f"[{self.address}]" if ":" in self.address else self.address
@@ -120,7 +121,7 @@ class Hub:
     """Workers and channels of one run, which is identified by ``token``; ``own`` credentials come from ``keys``."""
 
     def __init__(
-        self, own: Credentials, keys: Keys, token: bytes, nodes: Sequence[str], channels: Sequence[Channel]
+        self, own: Credentials, keys: KeySource, token: bytes, nodes: Sequence[str], channels: Sequence[Channel]
     ) -> None:
         self._own, self._keys, self._token, self._nodes = own, keys, token, list(nodes)
         self._channels = {channel.number: channel for channel in channels}
