@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from palmette.errors import ArgumentFault, InputError
+from palmette.runtime.transports.keys.audit import AuditEvent
 from palmette.runtime.transports.keys.certificates import (
     authority_certificate,
     new_key,
@@ -34,6 +35,10 @@ class KeySource(Protocol):
         """Credentials with the current list of revoked certificates."""
         ...
 
+    def note(self, event: AuditEvent, **about: str) -> None:
+        """Note what a hub has seen."""
+        ...
+
 
 @dataclass(frozen=True)
 class HeldKeys:
@@ -55,6 +60,9 @@ class HeldKeys:
     def renewed(self, known: Credentials) -> Credentials:
         """The same: nothing is revoked while a run holds its own keys."""
         return known
+
+    def note(self, event: AuditEvent, **about: str) -> None:
+        """Nothing: there is no log."""
 
     def of(self, node: str) -> HeldKeys:
         """Those of one node alone."""

@@ -165,6 +165,7 @@ class Hub:
         if node in self._present:
             await _refuse(context, f"node {node} is connected already")
         self._present[node] = context
+        self._keys.note("join", node=node)
         leaving = asyncio.ensure_future(self._farewell(node, stream, context))
         try:
             if len(self._present) == len(self._nodes):
@@ -191,10 +192,20 @@ class Hub:
                 if kind is not FrameKind.ALIVE:
                     return kind is FrameKind.FAREWELL
                 self._liveness.heard([node], time.monotonic())
+                if self._was_revoked(node, context):
+                    return False
                 await context.write(alive())
         except BadFrame:
             pass
         return False
+
+    def _was_revoked(self, node: str, context: _Context) -> bool:
+        """Whether a node that was let in has been revoked since."""
+        self._own = self._keys.renewed(self._own)
+        revoked = self._own.has_revoked(_certificate(context))
+        if revoked:
+            self._keys.note("refusal", node=node, why="it was revoked while it was connected")
+        return revoked
 
     async def _watch(self) -> None:
         """Check for silent workers until one is lost."""
@@ -224,6 +235,8 @@ class Hub:
         (other,) = (each for name, each in ends.contexts.items() if name != node)
         allowed = _FROM_SENDER if node == channel.sender else _FROM_RECEIVER
         async for data in stream:
+            if self._lost.done():
+                return  # nothing more of a node that is lost, or was revoked, reaches the others
             await _refuse_misplaced(data, context, number, allowed)
             try:
                 await other.write(data)
@@ -239,16 +252,21 @@ class Hub:
             await _refuse(context, str(error) or "no hello was received")
         if channel is not None and frame.channel != channel:
             await _refuse(context, f"a control stream with channel {frame.channel}; expected none")
-        shown = context.auth_context().get("x509_pem_cert", [b""])[0]
         self._own = self._keys.renewed(self._own)  # a node may have been revoked meanwhile
-        wrong = self._own.objection(shown, node)
+        wrong = self._own.objection(_certificate(context), node)
         if wrong is not None:
+            self._keys.note("refusal", node=node, why=wrong)
             await _refuse(context, f"the certificate shown for node {node} is not valid: {wrong}")
         if not secrets.compare_digest(token, self._token):
             await _refuse(context, f"node {node} belongs to another run")
         if node not in self._nodes:
             await _refuse(context, f"node {node} is not part of this run")
         return node, frame.channel
+
+
+def _certificate(context: _Context) -> bytes:
+    shown: bytes = context.auth_context().get("x509_pem_cert", [b""])[0]
+    return shown
 
 
 async def _refuse_misplaced(data: bytes, context: _Context, channel: int, allowed: Sequence[FrameKind]) -> None:
