@@ -392,6 +392,7 @@ def run(
     callbacks: Sequence[RunCallback | object] = (),
     progress: bool | None = None,
     track: str | Sequence[str] = (),
+    meter: Sequence[str] = (),
 ) -> RunOutcome:
     """Execute a plan: train the network. A script that calls this guards its main part with
     ``if __name__ == "__main__"``, as everywhere where processes are started.
@@ -457,6 +458,7 @@ def run(
         progress: whether to show a progress bar; if not given, in notebooks and where stderr is a terminal.
         track: where to log the run, too: ``"tensorboard:DIR"``, ``"mlflow:URI"``, ``"wandb:PROJECT"``, each also
             without what stands behind the colon; one or several.
+        meter: power meters of nodes, ``"phone=replay:plug.csv"`` or, of this machine, ``"phone=zeus"``.
 
     Raises:
         InputError: the plan cannot be executed, or network, data or an argument do not fit.
@@ -504,6 +506,7 @@ def run(
         compress=compress,
         drift=drift,
         track=(track,) if isinstance(track, str) else tuple(track),
+        meter=tuple(meter),
         options=training_options(
             requested_recipe(plan.model, training),
             optimizer=optimizer,

@@ -144,6 +144,14 @@ def run(
             "--track", help="Log to tensorboard[:DIR], mlflow[:URI] or wandb[:PROJECT], too; may be repeated."
         ),
     ] = None,
+    meter: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--meter",
+            help="A node's power meter: NODE=replay:FILE (the log of a plug or a battery) or, of this machine, "
+            "NODE=zeus; may be repeated.",
+        ),
+    ] = None,
     resume: Annotated[Path | None, typer.Option("--resume", help="Continue the run in this folder.")] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for what the run writes.")] = Path("run"),
     json_: Annotated[bool, typer.Option("--json", help="Print run.json when the run ends.")] = False,
@@ -201,6 +209,7 @@ def run(
         compress=None if compress is None else known_compression(compress),
         drift=drift,
         track=tuple(track or ()),
+        meter=tuple(meter or ()),
         options=training_options(
             requested_recipe(known.model, recipe),
             optimizer=optimizer,

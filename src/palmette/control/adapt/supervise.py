@@ -45,7 +45,7 @@ class Supervisor:
 
     def __init__(self, session: TrainingSession, callbacks: Sequence[object] = ()) -> None:
         self.session = session
-        self._callbacks = CallbackList([*map(TrackerCallback, session.request.track), *callbacks])
+        self._callbacks = CallbackList([*map(TrackerCallback, session.request.track), *callbacks, session.meters])
         file = session.request.cluster_file
         self._file = ClusterFile(Path(file)) if file is not None else None
         self._members = membership_of(session.request)
@@ -126,7 +126,8 @@ class Supervisor:
         refuse_new_code(plan, self._code)
         change = PlanChange(found.progress.iteration, reason, tuple(plan.phases[0].nodes()))
         self._callbacks.tell("on_replan", change)
-        self.session = TrainingSession(plan, old.request, old.folder, found, changes=(*old.changes, change))
+        changes = (*old.changes, change)
+        self.session = TrainingSession(plan, old.request, old.folder, found, changes=changes, meters=old.meters)
 
 
 class _ChangeMonitor:

@@ -71,7 +71,8 @@ class CommonRequest:
 class Request(CommonRequest):
     """What a user asks of a run beside the plan: the fields are the arguments of ``palmette.run``.
 
-    ``recipe`` is given by its name, or, from Python, as an object; ``track`` holds names of trackers.
+    ``recipe`` is given by its name, or, from Python, as an object; ``track`` holds names of trackers,
+    ``meter`` a node and its meter each: ``phone=replay:plug.csv``.
     """
 
     recipe: str | Recipe | None = None
@@ -88,6 +89,7 @@ class Request(CommonRequest):
     compress: Compression | None = None
     drift: float = 0.5
     track: tuple[str, ...] = ()
+    meter: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -24,6 +24,7 @@ from palmette.control.run.data import (
     with_sample_bytes,
 )
 from palmette.control.run.engines import engine_of, refuse_strange_hub, samples_folder
+from palmette.control.run.metering import RunMeters
 from palmette.control.run.recipes import find_training, refuse_metric
 from palmette.control.run.record import PlanChange, write_record
 from palmette.control.run.request import Request, from_record, to_record
@@ -97,7 +98,10 @@ def resume(
     refuse_untrusted({str(folder / "run.json"): named}, trust=trust_code, typed=typed)
     request = from_record(options, str(folder / "run.json"), insecure=insecure)
     changes = [PlanChange(**each) for each in written.get("changes", ())]
-    return TrainingSession(plan, request, folder, found, finished=written.get("ended") == "done", changes=changes)
+    finished, metered = written.get("ended") == "done", written.get("metered")
+    session = TrainingSession(plan, request, folder, found, finished=finished, changes=changes)
+    session.meters.restore(metered if isinstance(metered, dict) else {})
+    return session
 
 
 def _phases(written: Sequence[Any], file: str) -> tuple[Phase, ...]:
@@ -119,6 +123,7 @@ class TrainingSession:
         *,
         finished: bool = False,
         changes: Sequence[PlanChange] = (),
+        meters: RunMeters | None = None,
     ) -> None:
         self.plan, self.request, self.folder, self.finished = plan, request, folder, finished
         self.changes = changes
@@ -178,7 +183,14 @@ class TrainingSession:
             on_epoch_end=controller,
         )
         refuse_no_update(self._job)
+        self.meters = meters or self._opened_meters()
         make_folder(folder)
+
+    def _opened_meters(self) -> RunMeters:
+        """The meters that the user asks for."""
+        alone = len({node for phase in self.plan.phases for node in phase.nodes()}) == 1
+        here = alone and not self.request.emulated and not ENGINES[self.request.engine].real_hosts
+        return RunMeters(self.request.meter, self.evaluator.cluster, here=here)
 
     def _with_weights(
         self, resumed: checkpoint.Checkpoint | None, pruning: float, origin: PruningOrigin | None
@@ -239,6 +251,7 @@ class TrainingSession:
             plan=self.plan,
             request=self.request,
             changes=self.changes,
+            metered=self.meters.record(),
         )
         if plan_code(self.plan) | cluster_code(self.evaluator.cluster) | options_code(to_record(self.request)):
             remember(self.folder / "run.json")  # it was trusted, or typed, when the run began
