@@ -86,6 +86,7 @@ def test_what_was_used_before_a_run_was_resumed_counts(meters: RunMeters) -> Non
         ("phone", "expected NODE=METER, such as phone=replay:plug.csv"),
         ("phon=zeus", "no such node; did you mean phone?"),
         ("phone=zeus", "reads this machine, which is none of the nodes alone"),
+        ("phone=catalogue:raspberry-pi-3", "reads this machine, which is none of the nodes alone"),
         ("phone=replay", "expected one of zeus, replay:FILE, catalogue:NAME"),
         ("phone=replay:none.csv", "none.csv"),
     ],

@@ -14,12 +14,10 @@ from typing import Any
 from palmette.control.run.callbacks import RunStart
 from palmette.errors import ArgumentFault, InputError, NodeLost, RunError, expected_name
 from palmette.measure.meters.base import Meter
-from palmette.measure.meters.registry import open_meter
+from palmette.measure.meters.registry import METERS, open_meter
 from palmette.runtime.training.job import ProgressUpdate, RunOutcome
 from palmette.spec.cluster import Cluster, Node
 from palmette.spec.reading import energy
-
-THIS_MACHINE = "zeus"
 
 
 @dataclass
@@ -67,7 +65,8 @@ class RunMeters:
         self._spent: set[str] = set()
         for text in asked:
             node, kind = _parsed(text, cluster)
-            if kind == THIS_MACHINE and not here:
+            known = METERS.get(kind.partition(":")[0])
+            if known is not None and known.of_this_machine and not here:
                 expected = "reads this machine, which is none of the nodes alone; expected a log: NODE=replay:FILE"
                 raise InputError(ArgumentFault("meter", text, expected))
             self._metered[node] = _Metered(open_meter(kind), cluster.nodes[node])
