@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
@@ -15,6 +17,17 @@ def pytest_configure() -> None:
     """A run in the background ignores Ctrl-C, and so would all processes that tests start in order to stop them."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_configuration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What tests trust is not remembered for the user who runs them."""
+    before = os.environ.get("XDG_CONFIG_HOME")
+    os.environ["XDG_CONFIG_HOME"] = str(tmp_path_factory.mktemp("config"))
+    yield
+    del os.environ["XDG_CONFIG_HOME"]
+    if before is not None:
+        os.environ["XDG_CONFIG_HOME"] = before
 
 
 @pytest.hookimpl(tryfirst=True)

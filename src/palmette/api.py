@@ -383,6 +383,8 @@ def run(
     transport: str = "gloo",
     keys: File | None = None,
     hub: str | None = None,
+    insecure: bool = False,
+    trust_code: bool = False,
     replan: bool = True,
     drift: float = 0.5,
     allow_data_loss: bool = False,
@@ -390,6 +392,7 @@ def run(
     callbacks: Sequence[RunCallback | object] = (),
     progress: bool | None = None,
     track: str | Sequence[str] = (),
+    meter: Sequence[str] = (),
 ) -> RunOutcome:
     """Execute a plan: train the network. A script that calls this guards its main part with
     ``if __name__ == "__main__"``, as everywhere where processes are started.
@@ -444,6 +447,9 @@ def run(
         transport: ``"gloo"`` on a trusted network, ``"tls"`` on any other.
         keys: the folder of keys for tls; keys are created for the run if not given.
         hub: the node that relays messages for tls; chosen if not given.
+        insecure: let nodes on other machines talk over gloo: not encrypted, and whoever is on the network can join in.
+        trust_code: import and call the code that plan and cluster name as ``package.module:callable``; what other
+            arguments name is trusted.
         replan: plan again when a node is lost or joins, instead of stopping.
         drift: plan again when a link's bandwidth is off by this fraction.
         allow_data_loss: continue without a lost node even if its data is lost too.
@@ -452,6 +458,7 @@ def run(
         progress: whether to show a progress bar; if not given, in notebooks and where stderr is a terminal.
         track: where to log the run, too: ``"tensorboard:DIR"``, ``"mlflow:URI"``, ``"wandb:PROJECT"``, each also
             without what stands behind the colon; one or several.
+        meter: power meters of nodes, ``"phone=replay:plug.csv"`` or, of this machine, ``"phone=zeus"``.
 
     Raises:
         InputError: the plan cannot be executed, or network, data or an argument do not fit.
@@ -464,11 +471,19 @@ def run(
     from palmette.control.run.recipes import refuse_other_adapters, requested_recipe
     from palmette.control.run.request import Request, training_options
     from palmette.control.run.session import prepare
+    from palmette.control.run.trust import cluster_code, plan_code, refuse_untrusted
+    from palmette.control.run.validation import refuse_unrunnable
+    from palmette.cost.estimate import evaluator
     from palmette.spec.plan import inputs_of
     from palmette.zoo.recipes.objects import recipe_from_objects
 
     refuse_other_callbacks(callbacks)
     refuse_other_adapters(plan.model, lora, rank)
+    for_profile, for_cluster = inputs_of(plan, profile, cluster)
+    refuse_unrunnable(plan, evaluator(for_profile, for_cluster))
+    planned = plan_code(plan) if recipe is None and model is None else set()
+    typed = [data] if isinstance(data, str) else []
+    refuse_untrusted({"": planned | cluster_code(for_cluster)}, trust=trust_code, typed=typed)
     training, data_name = recipe_from_objects(plan.model, recipe, model, data, COMMON)
     request = Request(
         recipe=training,
@@ -480,6 +495,7 @@ def run(
         transport=transport,
         keys=None if keys is None else str(keys),
         hub=hub,
+        insecure=insecure,
         dilation=dilation,
         input_shape=input_shape,
         init=None if init is None else str(init),
@@ -490,6 +506,7 @@ def run(
         compress=compress,
         drift=drift,
         track=(track,) if isinstance(track, str) else tuple(track),
+        meter=tuple(meter),
         options=training_options(
             requested_recipe(plan.model, training),
             optimizer=optimizer,
@@ -512,8 +529,7 @@ def run(
             freeze=tuple(freeze),
         ),
     )
-    known_profile, known_cluster = inputs_of(plan, profile, cluster)
-    session = prepare(plan, known_profile, known_cluster, request, Path(folder))
+    session = prepare(plan, for_profile, for_cluster, request, Path(folder))
     if session.warning is not None:
         warnings.warn(session.warning, stacklevel=2)
     with shown_progress(progress) as displays:

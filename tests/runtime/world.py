@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from palmette.compress.networks import prune_network
 from palmette.compress.pruning import prune
+from palmette.control.run.trust import remember
 from palmette.measure.layer_sizes import batch_norm_channels
 from palmette.runtime.data.batches import Batches
 from palmette.runtime.engines.local import ProcessCrew
@@ -67,12 +68,14 @@ class Runs:
             "batch": phases[0].batch,
             "phases": [phase.model_dump(mode="json") for phase in phases],
         }
-        return self._write("plan.json", fields)
+        file = self._write("plan.json", fields)
+        remember(file)  # it names code of ours
+        return file
 
     def arguments(self, model: str, *phases: Phase) -> list[str]:
         """``run PLAN --profile … --cluster … --testbed none``."""
         pruned = sorted({phase.pruning for phase in phases} - {0.0})
-        files = ["--profile", str(self.profile(model, pruned=pruned)), "--cluster", str(self.cluster)]
+        files = ["--profile", str(self.profile(model, pruned=pruned)), "--cluster", str(self.cluster), "--trust-code"]
         return ["run", str(self.plan(model, *phases)), *files, "--testbed", "none"]
 
     def _write(self, name: str, fields: dict[str, Any]) -> Path:

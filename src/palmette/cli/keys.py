@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from palmette.errors import ArgumentFault, InputError
+from palmette.errors import ArgumentFault, InputError, expected_name
+
+if TYPE_CHECKING:
+    from palmette.runtime.transports.keys.certificates import Role
 
 keys = typer.Typer(
     no_args_is_help=True,
@@ -17,6 +22,12 @@ keys = typer.Typer(
 )
 
 Folder = Annotated[Path, typer.Option("--keys", help="Folder of the keys.")]
+Node = Annotated[str, typer.Argument(help="Name of the node, as in the cluster file.")]
+Days = Annotated[int, typer.Option("--days", min=1, help="Days that the certificate is valid.")]
+RoleName = Annotated[
+    str,
+    typer.Option("--role", help="What its holder may do: worker (take part), viewer (watch) or operator (start runs)."),
+]
 
 
 @keys.command()
@@ -44,6 +55,7 @@ def issue(
         list[str] | None,
         typer.Option("--address", help="Host name or IP address to add to the certificate; may be repeated."),
     ] = None,
+    role: RoleName = "worker",
 ) -> None:
     """Issue a key and a certificate for each node; valid ones are not replaced.
 
@@ -53,11 +65,11 @@ def issue(
 
     if address and len(nodes) > 1:
         raise InputError(ArgumentFault("address", ", ".join(address), f"expected one node, not {len(nodes)}"))
-    known = Keys(folder)
+    known, asked = Keys(folder), _role(role)
     for node in nodes:
         known.refuse_issued(node)
     for node in dict.fromkeys(nodes):
-        made = known.issue(node, days, address or ())
+        made = known.issue(node, days, address or (), asked)
         print(f"{node}: valid until {made.not_valid_after_utc.date()}")
 
 
@@ -66,7 +78,7 @@ def revoke(
     node: Annotated[str, typer.Argument(help="The node whose certificate to revoke.")],
     folder: Folder = Path("keys"),
 ) -> None:
-    """Revoke a node's certificate; a node that is connected stays so until the run ends.
+    """Revoke a node's certificates; a hub that reads this folder drops the node within seconds.
 
     Example: palmette keys revoke phone
     """
@@ -74,3 +86,183 @@ def revoke(
 
     Keys(folder).revoke(node)
     print(f"{node}: revoked; copy {folder / 'revoked.crl'} to the other hosts")
+
+
+@keys.command("list")
+def list_(
+    folder: Folder = Path("keys"),
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the nodes' certificates: role, end, and whether they are valid.
+
+    Example: palmette keys list --keys keys
+    """
+    from palmette.runtime.transports.keys.folder import Keys
+
+    found = Keys(folder).entries()
+    if json_:
+        rows = [{**each._asdict(), "until": each.until.isoformat()} for each in found]
+        print(json.dumps(rows, indent=1))
+        return
+    width = max((len(each.node) for each in found), default=0)
+    for each in found:
+        print(f"{each.node:{width}}  {each.role:8}  until {each.until.date()}  {each.state}")
+
+
+@keys.command()
+def renew(node: Node, folder: Folder = Path("keys"), days: Days = 90) -> None:
+    """Issue another certificate for a node's key; the one before stays valid until its end.
+
+    Example: palmette keys renew phone
+    """
+    from palmette.runtime.transports.keys.folder import Keys
+
+    made = Keys(folder).renew(node, days)
+    print(f"{node}: valid until {made.not_valid_after_utc.date()}")
+
+
+@keys.command()
+def pack(
+    node: Node,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The file to write, such as phone.palmette.")],
+    folder: Folder = Path("keys"),
+    hub: Annotated[
+        str | None, typer.Option("--hub", help="Address of the hub, and the node that it is: NODE@host:port.")
+    ] = None,
+    code: Annotated[
+        bool, typer.Option("--code", help="Seal it with a new code, which is printed, not with a passphrase.")
+    ] = False,
+    passphrase_file: Annotated[
+        Path | None, typer.Option("--passphrase-file", help="Read the passphrase from this file instead of asking.")
+    ] = None,
+) -> None:
+    """Pack all that one node needs into one file, which a passphrase or a code opens.
+
+    Example: palmette keys pack phone -o phone.palmette --hub server@hub.example:8443 --code
+    """
+    from palmette.runtime.transports.keys.folder import Keys
+    from palmette.runtime.transports.keys.pack import new_code, write_pack
+
+    made = new_code() if code else None
+    write_pack(Keys(folder), node, output, made or _passphrase(passphrase_file, new=True), _hub(hub))
+    print(f"{output}: all that {node} needs; give it to nobody else" + (f"\ncode: {made}" if made else ""))
+
+
+@keys.command()
+def unpack(
+    file: Annotated[Path, typer.Argument(help="A file of palmette keys pack.")],
+    folder: Folder = Path("keys"),
+    passphrase_file: Annotated[
+        Path | None, typer.Option("--passphrase-file", help="Read the passphrase or code from this file.")
+    ] = None,
+) -> None:
+    """Write the keys of a pack to a folder, for runs with --transport tls.
+
+    Example: palmette keys unpack phone.palmette --keys keys
+    """
+    from palmette.runtime.transports.keys.pack import open_pack, write_folder
+
+    found = open_pack(file, _passphrase(passphrase_file))
+    write_folder(found, folder)
+    print(f"{folder}: keys of {found.node}")
+    if found.hub is not None:
+        print(f"hub: {found.hub.node} at {found.hub.address}, fingerprint {found.hub.fingerprint}")
+
+
+@keys.command()
+def enroll(
+    node: Node,
+    folder: Folder = Path("keys"),
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The request to write; NODE.csr if not given.")
+    ] = None,
+) -> None:
+    """On a node: make its key, which stays there, and a request for a certificate.
+
+    Example: palmette keys enroll phone -o phone.csr
+    """
+    from palmette.runtime.transports.keys.enrolment import enroll as make_request
+    from palmette.runtime.transports.keys.folder import Keys
+
+    request = output or Path(f"{node}.csr")
+    make_request(Keys(folder), node, request)
+    print(f"{request}: send it to the authority, where: palmette keys sign {node} {request}")
+
+
+@keys.command()
+def sign(
+    node: Node,
+    request: Annotated[Path, typer.Argument(help="The request that palmette keys enroll has made.")],
+    folder: Folder = Path("keys"),
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The answer to write; NODE.pem if not given.")
+    ] = None,
+    days: Days = 90,
+    role: RoleName = "worker",
+) -> None:
+    """At the authority: sign the request of a node that has made its own key.
+
+    Example: palmette keys sign phone phone.csr -o phone.pem
+    """
+    from palmette.runtime.transports.keys.certificates import fingerprint
+    from palmette.runtime.transports.keys.enrolment import answer
+    from palmette.runtime.transports.keys.folder import Keys
+
+    reply, known = output or Path(f"{node}.pem"), Keys(folder)
+    made = answer(known, node, request, reply, days=days, role=_role(role))
+    print(f"{node}: valid until {made.not_valid_after_utc.date()}")
+    mark = fingerprint(known.authority())
+    print(f"{reply}: send it to the node, where: palmette keys accept {node} {reply} --fingerprint {mark}")
+
+
+@keys.command()
+def accept(
+    node: Node,
+    reply: Annotated[Path, typer.Argument(help="The answer that palmette keys sign has made.")],
+    folder: Folder = Path("keys"),
+    fingerprint: Annotated[
+        str | None,
+        typer.Option("--fingerprint", help="That of the authority, as its owner told you; not needed if it is known."),
+    ] = None,
+) -> None:
+    """On a node: take the answer to its request.
+
+    Example: palmette keys accept phone phone.pem --fingerprint 3f…
+    """
+    from palmette.runtime.transports.keys.enrolment import accept as take_answer
+    from palmette.runtime.transports.keys.folder import Keys
+
+    made = take_answer(Keys(folder), node, reply, fingerprint)
+    print(f"{node}: valid until {made.not_valid_after_utc.date()}")
+
+
+def _role(name: str) -> Role:
+    from palmette.runtime.transports.keys.certificates import ROLES
+
+    for role in ROLES:
+        if role == name:
+            return role
+    raise InputError(ArgumentFault("role", name, expected_name(name, "role", ROLES)))
+
+
+def _hub(text: str | None) -> tuple[str, str] | None:
+    if text is None:
+        return None
+    node, at, address = text.rpartition("@")
+    host, colon, port = address.rpartition(":")
+    if not (node and at and host and colon and port.isdecimal() and 0 < int(port) < 2**16):
+        raise InputError(ArgumentFault("hub", text, "expected NODE@host:port, such as server@hub.example:8443"))
+    return address, node
+
+
+def _passphrase(file: Path | None, *, new: bool = False) -> str:
+    """What a user types, twice where it is new, or what a file has."""
+    if file is not None:
+        try:
+            return file.read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "expected text"
+            raise InputError(ArgumentFault("passphrase_file", str(file), f"cannot be read: {why}")) from None
+    if not sys.stdin.isatty():
+        raise InputError(ArgumentFault("passphrase_file", "missing", "there is nobody to ask; expected one"))
+    return str(typer.prompt("Passphrase", hide_input=True, confirmation_prompt=new, err=True))

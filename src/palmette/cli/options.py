@@ -80,6 +80,20 @@ LearningRate = Annotated[
 EngineName = Annotated[
     str, typer.Option("--engine", help="Where workers run: local (this machine) or ray (the hosts of a Ray cluster).")
 ]
+Insecure = Annotated[
+    bool,
+    typer.Option(
+        "--insecure",
+        help="Let nodes on other machines talk over gloo: not encrypted, and whoever is on the network can join in.",
+    ),
+]
+TrustCode = Annotated[
+    bool,
+    typer.Option(
+        "--trust-code",
+        help="Import and call the code that the given files name as package.module:callable; remembered for each file.",
+    ),
+]
 ModelName = Annotated[str, typer.Argument(help="A network of the zoo, such as lenet5, or package.module:callable.")]
 ModelNameIfGiven = Annotated[
     str | None,

@@ -105,6 +105,8 @@ def run(
     hub: Annotated[
         str | None, typer.Option("--hub", help="The node that relays messages for tls; chosen if not given.")
     ] = None,
+    insecure: opt.Insecure = False,
+    trust_code: opt.TrustCode = False,
     init: Annotated[
         Path | None,
         typer.Option("--init", help="Start from these weights: safetensors, or a state_dict saved by torch.save."),
@@ -142,6 +144,14 @@ def run(
             "--track", help="Log to tensorboard[:DIR], mlflow[:URI] or wandb[:PROJECT], too; may be repeated."
         ),
     ] = None,
+    meter: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--meter",
+            help="A node's power meter: NODE=replay:FILE (the log of a plug or a battery) or, of this machine, "
+            "NODE=zeus; may be repeated.",
+        ),
+    ] = None,
     resume: Annotated[Path | None, typer.Option("--resume", help="Continue the run in this folder.")] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for what the run writes.")] = Path("run"),
     json_: Annotated[bool, typer.Option("--json", help="Print run.json when the run ends.")] = False,
@@ -157,10 +167,14 @@ def run(
     from palmette.control.run.request import Request, training_options
     from palmette.control.run.session import prepare
     from palmette.control.run.session import resume as resume_run
+    from palmette.control.run.trust import cluster_code, plan_code, refuse_untrusted
+    from palmette.control.run.validation import refuse_unrunnable
+    from palmette.cost.estimate import evaluator
     from palmette.spec.plan import inputs_of
 
     if resume is not None:
-        session = resume_run(resume)
+        typed = (recipe, data, optimizer)
+        session = resume_run(resume, insecure=insecure, trust_code=trust_code, typed=typed)
         _refuse_other_options(session, resume, context)
         refuse_other_adapters(session.plan.model, lora, rank)
         _execute(session, json_, quiet)
@@ -172,6 +186,10 @@ def run(
     for_profile, for_cluster = inputs_of(
         known, pt.load_profile(profile) if profile else None, pt.load_cluster(cluster) if cluster else None
     )
+    refuse_unrunnable(known, evaluator(for_profile, for_cluster))
+    named = {str(plan): plan_code(known) if recipe is None else set()}
+    named.setdefault(str(cluster or plan), set()).update(cluster_code(for_cluster))
+    refuse_untrusted(named, trust=trust_code, typed=[data])
     request = Request(
         **_start_and_length(known, init, iterations, epochs),
         recipe=recipe,
@@ -182,6 +200,7 @@ def run(
         transport=transport,
         keys=None if keys is None else str(keys),
         hub=hub,
+        insecure=insecure,
         keep_samples=None if keep_samples is None else str(keep_samples.absolute()),
         input_shape=opt.parse_shape(input_shape),
         cluster_file=None if cluster is None else str(cluster.absolute()),
@@ -190,6 +209,7 @@ def run(
         compress=None if compress is None else known_compression(compress),
         drift=drift,
         track=tuple(track or ()),
+        meter=tuple(meter or ()),
         options=training_options(
             requested_recipe(known.model, recipe),
             optimizer=optimizer,
@@ -289,13 +309,18 @@ def _execute(session: TrainingSession, json_: bool, quiet: bool) -> None:
             supervisor = Supervisor(session, [display, _ChangeReport()])
             outcome = supervisor.run(_stop_on_signals)
     except RunError as error:
-        raise RunError(f"{opt.reason_of(error)}; continue with: palmette run --resume {folder}") from None
+        raise RunError(f"{opt.reason_of(error)}; continue with: {_resuming(session)}") from None
     if json_:
         _print_record(folder)
     elif not quiet:
         show_outcome(outcome, supervisor.session)
     if outcome.ended == "stopped":
-        raise RunError(f"stopped after {outcome.iterations} iterations; continue with: palmette run --resume {folder}")
+        raise RunError(f"stopped after {outcome.iterations} iterations; continue with: {_resuming(session)}")
+
+
+def _resuming(session: TrainingSession) -> str:
+    """The command that continues a run."""
+    return f"palmette run --resume {session.folder}" + (" --insecure" if session.request.insecure else "")
 
 
 def _print_record(folder: Path) -> None:

@@ -133,7 +133,7 @@ def test_a_host_or_worker_that_dies_or_freezes(
 @pytest.mark.parametrize("transport", ["tls", pytest.param("gloo", marks=pytest.mark.thorough)])
 def test_a_host_that_is_cut_off(runs: Runs, cluster: RayCluster, transport: str) -> None:
     eventful = Eventful(runs, cluster)
-    more = () if transport == "tls" else ("--transport", "gloo")
+    more = () if transport == "tls" else ("--transport", "gloo", "--insecure")
     eventful.run(lambda: cluster.cut("cloud"), *more)
     eventful.assert_nothing_is_missing()
     (change,) = eventful.record["changes"]

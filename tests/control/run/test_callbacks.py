@@ -46,7 +46,8 @@ def chain(runs: Runs) -> dict[str, Any]:
     """A plan for two nodes and its inputs."""
     plan = pt.load_plan(runs.plan(TINY, trees(5)["cut in two"]))
     profile, cluster = pt.load_profile(runs.profile(TINY)), pt.load_cluster(runs.cluster)
-    return {"plan": plan, "profile": profile, "cluster": cluster, "folder": runs.folder / "out", "testbed": "none"}
+    inputs = {"plan": plan, "profile": profile, "cluster": cluster, "trust_code": True}
+    return {**inputs, "folder": runs.folder / "out", "testbed": "none"}
 
 
 def test_callbacks_hear_of_every_step_evaluation_and_epoch(runs: Runs) -> None:

@@ -43,6 +43,18 @@ TREE = phase(
     instance("L", 1, 2, "server", "O"),
     instance("O", 3, 5, "cloud"),
 )
+# Writes to PyTorch's own store, if one answers at a port.
+WRITING = """
+import sys, datetime
+from torch.distributed import TCPStore
+for port in sys.argv[2:]:
+    try:
+        store = TCPStore(sys.argv[1], int(port), is_master=False, timeout=datetime.timedelta(seconds=1))
+        store.set("0/0", "a stranger's")
+        print(port)
+    except Exception:
+        pass
+"""
 OPTIONS = Options(optimizer="momentum", lr=0.05, seed=3, dtype="float64")
 
 
@@ -63,10 +75,27 @@ def assert_equals_one_process(out: Path) -> None:
     assert off(weights(out), expected) <= 1e-10
 
 
-def test_a_run_over_gloo_equals_one_process(cluster: RayCluster, runs: Runs) -> None:
-    done = cluster.palmette(*arguments(runs, "gloo", 20))
+def test_a_run_over_gloo_equals_one_process_and_its_store_is_shut_to_strangers(cluster: RayCluster, runs: Runs) -> None:
+    written: list[str] = []
+
+    def write() -> None:
+        ports = cluster.listening("server")
+        written.append(cluster.stranger(WRITING, cluster.addresses["server"], *map(str, ports)).stdout)
+
+    watching = when(runs.folder / "gloo" / "metrics.jsonl", 1, write)
+    done = cluster.palmette(*arguments(runs, "gloo", 20, "--insecure"))
+    watching.join(60)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert written == [""]
     assert_equals_one_process(runs.folder / "gloo")
+
+
+def test_gloo_between_hosts_is_refused_unless_the_user_says_so(cluster: RayCluster, runs: Runs) -> None:
+    done = cluster.palmette(*arguments(runs, "none", 1))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("palmette: --insecure: not given: phone (10.78.1.2), server (10.78.0.2) and cloud")
+    assert done.stderr.endswith("and elsewhere --transport tls\n")
+    assert not (runs.folder / "none").exists()
 
 
 def test_a_run_over_tls_equals_one_process_and_is_deaf_to_strangers(cluster: RayCluster, runs: Runs) -> None:
@@ -97,7 +126,7 @@ def test_a_host_deletes_what_it_kept_when_its_last_phase_is_done(cluster: RayClu
         found.append({path.name.partition("-")[0] for path in kept})
 
     watching = [when(out / "metrics.jsonl", many, look) for many in (1, 4 + 1 + 1)]  # four, and an evaluation
-    asked = ["--engine", "ray", "--iterations", "4", "--quiet", "-o", str(out)]
+    asked = ["--engine", "ray", "--insecure", "--iterations", "4", "--quiet", "-o", str(out)]
     done = cluster.palmette(*runs.arguments(TINY, *phases)[:-2], *asked)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     for each in watching:
@@ -121,7 +150,17 @@ def test_devices_pretrain_where_they_are(cluster: RayCluster, runs: Runs) -> Non
     lengths = ["--warmup", "1", "--timed", "3", "--counted", "0", "--steps", "50", "--batch", "8"]
     output = str(runs.folder / "m.json")
     done = cluster.palmette(
-        "pretrain", TINY, "--cluster", str(runs.cluster), "--engine", "ray", *lengths, "--json", "-o", output
+        "pretrain",
+        TINY,
+        "--cluster",
+        str(runs.cluster),
+        "--engine",
+        "ray",
+        "--insecure",
+        *lengths,
+        "--json",
+        "-o",
+        output,
     )
     assert done.returncode == 0, done.stderr
     devices = json.loads(done.stdout)["devices"]
@@ -141,7 +180,7 @@ def test_a_worker_that_is_killed_is_named(cluster: RayCluster, runs: Runs) -> No
             os.kill(pid, signal.SIGKILL)
 
     watching = when(runs.folder / "out" / "metrics.jsonl", 5, kill)
-    done = cluster.palmette(*arguments(runs, "out", 1_000_000))
+    done = cluster.palmette(*arguments(runs, "out", 1_000_000, "--insecure"))
     watching.join()
     assert (done.returncode, done.stdout) == (1, "")
     said = done.stderr.splitlines()[-1]
@@ -152,7 +191,7 @@ def test_a_worker_that_is_killed_is_named(cluster: RayCluster, runs: Runs) -> No
 
 def test_without_the_token_nobody_gets_in(cluster: RayCluster, runs: Runs) -> None:
     extra = {"RAY_AUTH_MODE": "disabled", "RAY_NUM_REDIS_GET_RETRIES": "2"}
-    done = cluster.palmette(*arguments(runs, "none", 1), extra=extra)
+    done = cluster.palmette(*arguments(runs, "none", 1, "--insecure"), extra=extra)
     assert (done.returncode, done.stdout) == (2, "")
     expected = "the cluster's token is missing or wrong; expected RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH"
     assert done.stderr == f"palmette: --engine: ray: {expected}\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rich.table import Table
 
 from palmette.cli.show.console import console, energy, time
@@ -29,6 +31,14 @@ def _dilation_increase(outcome: RunOutcome) -> str:
     return f" from iteration {since} on, since this machine could not keep up; measured from there"
 
 
+def _metered(session: TrainingSession) -> Iterator[str]:
+    """What the meters of nodes have measured."""
+    for node, found in session.meters.record().items():
+        yield f"{node}: {energy(found['energy_j'])} in {time(found['seconds'])} ({found['source']})"
+        if found["failed"] is not None:
+            yield f"{node}: its meter was not read to the end: {found['failed']}"
+
+
 def show_outcome(outcome: RunOutcome, session: TrainingSession) -> None:
     """Print how long an iteration took beside the estimate, and what each node did with its time."""
     out = console()
@@ -46,6 +56,8 @@ def show_outcome(outcome: RunOutcome, session: TrainingSession) -> None:
         out.print(f"time dilation {outcome.dilation:g}{_dilation_increase(outcome)}")
     if outcome.energy_j is not None and outcome.iterations:
         out.print(f"energy: {energy(outcome.energy_j)} (modelled: declared power on the measured trace)")
+    for line in _metered(session):
+        out.print(line)
     table = Table("node", box=None, pad_edge=False)
     headings = ("computing", "sending", "waiting")
     for heading in headings:

@@ -19,6 +19,7 @@ from palmette.control.run.callbacks import CallbackList
 from palmette.control.run.engines import membership_of
 from palmette.control.run.record import PlanChange
 from palmette.control.run.session import TrainingSession
+from palmette.control.run.trust import all_code, refuse_new_code
 from palmette.control.track.events import TrackerCallback
 from palmette.errors import NodeLost, RunError
 from palmette.runtime.training import checkpoint
@@ -44,11 +45,12 @@ class Supervisor:
 
     def __init__(self, session: TrainingSession, callbacks: Sequence[object] = ()) -> None:
         self.session = session
-        self._callbacks = CallbackList([*map(TrackerCallback, session.request.track), *callbacks])
+        self._callbacks = CallbackList([*map(TrackerCallback, session.request.track), *callbacks, session.meters])
         file = session.request.cluster_file
         self._file = ClusterFile(Path(file)) if file is not None else None
         self._members = membership_of(session.request)
         self._whole = session.evaluator.cluster
+        self._code = all_code(session.plan)
 
     def run(self, ready: Callable[[Training], None] = lambda _: None) -> RunOutcome:
         """Run to the end, with other plans if need be; ``ready`` gets each training before it starts.
@@ -121,9 +123,11 @@ class Supervisor:
 
     def _continue_with(self, plan: Plan, reason: str) -> None:
         old, found = self.session, checkpoint.last(self.session.folder / "checkpoints")
+        refuse_new_code(plan, self._code)
         change = PlanChange(found.progress.iteration, reason, tuple(plan.phases[0].nodes()))
         self._callbacks.tell("on_replan", change)
-        self.session = TrainingSession(plan, old.request, old.folder, found, changes=(*old.changes, change))
+        changes = (*old.changes, change)
+        self.session = TrainingSession(plan, old.request, old.folder, found, changes=changes, meters=old.meters)
 
 
 class _ChangeMonitor:

@@ -105,6 +105,7 @@ class DeviceRuns:
             testbed=testbed,
             dilation=asked.dilation if TESTBEDS[testbed].emulates else None,
             input_shape=asked.input_shape,
+            insecure=asked.insecure,
             options=asked.options,
         )
 

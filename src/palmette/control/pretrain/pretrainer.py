@@ -14,7 +14,7 @@ from palmette.control.pretrain.device_runs import DeviceMeasurement, DeviceRuns
 from palmette.control.pretrain.power import refuse_unpowered
 from palmette.control.pretrain.request import PretrainRequest
 from palmette.control.run.data import COMMON
-from palmette.control.run.engines import engine_of
+from palmette.control.run.engines import engine_of, refuse_open_network
 from palmette.control.run.request import Request
 from palmette.cost.estimate import evaluator
 from palmette.cost.evaluate import Evaluator
@@ -55,6 +55,7 @@ class Pretrainer:
     ) -> None:
         self.request, self.folder, self._progress, self._warn = request, folder, progress, warn
         self._real_hosts = ENGINES[request.engine].real_hosts
+        refuse_open_network(request, ENGINES[request.engine].engine(list(cluster.nodes)).addresses)
         network = load_network(request.model, request.input_shape, seed=request.options.seed)
         refuse_all_frozen(request.model, network.layers, matching_weights(network.layers, request.options.freeze))
         self.cluster = with_data(cluster, self._common_samples(cluster, network))
@@ -151,7 +152,8 @@ class Pretrainer:
         return found
 
     def _testbed(self, plan: Plan, prices: Evaluator) -> Testbed:
-        request = Request(engine=self.request.engine, testbed=self.request.testbed, dilation=1.0)
+        asked = self.request
+        request = Request(engine=asked.engine, testbed=asked.testbed, dilation=1.0, insecure=asked.insecure)
         return engine_of(request, plan, prices)[0]
 
     def _all_factors(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from palmette.cost.evaluate import Evaluator
-from palmette.errors import Argument, ArgumentFault, InputError, Message, expected_name
+from palmette.errors import Argument, ArgumentFault, InputError, Message, expected_name, listed
 from palmette.runtime.engines.membership import Membership
 from palmette.runtime.engines.registry import ENGINES, CrewMaker
 from palmette.runtime.engines.testbed import Testbed
@@ -18,7 +19,7 @@ from palmette.spec.plan import Plan
 from palmette.testbed.registry import TESTBEDS, TestbedSettings, default_testbed
 
 if TYPE_CHECKING:
-    from palmette.control.run.request import Request
+    from palmette.control.run.request import CommonRequest, Request
 
 KNOWN: dict[str, Iterable[str]] = {"engine": ENGINES, "testbed": TESTBEDS, "transport": TRANSPORTS}
 
@@ -32,6 +33,8 @@ def engine_of(request: Request, plan: Plan, prices: Evaluator) -> tuple[Testbed,
     _refuse_stray(request)
     nodes = _nodes(plan)
     engine = ENGINES[request.engine].engine(nodes)
+    if not TRANSPORTS[request.transport].uses_keys:
+        refuse_open_network(request, engine.addresses)
     keys = None if request.keys is None else Path(request.keys)
     settings = TransportSettings(cluster=prices.cluster, nodes=nodes, here=engine.here, keys=keys, hub=request.hub)
     rendezvous = TRANSPORTS[request.transport].rendezvous(settings)
@@ -89,6 +92,31 @@ def _refuse_keys(request: Request) -> None:
     for argument, value in (("keys", request.keys), ("hub", request.hub)):
         if value is not None:
             raise InputError(ArgumentFault(argument, value, expected))
+
+
+def refuse_open_network(request: CommonRequest, addresses: Mapping[str, str]) -> None:
+    """Refuse to send messages in the clear to nodes off this machine, unless the user has said so.
+
+    Raises:
+        InputError: says who could read them.
+    """
+    away = [f"{node} ({address})" for node, address in addresses.items() if not _is_loopback(address)]
+    if len(addresses) < 2 or not away or request.insecure:
+        return
+    expected = Message(
+        f"{listed(away)} would be reached over gloo, where whoever is on the network can read and change samples, "
+        "labels and weights; expected it only on a network that is yours alone, and elsewhere ",
+        Argument("transport"),
+        " tls",
+    )
+    raise InputError(ArgumentFault("insecure", "not given", expected))
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return False  # a name may mean any machine
 
 
 def refuse_strange_hub(request: Request, plan: Plan) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -39,6 +40,7 @@ def write_record(
     plan: Plan,
     request: Request,
     changes: Sequence[PlanChange],
+    metered: Mapping[str, Any],
 ) -> None:
     """Write a run's ``run.json``.
 
@@ -56,6 +58,7 @@ def write_record(
         "energy_j": outcome.energy_j if outcome.iterations else None,
         "time_s": outcome.time_s if outcome.iterations else None,
         "energy_source": MODELLED if outcome.energy_j is not None else None,
+        "metered": metered,
         "accuracy": outcome.evaluation.accuracy if outcome.evaluation else None,
         "dilation": outcome.dilation,
         "expected_wall_s": outcome.expected_wall_s,

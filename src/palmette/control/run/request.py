@@ -21,6 +21,8 @@ from palmette.zoo.recipes.recipe import Recipe
 
 LEAST_DRIFT = 0.05
 _CALLABLES = ("optimizer", "schedule")
+# What the user of this machine allows is asked of each command, and never taken from a file.
+_PERMISSIONS = ("insecure",)
 _OF_THE_OPTIMIZER = ("lr", "weight_decay", "momentum", "nesterov", "optimizer_options", "groups")
 
 
@@ -28,7 +30,8 @@ _OF_THE_OPTIMIZER = ("lr", "weight_decay", "momentum", "nesterov", "optimizer_op
 class CommonRequest:
     """What a user asks of a run and of a pre-training alike: which data, where workers run, how to train.
 
-    The testbed is ``paced`` if not given, and ``none`` where the hosts are real.
+    The testbed is ``paced`` if not given, and ``none`` where the hosts are real. ``insecure`` allows messages in the
+    clear between machines.
 
     Raises:
         InputError: an argument is out of its range; holds every fault.
@@ -39,6 +42,7 @@ class CommonRequest:
     testbed: str = ""
     dilation: float | None = None
     input_shape: tuple[int, ...] | None = None
+    insecure: bool = False
     options: Options = field(default_factory=Options)
 
     def __post_init__(self) -> None:
@@ -67,7 +71,8 @@ class CommonRequest:
 class Request(CommonRequest):
     """What a user asks of a run beside the plan: the fields are the arguments of ``palmette.run``.
 
-    ``recipe`` is given by its name, or, from Python, as an object; ``track`` holds names of trackers.
+    ``recipe`` is given by its name, or, from Python, as an object; ``track`` holds names of trackers,
+    ``meter`` a node and its meter each: ``phone=replay:plug.csv``.
     """
 
     recipe: str | Recipe | None = None
@@ -84,6 +89,7 @@ class Request(CommonRequest):
     compress: Compression | None = None
     drift: float = 0.5
     track: tuple[str, ...] = ()
+    meter: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -137,12 +143,14 @@ def to_record(request: Request) -> dict[str, Any]:
     given = asdict(written)
     options: dict[str, Any] = given.pop("options")
     del options["span"]
+    for name in _PERMISSIONS:
+        del given[name]
     named = {name: to_reference(getattr(request.options, name)) for name in _CALLABLES}
     return given | options | named
 
 
-def from_record(data: Any, file: str) -> Request:
-    """The request in a ``run.json``.
+def from_record(data: Any, file: str, **permissions: bool) -> Request:
+    """The request in a ``run.json``, with what its user allows.
 
     Raises:
         InputError: it cannot be read.
@@ -151,6 +159,6 @@ def from_record(data: Any, file: str) -> Request:
         given: dict[str, Any] = {k: tuple(value) if isinstance(value, list) else value for k, value in data.items()}
         options = {each.name: given.pop(each.name) for each in fields(Options) if each.name in given}
         options |= {name: from_reference(options[name], name) for name in _CALLABLES if name in options}
-        return Request(**given, options=Options(**options))
+        return Request(**{**given, **dict.fromkeys(_PERMISSIONS, False), **permissions}, options=Options(**options))
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise InputError(Fault("options", data, f"cannot be read: {error}", file)) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,11 @@ from palmette.control.run.data import (
     with_sample_bytes,
 )
 from palmette.control.run.engines import engine_of, refuse_strange_hub, samples_folder
+from palmette.control.run.metering import RunMeters
 from palmette.control.run.recipes import find_training, refuse_metric
 from palmette.control.run.record import PlanChange, write_record
 from palmette.control.run.request import Request, from_record, to_record
+from palmette.control.run.trust import cluster_code, options_code, plan_code, refuse_untrusted, remember
 from palmette.control.run.validation import (
     load_checked_network,
     other_precision,
@@ -76,20 +78,30 @@ def _with_compression(plan: Plan, compression: Compression | None) -> Plan:
     )
 
 
-def resume(folder: Path) -> TrainingSession:
-    """Prepare to continue a run that was stopped.
+def resume(
+    folder: Path, *, insecure: bool = False, trust_code: bool = False, typed: Collection[str | None] = ()
+) -> TrainingSession:
+    """Prepare to continue a run that was stopped; its user allows what no file can, and has ``typed`` names of code.
 
     Raises:
-        InputError: there is no such run, or no checkpoint to continue from.
+        InputError: there is no such run, no checkpoint to continue from, or it names code that is not trusted.
     """
     written = read(folder / "run.json")
     plan = validated(Plan, written.get("plan"), str(folder / "run.json"))
-    request = from_record(written.get("options"), str(folder / "run.json"))
     found = checkpoint.last(folder / "checkpoints")
     if found.progress.phases:  # it left the plan
         plan = plan.model_copy(update={"phases": _phases(found.progress.phases, str(folder / "checkpoints"))})
+    profile, cluster = inputs_of(plan, None, None)
+    refuse_unrunnable(plan, evaluator(profile, cluster))
+    options = written.get("options")
+    named = plan_code(plan) | cluster_code(cluster) | (options_code(options) if isinstance(options, dict) else set())
+    refuse_untrusted({str(folder / "run.json"): named}, trust=trust_code, typed=typed)
+    request = from_record(options, str(folder / "run.json"), insecure=insecure)
     changes = [PlanChange(**each) for each in written.get("changes", ())]
-    return TrainingSession(plan, request, folder, found, finished=written.get("ended") == "done", changes=changes)
+    finished, metered = written.get("ended") == "done", written.get("metered")
+    session = TrainingSession(plan, request, folder, found, finished=finished, changes=changes)
+    session.meters.restore(metered if isinstance(metered, dict) else {})
+    return session
 
 
 def _phases(written: Sequence[Any], file: str) -> tuple[Phase, ...]:
@@ -111,6 +123,7 @@ class TrainingSession:
         *,
         finished: bool = False,
         changes: Sequence[PlanChange] = (),
+        meters: RunMeters | None = None,
     ) -> None:
         self.plan, self.request, self.folder, self.finished = plan, request, folder, finished
         self.changes = changes
@@ -170,7 +183,14 @@ class TrainingSession:
             on_epoch_end=controller,
         )
         refuse_no_update(self._job)
+        self.meters = meters or self._opened_meters()
         make_folder(folder)
+
+    def _opened_meters(self) -> RunMeters:
+        """The meters that the user asks for."""
+        alone = len({node for phase in self.plan.phases for node in phase.nodes()}) == 1
+        here = alone and not self.request.emulated and not ENGINES[self.request.engine].real_hosts
+        return RunMeters(self.request.meter, self.evaluator.cluster, here=here)
 
     def _with_weights(
         self, resumed: checkpoint.Checkpoint | None, pruning: float, origin: PruningOrigin | None
@@ -231,4 +251,7 @@ class TrainingSession:
             plan=self.plan,
             request=self.request,
             changes=self.changes,
+            metered=self.meters.record(),
         )
+        if plan_code(self.plan) | cluster_code(self.evaluator.cluster) | options_code(to_record(self.request)):
+            remember(self.folder / "run.json")  # it was trusted, or typed, when the run began

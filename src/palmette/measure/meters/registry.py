@@ -11,10 +11,11 @@ from palmette.measure.meters.base import Meter
 
 @dataclass(frozen=True)
 class MeterKind:
-    """A kind of meter: the name of its argument, None if it takes none, and how to open one."""
+    """A kind of meter: the name of its argument, None if it takes none, how to open one, and whose it is."""
 
     argument: str | None
     open: Callable[[str], Meter]
+    of_this_machine: bool = True
 
 
 def _zeus(_: str) -> Meter:
@@ -38,7 +39,7 @@ def _catalogue(name: str) -> Meter:
 
 METERS = {
     "zeus": MeterKind(None, _zeus),
-    "replay": MeterKind("FILE", _replay),
+    "replay": MeterKind("FILE", _replay, of_this_machine=False),
     "catalogue": MeterKind("NAME", _catalogue),
 }
 USAGES = {name: name if kind.argument is None else f"{name}:{kind.argument}" for name, kind in METERS.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from palmette.runtime.engines.crew import Crew
@@ -18,11 +18,15 @@ CrewMaker = Callable[[Mapping[str, Setup], Mapping[str, ProcessInitializer | Non
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """How to start the workers of some nodes, and where they are; ``here``: this machine's address among real hosts."""
+    """How to start the workers of some nodes, and where they are.
+
+    ``here`` is this machine's address among real hosts, ``addresses`` are those of the nodes there.
+    """
 
     start: CrewMaker
     site: SiteMaker
     here: str | None = None
+    addresses: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +51,7 @@ def _ray(nodes: Sequence[str]) -> Engine:
     from palmette.runtime.engines.ray.hosts import Hosts
 
     hosts = Hosts(nodes)
-    return Engine(start=partial(RayCrew, hosts), site=hosts.site, here=hosts.here)
+    return Engine(start=partial(RayCrew, hosts), site=hosts.site, here=hosts.here, addresses=hosts.addresses)
 
 
 def _ray_membership() -> Membership:

@@ -3,6 +3,7 @@
 base         the interfaces: a transport, and an endpoint where workers connect
 registry     the transports by name, one row each
 rendezvous   how the workers of a phase find each other
+store        the store through which hosts that share no files find each other
 gloo         the transport on a network that you trust: torch.distributed
 tls          the transport on a network that you do not trust: gRPC through a hub
 memory       the transport between threads of one process

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 import torch.distributed
 from torch import Tensor
-from torch.distributed import FileStore, ProcessGroupGloo, Store, TCPStore
+from torch.distributed import FileStore, ProcessGroupGloo, Store
 
 from palmette.errors import one_line
 from palmette.runtime.program import Channel
@@ -28,6 +28,7 @@ from palmette.runtime.transports.base import ConnectionLost, Transport
 from palmette.runtime.transports.lengths import LENGTH_BYTES, length_of, read_length
 from palmette.runtime.transports.marking import background_connections
 from palmette.runtime.transports.memory import MemoryTransport
+from palmette.runtime.transports.store import NetworkStore, StoreAddress
 from palmette.runtime.transports.yielding import YIELD_AT_MOST_S, SendGate, pieces_of
 
 # The engine notices silence long before; gloo's own timeout must not end a slow transfer.
@@ -70,8 +71,7 @@ class FileEndpoint:
 class StoreEndpoint:
     """An endpoint for workers that share no files but a store on the network; ``address`` is the node's own."""
 
-    host: str
-    port: int
+    at: StoreAddress
     nodes: Sequence[str]
     address: str
 
@@ -80,24 +80,7 @@ class StoreEndpoint:
         if len(self.nodes) == 1:
             return MemoryTransport()
         device = ProcessGroupGloo.create_device(hostname=self.address)
-        store = TCPStore(self.host, self.port, is_master=False)
-        return GlooTransport(_Group(store, self.nodes, node, device), {})
-
-
-@dataclass(frozen=True)
-class StoreAddressBook:
-    """The address book of nodes that share no files: in the store of their rendezvous."""
-
-    host: str
-    port: int
-
-    def write(self, name: str, text: str) -> None:
-        """Publish a text under a name."""
-        TCPStore(self.host, self.port, is_master=False).set(name, text)
-
-    def read(self, name: str) -> str:
-        """The text under a name."""
-        return bytes(TCPStore(self.host, self.port, is_master=False).get(name)).decode()
+        return GlooTransport(_Group(NetworkStore(self.at), self.nodes, node, device), {})
 
 
 class _Group:

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from torch.distributed import TCPStore
-
 from palmette.runtime.phase_programs import PhasePart, background_channels, channels_of
 from palmette.runtime.program import Channel
 from palmette.runtime.transports.base import Endpoint
-from palmette.runtime.transports.gloo import FileEndpoint, StoreAddressBook, StoreEndpoint
+from palmette.runtime.transports.gloo import FileEndpoint, StoreEndpoint
 from palmette.runtime.transports.heartbeat import TOKEN_BYTES, AddressBook, FolderAddressBook, HeartbeatEndpoint
 from palmette.runtime.transports.service import RunningService, Service
+from palmette.runtime.transports.store import StoreAddressBook, StoreServer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,20 +89,22 @@ class StoreRendezvous:
 
     def __init__(self, address: str) -> None:
         self._address = address
-        self._store: TCPStore | None = None
+        self._store: StoreServer | None = None
 
     def open(self, site: Site) -> None:
         """Start the store."""
         self._site = site
-        self._store = TCPStore(self._address, 0, is_master=True, wait_for_workers=False)
+        self._store = StoreServer(self._address)
 
     def endpoint(self, node: str) -> Endpoint:
         """The store, and the node's address."""
         assert self._store is not None, "open() comes first"
-        site, at = self._site, (self._address, self._store.port)
-        endpoint = StoreEndpoint(*at, tuple(site.nodes), site.addresses[node])
-        return site.watched(node, endpoint, StoreAddressBook(*at))
+        site, at = self._site, self._store.address
+        endpoint = StoreEndpoint(at, tuple(site.nodes), site.addresses[node])
+        return site.watched(node, endpoint, StoreAddressBook(at))
 
     def close(self) -> None:
         """Stop the store."""
-        self._store = None
+        if self._store is not None:
+            self._store.close()
+            self._store = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import stat
 from pathlib import Path
 
@@ -10,8 +11,9 @@ import pytest
 from cryptography import x509
 
 from palmette.errors import InputError
+from palmette.runtime.transports.keys import audit
 from palmette.runtime.transports.keys import folder as module
-from palmette.runtime.transports.keys.certificates import dns_name, node_certificate
+from palmette.runtime.transports.keys.certificates import addresses_in, dns_name, node_certificate
 from palmette.runtime.transports.keys.folder import Keys
 from palmette.runtime.transports.keys.pem import read_certificate, read_key, text_of
 
@@ -25,7 +27,7 @@ def keys(tmp_path: Path) -> Keys:
 
 def later(monkeypatch: pytest.MonkeyPatch, days: float) -> None:
     then = dt.datetime.now(dt.UTC) + dt.timedelta(days=days)
-    monkeypatch.setattr(module, "_now", lambda: then)
+    monkeypatch.setattr(module, "current_time", lambda: then)
 
 
 def refused(keys: Keys, node: str) -> str:
@@ -36,16 +38,19 @@ def refused(keys: Keys, node: str) -> str:
 
 
 def test_secrets_are_for_their_owner_alone(keys: Keys) -> None:
-    keys.issue("phone")
+    made = keys.issue("phone")
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in keys.folder.rglob("*")}
     assert stat.S_IMODE(keys.folder.stat().st_mode) == 0o700
     assert modes == {
         "authority.key": 0o600,
         "authority.crt": 0o644,
         "revoked.crl": 0o644,
+        "audit.jsonl": 0o600,
         "nodes": 0o700,
+        "issued": 0o700,
         "phone.key": 0o600,
         "phone.crt": 0o644,
+        f"{made.serial_number:x}.crt": 0o644,
     }
 
 
@@ -140,7 +145,7 @@ def test_any_name_of_a_node_will_do(keys: Keys, name: str) -> None:
     own = keys.credentials(name)
     assert own.objection(own.certificate, name) is None
     assert len(list((keys.folder / "nodes").iterdir())) == 2
-    assert len(list(keys.folder.iterdir())) == 4
+    assert len(list(keys.folder.iterdir())) == 6
 
 
 def test_a_secret_that_others_may_read_is_refused(keys: Keys) -> None:
@@ -181,3 +186,53 @@ def test_an_authority_whose_time_is_over_is_refused(keys: Keys, monkeypatch: pyt
     keys.issue("phone")
     later(monkeypatch, 6 * 365)
     assert "authority: expired on" in refused(keys, "phone")
+
+
+def test_a_certificate_is_renewed_with_overlap_and_revoked_with_all_that_came_before(keys: Keys) -> None:
+    first = keys.issue("phone", 10, ["10.0.0.3", "phone.example"], "operator")
+    second = keys.renew("phone", 30)
+    own = keys.credentials("phone")
+    assert second.not_valid_after_utc > first.not_valid_after_utc
+    assert second.public_key() == first.public_key()
+    assert addresses_in(second) == addresses_in(first) == ["phone.example", "10.0.0.3"]
+    assert [own.objection(text_of(each), "phone", "operator") for each in (first, second)] == [None, None]
+    keys.revoke("phone")
+    own = keys.renewed(own)
+    assert [own.objection(text_of(each), "phone", "operator") for each in (first, second)] == ["it was revoked"] * 2
+    with pytest.raises(InputError, match="it was revoked; to make a new one"):
+        keys.renew("phone")
+
+
+def test_a_role_is_for_what_it_says(keys: Keys) -> None:
+    viewer, worker = keys.issue("screen", role="viewer"), keys.issue("phone")
+    own = keys.credentials("phone")
+    assert own.objection(text_of(viewer), "screen") == "it is for the role viewer, not worker"
+    assert own.objection(text_of(viewer), "screen", "viewer") is None
+    assert own.objection(text_of(worker), "phone") is None
+
+
+def test_the_list_tells_role_end_and_state(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys.issue("screen", 5, role="viewer")
+    keys.issue("x" * 150, 20)
+    keys.issue("gone", 20)
+    keys.revoke("gone")
+    later(monkeypatch, 10)
+    found = {each.node: (each.role, each.state.partition(" on ")[0]) for each in keys.entries()}
+    assert found == {
+        "gone": ("worker", "it was revoked"),
+        "screen": ("viewer", "it expired"),
+        "x" * 150: ("worker", "valid"),
+    }
+
+
+def test_what_happens_is_logged_within_bounds(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = keys.issue("phone")
+    keys.revoke("phone")
+    keys.note("refusal", node="phone\n", why="it was revoked")
+    lines = [json.loads(line) for line in (keys.folder / "audit.jsonl").read_text().splitlines()]
+    assert [line["event"] for line in lines] == ["init", "issue", "revoke", "refusal"]
+    assert lines[1]["serial"] == lines[2]["serial"] == f"{made.serial_number:x}"
+    monkeypatch.setattr(audit, "_LONGEST_BYTES", 1_000)
+    for _ in range(100):
+        keys.note("refusal", node="phone", why="it was revoked")
+    assert sum(path.stat().st_size for path in keys.folder.glob("audit*")) < 3_000

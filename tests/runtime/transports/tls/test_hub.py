@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 import signal
 import socket
@@ -232,6 +233,24 @@ def test_whoever_is_revoked_while_the_hub_runs_is_refused(rendezvous: Meeting) -
         else:
             (rendezvous.keys.folder / "revoked.crl").write_bytes(spoilt)
         assert says(rendezvous, hello(TOKEN, "guest"), own=guest).details() == refused.details()
+    rendezvous.assert_well()
+
+
+def test_whoever_is_revoked_while_connected_is_dropped_and_logged(rendezvous: Meeting) -> None:
+    rendezvous.keys.revoke("phone")
+    with pytest.raises(RunError, match="phone"):
+        rendezvous.workers["cloud"].receive(THERE, 5)
+    with pytest.raises(RunError):
+        rendezvous.workers["phone"].send(UP, torch.zeros(5, dtype=torch.uint8))
+    lines = [json.loads(line) for line in (rendezvous.keys.folder / "audit.jsonl").read_text().splitlines()]
+    seen = [(line["event"], line["node"]) for line in lines if line["event"] in ("join", "refusal")]
+    assert sorted(seen) == [("join", node) for node in sorted(NODES)] + [("refusal", "phone")]
+
+
+def test_a_viewer_is_no_worker(rendezvous: Meeting) -> None:
+    rendezvous.keys.issue("screen", role="viewer")
+    refused = says(rendezvous, hello(TOKEN, "screen"), own=rendezvous.keys.credentials("screen"))
+    assert refused.details().endswith("is not valid: it is for the role viewer, not worker")
     rendezvous.assert_well()
 
 

@@ -180,8 +180,8 @@ def connected() -> Any:
 def _why_not(error: Exception, said: bytes) -> str:
     if b"InvalidAuthToken" in said:
         return "the cluster's token is missing or wrong; expected RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH"
-    hint = "start one with: ray start --head, or join one with: palmette cluster join ADDRESS --node NAME"
-    return f"no cluster to connect to: {_last_line(error)}; {hint}"
+    start, enter = "ray start --head --disable-usage-stats", "palmette cluster join ADDRESS --node NAME"
+    return f"no cluster to connect to: {_last_line(error)}; start one with: {start}, or join one with: {enter}"
 
 
 @contextmanager

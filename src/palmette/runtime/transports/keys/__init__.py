@@ -2,5 +2,9 @@
 
 certificates   issues certificates and checks them; pure
 folder         the files: created, read and checked; valid ones are never overwritten
+held           credentials in memory: those of one run, or of one node
+pack           all that one node needs, in one file that a passphrase opens
+enrolment      keys made on their nodes: requests, and answers to them
+audit          a log of what happened to keys
 pem            reads and writes single files in the PEM format
 """

@@ -1,7 +1,8 @@
 """Certificates of a private authority: how they are issued and checked.
 
 A node is identified by one DNS name in its certificate, a hash of the node's name, since names of nodes may be long and
-in any script; the common name is for people. P-256, because gRPC's TLS library accepts no Ed25519 certificates.
+in any script; the common name is for people. Its role is the organizational unit; a certificate without one is a
+worker's. P-256, because gRPC's TLS library accepts no Ed25519 certificates.
 """
 
 from __future__ import annotations
@@ -10,16 +11,23 @@ import datetime as dt
 import hashlib
 from collections.abc import Iterable, Sequence
 from ipaddress import ip_address
+from typing import Literal, get_args
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 Key = ec.EllipticCurvePrivateKey
 Authority = tuple[Key, x509.Certificate]
 
+PublicKey = ec.EllipticCurvePublicKey
+Role = Literal["worker", "viewer", "operator"]
+"""What the holder of a certificate may do: take part in runs, watch them, or start and stop them."""
+
+ROLES: tuple[Role, ...] = get_args(Role)
 AUTHORITY = "palmette authority"
 AUTHORITY_DAYS = 5 * 365
 NODE_DAYS = 90
@@ -51,12 +59,13 @@ def authority_certificate(key: Key, days: float, now: dt.datetime) -> x509.Certi
 
 def node_certificate(
     node: str,
-    key: Key,
+    key: Key | PublicKey,
     authority: Authority,
     *,
     days: float,
     now: dt.datetime,
     addresses: Sequence[str] = (),
+    role: Role = "worker",
 ) -> x509.Certificate:
     """A node's certificate, for both ends of a connection; it expires with the authority at the latest."""
     signing, issuer = authority
@@ -64,7 +73,7 @@ def node_certificate(
     names = [x509.DNSName(dns_name(node)), *map(_general_name, addresses)]
     both_ends = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
     return (
-        _begun(_name(node.encode()[:_LONGEST_COMMON_NAME].decode(errors="ignore")), issuer.subject, key, now, until)
+        _begun(_node_name(node, role), issuer.subject, key, now, until)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(both_ends), critical=False)
@@ -75,6 +84,22 @@ def node_certificate(
         )
         .sign(signing, SHA256())
     )
+
+
+def node_request(node: str, key: Key) -> x509.CertificateSigningRequest:
+    """A node's request for a certificate, signed with its own key."""
+    names = x509.SubjectAlternativeName([x509.DNSName(dns_name(node))])
+    builder = x509.CertificateSigningRequestBuilder().subject_name(_node_name(node, "worker"))
+    return builder.add_extension(names, critical=False).sign(key, SHA256())
+
+
+def requested_key(request: x509.CertificateSigningRequest, node: str) -> PublicKey | None:
+    """The key for which a node's certificate is requested; None where the request is not that node's."""
+    key = request.public_key()
+    signed = isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1)
+    if not (signed and request.is_signature_valid and dns_name(node) in names_of(request)):
+        return None
+    return key  # type: ignore[return-value]  # mypy forgets what ``signed`` knows
 
 
 def revocation_list(
@@ -105,8 +130,10 @@ def objection(
     authority: x509.Certificate,
     revoked: x509.CertificateRevocationList,
     now: dt.datetime,
+    *,
+    role: Role | None = None,
 ) -> str | None:
-    """Why a certificate is not valid for a node; None if it is."""
+    """Why a certificate is not valid for a node, and for a role, if one is asked for; None if it is."""
     try:
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature):
@@ -119,6 +146,8 @@ def objection(
         return "it was revoked"
     if dns_name(node) not in names_of(certificate):
         return f"it belongs to {common_name(certificate)}"
+    if role is not None and role_of(certificate) != role:
+        return f"it is for the role {role_of(certificate)}, not {role}"
     return None
 
 
@@ -128,8 +157,31 @@ def signed_by(revoked: x509.CertificateRevocationList, authority: x509.Certifica
     return isinstance(public, ec.EllipticCurvePublicKey) and revoked.is_signature_valid(public)
 
 
-def names_of(certificate: x509.Certificate) -> list[str]:
-    """The DNS names in a certificate."""
+def role_of(certificate: x509.Certificate) -> Role:
+    """What the holder of a certificate may do."""
+    found = certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATIONAL_UNIT_NAME)
+    return next((role for role in ROLES if found and found[0].value == role), "worker")
+
+
+def addresses_in(certificate: x509.Certificate) -> list[str]:
+    """The host names and IP addresses in a node's certificate."""
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return [*names.get_values_for_type(x509.DNSName)[1:], *map(str, names.get_values_for_type(x509.IPAddress))]
+
+
+def fingerprint(certificate: x509.Certificate) -> str:
+    """The SHA-256 of a certificate's public key, which stays the same when the certificate is renewed."""
+    key = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return hashlib.sha256(key).hexdigest()
+
+
+def serial_of(certificate: x509.Certificate) -> str:
+    """A certificate's serial number, as written in files."""
+    return f"{certificate.serial_number:x}"
+
+
+def names_of(certificate: x509.Certificate | x509.CertificateSigningRequest) -> list[str]:
+    """The DNS names in a certificate, or in a request for one."""
     try:
         found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except (x509.ExtensionNotFound, ValueError):
@@ -144,17 +196,18 @@ def common_name(certificate: x509.Certificate) -> str:
 
 
 def _begun(
-    subject: x509.Name, issuer: x509.Name, key: Key, now: dt.datetime, until: dt.datetime
+    subject: x509.Name, issuer: x509.Name, key: Key | PublicKey, now: dt.datetime, until: dt.datetime
 ) -> x509.CertificateBuilder:
+    public = key if isinstance(key, ec.EllipticCurvePublicKey) else key.public_key()
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
-        .public_key(key.public_key())
+        .public_key(public)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _BEHIND)
         .not_valid_after(until)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
     )
 
 
@@ -174,6 +227,12 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
 
 def _name(common: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
+
+
+def _node_name(node: str, role: Role) -> x509.Name:
+    shortened = node.encode()[:_LONGEST_COMMON_NAME].decode(errors="ignore")
+    unit = x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, role)
+    return x509.Name([unit, x509.NameAttribute(NameOID.COMMON_NAME, shortened)])
 
 
 def _general_name(address: str) -> x509.GeneralName:

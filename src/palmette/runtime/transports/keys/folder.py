@@ -5,8 +5,10 @@
     keys/revoked.crl              revoked certificates, signed by the authority
     keys/nodes/NAME.key    0600   a node's private key; it belongs on that node alone
     keys/nodes/NAME.crt           a node's certificate
+    keys/issued/SERIAL.crt        every certificate that the authority has signed, so that all of a node can be revoked
+    keys/audit.jsonl       0600   what happened to them
 
-Nothing that is still valid is overwritten.
+Nothing that is still valid is overwritten, except by renewal, where the old certificate stays valid until its end.
 """
 
 from __future__ import annotations
@@ -14,32 +16,44 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from pathlib import Path
-from urllib.parse import quote
+from typing import NamedTuple
+from urllib.parse import quote, unquote
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 
 from palmette.errors import ArgumentFault, Fault, InputError
+from palmette.runtime.transports.keys.audit import AuditEvent, audit
 from palmette.runtime.transports.keys.certificates import (
     AUTHORITY_DAYS,
     NODE_DAYS,
     Authority,
+    PublicKey,
+    Role,
+    addresses_in,
     authority_certificate,
+    common_name,
     dns_name,
+    names_of,
     new_key,
     node_certificate,
     objection,
+    requested_key,
     revocation_list,
     revoked_entry,
+    role_of,
+    serial_of,
     signed_by,
 )
 from palmette.runtime.transports.keys.pem import (
     key_text,
     read_certificate,
     read_key,
+    read_request,
     read_revoked,
     text_of,
     write,
@@ -61,14 +75,28 @@ class Credentials:
     authority: bytes
     revoked: bytes
 
-    def objection(self, shown: bytes, node: str) -> str | None:
-        """Why a certificate that was shown is not valid for ``node``; None if it is."""
+    def objection(self, shown: bytes, node: str, role: Role | None = "worker") -> str | None:
+        """Why a certificate that was shown is not valid for ``node`` in a role; None if it is."""
         try:
             certificate = x509.load_pem_x509_certificate(shown)
         except (ValueError, UnsupportedAlgorithm):
             return "it cannot be read"
         authority, revoked = x509.load_pem_x509_certificate(self.authority), x509.load_pem_x509_crl(self.revoked)
-        return objection(certificate, node, authority, revoked, _now())
+        return objection(certificate, node, authority, revoked, current_time(), role=role)
+
+    def has_revoked(self, shown: bytes) -> bool:
+        """Whether a certificate that was valid when it was shown has been revoked."""
+        serial = x509.load_pem_x509_certificate(shown).serial_number
+        return x509.load_pem_x509_crl(self.revoked).get_revoked_certificate_by_serial_number(serial) is not None
+
+
+class KeyEntry(NamedTuple):
+    """A node's certificate: what its holder may do and until when, and ``valid``, or why it is not."""
+
+    node: str
+    role: Role
+    until: dt.datetime
+    state: str
 
 
 class Keys:
@@ -88,16 +116,19 @@ class Keys:
             if (self.folder / name).exists():
                 raise InputError(ArgumentFault("keys", str(self.folder), f"an authority exists already: {name}"))
         key = new_key()
-        certificate = authority_certificate(key, days, _now())
+        certificate = authority_certificate(key, days, current_time())
         with writing(self.folder):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             (self.folder / "nodes").mkdir(mode=0o700, exist_ok=True)
             write(self.folder / "authority.key", key_text(key), 0o600)
-            write(self.folder / "revoked.crl", text_of(revocation_list([], (key, certificate), _now())), 0o644)
+            write(self.folder / "revoked.crl", text_of(revocation_list([], (key, certificate), current_time())), 0o644)
             write(self.folder / "authority.crt", text_of(certificate), 0o644)
+            audit(self.folder, "init")
         return certificate
 
-    def issue(self, node: str, days: float = NODE_DAYS, addresses: Sequence[str] = ()) -> x509.Certificate:
+    def issue(
+        self, node: str, days: float = NODE_DAYS, addresses: Sequence[str] = (), role: Role = "worker"
+    ) -> x509.Certificate:
         """Create a key and a certificate for a node; ``addresses`` are host names and IPs that it is also valid for.
 
         Raises:
@@ -108,12 +139,61 @@ class Keys:
         authority = self._authority()
         self.refuse_issued(node)
         key = new_key()
-        certificate = node_certificate(node, key, authority, days=days, now=_now(), addresses=addresses)
+        certificate = node_certificate(
+            node, key, authority, days=days, now=current_time(), addresses=addresses, role=role
+        )
         with writing(self.folder):
             (self.folder / "nodes").mkdir(mode=0o700, exist_ok=True)
             write(self.file(node, "key"), key_text(key), 0o600)
-            write(self.file(node, "crt"), text_of(certificate), 0o644)
+        self._keep(node, certificate, "issue")
         return certificate
+
+    def renew(self, node: str, days: float = NODE_DAYS) -> x509.Certificate:
+        """Issue another certificate for a node's key, in the same role; the one before stays valid until its end.
+
+        Raises:
+            InputError: the node has no valid one, there is no authority, or the folder cannot be written.
+        """
+        _refuse_days(days)
+        authority, before = self._authority(), self._certificate(node)
+        wrong = objection(before, node, authority[1], self.revoked(), current_time())
+        if wrong is not None:
+            expected = f"{wrong}; to make a new one: palmette keys issue {node}"
+            raise InputError(Fault("NODE", node, expected, str(self.file(node, "crt"))))
+        key, addresses = before.public_key(), addresses_in(before)
+        assert isinstance(key, PublicKey), "the authority signs no others"
+        made = node_certificate(
+            node, key, authority, days=days, now=current_time(), addresses=addresses, role=role_of(before)
+        )
+        self._keep(node, made, "renew")
+        return made
+
+    def sign(self, node: str, request: Path, days: float = NODE_DAYS, role: Role = "worker") -> x509.Certificate:
+        """Issue a certificate for a key that a node has made itself, and of which this is the request.
+
+        Raises:
+            InputError: the request cannot be read or is not this node's, the node has a valid certificate, there is no
+                authority, or the folder cannot be written.
+        """
+        _refuse_days(days)
+        authority = self._authority()
+        self.refuse_issued(node)
+        key = requested_key(read_request(request), node)
+        if key is None:
+            raise InputError(Fault("NODE", node, "the request is not of this node", str(request)))
+        made = node_certificate(node, key, authority, days=days, now=current_time(), role=role)
+        self._keep(node, made, "sign")
+        return made
+
+    def _keep(self, node: str, certificate: x509.Certificate, event: AuditEvent) -> None:
+        """Write a certificate that was signed, and remember it."""
+        with writing(self.folder):
+            for name in ("nodes", "issued"):
+                (self.folder / name).mkdir(mode=0o700, exist_ok=True)
+            write(self.folder / "issued" / f"{serial_of(certificate)}.crt", text_of(certificate), 0o644)
+            write(self.file(node, "crt"), text_of(certificate), 0o644)
+            until = certificate.not_valid_after_utc.date().isoformat()
+            audit(self.folder, event, node=node, role=role_of(certificate), serial=serial_of(certificate), until=until)
 
     def refuse_issued(self, node: str) -> None:
         """Refuse a node whose certificate is still valid.
@@ -125,28 +205,68 @@ class Keys:
         if not file.exists():
             return
         certificate = read_certificate(file)
-        if objection(certificate, node, self.authority(), self.revoked(), _now()) is None:
+        if objection(certificate, node, self.authority(), self.revoked(), current_time()) is None:
             until = certificate.not_valid_after_utc.date()
             expected = f"its certificate is valid until {until}; to replace it: palmette keys revoke {node}"
             raise InputError(Fault("NODE", node, expected, str(file)))
 
     def revoke(self, node: str) -> x509.Certificate:
-        """Revoke a node's certificate.
+        """Revoke a node's certificate, and all others of it that are still valid.
 
         Raises:
             InputError: there is none, it is revoked already, or the folder cannot be written.
         """
         authority, revoked = self._authority(), self.revoked()
+        certificate = self._certificate(node)
+        valid = {each.serial_number: each for each in [*self._issued(node), certificate]}
+        for each in revoked:
+            valid.pop(each.serial_number, None)
+        if not valid:
+            expected = "its certificate is revoked already"
+            raise InputError(Fault("NODE", node, expected, str(self.file(node, "crt"))))
+        entries = [revoked_entry(each, current_time()) for each in valid.values()]
+        with writing(self.folder):
+            write(
+                self.folder / "revoked.crl",
+                text_of(revocation_list([*revoked, *entries], authority, current_time())),
+                0o644,
+            )
+            for serial in valid:
+                audit(self.folder, "revoke", node=node, serial=f"{serial:x}")
+        return certificate
+
+    def _certificate(self, node: str) -> x509.Certificate:
         file = self.file(node, "crt")
         if not file.exists():
             raise InputError(Fault("NODE", node, f"no certificate was issued to it: there is no {file}"))
-        certificate = read_certificate(file)
-        if revoked.get_revoked_certificate_by_serial_number(certificate.serial_number) is not None:
-            raise InputError(Fault("NODE", node, "its certificate is revoked already", str(file)))
-        longer = revocation_list([*revoked, revoked_entry(certificate, _now())], authority, _now())
-        with writing(self.folder):
-            write(self.folder / "revoked.crl", text_of(longer), 0o644)
-        return certificate
+        return read_certificate(file)
+
+    def _issued(self, node: str) -> list[x509.Certificate]:
+        """All certificates of a node that the authority has signed, and that have not expired."""
+        found = [read_certificate(file) for file in sorted((self.folder / "issued").glob("*.crt"))]
+        return [
+            each for each in found if dns_name(node) in names_of(each) and each.not_valid_after_utc > current_time()
+        ]
+
+    def entries(self) -> list[KeyEntry]:
+        """The certificates in the folder, by node.
+
+        Raises:
+            InputError: one cannot be read, or there is no authority.
+        """
+        authority, revoked, found = self.authority(), self.revoked(), []
+        for file in sorted((self.folder / "nodes").glob("*.crt")):
+            certificate = read_certificate(file)
+            shortened, plain = common_name(certificate), unquote(file.stem)
+            node = plain if dns_name(plain) in names_of(certificate) else shortened
+            wrong = objection(certificate, plain, authority, revoked, current_time()) if node == plain else None
+            found.append(KeyEntry(node, role_of(certificate), certificate.not_valid_after_utc, wrong or "valid"))
+        return found
+
+    def note(self, event: AuditEvent, **about: str) -> None:
+        """Note in the audit log what a hub has seen; where the log cannot be written, the hub goes on."""
+        with suppress(OSError):
+            audit(self.folder, event, **about)
 
     def credentials(self, node: str) -> Credentials:
         """A node's key and certificate, and whom it trusts.
@@ -159,7 +279,7 @@ class Keys:
             make = f"make one with: palmette keys issue {node} --keys {self.folder}"
             raise InputError(ArgumentFault("keys", file.name, f"node {node} has no certificate; {make}", str(file)))
         authority, revoked, certificate = self.authority(), self.revoked(), read_certificate(file)
-        wrong = objection(certificate, node, authority, revoked, _now())
+        wrong = objection(certificate, node, authority, revoked, current_time())
         if wrong is not None:
             renew = f"make a new one with: palmette keys issue {node} --keys {self.folder}"
             raise InputError(Fault("certificate", node, f"{wrong}; {renew}", str(file)))
@@ -189,7 +309,7 @@ class Keys:
             make = f"make one with: palmette keys init --keys {self.folder}"
             raise InputError(ArgumentFault("keys", str(self.folder), f"there is no authority.crt; {make}"))
         found = read_certificate(file)
-        if _now() > found.not_valid_after_utc:
+        if current_time() > found.not_valid_after_utc:
             until = found.not_valid_after_utc.date()
             raise InputError(Fault("authority", f"expired on {until}", "expected a valid one", str(file)))
         return found
@@ -224,7 +344,8 @@ def _dated(found: x509.CertificateRevocationList) -> dt.datetime:
     return found.last_update_utc
 
 
-def _now() -> dt.datetime:
+def current_time() -> dt.datetime:
+    """The time by which certificates are judged."""
     return dt.datetime.now(dt.UTC)
 
 

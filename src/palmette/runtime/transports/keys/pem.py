@@ -33,7 +33,7 @@ def read_certificate(file: Path) -> x509.Certificate:
     Raises:
         InputError: it is missing, or not one.
     """
-    return _read(file, x509.load_pem_x509_certificate, "a certificate")
+    return parsed(file, x509.load_pem_x509_certificate, "a certificate in the PEM format")
 
 
 def read_revoked(file: Path) -> x509.CertificateRevocationList:
@@ -42,7 +42,16 @@ def read_revoked(file: Path) -> x509.CertificateRevocationList:
     Raises:
         InputError: it is missing, or not one.
     """
-    return _read(file, x509.load_pem_x509_crl, "a list of revoked certificates")
+    return parsed(file, x509.load_pem_x509_crl, "a list of revoked certificates in the PEM format")
+
+
+def read_request(file: Path) -> x509.CertificateSigningRequest:
+    """Read a request for a certificate.
+
+    Raises:
+        InputError: it is missing, or not one.
+    """
+    return parsed(file, x509.load_pem_x509_csr, "a request for a certificate in the PEM format")
 
 
 def read_key(file: Path) -> Key:
@@ -55,7 +64,7 @@ def read_key(file: Path) -> Key:
         mode = stat.S_IMODE(file.stat().st_mode)
         if mode & 0o077:
             raise InputError(Fault("permissions", f"{mode:04o}", f"others may read it; chmod 600 {file}", str(file)))
-    return _read(file, _loaded_key, "a private key")
+    return parsed(file, _loaded_key, "a private key in the PEM format")
 
 
 def _loaded_key(text: bytes) -> Key:
@@ -65,7 +74,12 @@ def _loaded_key(text: bytes) -> Key:
     return found
 
 
-def _read(file: Path, load: Callable[[bytes], T], what: str) -> T:
+def parsed(file: Path, load: Callable[[bytes], T], what: str) -> T:
+    """What ``load`` makes of a file; it raises ``ValueError`` or ``TypeError`` where that is not ``what``.
+
+    Raises:
+        InputError: the file is missing, or something else.
+    """
     try:
         with file.open("rb") as stream:
             text = stream.read(_LONGEST_FILE_BYTES)
@@ -74,7 +88,7 @@ def _read(file: Path, load: Callable[[bytes], T], what: str) -> T:
     try:
         return load(text)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        expected = f"cannot be read; expected {what} in the PEM format"
+        expected = f"cannot be read; expected {what}"
         raise InputError(ArgumentFault("keys", file.name, expected, str(file))) from None
 
 
@@ -107,6 +121,8 @@ def key_text(key: Key) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-def text_of(signed: x509.Certificate | x509.CertificateRevocationList) -> bytes:
-    """A certificate or a list in the PEM format."""
+def text_of(
+    signed: x509.Certificate | x509.CertificateRevocationList | x509.CertificateSigningRequest,
+) -> bytes:
+    """A certificate, a list or a request in the PEM format."""
     return signed.public_bytes(Encoding.PEM)

@@ -24,7 +24,8 @@ import grpc.aio
 
 from palmette.runtime.program import Channel
 from palmette.runtime.transports.heartbeat import ASLEEP_S, SILENCE_S
-from palmette.runtime.transports.keys.folder import Credentials, Keys
+from palmette.runtime.transports.keys.folder import Credentials
+from palmette.runtime.transports.keys.held import HeldKeys, KeySource, key_source
 from palmette.runtime.transports.liveness import Liveness
 from palmette.runtime.transports.tls.frames import (
     MOST_BYTES,
@@ -73,13 +74,13 @@ class HubAddress:
 
 @dataclass(frozen=True)
 class HubSetup:
-    """What a hub is given when it starts; ``address`` is where it listens, ``keys`` the folder with its node's keys.
+    """What a hub is given when it starts; ``address`` is where it listens, ``keys`` its node's, or their folder.
 
     ``local``, if there is one, is where it listens for the worker on its own machine.
     """
 
     node: str
-    keys: Path
+    keys: Path | HeldKeys
     token: bytes = field(repr=False)
     nodes: Sequence[str]
     channels: Sequence[Channel]
@@ -96,7 +97,7 @@ class HubSetup:
         asyncio.run(self._serve(ready))
 
     async def _serve(self, ready: Callable[[HubAddress], None]) -> None:
-        keys = Keys(self.keys)
+        keys = key_source(self.keys)
         own = keys.credentials(self.node)
         hub = Hub(own, keys, self.token, self.nodes, self.channels)
         host = f"[{self.address}]" if ":" in self.address else self.address
@@ -120,7 +121,7 @@ class Hub:
     """Workers and channels of one run, which is identified by ``token``; ``own`` credentials come from ``keys``."""
 
     def __init__(
-        self, own: Credentials, keys: Keys, token: bytes, nodes: Sequence[str], channels: Sequence[Channel]
+        self, own: Credentials, keys: KeySource, token: bytes, nodes: Sequence[str], channels: Sequence[Channel]
     ) -> None:
         self._own, self._keys, self._token, self._nodes = own, keys, token, list(nodes)
         self._channels = {channel.number: channel for channel in channels}
@@ -164,6 +165,7 @@ class Hub:
         if node in self._present:
             await _refuse(context, f"node {node} is connected already")
         self._present[node] = context
+        self._keys.note("join", node=node)
         leaving = asyncio.ensure_future(self._farewell(node, stream, context))
         try:
             if len(self._present) == len(self._nodes):
@@ -190,10 +192,20 @@ class Hub:
                 if kind is not FrameKind.ALIVE:
                     return kind is FrameKind.FAREWELL
                 self._liveness.heard([node], time.monotonic())
+                if self._was_revoked(node, context):
+                    return False
                 await context.write(alive())
         except BadFrame:
             pass
         return False
+
+    def _was_revoked(self, node: str, context: _Context) -> bool:
+        """Whether a node that was let in has been revoked since."""
+        self._own = self._keys.renewed(self._own)
+        revoked = self._own.has_revoked(_certificate(context))
+        if revoked:
+            self._keys.note("refusal", node=node, why="it was revoked while it was connected")
+        return revoked
 
     async def _watch(self) -> None:
         """Check for silent workers until one is lost."""
@@ -223,6 +235,8 @@ class Hub:
         (other,) = (each for name, each in ends.contexts.items() if name != node)
         allowed = _FROM_SENDER if node == channel.sender else _FROM_RECEIVER
         async for data in stream:
+            if self._lost.done():
+                return  # nothing more of a node that is lost, or was revoked, reaches the others
             await _refuse_misplaced(data, context, number, allowed)
             try:
                 await other.write(data)
@@ -238,16 +252,21 @@ class Hub:
             await _refuse(context, str(error) or "no hello was received")
         if channel is not None and frame.channel != channel:
             await _refuse(context, f"a control stream with channel {frame.channel}; expected none")
-        shown = context.auth_context().get("x509_pem_cert", [b""])[0]
         self._own = self._keys.renewed(self._own)  # a node may have been revoked meanwhile
-        wrong = self._own.objection(shown, node)
+        wrong = self._own.objection(_certificate(context), node)
         if wrong is not None:
+            self._keys.note("refusal", node=node, why=wrong)
             await _refuse(context, f"the certificate shown for node {node} is not valid: {wrong}")
         if not secrets.compare_digest(token, self._token):
             await _refuse(context, f"node {node} belongs to another run")
         if node not in self._nodes:
             await _refuse(context, f"node {node} is not part of this run")
         return node, frame.channel
+
+
+def _certificate(context: _Context) -> bytes:
+    shown: bytes = context.auth_context().get("x509_pem_cert", [b""])[0]
+    return shown
 
 
 async def _refuse_misplaced(data: bytes, context: _Context, channel: int, allowed: Sequence[FrameKind]) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import secrets
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from palmette.errors import Fault, InputError
 from palmette.runtime.phase_programs import PhasePart
 from palmette.runtime.transports.base import Endpoint
 from palmette.runtime.transports.keys.folder import Keys
+from palmette.runtime.transports.keys.held import HeldKeys, temporary_keys
 from palmette.runtime.transports.rendezvous import Site
 from palmette.runtime.transports.service import RunningService
 from palmette.runtime.transports.tls.frames import TOKEN_BYTES
@@ -24,13 +25,13 @@ _A_RUN_DAYS = 30
 class HubRendezvous:
     """Over gRPC with mutual TLS, on a network that you do not trust.
 
-    ``keys`` is a folder as ``palmette keys`` makes it; without one, keys are made for this run only. ``hub`` is the
-    node that all others can reach; without one, or if it is not part of the phase, a node is chosen by its traffic.
+    ``keys`` is a folder as ``palmette keys`` makes it; without one, keys are made for this run only, in memory. ``hub``
+    is the node that all others can reach; without one, or if it is not part of the phase, a node is chosen by its
+    traffic.
     """
 
     def __init__(self, cluster: Cluster, keys: Path | None = None, hub: str | None = None) -> None:
         self._cluster, self._given, self._wanted = cluster, keys, hub
-        self._made: tempfile.TemporaryDirectory[str] | None = None
         self._hub: RunningService | None = None
 
     def open(self, site: Site) -> None:
@@ -41,33 +42,25 @@ class HubRendezvous:
         """
         node = self._wanted if self._wanted in site.nodes else None
         node = node or choose_hub(site.parts, site.nodes, self._cluster)
-        keys = Keys(self._given) if self._given is not None else self._ephemeral(site.nodes)
-        folder, token, channels = keys.folder.absolute(), secrets.token_bytes(TOKEN_BYTES), tuple(site.channels)
+        self._keys = self._given.absolute() if self._given is not None else temporary_keys(site.nodes, _A_RUN_DAYS)
+        token, channels = secrets.token_bytes(TOKEN_BYTES), tuple(site.channels)
         local = None if site.folder is None else site.folder / "hub"
-        setup = HubSetup(node, folder, token, tuple(site.nodes), channels, site.addresses[node], local)
+        setup = HubSetup(node, self._keys_of(node), token, tuple(site.nodes), channels, site.addresses[node], local)
         self._hub = site.serve(node, setup)
-        self._endpoint = HubEndpoint(self._hub.info, folder, token, channels)
+        self._endpoint = HubEndpoint(self._hub.info, self._keys_of(node), token, channels)
 
-    def _ephemeral(self, nodes: Sequence[str]) -> Keys:
-        self._made = tempfile.TemporaryDirectory(prefix="palmette-keys-")
-        keys = Keys(Path(self._made.name))
-        keys.init(_A_RUN_DAYS)
-        for node in nodes:
-            keys.issue(node, _A_RUN_DAYS)
-        return keys
+    def _keys_of(self, node: str) -> Path | HeldKeys:
+        return self._keys.of(node) if isinstance(self._keys, HeldKeys) else self._keys
 
     def endpoint(self, node: str) -> Endpoint:
-        """An endpoint at the hub."""
-        return self._endpoint
+        """An endpoint at the hub, with the node's own keys."""
+        return replace(self._endpoint, keys=self._keys_of(node))
 
     def close(self) -> None:
-        """Stop the hub, and delete keys that were made for this run."""
+        """Stop the hub."""
         if self._hub is not None:
             self._hub.close()
             self._hub = None
-        if self._made is not None:
-            self._made.cleanup()
-            self._made = None
 
 
 def refuse_missing_keys(keys: Path, nodes: Iterable[str]) -> None:

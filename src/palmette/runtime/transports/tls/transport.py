@@ -25,7 +25,7 @@ from palmette.runtime.program import Channel
 from palmette.runtime.transports.base import TransportClosed
 from palmette.runtime.transports.heartbeat import SILENCE_S, peer_silent
 from palmette.runtime.transports.keys.certificates import dns_name
-from palmette.runtime.transports.keys.folder import Keys
+from palmette.runtime.transports.keys.held import HeldKeys, key_source
 from palmette.runtime.transports.lengths import refuse_length
 from palmette.runtime.transports.liveness import Liveness
 from palmette.runtime.transports.tls.credit import ReceiveWindow, SendCredit
@@ -58,10 +58,10 @@ _FAREWELL_S = 1.0
 
 @dataclass(frozen=True)
 class HubEndpoint:
-    """An endpoint at a hub; each worker finds its key in a folder ``keys`` of its own machine."""
+    """An endpoint at a hub; each worker finds its key in a folder of its own machine, or is given it, in ``keys``."""
 
     hub: HubAddress
-    keys: Path
+    keys: Path | HeldKeys
     token: bytes = field(repr=False)
     channels: Sequence[Channel]
 
@@ -71,7 +71,7 @@ class HubEndpoint:
         Raises:
             RunError: the hub cannot be reached, or refuses this node.
         """
-        own = Keys(self.keys).credentials(node)
+        own = key_source(self.keys).credentials(node)
         wrong = own.objection(self.hub.certificate, self.hub.node)
         if wrong is not None:
             raise RunError(f"the certificate of the hub on node {self.hub.node} is not valid: {wrong}")
