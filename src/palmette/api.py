@@ -380,9 +380,10 @@ def run(
     engine: str = "local",
     testbed: str = "",
     dilation: float | None = None,
-    transport: str = "gloo",
+    transport: str = "",
     keys: File | None = None,
     hub: str | None = None,
+    listen: str | None = None,
     replan: bool = True,
     drift: float = 0.5,
     allow_data_loss: bool = False,
@@ -441,9 +442,10 @@ def run(
         engine: ``"local"`` (processes on this machine) or ``"ray"`` (hosts of a Ray cluster).
         testbed: ``"paced"`` (default) or ``"namespaces"`` emulate the cluster; ``"none"`` does not, as always on ray.
         dilation: the factor by which emulated time is slowed down; chosen if not given.
-        transport: ``"gloo"`` on a trusted network, ``"tls"`` on any other.
+        transport: ``"gloo"`` (default) on a trusted network, ``"tls"`` on any other.
         keys: the folder of keys for tls; keys are created for the run if not given.
         hub: the node that relays messages for tls; chosen if not given.
+        listen: where engine ``"hub"`` waits for workers, host:port.
         replan: plan again when a node is lost or joins, instead of stopping.
         drift: plan again when a link's bandwidth is off by this fraction.
         allow_data_loss: continue without a lost node even if its data is lost too.
@@ -480,6 +482,7 @@ def run(
         transport=transport,
         keys=None if keys is None else str(keys),
         hub=hub,
+        listen=listen,
         dilation=dilation,
         input_shape=input_shape,
         init=None if init is None else str(init),

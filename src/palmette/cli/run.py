@@ -96,14 +96,18 @@ def run(
     ] = "",
     dilation: opt.Dilation = None,
     transport: Annotated[
-        str, typer.Option("--transport", help="gloo on a trusted network, tls on any other.")
-    ] = "gloo",
+        str, typer.Option("--transport", help="gloo (default) on a trusted network, tls on any other.")
+    ] = "",
     keys: Annotated[
         Path | None,
         typer.Option("--keys", help="Folder of keys for tls (palmette keys); created for the run if not given."),
     ] = None,
     hub: Annotated[
         str | None, typer.Option("--hub", help="The node that relays messages for tls; chosen if not given.")
+    ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option("--listen", help="Where engine hub waits for workers: host:port; 0.0.0.0:8443 if not given."),
     ] = None,
     init: Annotated[
         Path | None,
@@ -182,6 +186,7 @@ def run(
         transport=transport,
         keys=None if keys is None else str(keys),
         hub=hub,
+        listen=listen,
         keep_samples=None if keep_samples is None else str(keep_samples.absolute()),
         input_shape=opt.parse_shape(input_shape),
         cluster_file=None if cluster is None else str(cluster.absolute()),
