@@ -13,7 +13,7 @@ from typing import Any, Self
 from palmette.runtime.engines.hub.allowed import AllowedNames
 from palmette.runtime.engines.hub.building import SetupBuilder
 from palmette.runtime.engines.hub.dialler import HubDoor, HubWorker
-from palmette.runtime.engines.hub.server import close_hubs
+from palmette.runtime.engines.hub.server import close_hubs, open_hub
 from palmette.runtime.sync.registry import WORKER_SIDES
 from palmette.runtime.transports.keys.folder import Keys
 from tests.runtime.world import NODES, TINY
@@ -42,6 +42,7 @@ class HubWorkers:
 
     def __init__(self, folder: Path) -> None:
         self.keys, self.address = hub_keys(folder), f"127.0.0.1:{free_port()}"
+        self.hub = open_hub(self.address, self.keys.folder)  # the run's own; now, so that no worker has to wait for it
         self.workers: dict[str, HubWorker] = {}
         self.errors: dict[str, Exception] = {}
         self.said: dict[str, list[str]] = {}
