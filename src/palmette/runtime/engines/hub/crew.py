@@ -5,13 +5,14 @@ from __future__ import annotations
 import secrets
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from queue import Empty, SimpleQueue
 from typing import NoReturn
 
 from safetensors import SafetensorError, deserialize
+from torch import nn
 
-from palmette.errors import NodeLost, RunError, one_line
+from palmette.errors import NodeLost, RunError
 from palmette.runtime.engines.clocks import HostClock
 from palmette.runtime.engines.crew import (
     ABSENCE_S,
@@ -30,6 +31,8 @@ from palmette.runtime.worker.commands import (
     Calibrated,
     Command,
     Event,
+    Execute,
+    GetState,
     IterationDone,
     StateReply,
     Stop,
@@ -56,6 +59,9 @@ class HubCrew:
         self._run, self._said = secrets.token_hex(8), SimpleQueue[Said]()
         self._events: deque[tuple[str, Event]] = deque()
         self._programs = {node: list(setup.programs) for node, setup in setups.items()}
+        self._shapes = {node: {n: _shapes(each) for n, each in setup.layers.items()} for node, setup in setups.items()}
+        self._asked: dict[str, Shapes] = {}
+        self._asked_iterations: dict[tuple[str, int], range] = {}
         self._lines: dict[str, WorkerLine] = {}
         self._clocks = {node: HostClock() for node in setups}
         self._liveness, self._seen_s = Liveness(SILENCE_S, ABSENCE_S), dict[str, float]()
@@ -71,6 +77,11 @@ class HubCrew:
 
     def send(self, node: str, command: Command) -> None:
         """Send a command to a worker."""
+        if isinstance(command, Execute):
+            self._asked_iterations[node, command.program] = range(command.first, command.last + 1)
+        if isinstance(command, GetState):
+            own = self._shapes[node]
+            self._asked[node] = {name: shape for n in command.layers for name, shape in own.get(n, {}).items()}
         self._lines[node].send(command, self._run)
 
     def receive(self, timeout_s: float | None = None) -> tuple[str, Event] | None:
@@ -140,14 +151,13 @@ class HubCrew:
             program = _program(self._programs[node], event.program)
             known = {operation.number for operation in program.operations} if program is not None else set[int]()
             told = [each.number for each in event.records] if isinstance(event, IterationDone) else event.found.seconds
-            if program is None or not known.issuperset(told):
-                raise RunError(f"node {node}: its worker reports operations that it does not have")
+            if not known.issuperset(told) or not (told or isinstance(event, Calibrated)):
+                raise RunError(f"node {node}: its worker reports other operations than those that it has")
+        if isinstance(event, IterationDone) and event.iteration not in self._asked_iterations.get((node, event.program), range(0)):
+            raise RunError(f"node {node}: its worker reports iteration {event.iteration}, which it was not asked for")
         if isinstance(event, StateReply):
-            try:
-                deserialize(event.weights)  # type: ignore[no-untyped-call]
-                deserialize(event.optimizer)  # type: ignore[no-untyped-call]
-            except SafetensorError as error:
-                raise RunError(f"node {node}: its worker sent no weights: {one_line(str(error))}") from None
+            if not _is_state(event, self._asked.pop(node, None)):
+                raise RunError(f"node {node}: its worker sent other weights than those that it has")
 
     def _refuse_silent(self) -> None:
         """Raise for a worker that has been silent too long, unless this process was suspended itself."""
@@ -181,6 +191,26 @@ class HubCrew:
         if node not in self._lines:
             return None
         return self._lines[node].lost or self._liveness.silent_s(node, self._look_out()) > ABSENCE_S
+
+
+Shapes = Mapping[str, Sequence[int]]
+"""The shapes of weights by name."""
+
+
+def _shapes(layer: nn.Module) -> Shapes:
+    return {name: list(each.shape) for name, each in layer.state_dict().items()}
+
+
+def _is_state(reply: StateReply, expected: Shapes | None) -> bool:
+    """Whether a reply has the weights that are expected, None if it was not asked for any."""
+    try:
+        weights = dict(deserialize(reply.weights))  # type: ignore[no-untyped-call]
+        deserialize(reply.optimizer)  # type: ignore[no-untyped-call]
+    except SafetensorError:
+        return False
+    return expected is not None and all(
+        name in weights and list(weights[name]["shape"]) == list(shape) for name, shape in expected.items()
+    )
 
 
 def _program(programs: list[Program | None], number: int) -> Program | None:

@@ -35,6 +35,7 @@ from palmette.runtime.transports.liveness import Liveness
 from palmette.runtime.transports.tls.frames import (
     MOST_BYTES,
     TOKEN_BYTES,
+    BadFrame,
     FrameKind,
     alive,
     control_frames,
@@ -234,7 +235,7 @@ class HubWorker:
                 self._told("the hub has left")
                 if once and self._line.orders:
                     return
-            except ConnectionLost as lost:
+            except (ConnectionLost, BadFrame) as lost:
                 self._told(f"{lost}; trying again in {wait_s:.1f} s")
             except TransportClosed:
                 return
