@@ -26,4 +26,8 @@ def _no_thread_is_left() -> Iterator[None]:
 
 
 def _started_since(before: set[threading.Thread]) -> list[threading.Thread]:
-    return [t for t in threading.enumerate() if t not in before and not ("tqdm_monitor" in t.name or "_poll_wrapper" in t.name)]
+    return [
+        t
+        for t in threading.enumerate()
+        if t not in before and not ("tqdm_monitor" in t.name or "_poll_wrapper" in t.name)
+    ]

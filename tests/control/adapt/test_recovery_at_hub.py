@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import signal
-import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -88,7 +86,7 @@ def test_a_run_that_was_stopped_is_resumed_with_the_same_workers(runs: Runs, pla
     eventful.assert_nothing_is_missing()
 
 
-def test_a_worker_that_is_revoked_is_out_within_seconds(runs: Runs, place: HubWorkers) -> None:
+def test_a_worker_that_is_revoked_is_out_within_seconds(place: HubWorkers) -> None:
     place.start(["phone"])
     assert eventually(lambda: "phone" in place.hub.present(), 20)
     place.keys.revoke("phone")
@@ -98,7 +96,7 @@ def test_a_worker_that_is_revoked_is_out_within_seconds(runs: Runs, place: HubWo
 
 
 @pytest.mark.slow
-def test_palmette_worker_once(runs: Runs, place: HubWorkers, tmp_path: Path) -> None:
+def test_palmette_worker_once(runs: Runs, place: HubWorkers) -> None:
     """Three processes, each with ``--once``, end after one run with exit code 0."""
     processes = {node: worker_process(place, node, "--once") for node in ("phone", "server", "cloud")}
     try:
@@ -113,6 +111,3 @@ def test_palmette_worker_once(runs: Runs, place: HubWorkers, tmp_path: Path) -> 
         for process in processes.values():
             process.kill()
     eventful.assert_nothing_is_missing()
-    assert threading.active_count() < 60
-
-

@@ -24,7 +24,7 @@ CHOSEN = ["--optimizer", "momentum", "--lr", "0.05", "--seed", "3", "--dtype", "
 
 @pytest.fixture
 def place(runs: Runs) -> Iterator[HubWorkers]:
-    """As on the local engine, a call has one thread: more round differently, and wait for each other when it is busy."""
+    """A call has one thread, as on the local engine: several would round differently."""
     runs.cluster.write_text(CLUSTER.replace("tier:", "threads: 1, tier:"))
     with HubWorkers(runs.folder) as made:
         yield made
@@ -117,9 +117,7 @@ class TestRefusals:
         (line,) = said.err.splitlines()
         return line
 
-    def test_code_that_is_not_allowed(
-        self, runs: Runs, place: HubWorkers, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_code_that_is_not_allowed(self, runs: Runs, place: HubWorkers, capsys: pytest.CaptureFixture[str]) -> None:
         place.start(["phone", "cloud"])
         place.start(["server"], AllowedNames())
         said = self.refused(runs, capsys, *place.options)

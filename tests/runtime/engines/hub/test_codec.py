@@ -9,6 +9,7 @@ import pytest
 import torch
 import yaml
 
+from palmette.runtime.data.samples import SourceGroup
 from palmette.runtime.engines.hub.codec import BadMessage, Codec, MessageParts
 from palmette.runtime.engines.hub.messages import (
     PROTOCOL,
@@ -16,15 +17,14 @@ from palmette.runtime.engines.hub.messages import (
     TO_WORKER,
     Introduction,
     OrderedData,
+    OrderedFormat,
     OrderedImages,
     OrderedObjective,
-    OrderedFormat,
     OrderedSamples,
     OrderedTensors,
     OrderedTransform,
     WorkOrder,
 )
-from palmette.runtime.data.samples import SourceGroup
 from palmette.runtime.phase_programs import parts_of
 from palmette.runtime.record.operations import OperationRecord
 from palmette.runtime.transports.tls.frames import BadFrame, control_frames, data_frames, decoded
@@ -93,9 +93,7 @@ def order() -> WorkOrder:
                 (SourceGroup((2,), 10, 1), OrderedData(name="x", samples=10, decoder=tensors)),
             ),
             data={
-                "y": OrderedData(
-                    name="y", samples=1, decoder=OrderedTransform(name="a.b:c", inner=tensors, shape=(3,))
-                )
+                "y": OrderedData(name="y", samples=1, decoder=OrderedTransform(name="a.b:c", inner=tensors, shape=(3,)))
             },
         ),
         cpu_limit=0.5,
@@ -171,7 +169,7 @@ def mutated(data: bytes, draw: random.Random) -> bytes:
             case 3:
                 found[at : at + 4] = draw.choice([b"\xff\xff\xff\xff", b"\0\0\0\0", b"null", b"-1e9", b'"$by', b"[[[["])
             case _:
-                found[at : at + 1] = draw.choice(b"0123456789-.eE[]{}\",:").to_bytes(1, "little")
+                found[at : at + 1] = draw.choice(b'0123456789-.eE[]{}",:').to_bytes(1, "little")
     return bytes(found)
 
 

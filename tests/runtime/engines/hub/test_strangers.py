@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import random
 import resource
@@ -168,7 +169,5 @@ def test_a_worker_that_lies_is_named(
 
 
 def _serve(liar: Liar) -> None:
-    try:
+    with contextlib.suppress(StopIteration, grpc.RpcError):
         liar.serve()
-    except (StopIteration, grpc.RpcError):
-        pass

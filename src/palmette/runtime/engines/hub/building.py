@@ -13,7 +13,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load as from_bytes
 from torch import nn
 
-from palmette.compress.networks import prune_network
 from palmette.errors import RunError
 from palmette.runtime.data.base import SampleSource
 from palmette.runtime.data.kept_samples import SampleStore, file_name
@@ -121,7 +120,7 @@ class SetupBuilder:
         network = frozen_network(network, options.freeze)
         for layer in network.layers:
             layer.module.to(getattr(torch, options.dtype))
-        return prune_network(network, names.pruning)[0] if names.pruning else network
+        return _pruned(network, names.pruning) if names.pruning else network
 
     def _objective(self, ordered: OrderedObjective) -> TrainingObjective:
         labels = _format(ordered.labels)
@@ -178,6 +177,12 @@ class SetupBuilder:
                 self._allowed.refuse_code(ordered.name)
                 find = partial(recipe_transform, ordered.name)
                 return TransformDecoder(ordered.name, self._decoder(ordered.inner), ordered.shape, find(), find)
+
+
+def _pruned(network: Network, fraction: float) -> Network:
+    from palmette.compress.networks import prune_network  # rarely needed, and not light
+
+    return prune_network(network, fraction)[0]
 
 
 def _held(network: Network, order: WorkOrder) -> dict[int, nn.Module]:

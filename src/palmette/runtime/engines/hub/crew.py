@@ -153,11 +153,12 @@ class HubCrew:
             told = [each.number for each in event.records] if isinstance(event, IterationDone) else event.found.seconds
             if not known.issuperset(told) or not (told or isinstance(event, Calibrated)):
                 raise RunError(f"node {node}: its worker reports other operations than those that it has")
-        if isinstance(event, IterationDone) and event.iteration not in self._asked_iterations.get((node, event.program), range(0)):
+        if isinstance(event, IterationDone) and event.iteration not in self._asked_iterations.get(
+            (node, event.program), range(0)
+        ):
             raise RunError(f"node {node}: its worker reports iteration {event.iteration}, which it was not asked for")
-        if isinstance(event, StateReply):
-            if not _is_state(event, self._asked.pop(node, None)):
-                raise RunError(f"node {node}: its worker sent other weights than those that it has")
+        if isinstance(event, StateReply) and not _is_state(event, self._asked.pop(node, None)):
+            raise RunError(f"node {node}: its worker sent other weights than those that it has")
 
     def _refuse_silent(self) -> None:
         """Raise for a worker that has been silent too long, unless this process was suspended itself."""
