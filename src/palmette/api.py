@@ -311,13 +311,14 @@ def profile(
     from palmette.control.run.engines import refuse_unknown
     from palmette.measure.profiling import load_samples, profile_network, recipe_data_of
     from palmette.measure.ray_hosts import measure_times_on_hosts
-    from palmette.runtime.engines.registry import ENGINES
+    from palmette.runtime.engines.registry import ENGINES, refuse_unmeasurable
     from palmette.runtime.options import checked_precision
     from palmette.zoo.freezing import frozen_network, refuse_all_frozen
     from palmette.zoo.models import load_network
     from palmette.zoo.recipes.objects import recipe_with
 
     refuse_unknown("engine", engine)
+    refuse_unmeasurable(engine)
     adapters = _adapters_of(model, lora, rank)
     if data is None or isinstance(data, str):
         network = load_network(model, input_shape, seed=0, adapters=adapters)

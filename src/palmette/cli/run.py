@@ -18,6 +18,7 @@ from palmette.errors import Fault, InputError, RunError, shown
 
 if TYPE_CHECKING:
     from palmette.control.run.record import PlanChange
+    from palmette.control.run.request import Request
     from palmette.control.run.session import TrainingSession
     from palmette.runtime.training.loop import Training
     from palmette.spec.plan import Plan
@@ -217,7 +218,19 @@ def run(
             freeze=tuple(freeze or ()),
         ),
     )
+    if not quiet:
+        _say_where_workers_come(request)
     _execute(prepare(known, for_profile, for_cluster, request, output), json_, quiet)
+
+
+def _say_where_workers_come(request: Request) -> None:
+    """Say on stderr where an engine waits for workers, if it does."""
+    from palmette.runtime.engines.registry import ENGINES
+
+    if ENGINES[request.engine].listens:
+        from palmette.runtime.engines.hub.engine import LISTEN
+
+        print(f"palmette: workers may come to {request.listen or LISTEN}", file=sys.stderr)
 
 
 def _start_and_length(plan: Plan, init: Path | None, iterations: int | None, epochs: int | None) -> dict[str, Any]:

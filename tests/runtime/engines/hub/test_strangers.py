@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import random
 import resource
+import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -106,6 +108,9 @@ def test_without_a_certificate_that_counts(place: HubWorkers, tmp_path: Path) ->
     )
     hub = HubDoor(place.address, place.keys.credentials("hub"))
     assert answered(hub, [hello(bytes(TOKEN_BYTES), "hub"), *frames[1:]]) is grpc.StatusCode.PERMISSION_DENIED
+    for words in (b"", b"GET / HTTP/1.1\r\n\r\n", os.urandom(20_000), *frames):
+        with socket.create_connection(("127.0.0.1", place.hub.port), timeout=5) as line:
+            line.sendall(words)
     no_strangers(place)
 
 
