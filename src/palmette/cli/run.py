@@ -218,19 +218,19 @@ def run(
             freeze=tuple(freeze or ()),
         ),
     )
-    if not quiet:
-        _say_where_workers_come(request)
+    _await_workers(request, quiet)
     _execute(prepare(known, for_profile, for_cluster, request, output), json_, quiet)
 
 
-def _say_where_workers_come(request: Request) -> None:
-    """Say on stderr where an engine waits for workers, if it does."""
+def _await_workers(request: Request, quiet: bool) -> None:
+    """Let workers dial in while the run is prepared, where the engine listens, and say where on stderr."""
+    from palmette.control.run.engines import membership_of
     from palmette.runtime.engines.registry import ENGINES
 
     if ENGINES[request.engine].listens:
-        from palmette.runtime.engines.hub.engine import LISTEN
-
-        print(f"palmette: workers may come to {request.listen or LISTEN}", file=sys.stderr)
+        members = membership_of(request)
+        if not quiet:
+            print(f"palmette: waiting for workers at {members}", file=sys.stderr)
 
 
 def _start_and_length(plan: Plan, init: Path | None, iterations: int | None, epochs: int | None) -> dict[str, Any]:

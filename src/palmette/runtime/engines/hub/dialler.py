@@ -236,7 +236,8 @@ class HubWorker:
                 if once and self._line.orders:
                     return
             except (ConnectionLost, BadFrame) as lost:
-                self._told(f"{lost}; trying again in {wait_s:.1f} s")
+                why = str(lost).rpartition(": ")[2]  # gRPC says the rest at length
+                self._told(f"no connection to the hub: {why}; trying again in {wait_s:.1f} s")
             except TransportClosed:
                 return
             finally:

@@ -15,6 +15,9 @@ class HubMembership:
         self._hub = hub
         self._lost: WeakSet[WorkerLine] = WeakSet()
 
+    def __str__(self) -> str:
+        return self._hub.address
+
     def mark_lost(self, node: str) -> None:
         """Mark a node's present connection as lost, and end it, so that its worker dials in again."""
         line = self._hub.line(node)
