@@ -40,9 +40,10 @@ def hub_keys(folder: Path, *more: str) -> Keys:
 class HubWorkers:
     """A place for a hub, and workers that dial it in threads."""
 
-    def __init__(self, folder: Path) -> None:
-        self.keys, self.address = hub_keys(folder), f"127.0.0.1:{free_port()}"
-        self.hub = open_hub(self.address, self.keys.folder)  # the run's own; now, so that no worker has to wait for it
+    def __init__(self, folder: Path, listen: str = "127.0.0.1") -> None:
+        self.keys, port = hub_keys(folder), free_port()
+        self.address, self.listen = f"127.0.0.1:{port}", f"{listen}:{port}"
+        self.hub = open_hub(self.listen, self.keys.folder)  # the run's own; now, so that no worker has to wait for it
         self.workers: dict[str, HubWorker] = {}
         self.errors: dict[str, Exception] = {}
         self.said: dict[str, list[str]] = {}
@@ -68,7 +69,7 @@ class HubWorkers:
     @property
     def options(self) -> list[str]:
         """For ``palmette run``."""
-        return ["--engine", "hub", "--listen", self.address, "--keys", str(self.keys.folder)]
+        return ["--engine", "hub", "--listen", self.listen, "--keys", str(self.keys.folder)]
 
     def join(self) -> None:
         for thread in self._threads:
