@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Self
 
 import pytest
 
@@ -93,7 +94,7 @@ class Elsewhere:
     def __init__(self) -> None:
         self.name, self._ours, self._theirs = (f"plm{os.getpid()}{end}" for end in ("n", "a", "b"))
 
-    def __enter__(self) -> Elsewhere:
+    def __enter__(self) -> Self:
         ip("netns", "add", self.name)
         ip("link", "add", self._ours, "type", "veth", "peer", "name", self._theirs, "netns", self.name)
         ip("address", "add", f"{HUB}/24", "dev", self._ours)
@@ -138,7 +139,7 @@ def worker_in(elsewhere: Elsewhere, place: HubWorkers, node: str) -> Iterator[No
 @pytest.mark.namespaces
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("ip") is None, reason="needs root and iproute2")
 def test_a_worker_without_network_that_comes_back_under_another_address_takes_part(runs: Runs) -> None:
-    with HubWorkers(runs.folder, "0.0.0.0") as place, Elsewhere() as elsewhere:  # noqa: S104  (of this machine)
+    with HubWorkers(runs.folder, "0.0.0.0") as place, Elsewhere() as elsewhere:
         with worker_in(elsewhere, place, "cloud"):
             place.start(["phone", "server"])
             assert eventually(lambda: "cloud" in place.hub.present(), 120)
