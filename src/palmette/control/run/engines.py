@@ -41,7 +41,7 @@ def engine_of(request: Request, plan: Plan, prices: Evaluator) -> tuple[Testbed,
 
 
 def _rendezvous(request: Request, prices: Evaluator, nodes: list[str], engine: Engine) -> Rendezvous:
-    keys = None if request.keys is None else Path(request.keys)
+    keys = _settings(request, nodes).keys
     settings = TransportSettings(cluster=prices.cluster, nodes=nodes, here=engine.here, keys=keys, hub=request.hub)
     return TRANSPORTS[request.transport].rendezvous(settings)
 

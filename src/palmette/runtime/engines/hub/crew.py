@@ -74,6 +74,10 @@ class HubCrew:
         for node, order in orders.items():
             self._lines[node].listen(self._run, self._said)
             self._lines[node].send(order, self._run)
+        gone = next((node for node, line in self._lines.items() if line.lost), None)
+        if gone is not None:  # before it was listened to
+            self.close()
+            raise _gone(gone)
 
     def send(self, node: str, command: Command) -> None:
         """Send a command to a worker."""

@@ -77,8 +77,9 @@ class WorkerLine:
         self.ended.set()
 
     def answer(self) -> None:
-        """Answer a heartbeat."""
-        self._outbox.put_nowait(None)
+        """Answer a heartbeat, unless something else is on its way: that is a sign of life, too."""
+        if self._outbox.empty():
+            self._outbox.put_nowait(None)
 
     async def write_all(self) -> None:
         """Write what is sent, as it comes."""
