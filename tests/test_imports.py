@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import palmette as pt
 
 ROOT = Path(__file__).parents[1]
@@ -25,6 +27,15 @@ pt.estimate(plan, timeline=True)
 print(sorted({"torch", "numpy", "scipy", "sklearn", "rich", "typer"} & set(sys.modules)))
 """
 
+WORKING = """
+import sys
+from palmette.cli import app
+from palmette.runtime.engines.hub.building import SetupBuilder
+from palmette.runtime.engines.hub.dialler import HubWorker
+from palmette.runtime.sync.registry import WORKER_SIDES
+print(sorted({"scipy", "sklearn", "rich", "ray", "torch_pruning", "pandas", "PIL"} & set(sys.modules)))
+"""
+
 
 def printed(script: str) -> str:
     command = [sys.executable, "-c", script]
@@ -37,6 +48,11 @@ def test_importing_palmette_imports_nothing_heavy() -> None:
 
 def test_planning_and_pricing_import_nothing_heavy() -> None:
     assert printed(PLANNING) == "[]\n"
+
+
+@pytest.mark.slow
+def test_a_worker_at_a_hub_imports_nothing_that_it_seldom_needs() -> None:
+    assert printed(WORKING) == "[]\n"
 
 
 def test_plan_is_the_function_and_its_folder_can_still_be_imported() -> None:

@@ -311,13 +311,14 @@ def profile(
     from palmette.control.run.engines import refuse_unknown
     from palmette.measure.profiling import load_samples, profile_network, recipe_data_of
     from palmette.measure.ray_hosts import measure_times_on_hosts
-    from palmette.runtime.engines.registry import ENGINES
+    from palmette.runtime.engines.registry import ENGINES, refuse_unmeasurable
     from palmette.runtime.options import checked_precision
     from palmette.zoo.freezing import frozen_network, refuse_all_frozen
     from palmette.zoo.models import load_network
     from palmette.zoo.recipes.objects import recipe_with
 
     refuse_unknown("engine", engine)
+    refuse_unmeasurable(engine)
     adapters = _adapters_of(model, lora, rank)
     if data is None or isinstance(data, str):
         network = load_network(model, input_shape, seed=0, adapters=adapters)
@@ -380,11 +381,12 @@ def run(
     engine: str = "local",
     testbed: str = "",
     dilation: float | None = None,
-    transport: str = "gloo",
+    transport: str = "",
     keys: File | None = None,
     hub: str | None = None,
     insecure: bool = False,
     trust_code: bool = False,
+    listen: str | None = None,
     replan: bool = True,
     drift: float = 0.5,
     allow_data_loss: bool = False,
@@ -444,12 +446,13 @@ def run(
         engine: ``"local"`` (processes on this machine) or ``"ray"`` (hosts of a Ray cluster).
         testbed: ``"paced"`` (default) or ``"namespaces"`` emulate the cluster; ``"none"`` does not, as always on ray.
         dilation: the factor by which emulated time is slowed down; chosen if not given.
-        transport: ``"gloo"`` on a trusted network, ``"tls"`` on any other.
+        transport: ``"gloo"`` (default) on a trusted network, ``"tls"`` on any other.
         keys: the folder of keys for tls; keys are created for the run if not given.
         hub: the node that relays messages for tls; chosen if not given.
         insecure: let nodes on other machines talk over gloo: not encrypted, and whoever is on the network can join in.
         trust_code: import and call the code that plan and cluster name as ``package.module:callable``; what other
             arguments name is trusted.
+        listen: where engine ``"hub"`` waits for workers, host:port.
         replan: plan again when a node is lost or joins, instead of stopping.
         drift: plan again when a link's bandwidth is off by this fraction.
         allow_data_loss: continue without a lost node even if its data is lost too.
@@ -496,6 +499,7 @@ def run(
         keys=None if keys is None else str(keys),
         hub=hub,
         insecure=insecure,
+        listen=listen,
         dilation=dilation,
         input_shape=input_shape,
         init=None if init is None else str(init),

@@ -16,7 +16,7 @@ def _one_thread_a_worker() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _no_thread_is_left() -> Iterator[None]:
-    """Whatever a test starts has ended when it is over, but for the progress bars of torch's FLOP counter."""
+    """Whatever a test starts has ended when it is over, but for those that torch's FLOP counter and gRPC keep."""
     before = set(threading.enumerate())
     yield
     until = time.monotonic() + 5
@@ -26,4 +26,8 @@ def _no_thread_is_left() -> Iterator[None]:
 
 
 def _started_since(before: set[threading.Thread]) -> list[threading.Thread]:
-    return [t for t in threading.enumerate() if t not in before and t.name != "tqdm_monitor"]
+    return [
+        t
+        for t in threading.enumerate()
+        if t not in before and not ("tqdm_monitor" in t.name or "_poll_wrapper" in t.name)
+    ]

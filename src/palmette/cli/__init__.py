@@ -9,6 +9,7 @@
     estimate    palmette estimate
     program     palmette program
     run         palmette run
+    worker      palmette worker
     prune       palmette prune
     compare     palmette compare
     report      palmette report

@@ -28,6 +28,7 @@ from palmette.cli.reproduce.app import reproduce
 from palmette.cli.run import run
 from palmette.cli.strategies import strategies
 from palmette.cli.watch import watch
+from palmette.cli.worker import worker
 
 COMMANDS = (
     init,
@@ -36,6 +37,7 @@ COMMANDS = (
     estimate,
     program,
     run,
+    worker,
     prune,
     compare,
     report,

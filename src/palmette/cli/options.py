@@ -78,7 +78,10 @@ LearningRate = Annotated[
     float | None, typer.Option("--lr", help="Learning rate; the default depends on the optimizer.")
 ]
 EngineName = Annotated[
-    str, typer.Option("--engine", help="Where workers run: local (this machine) or ray (the hosts of a Ray cluster).")
+    str,
+    typer.Option(
+        "--engine", help="Where workers run: local (this machine), ray (hosts of a Ray cluster) or hub (they dial in)."
+    ),
 ]
 Insecure = Annotated[
     bool,

@@ -18,6 +18,7 @@ from palmette.errors import Fault, InputError, RunError, shown
 
 if TYPE_CHECKING:
     from palmette.control.run.record import PlanChange
+    from palmette.control.run.request import Request
     from palmette.control.run.session import TrainingSession
     from palmette.runtime.training.loop import Training
     from palmette.spec.plan import Plan
@@ -96,8 +97,8 @@ def run(
     ] = "",
     dilation: opt.Dilation = None,
     transport: Annotated[
-        str, typer.Option("--transport", help="gloo on a trusted network, tls on any other.")
-    ] = "gloo",
+        str, typer.Option("--transport", help="gloo (default) on a trusted network, tls on any other.")
+    ] = "",
     keys: Annotated[
         Path | None,
         typer.Option("--keys", help="Folder of keys for tls (palmette keys); created for the run if not given."),
@@ -107,6 +108,10 @@ def run(
     ] = None,
     insecure: opt.Insecure = False,
     trust_code: opt.TrustCode = False,
+    listen: Annotated[
+        str | None,
+        typer.Option("--listen", help="Where engine hub waits for workers: host:port; 0.0.0.0:8443 if not given."),
+    ] = None,
     init: Annotated[
         Path | None,
         typer.Option("--init", help="Start from these weights: safetensors, or a state_dict saved by torch.save."),
@@ -201,6 +206,7 @@ def run(
         keys=None if keys is None else str(keys),
         hub=hub,
         insecure=insecure,
+        listen=listen,
         keep_samples=None if keep_samples is None else str(keep_samples.absolute()),
         input_shape=opt.parse_shape(input_shape),
         cluster_file=None if cluster is None else str(cluster.absolute()),
@@ -232,7 +238,19 @@ def run(
             freeze=tuple(freeze or ()),
         ),
     )
+    _await_workers(request, quiet)
     _execute(prepare(known, for_profile, for_cluster, request, output), json_, quiet)
+
+
+def _await_workers(request: Request, quiet: bool) -> None:
+    """Let workers dial in while the run is prepared, where the engine listens, and say where on stderr."""
+    from palmette.control.run.engines import membership_of
+    from palmette.runtime.engines.registry import ENGINES
+
+    if ENGINES[request.engine].listens:
+        members = membership_of(request)
+        if not quiet:
+            print(f"palmette: waiting for workers at {members}", file=sys.stderr)
 
 
 def _start_and_length(plan: Plan, init: Path | None, iterations: int | None, epochs: int | None) -> dict[str, Any]:

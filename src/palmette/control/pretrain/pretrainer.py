@@ -25,7 +25,7 @@ from palmette.measure.build_time import BuildTime, measure_build_time
 from palmette.measure.communication_factors import CommunicationFactors, StandaloneDevice, fit_factors, predict_factors
 from palmette.measure.profiling import profile_network
 from palmette.measure.ray_hosts import measure_build_times_on_hosts, measure_times_on_hosts, transfer_on_hosts
-from palmette.runtime.engines.registry import ENGINES
+from palmette.runtime.engines.registry import ENGINES, EngineSettings
 from palmette.runtime.engines.testbed import Testbed
 from palmette.runtime.training.loop import refuse_unfit
 from palmette.spec.cluster import Cluster, Source
@@ -55,7 +55,8 @@ class Pretrainer:
     ) -> None:
         self.request, self.folder, self._progress, self._warn = request, folder, progress, warn
         self._real_hosts = ENGINES[request.engine].real_hosts
-        refuse_open_network(request, ENGINES[request.engine].engine(list(cluster.nodes)).addresses)
+        engine = ENGINES[request.engine].engine(EngineSettings(nodes=list(cluster.nodes)))
+        refuse_open_network(request, engine.addresses)
         network = load_network(request.model, request.input_shape, seed=request.options.seed)
         refuse_all_frozen(request.model, network.layers, matching_weights(network.layers, request.options.freeze))
         self.cluster = with_data(cluster, self._common_samples(cluster, network))

@@ -12,6 +12,7 @@ from palmette.control.run.recipes import requested_recipe
 from palmette.control.run.request import CommonRequest, training_options
 from palmette.errors import ArgumentFault
 from palmette.measure.meters.base import Meter
+from palmette.runtime.engines.registry import refuse_unmeasurable
 from palmette.runtime.options import Options
 from palmette.spec.power import PowerModel
 from palmette.spec.profile import Profile
@@ -34,6 +35,10 @@ class PretrainRequest(CommonRequest):
     meter: Meter | None = None
     power: PowerModel | None = None
     profile: Profile | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_unmeasurable(self.engine)
 
     def _faults(self) -> Iterator[ArgumentFault]:
         for name, count in (("batch", self.batch), ("steps", self.steps)):

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import Argument, ArgumentFault, InputError, Message, expected_name, listed
 from palmette.runtime.engines.membership import Membership
-from palmette.runtime.engines.registry import ENGINES, CrewMaker
+from palmette.runtime.engines.registry import ENGINES, CrewMaker, Engine, EngineSettings
 from palmette.runtime.engines.testbed import Testbed
 from palmette.runtime.transports.registry import TRANSPORTS, TransportSettings
+from palmette.runtime.transports.rendezvous import Rendezvous
 from palmette.spec.plan import Plan
 from palmette.testbed.registry import TESTBEDS, TestbedSettings, default_testbed
 
@@ -32,16 +33,25 @@ def engine_of(request: Request, plan: Plan, prices: Evaluator) -> tuple[Testbed,
     """
     _refuse_stray(request)
     nodes = _nodes(plan)
-    engine = ENGINES[request.engine].engine(nodes)
-    if not TRANSPORTS[request.transport].uses_keys:
-        refuse_open_network(request, engine.addresses)
-    keys = None if request.keys is None else Path(request.keys)
-    settings = TransportSettings(cluster=prices.cluster, nodes=nodes, here=engine.here, keys=keys, hub=request.hub)
-    rendezvous = TRANSPORTS[request.transport].rendezvous(settings)
+    engine = ENGINES[request.engine].engine(_settings(request, nodes))
+    rendezvous = engine.rendezvous or _rendezvous(request, prices, nodes, engine)
     given = TestbedSettings(
         plan=plan, evaluator=prices, rendezvous=rendezvous, site=engine.site, dilation=request.dilation
     )
     return TESTBEDS[request.testbed].make(given), engine.start
+
+
+def _rendezvous(request: Request, prices: Evaluator, nodes: list[str], engine: Engine) -> Rendezvous:
+    if not TRANSPORTS[request.transport].uses_keys:
+        refuse_open_network(request, engine.addresses)
+    keys = _settings(request, nodes).keys
+    settings = TransportSettings(cluster=prices.cluster, nodes=nodes, here=engine.here, keys=keys, hub=request.hub)
+    return TRANSPORTS[request.transport].rendezvous(settings)
+
+
+def _settings(request: Request, nodes: list[str]) -> EngineSettings:
+    keys = None if request.keys is None else Path(request.keys)
+    return EngineSettings(nodes=nodes, listen=request.listen, keys=keys)
 
 
 def samples_folder(request: Request, folder: Path) -> Path:
@@ -59,7 +69,7 @@ def samples_folder(request: Request, folder: Path) -> Path:
 
 def membership_of(request: Request) -> Membership:
     """What says which nodes are there."""
-    return ENGINES[request.engine].membership()
+    return ENGINES[request.engine].membership(_settings(request, []))
 
 
 def refuse_unknown(argument: str, name: str) -> None:
@@ -74,6 +84,17 @@ def refuse_unknown(argument: str, name: str) -> None:
 
 def _refuse_stray(request: Request) -> None:
     """Refuse options that do not go together."""
+    kind = ENGINES[request.engine]
+    if kind.transport not in (None, request.transport):
+        expected = f"engine {request.engine} has its own; expected {kind.transport}"
+        raise InputError(ArgumentFault("transport", request.transport, expected))
+    if request.listen is not None and not kind.listens:
+        listening = " or ".join(name for name, each in ENGINES.items() if each.listens)
+        expected = Message(f"engine {request.engine} does not listen; expected ", Argument("engine"), f" {listening}")
+        raise InputError(ArgumentFault("listen", request.listen, expected))
+    if kind.listens and request.hub is not None:
+        expected = f"workers meet at engine {request.engine} itself; expected none"
+        raise InputError(ArgumentFault("hub", request.hub, expected))
     if not TRANSPORTS[request.transport].uses_keys:
         _refuse_keys(request)
     if not ENGINES[request.engine].real_hosts:

@@ -20,6 +20,7 @@ from palmette.zoo.models import UNNAMED
 from palmette.zoo.recipes.recipe import Recipe
 
 LEAST_DRIFT = 0.05
+USUAL_TRANSPORT = "gloo"
 _CALLABLES = ("optimizer", "schedule")
 # What the user of this machine allows is asked of each command, and never taken from a file.
 _PERMISSIONS = ("insecure",)
@@ -72,15 +73,17 @@ class Request(CommonRequest):
     """What a user asks of a run beside the plan: the fields are the arguments of ``palmette.run``.
 
     ``recipe`` is given by its name, or, from Python, as an object; ``track`` holds names of trackers,
-    ``meter`` a node and its meter each: ``phone=replay:plug.csv``.
+    ``meter`` a node and its meter each: ``phone=replay:plug.csv``. The transport is ``gloo`` if not given, or the
+    engine's own. ``listen`` is where an engine waits for workers that dial in.
     """
 
     recipe: str | Recipe | None = None
     iterations: int | None = None
     epochs: int | None = None
-    transport: str = "gloo"
+    transport: str = ""
     keys: str | None = None
     hub: str | None = None
+    listen: str | None = None
     init: str | None = None
     keep_samples: str | None = None
     cluster_file: str | None = None
@@ -93,6 +96,8 @@ class Request(CommonRequest):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not self.transport:
+            object.__setattr__(self, "transport", ENGINES[self.engine].transport or USUAL_TRANSPORT)
         refuse_unknown("transport", self.transport)
         refuse_trackers(self.track)
         if self.compress is not None:

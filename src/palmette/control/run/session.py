@@ -46,6 +46,7 @@ from palmette.runtime.training import checkpoint
 from palmette.runtime.training.job import Job, ProgressUpdate, RunOutcome
 from palmette.runtime.training.loop import Training
 from palmette.runtime.training.phase_length import epoch_iterations
+from palmette.runtime.worker.setup import SetupNames
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import make_folder, read, validated
 from palmette.spec.plan import Inputs, Phase, Plan, inputs_of
@@ -181,6 +182,11 @@ class TrainingSession:
             keep_samples=request.keep_samples is not None,
             real_hosts=ENGINES[request.engine].real_hosts,
             on_epoch_end=controller,
+            names=SetupNames(
+                model=plan.model,
+                recipe=training.name if training.recipe is not None else None,
+                input_shape=request.input_shape,
+            ),
         )
         refuse_no_update(self._job)
         self.meters = meters or self._opened_meters()

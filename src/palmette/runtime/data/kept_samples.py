@@ -118,17 +118,17 @@ class SampleStore:
     """All that a node keeps of other nodes' samples, a file per owner in a folder of its own."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._kept = folder, dict[str, KeptSamples]()
+        self.folder, self._kept = folder, dict[str, KeptSamples]()
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[type[SampleStore], tuple[Path]]:
-        return type(self), (self._folder,)  # opened where the worker runs
+        return type(self), (self.folder,)  # opened where the worker runs
 
     def of(self, owner: str) -> KeptSamples:
         """The samples of an owner."""
         with self._lock:
             if owner not in self._kept:
-                self._kept[owner] = KeptSamples(self._folder / file_name(owner))
+                self._kept[owner] = KeptSamples(self.folder / file_name(owner))
             return self._kept[owner]
 
     def listed(self, owners: Iterable[str]) -> dict[str, bytes]:
@@ -145,7 +145,7 @@ class SampleStore:
 
     def delete(self) -> None:
         """Delete all samples."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def checksum(number: int, sample: bytes) -> int:

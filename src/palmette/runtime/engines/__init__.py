@@ -4,8 +4,10 @@ registry        the engines by name, one row each
 crew            the workers of a run as the engine sees them
 local           one process per node, on this machine
 ray             one Ray actor per node, on the hosts of a Ray cluster
+hub             one worker per node, which has dialled in from wherever it is
 threads         one thread per node, in this process; for tests
 membership      which nodes are available
+clocks          the clocks of other machines, converted to this one's
 testbed         what workers run on: real machines, or a cluster that a testbed emulates
 service         a service beside the workers, such as a hub, in a process of its own
 forkserver      the fork server from which all processes of a run are started

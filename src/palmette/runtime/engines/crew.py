@@ -92,7 +92,8 @@ def one_from_each(
                 raise RunError(f"node {missing}: its worker did not start within {START_PATIENCE_S:g} s")
             continue
         node, event = heard
-        assert isinstance(event, kind), f"{node} sent {event!r}; expected {kind.__name__}"
+        if not isinstance(event, kind):
+            raise RunError(f"node {node}: its worker sent {type(event).__name__}; expected {kind.__name__}")
         found[node] = event
     return found
 

@@ -30,7 +30,8 @@ from palmette.runtime.phase_programs import PhasePart
 from palmette.runtime.program import compile_programs, numbers_of
 from palmette.runtime.record.operations import OperationRecord
 from palmette.runtime.sync.base import gathered
-from palmette.runtime.sync.relay import RelayWorkerSide, moved_layers
+from palmette.runtime.sync.registry import RELAY
+from palmette.runtime.sync.relay import moved_layers
 from palmette.runtime.training.job import Job
 from palmette.runtime.training.launch import SegmentState, WorkerTask, launched
 from palmette.runtime.training.log import TrainingLog
@@ -105,7 +106,7 @@ class Handover:
         part = PhasePart(
             phase, graph, {node: each for node, each in compile_programs(phase, graph).items() if each.operations}
         )
-        with launched(self._job, state, phase, [part], WorkerTask(RelayWorkerSide, moved_layers)) as crew:
+        with launched(self._job, state, phase, [part], WorkerTask(RELAY, moved_layers)) as crew:
             log = self._logs(phase, [part])
             at = log.position.iteration
             for node in part.programs:

@@ -15,11 +15,12 @@ from palmette.runtime.options import Options
 from palmette.runtime.sync.base import MeasuredTimes
 from palmette.runtime.training.checkpoint import Checkpoint
 from palmette.runtime.training.evaluation import Evaluation
+from palmette.runtime.worker.setup import SetupNames
 from palmette.spec.display import Displayed
 from palmette.spec.plan import Phase, Plan
 from palmette.spec.reading import energy, time
 from palmette.zoo.data import DataSet
-from palmette.zoo.models import Network
+from palmette.zoo.models import UNNAMED, Network
 from palmette.zoo.recipes.objective import TrainingObjective
 
 
@@ -54,7 +55,8 @@ class Job:
     only a plan with smaller models needs ``origin``. ``on_epoch_end`` is called at the end of every epoch and returns
     the phases to continue with, None for no change. With ``rollback``, workers can roll back to the previous iteration
     when one of them is lost. Nodes keep samples of others in ``samples_folder``, each in a folder of its own; with
-    ``keep_samples`` also beyond the end of the run. With ``real_hosts`` every node is a machine of its own.
+    ``keep_samples`` also beyond the end of the run. With ``real_hosts`` every node is a machine of its own;
+    ``names`` are those by which it finds network and recipe.
     """
 
     plan: Plan
@@ -77,6 +79,7 @@ class Job:
     rollback: bool = False
     keep_samples: bool = False
     real_hosts: bool = False
+    names: SetupNames = field(default_factory=lambda: SetupNames(model=UNNAMED))
 
     @property
     def can_roll_back(self) -> bool:

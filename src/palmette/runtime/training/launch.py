@@ -21,7 +21,7 @@ from palmette.runtime.engines.crew import LISTEN_S, Crew, Stopped, never, one_fr
 from palmette.runtime.options import TrainedIterations
 from palmette.runtime.phase_programs import PhasePart
 from palmette.runtime.program import Program
-from palmette.runtime.sync.registry import sync_method
+from palmette.runtime.sync.registry import WORKER_SIDES
 from palmette.runtime.training.job import Job
 from palmette.runtime.training.phase_length import phase_iterations
 from palmette.runtime.worker.actions import raw_dtype
@@ -35,7 +35,7 @@ from palmette.runtime.worker.commands import (
     TrustKept,
     VerifyKept,
 )
-from palmette.runtime.worker.setup import Setup, WorkerSide, held_layers, unshared
+from palmette.runtime.worker.setup import Setup, held_layers, unshared
 from palmette.spec.cluster import Node
 from palmette.spec.plan import Phase
 from palmette.zoo.capture import TiedWeight, state, tied_weights
@@ -61,11 +61,11 @@ class SegmentState:
 
 @dataclass(frozen=True)
 class WorkerTask:
-    """What the workers of a phase do: what makes each one's side, which layers of a program it needs, and where samples
-    come from, if any are needed.
+    """What the workers of a phase do: which side each one is, by name, which layers of a program it needs, and where
+    samples come from, if any are needed.
     """
 
-    make: Callable[[Setup], WorkerSide]
+    side: str
     layers: Callable[[Program], Sequence[int]]
     source: SampleSource | None = None
 
@@ -134,7 +134,7 @@ class SetupFactory:
             outputs=[layer.outputs for layer in network.layers],
             ties=ties,
             options=replace(self.job.options, span=self.carried.span),
-            side=self.side.make,
+            side=WORKER_SIDES[self.side.side],
             objective=self.job.objective,
             source=self.side.source,
             cpu_limit=node.limits.cpu_share,
@@ -144,6 +144,7 @@ class SetupFactory:
             rollback=self.job.testbed.emulates or (self.job.rollback and len(self.phase.nodes()) > 1),
             optimizer=to_bytes(unshared(kept)) if kept else b"",
             store=SampleStore(self.job.samples_folder / file_name(name)),
+            names=replace(self.job.names, pruning=self.phase.pruning, side=self.side.side),
         )
 
     def _threads(self, node: Node) -> int | None:
@@ -158,7 +159,7 @@ def real_layers(numbers: Iterable[int], ties: Sequence[TiedWeight], depth: int) 
 
 def training_task(job: Job, phase: Phase, parts: Sequence[PhasePart]) -> WorkerTask:
     """What the workers do to train a phase."""
-    return WorkerTask(sync_method(phase).worker_side, held_layers, _source(job, phase, parts))
+    return WorkerTask(phase.sync, held_layers, _source(job, phase, parts))
 
 
 def _source(job: Job, phase: Phase, parts: Sequence[PhasePart]) -> SampleSource:

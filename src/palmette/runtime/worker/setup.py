@@ -37,6 +37,21 @@ class WorkerSide(Protocol):
         ...
 
 
+@dataclass(frozen=True, kw_only=True)
+class SetupNames:
+    """The names by which a worker builds for itself what it is not sent, where no code travels.
+
+    ``model`` is the network's, with its adapters, ``recipe`` that of the training, if it has one; ``pruning`` is the
+    fraction of the network that was removed; ``side`` is the sync method's, or ``relay`` for a hand-over.
+    """
+
+    model: str
+    recipe: str | None = None
+    input_shape: tuple[int, ...] | None = None
+    pruning: float = 0.0
+    side: str = "step"
+
+
 @dataclass(frozen=True)
 class Setup:
     """All that a worker is given when it starts.
@@ -47,7 +62,7 @@ class Setup:
     ``source`` is None where no samples are used; ``store`` is where samples of other nodes are kept. ``inputs`` and
     ``outputs`` describe all tensors that go into the network, and that each layer returns, where they are several;
     ``ties`` are weights that several layers use. ``threads`` is None for as many as the machine has cores.
-    ``profiled_precision`` is that of the profile's times.
+    ``profiled_precision`` is that of the profile's times. ``names`` are for engines that send no code.
     """
 
     node: str
@@ -71,6 +86,7 @@ class Setup:
     input_names: Sequence[str] = ()
     outputs: Sequence[Sequence[TensorSpec]] = ()
     ties: Sequence[TiedWeight] = ()
+    names: SetupNames | None = None
 
     @property
     def learning(self) -> dict[int, list[bool]]:

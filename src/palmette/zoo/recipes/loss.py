@@ -91,7 +91,7 @@ class SplittableLoss:
     def __reduce__(self) -> tuple[Any, ...]:
         if self.find is None:
             return SplittableLoss, (self.name, self.function, self.per_sample)
-        return _found, (self.name, self.find, self.per_sample)
+        return found_loss, (self.name, self.find, self.per_sample)
 
     def __call__(self, outputs: Any, targets: LabelTree) -> LossTotal:
         """Sum and count over the samples.
@@ -108,7 +108,8 @@ class SplittableLoss:
         return replace(self, function=copy.deepcopy(self.function).to(device, dtype))
 
 
-def _found(name: str, find: Callable[[], UserLoss], per_sample: float | None) -> SplittableLoss:
+def found_loss(name: str, find: Callable[[], UserLoss], per_sample: float | None) -> SplittableLoss:
+    """A loss that was tried elsewhere, found on this node."""
     return SplittableLoss(name, _unreduced(find()), per_sample, find)
 
 

@@ -8,6 +8,5 @@ join        adds this machine to a cluster as the host of a node
 hosts       which host stands for which node, and calls made there
 actor       what runs on a host
 heartbeats  heartbeats from hosts
-clocks      converts the clocks of hosts to this machine's
 crew        workers on hosts
 """

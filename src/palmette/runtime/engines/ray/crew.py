@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn, TypeVar
 
 from palmette.errors import NodeLost
+from palmette.runtime.engines.clocks import HostClock
 from palmette.runtime.engines.crew import (
     ABSENCE_S,
     LAST_WORDS_S,
@@ -20,7 +21,6 @@ from palmette.runtime.engines.crew import (
     pickled_setup,
     unresponsive,
 )
-from palmette.runtime.engines.ray.clocks import HostClock
 from palmette.runtime.engines.ray.heartbeats import HeartbeatReceiver
 from palmette.runtime.engines.ray.hosts import Hosts
 from palmette.runtime.transports.liveness import Liveness

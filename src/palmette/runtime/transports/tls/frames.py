@@ -11,6 +11,7 @@ that of the whole message, of which a data frame carries the part from ``offset`
     grant    the receiver has allocated memory for a message of this size; nothing is sent before
     credit   the receiver takes so many more bytes of messages whose size it does not know (``credit``)
     data     a part of a message
+    control  a part of a message between engine and worker (``engines.hub``), on a stream of its own
     alive    a worker's heartbeat, which the hub returns
     farewell a worker leaves in order; a stream that ends without it means that the worker is lost
 """
@@ -48,6 +49,7 @@ class FrameKind(IntEnum):
     FAREWELL = 5
     ALIVE = 6
     CREDIT = 7
+    CONTROL = 8
 
 
 class Frame(NamedTuple):
@@ -87,7 +89,7 @@ def decoded(data: bytes) -> Frame:
 def _refuse_misfit(frame: Frame) -> None:
     long = len(frame.payload)
     match frame.kind:
-        case FrameKind.DATA:
+        case FrameKind.DATA | FrameKind.CONTROL:
             if long > LONGEST_PART or frame.offset + long > frame.size or (long == 0) != (frame.size == 0):
                 raise BadFrame(f"{long} bytes at {frame.offset} are not a part of a message of {frame.size}")
         case FrameKind.HELLO:
@@ -149,9 +151,16 @@ def data_frames(
     channel: int, message: memoryview, *, relayed: bool = False, longest: int = LONGEST_PART
 ) -> Iterator[bytes]:
     """A message as data frames; ``relayed``: the hub is on neither end's machine."""
-    size = len(message)
     many, shortest = (_RELAYED_PARTS, _SHORTEST_RELAYED_PART) if relayed else (_PARTS, _SHORTEST_PART)
-    long = min(longest, max(shortest, size // many))
+    return _parts(FrameKind.DATA, channel, message, min(longest, max(shortest, len(message) // many)))
+
+
+def control_frames(message: bytes) -> Iterator[bytes]:
+    """A message between engine and worker as frames."""
+    return _parts(FrameKind.CONTROL, NO_CHANNEL, memoryview(message), LONGEST_PART)
+
+
+def _parts(kind: FrameKind, channel: int, message: memoryview, long: int) -> Iterator[bytes]:
+    size = len(message)
     for offset in range(0, max(size, 1), long):
-        part = message[offset : offset + long]
-        yield b"".join((_HEADER.pack(_MAGIC, FrameKind.DATA, channel, size, offset), part))
+        yield b"".join((_HEADER.pack(_MAGIC, kind, channel, size, offset), message[offset : offset + long]))

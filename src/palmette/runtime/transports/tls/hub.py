@@ -14,14 +14,15 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import grpc
 import grpc.aio
 
+from palmette.errors import RunError
 from palmette.runtime.program import Channel
 from palmette.runtime.transports.heartbeat import ASLEEP_S, SILENCE_S
 from palmette.runtime.transports.keys.folder import Credentials
@@ -99,14 +100,42 @@ class HubSetup:
     async def _serve(self, ready: Callable[[HubAddress], None]) -> None:
         keys = key_source(self.keys)
         own = keys.credentials(self.node)
-        hub = Hub(own, keys, self.token, self.nodes, self.channels)
+        door = Doorkeeper(own, keys)
+        desk = _OneRun(Hub(self.token, self.nodes, self.channels, door), door, own)
         host = f"[{self.address}]" if ":" in self.address else self.address
-        server, port = await hub.serve(host)
+        server, port = await listen(own, f"{host}:0", {"Attend": desk.attend, "Carry": desk.carry})
         local = self.local if self.local is not None and len(str(self.local)) <= LONGEST_PATH else None
         if local is not None:
-            await hub.serve_locally(local)
+            await desk.serve_locally(local)
         ready(HubAddress(self.node, f"{host}:{port}", own.certificate, local))
         await server.wait_for_termination()
+
+
+class _OneRun:
+    """Serves the streams of one run, over the network and on this machine."""
+
+    def __init__(self, hub: Hub, door: Doorkeeper, own: Credentials) -> None:
+        self._hub, self._door, self._own = hub, door, own
+
+    async def attend(self, stream: _Stream, context: _Context) -> None:
+        await self._hub.attend(await self._door.introduced(stream, context), stream, context)
+
+    async def carry(self, stream: _Stream, context: _Context) -> None:
+        await self._hub.carry(await self._door.introduced(stream, context), stream, context)
+
+    async def serve_locally(self, path: Path) -> None:
+        """Listen on a local socket as well."""
+        self._here = await asyncio.start_unix_server(self._locally, path)
+
+    async def _locally(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        context = LocalContext(writer, self._own.certificate)
+        try:
+            method = await reader.readexactly(1)
+            await (self.attend if method == b"A" else self.carry)(frames(reader), context)
+        except (Aborted, ConnectionError, asyncio.IncompleteReadError):
+            pass  # the worker knows why, or is gone
+        finally:
+            writer.close()
 
 
 class _Ends:
@@ -118,12 +147,20 @@ class _Ends:
 
 
 class Hub:
-    """Workers and channels of one run, which is identified by ``token``; ``own`` credentials come from ``keys``."""
+    """Workers and channels of one run, which is identified by ``token``.
+
+    ``heard`` is called with the node of every frame that arrives.
+    """
 
     def __init__(
-        self, own: Credentials, keys: KeySource, token: bytes, nodes: Sequence[str], channels: Sequence[Channel]
+        self,
+        token: bytes,
+        nodes: Sequence[str],
+        channels: Sequence[Channel],
+        door: Doorkeeper,
+        heard: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._own, self._keys, self._token, self._nodes = own, keys, token, list(nodes)
+        self._token, self._nodes, self._door, self._heard = token, list(nodes), door, heard
         self._channels = {channel.number: channel for channel in channels}
         self._ends = {number: _Ends() for number in self._channels}
         self._present: dict[str, _Context] = {}
@@ -132,41 +169,23 @@ class Hub:
         self._liveness = Liveness(SILENCE_S, ASLEEP_S)
         self._watching = asyncio.ensure_future(self._watch())
 
-    async def serve(self, address: str) -> tuple[Any, int]:
-        """Listen; returns the server and its port."""
-        server = grpc.aio.server(options=SERVER_OPTIONS)
-        handlers = {
-            "Attend": grpc.stream_stream_rpc_method_handler(self._attend),
-            "Carry": grpc.stream_stream_rpc_method_handler(self._carry),
-        }
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
-        key = [(self._own.key, self._own.certificate)]
-        doors = grpc.ssl_server_credentials(key, self._own.authority, require_client_auth=True)
-        port = server.add_secure_port(f"{address}:0", doors)
-        await server.start()
-        return server, port
+    def close(self) -> None:
+        """End the streams of all workers."""
+        self._watching.cancel()
+        if not self._lost.done():
+            self._lost.set_result((grpc.StatusCode.CANCELLED, "the run is over"))
 
-    async def serve_locally(self, path: Path) -> None:
-        """Listen on a local socket as well."""
-        self._here = await asyncio.start_unix_server(self._locally, path)
-
-    async def _locally(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        context = LocalContext(writer, self._own.certificate)
-        try:
-            method = await reader.readexactly(1)
-            await (self._attend if method == b"A" else self._carry)(frames(reader), context)
-        except (Aborted, ConnectionError, asyncio.IncompleteReadError):
-            pass  # the worker knows why, or is gone
-        finally:
-            writer.close()
-
-    async def _attend(self, stream: _Stream, context: _Context) -> None:
-        node, _ = await self._introduced(stream, context, NO_CHANNEL)
+    async def attend(self, came: StreamOpening, stream: _Stream, context: _Context) -> None:
+        """Serve a worker's control stream."""
+        node = came.node
+        await self._refuse_other(came, context)
+        if came.channel != NO_CHANNEL:
+            await refuse(context, f"a control stream with channel {came.channel}; expected none")
         if node in self._present:
-            await _refuse(context, f"node {node} is connected already")
+            await refuse(context, f"node {node} is connected already")
         self._present[node] = context
-        self._keys.note("join", node=node)
-        leaving = asyncio.ensure_future(self._farewell(node, stream, context))
+        self._door.note_join(node)
+        leaving = asyncio.ensure_future(self._farewell(came, stream, context))
         try:
             if len(self._present) == len(self._nodes):
                 self._complete.set()
@@ -184,28 +203,26 @@ class Hub:
             self._liveness.forget(node)
             leaving.cancel()
 
-    async def _farewell(self, node: str, stream: _Stream, context: _Context) -> bool:
+    async def _farewell(self, came: StreamOpening, stream: _Stream, context: _Context) -> bool:
         """Answer heartbeats until a worker leaves; returns whether it said farewell."""
         try:
             async for data in stream:
                 kind = decoded(data).kind
                 if kind is not FrameKind.ALIVE:
                     return kind is FrameKind.FAREWELL
-                self._liveness.heard([node], time.monotonic())
-                if self._was_revoked(node, context):
+                self._note(came.node)
+                if self._door.has_revoked(came):
                     return False
                 await context.write(alive())
         except BadFrame:
             pass
         return False
 
-    def _was_revoked(self, node: str, context: _Context) -> bool:
-        """Whether a node that was let in has been revoked since."""
-        self._own = self._keys.renewed(self._own)
-        revoked = self._own.has_revoked(_certificate(context))
-        if revoked:
-            self._keys.note("refusal", node=node, why="it was revoked while it was connected")
-        return revoked
+    def _note(self, node: str) -> None:
+        """Note a frame of a node; until it has been welcomed, it is not watched."""
+        self._heard(node)
+        if self._liveness.is_known(node):
+            self._liveness.heard([node], time.monotonic())
 
     async def _watch(self) -> None:
         """Check for silent workers until one is lost."""
@@ -220,14 +237,16 @@ class Hub:
         if not self._lost.done():
             self._lost.set_result((how, node))
 
-    async def _carry(self, stream: _Stream, context: _Context) -> None:
-        node, number = await self._introduced(stream, context, None)
+    async def carry(self, came: StreamOpening, stream: _Stream, context: _Context) -> None:
+        """Relay what comes on the stream of a channel."""
+        node, number = came.node, came.channel
+        await self._refuse_other(came, context)
         channel = self._channels.get(number)
         if channel is None or node not in (channel.sender, channel.receiver):
-            await _refuse(context, f"node {node} does not use channel {number}")
+            await refuse(context, f"node {node} does not use channel {number}")
         ends = self._ends[number]
         if node in ends.contexts:
-            await _refuse(context, f"node {node} uses channel {number} already")
+            await refuse(context, f"node {node} uses channel {number} already")
         ends.contexts[node] = context
         if len(ends.contexts) == 2:
             ends.both.set()
@@ -238,35 +257,82 @@ class Hub:
             if self._lost.done():
                 return  # nothing more of a node that is lost, or was revoked, reaches the others
             await _refuse_misplaced(data, context, number, allowed)
+            self._note(node)
             try:
                 await other.write(data)
             except Exception:  # noqa: BLE001  (of many kinds: the other end is gone, as its control stream shows)
                 return
 
-    async def _introduced(self, stream: _Stream, context: _Context, channel: int | None) -> tuple[str, int]:
-        """Which node opens a stream, and for which channel; any that is not of this run is refused."""
+    async def _refuse_other(self, came: StreamOpening, context: _Context) -> None:
+        if not secrets.compare_digest(came.token, self._token):
+            await refuse(context, f"node {came.node} belongs to another run")
+        if came.node not in self._nodes:
+            await refuse(context, f"node {came.node} is not part of this run")
+
+
+class StreamOpening(NamedTuple):
+    """Who opens a stream: for which run, as which node, which its certificate proves, and for which channel, if any."""
+
+    token: bytes
+    node: str
+    channel: int
+    certificate: bytes
+
+
+class Doorkeeper:
+    """Finds out who opens a stream, and refuses all whose certificate does not prove it; keeps the audit log."""
+
+    def __init__(self, own: Credentials, keys: KeySource) -> None:
+        self._own, self._keys = own, keys
+
+    async def introduced(self, stream: _Stream, context: _Context) -> StreamOpening:
+        """Who opens a stream; only a node with a valid certificate may."""
         try:
             frame = decoded(await asyncio.wait_for(anext(aiter(stream)), _HANDSHAKE_PATIENCE_MS / 1000))
             token, node = read_hello(frame)
         except (BadFrame, StopAsyncIteration, TimeoutError) as error:
-            await _refuse(context, str(error) or "no hello was received")
-        if channel is not None and frame.channel != channel:
-            await _refuse(context, f"a control stream with channel {frame.channel}; expected none")
-        self._own = self._keys.renewed(self._own)  # a node may have been revoked meanwhile
-        wrong = self._own.objection(_certificate(context), node)
+            await refuse(context, str(error) or "no hello was received")
+        shown = context.auth_context().get("x509_pem_cert", [b""])[0]
+        wrong = self.objection(shown, node)
         if wrong is not None:
             self._keys.note("refusal", node=node, why=wrong)
-            await _refuse(context, f"the certificate shown for node {node} is not valid: {wrong}")
-        if not secrets.compare_digest(token, self._token):
-            await _refuse(context, f"node {node} belongs to another run")
-        if node not in self._nodes:
-            await _refuse(context, f"node {node} is not part of this run")
-        return node, frame.channel
+            await refuse(context, f"the certificate shown for node {node} is not valid: {wrong}")
+        return StreamOpening(token, node, frame.channel, shown)
+
+    def objection(self, shown: bytes, node: str) -> str | None:
+        """Why a certificate is not valid for a node now: it may have been revoked meanwhile."""
+        self._own = self._keys.renewed(self._own)
+        return self._own.objection(shown, node)
+
+    def has_revoked(self, came: StreamOpening) -> bool:
+        """Whether a node that was let in has been revoked since."""
+        self._own = self._keys.renewed(self._own)
+        revoked = self._own.has_revoked(came.certificate)
+        if revoked:
+            self._keys.note("refusal", node=came.node, why="it was revoked while it was connected")
+        return revoked
+
+    def note_join(self, node: str) -> None:
+        """Note in the audit log that a node was let in."""
+        self._keys.note("join", node=node)
 
 
-def _certificate(context: _Context) -> bytes:
-    shown: bytes = context.auth_context().get("x509_pem_cert", [b""])[0]
-    return shown
+async def listen(own: Credentials, address: str, methods: Mapping[str, Any]) -> tuple[Any, int]:
+    """Serve methods at an address, host:port, to holders of certificates; returns the server and its port.
+
+    Raises:
+        RunError: the address cannot be used.
+    """
+    server = grpc.aio.server(options=SERVER_OPTIONS)
+    handlers = {name: grpc.stream_stream_rpc_method_handler(method) for name, method in methods.items()}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+    doors = grpc.ssl_server_credentials([(own.key, own.certificate)], own.authority, require_client_auth=True)
+    try:
+        port = server.add_secure_port(address, doors)
+    except RuntimeError:
+        raise RunError(f"cannot listen at {address}: it is in use, or no address of this machine") from None
+    await server.start()
+    return server, port
 
 
 async def _refuse_misplaced(data: bytes, context: _Context, channel: int, allowed: Sequence[FrameKind]) -> None:
@@ -276,10 +342,11 @@ async def _refuse_misplaced(data: bytes, context: _Context, channel: int, allowe
             kind = frame.kind.name.lower()
             raise BadFrame(f"a frame of kind {kind} for channel {frame.channel} on the stream of channel {channel}")
     except BadFrame as error:
-        await _refuse(context, str(error), grpc.StatusCode.INVALID_ARGUMENT)
+        await refuse(context, str(error), grpc.StatusCode.INVALID_ARGUMENT)
 
 
-async def _refuse(context: _Context, why: str, code: Any = grpc.StatusCode.PERMISSION_DENIED) -> NoReturn:
+async def refuse(context: _Context, why: str, code: Any = grpc.StatusCode.PERMISSION_DENIED) -> NoReturn:
+    """End a stream, and say why."""
     await context.abort(code, why)
     raise AssertionError("abort() raises")
 

@@ -62,8 +62,8 @@ class Stream(Protocol):
 class StreamState:
     """What all streams of a worker share: whether it closed them itself, and otherwise which error ended them."""
 
-    def __init__(self, node: str, hub: str) -> None:
-        self.node, self.hub = node, hub
+    def __init__(self, node: str, hub: str, called: str = "") -> None:
+        self.node, self.hub, self._called = node, hub, called or f"the hub on node {hub}"
         self.closed = False
         self.broken: RunError | None = None
 
@@ -74,7 +74,7 @@ class StreamState:
         if self.broken is not None:
             return self.broken
         if ended is None:
-            return ConnectionLost(f"lost the connection to the hub on node {self.hub}", self.hub)
+            return ConnectionLost(f"lost the connection to {self._called}", self.hub)
         details = one_line(" ".join(str(ended.details()).split()))
         match ended.code():
             case grpc.StatusCode.ABORTED:
@@ -82,8 +82,8 @@ class StreamState:
             case grpc.StatusCode.DEADLINE_EXCEEDED:
                 return peer_silent(details, (self.hub, details))
             case code if code in _PERMISSION:
-                return RunError(f"the hub on node {self.hub} refuses: {details}")
-        return ConnectionLost(f"lost the connection to the hub on node {self.hub}: {details}", self.hub)
+                return RunError(f"{self._called} refuses: {details}")
+        return ConnectionLost(f"lost the connection to {self._called}: {details}", self.hub)
 
 
 class NetworkStream:

@@ -54,6 +54,8 @@ _OPTIONS = [
     ("grpc.enable_http_proxy", 0),
 ]
 _FAREWELL_S = 1.0
+OpenStream = Callable[[str, bytes, StreamState], Stream]
+"""Opens a stream for a method, with its first frame."""
 
 
 @dataclass(frozen=True)
@@ -76,15 +78,18 @@ class HubEndpoint:
         if wrong is not None:
             raise RunError(f"the certificate of the hub on node {self.hub.node} is not valid: {wrong}")
         if node == self.hub.node and self.hub.local is not None:
-            return TlsTransport(partial(LocalStream, self.hub.local), lambda: None, self, node)
+            return self._transport(partial(LocalStream, self.hub.local), lambda: None, node)
         doors = grpc.ssl_channel_credentials(self.hub.certificate, own.key, own.certificate)
         options = [*_OPTIONS, ("grpc.ssl_target_name_override", dns_name(self.hub.node))]
         lines = _Lines(*(grpc.secure_channel(self.hub.address, doors, options=options) for _ in range(2)))
         try:
-            return TlsTransport(lines.opened, lines.close, self, node)
+            return self._transport(lines.opened, lines.close, node)
         except BaseException:
             lines.close()
             raise
+
+    def _transport(self, opened: OpenStream, hang_up: Callable[[], None], node: str) -> TlsTransport:
+        return TlsTransport(opened, hang_up, hub=self.hub.node, token=self.token, channels=self.channels, node=node)
 
 
 @dataclass(frozen=True)
@@ -103,25 +108,27 @@ class _Lines:
 
 
 class TlsTransport:
-    """Messages over the hub's streams, which ``opened`` opens and ``hang_up`` closes."""
+    """Messages over the streams of ``hub``, which ``opened`` opens and ``hang_up`` closes."""
 
     def __init__(
         self,
-        opened: Callable[[str, bytes, StreamState], Stream],
+        opened: OpenStream,
         hang_up: Callable[[], None],
-        endpoint: HubEndpoint,
+        *,
+        hub: str,
+        token: bytes,
+        channels: Sequence[Channel],
         node: str,
     ) -> None:
-        self._hang_up, self._hub = hang_up, endpoint.hub.node
-        self._state = StreamState(node, endpoint.hub.node)
-        self._attendance = opened("Attend", hello(endpoint.token, node), self._state)
+        self._hang_up, self._hub = hang_up, hub
+        self._state = StreamState(node, hub)
+        self._attendance = opened("Attend", hello(token, node), self._state)
         self._streams = {
-            channel.number: opened("Carry", hello(endpoint.token, node, channel.number), self._state)
-            for channel in endpoint.channels
+            channel.number: opened("Carry", hello(token, node, channel.number), self._state)
+            for channel in channels
             if node in (channel.sender, channel.receiver)
         }
-        if self._attendance.next().kind is not FrameKind.WELCOME:
-            raise BadFrame(f"the hub on node {self._hub} did not send welcome")
+        self._await_welcome()
         self._credits: dict[int, SendCredit] = {}
         self._windows: dict[int, ReceiveWindow] = {}
         self._gate = SendGate(YIELD_AT_MOST_S)
@@ -131,6 +138,16 @@ class TlsTransport:
         self._watching = threading.Thread(target=self._watch, name="attendance", daemon=True)
         self._watching.start()
         threading.Thread(target=self._be_there, name="signs of life", daemon=True).start()
+
+    def _await_welcome(self) -> None:
+        """Wait until all workers are connected; if that fails, no stream stays open."""
+        try:
+            if self._attendance.next().kind is not FrameKind.WELCOME:
+                raise BadFrame(f"the hub on node {self._hub} did not send welcome")
+        except BaseException:
+            for stream in (*self._streams.values(), self._attendance):
+                stream.close()
+            raise
 
     def send(self, channel: Channel, message: Tensor, *, sized: bool = True, background: bool = False) -> None:
         """Wait until the receiver is ready for the message, or has given credit for it, and send it."""
@@ -162,8 +179,14 @@ class TlsTransport:
         message = _PartialMessage(channel, size_bytes)
         stream.put(grant(channel.number, size_bytes))
         while not message.whole:
-            message.add(stream.next())
+            message.add(self._next(stream))
         return message.content
+
+    def _next(self, stream: Stream) -> Frame:
+        """The next frame of a message, which also is a sign of life of the hub."""
+        frame = stream.next()
+        self._liveness.heard([self._hub], time.monotonic())
+        return frame
 
     def _receive_unsized(self, channel: Channel, stream: Stream) -> Tensor:
         window = self._windows.setdefault(channel.number, ReceiveWindow(channel))
@@ -171,7 +194,7 @@ class TlsTransport:
         while message is None or not message.whole:
             if more_bytes := window.renewal_bytes():
                 stream.put(credit(channel.number, more_bytes))
-            part = stream.next()
+            part = self._next(stream)
             window.take(len(part.payload))
             if message is None:
                 refuse_length(part.size, channel.sender)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palmette.runtime.engines.ray.clocks import HostClock
+from palmette.runtime.engines.clocks import HostClock
 from palmette.runtime.record.operations import OperationRecord
 from palmette.runtime.worker.commands import IterationDone, WorkerAlive
 

@@ -1,0 +1,267 @@
+"""A worker that dials out: one connection to a hub, which it opens itself and opens again when it is lost.
+
+    dial ──▶ introduce ──▶ wait for orders ◀─────────────┐
+      ▲                        └▶ set up ─▶ run ─▶ stop ─┘
+      └── wait, longer each time ◀── the connection is lost, or the hub has left
+
+A run is executed in threads of this process, so that its channels are streams of the same connection.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.metadata import version
+from queue import SimpleQueue
+from typing import Any
+
+import grpc
+import torch
+
+from palmette.errors import ArgumentFault, InputError, RunError
+from palmette.runtime.engines.hub.building import SetupBuilder
+from palmette.runtime.engines.hub.codec import BadMessage, MessageParts
+from palmette.runtime.engines.hub.messages import HUB, PROTOCOL, TO_ENGINE, TO_WORKER, Introduction, WorkOrder
+from palmette.runtime.program import Channel
+from palmette.runtime.transports.base import ConnectionLost, TransportClosed
+from palmette.runtime.transports.heartbeat import SILENCE_S, peer_silent
+from palmette.runtime.transports.keys.certificates import dns_name
+from palmette.runtime.transports.keys.folder import Credentials
+from palmette.runtime.transports.liveness import Liveness
+from palmette.runtime.transports.tls.frames import (
+    MOST_BYTES,
+    TOKEN_BYTES,
+    BadFrame,
+    FrameKind,
+    alive,
+    control_frames,
+    hello,
+)
+from palmette.runtime.transports.tls.streams import NetworkStream, StreamState
+from palmette.runtime.transports.tls.transport import TlsTransport
+from palmette.runtime.worker.commands import Command, Event, Stop
+from palmette.runtime.worker.failure import failure
+from palmette.runtime.worker.tuning import use_threads
+from palmette.runtime.worker.worker import Worker
+
+_OPTIONS = [
+    ("grpc.max_receive_message_length", MOST_BYTES),
+    ("grpc.max_send_message_length", MOST_BYTES),
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_retries", 0),
+    ("grpc.ssl_target_name_override", dns_name(HUB)),
+]
+_NO_TOKEN = bytes(TOKEN_BYTES)
+ALIVE_EVERY_S = 1.0
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 15.0
+_FAREWELL_S = 1.0
+
+
+@dataclass(frozen=True)
+class HubDoor:
+    """Where a hub is, and the credentials with which a node enters; any other certificate than the hub's is refused."""
+
+    address: str
+    own: Credentials
+
+    def dialled(self) -> Any:
+        """A connection, which is established when it is first used."""
+        doors = grpc.ssl_channel_credentials(self.own.authority, self.own.key, self.own.certificate)
+        return grpc.secure_channel(self.address, doors, options=_OPTIONS)
+
+
+@dataclass(frozen=True)
+class LineEndpoint:
+    """An endpoint on the connection that a worker has already."""
+
+    dialled: Any
+    token: bytes = field(repr=False)
+    channels: tuple[Channel, ...]
+
+    def connect(self, node: str) -> TlsTransport:
+        """Open the streams of a phase; returns when all workers have."""
+        opened = partial(NetworkStream, self.dialled)
+        return TlsTransport(opened, lambda: None, hub=HUB, token=self.token, channels=self.channels, node=node)
+
+
+class _RunControl:
+    """A run's part of the connection: its commands, and its events."""
+
+    def __init__(self, run: str, send: Callable[[Event, str], None]) -> None:
+        self.run, self._send = run, send
+        self.commands: SimpleQueue[Command] = SimpleQueue()
+
+    def send(self, event: Event) -> None:
+        self._send(event, self.run)
+
+    def receive(self) -> Command:
+        return self.commands.get()
+
+
+class HubLine:
+    """One connection to a hub, from its beginning to its end.
+
+    ``orders`` counts the orders that came.
+    """
+
+    def __init__(self, door: HubDoor, builder: SetupBuilder) -> None:
+        self._builder, self.orders = builder, 0
+        self.address, self.node = door.address, door.own.node
+        self._dialled = door.dialled()
+        self._state = StreamState(door.own.node, HUB, f"the hub at {door.address}")
+        self._working: tuple[_RunControl, threading.Thread] | None = None
+        self._sending, self._ended = threading.Lock(), threading.Event()
+        self._liveness = Liveness(SILENCE_S, 2 * ALIVE_EVERY_S)
+        self._stream = NetworkStream(self._dialled, "Enlist", hello(_NO_TOKEN, door.own.node), self._state)
+
+    def enlist(self) -> None:
+        """Say who this is, and wait until the hub agrees.
+
+        Raises:
+            ConnectionLost: the hub cannot be reached.
+            RunError: it refuses this worker.
+        """
+        mine = Introduction(protocol=PROTOCOL, palmette_version=version("palmette"), torch_version=torch.__version__)
+        self._send(mine, "")
+        if self._stream.next().kind is not FrameKind.WELCOME:
+            raise BadMessage("the hub did not send welcome")
+
+    def serve(self) -> None:
+        """Execute orders until the hub leaves.
+
+        Raises:
+            ConnectionLost: the connection is lost.
+            RunError: the hub refuses this worker, or sends what is no message.
+        """
+        self._liveness.heard([HUB], time.monotonic())
+        threading.Thread(target=self._be_there, name="signs of life", daemon=True).start()
+        parts = MessageParts()
+        while (frame := self._stream.next()).kind is not FrameKind.FAREWELL:
+            self._liveness.heard([HUB], time.monotonic())
+            if frame.kind is not FrameKind.ALIVE and (whole := parts.add(frame)) is not None:
+                said = TO_WORKER.read(whole)
+                if isinstance(said.message, WorkOrder):
+                    self._begin(said.message, said.run)
+                elif self._working is not None and said.run == self._working[0].run:
+                    self._working[0].commands.put(said.message)
+
+    def close(self) -> None:
+        """Stop what is running, and end the connection."""
+        self._ended.set()
+        self._stop_working()
+        self._state.closed = True
+        self._stream.close()
+        self._dialled.close()
+
+    def _begin(self, order: WorkOrder, run: str) -> None:
+        """Set up for an order, and execute its commands, in a separate thread."""
+        self._stop_working()
+        self.orders += 1
+        control = _RunControl(run, self._send)
+        working = threading.Thread(target=self._work, args=(order, control), name=f"run {run}", daemon=True)
+        self._working = control, working
+        working.start()
+
+    def _work(self, order: WorkOrder, control: _RunControl) -> None:
+        try:
+            endpoint = LineEndpoint(self._dialled, order.token, order.channels)
+            setup = self._builder.built(order, endpoint)
+            use_threads(setup.threads)
+            Worker(setup, control).run()
+        except BaseException as error:  # noqa: BLE001  (sent to the engine, which ends the run)
+            control.send(failure(error))
+
+    def _stop_working(self) -> None:
+        """Let the current run end; one that waits for others that will not come ends with its relay."""
+        if self._working is not None:
+            control, thread = self._working
+            control.commands.put(Stop())
+            thread.join(_FAREWELL_S)
+            self._working = None
+
+    def _send(self, message: Event | Introduction, run: str) -> None:
+        """Send a message; from any thread. Where the connection is lost, ``serve`` finds out."""
+        with self._sending:
+            try:
+                for frame in control_frames(TO_ENGINE.written(message, run)):
+                    self._stream.put(frame)
+            except (RunError, TransportClosed):
+                return
+
+    def _be_there(self) -> None:
+        """Send heartbeats to the hub, until it is silent or the connection is closed."""
+        while not self._ended.wait(ALIVE_EVERY_S):
+            if self._liveness.first_silent(time.monotonic()) is not None:
+                self._state.broken = peer_silent(HUB)
+                self._stream.cancel()
+                return
+            try:
+                self._stream.put(alive())
+            except (RunError, TransportClosed):
+                return
+
+
+class HubWorker:
+    """Dials a hub, again and again.
+
+    ``told`` is called with a line for a person whenever something happens.
+    """
+
+    def __init__(
+        self, door: Callable[[], HubDoor], builder: SetupBuilder, told: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self._door, self._builder, self._told = door, builder, told
+        self._closing = threading.Event()
+        self._line: HubLine | None = None
+
+    def run(self, *, once: bool = False) -> None:
+        """Serve the hub until ``close``; with ``once``, until it has left after a run.
+
+        Raises:
+            RunError: the hub refuses this worker.
+        """
+        wait_s = FIRST_WAIT_S
+        while not self._closing.is_set():
+            try:
+                self._line = HubLine(self._door(), self._builder)
+                self._line.enlist()
+                self._told(f"connected to the hub at {self._line.address} as node {self._line.node}")
+                wait_s = FIRST_WAIT_S
+                self._line.serve()
+                self._told("the hub has left")
+                if once and self._line.orders:
+                    return
+            except (ConnectionLost, BadFrame) as lost:
+                why = str(lost).rpartition(": ")[2]  # gRPC says the rest at length
+                self._told(f"no connection to the hub: {why}; trying again in {wait_s:.1f} s")
+            except TransportClosed:
+                return
+            finally:
+                if self._line is not None:
+                    self._line.close()
+                    self._line = None
+            self._closing.wait(wait_s * random.uniform(0.8, 1.2))  # noqa: S311  (so that many do not dial at once)
+            wait_s = min(LONGEST_WAIT_S, 2 * wait_s)
+
+    def close(self) -> None:
+        """End soon; from any thread."""
+        self._closing.set()
+        line = self._line
+        if line is not None:
+            line.close()
+
+
+def hub_address(text: str) -> str:
+    """An address, host:port, as a user types it.
+
+    Raises:
+        InputError: it is none.
+    """
+    host, colon, port = text.rpartition(":")
+    if not (host and colon and port.isdecimal() and 0 < int(port) < 2**16):
+        raise InputError(ArgumentFault("hub", text, "expected host:port, such as hub.example:8443"))
+    return text

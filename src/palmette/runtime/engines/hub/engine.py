@@ -1,0 +1,63 @@
+"""The engine at a hub: which hub, and the workers that have dialled in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from palmette.errors import ArgumentFault, InputError, RunError
+from palmette.runtime.engines.crew import START_PATIENCE_S
+from palmette.runtime.engines.hub.crew import HubCrew
+from palmette.runtime.engines.hub.membership import HubMembership
+from palmette.runtime.engines.hub.messages import HUB
+from palmette.runtime.engines.hub.relays import RelayRendezvous
+from palmette.runtime.engines.hub.server import HubServer, open_hub
+from palmette.runtime.engines.registry import Engine
+from palmette.runtime.phase_programs import PhasePart
+from palmette.runtime.transports.rendezvous import Site
+from palmette.runtime.transports.service import RunningService, Service
+from palmette.spec.plan import Phase
+
+LISTEN = "0.0.0.0:8443"
+"""Where a hub listens if the user does not say."""
+
+
+def hub_engine(listen: str | None, keys: Path | None, nodes: Sequence[str]) -> Engine:
+    """The engine at a hub of this process; waits for the workers of the nodes.
+
+    Raises:
+        InputError: there are no keys, it cannot listen there, or a node has the hub's own name.
+        RunError: a node has no worker.
+    """
+    if HUB in nodes:
+        raise InputError(ArgumentFault("engine", "hub", f"{HUB} is the name of the hub itself; expected another node"))
+    hub = _opened(listen, keys)
+    missing = hub.wait_for(nodes, START_PATIENCE_S)
+    if missing:
+        port = hub.address.rpartition(":")[2]
+        start = f"start on its machine: palmette worker HOST:{port} --keys DIR --node"
+        first = min(missing)
+        raise RunError(f"node {', '.join(sorted(missing))}: no worker has come to {hub.address}; {start} {first}")
+    return Engine(start=partial(HubCrew, hub), site=_site, rendezvous=RelayRendezvous(hub))
+
+
+def hub_membership(listen: str | None, keys: Path | None) -> HubMembership:
+    """Which workers are at a hub of this process."""
+    return HubMembership(_opened(listen, keys))
+
+
+def _opened(listen: str | None, keys: Path | None) -> HubServer:
+    if keys is None:
+        expected = "expected a folder with the keys of the authority and of the hub: palmette keys issue hub"
+        raise InputError(ArgumentFault("keys", "missing", expected))
+    return open_hub(listen or LISTEN, keys)
+
+
+def _site(_folder: Path, phase: Phase, parts: Sequence[PhasePart]) -> Site:
+    """The nodes of a phase, wherever they are: the hub alone has an address."""
+    return Site(nodes=phase.nodes(), parts=parts, addresses={}, serve=_serve)
+
+
+def _serve(node: str, service: Service) -> RunningService:
+    raise AssertionError(f"{service.name} is not served on node {node}: the hub is the only one that listens")

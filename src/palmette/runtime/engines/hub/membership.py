@@ -1,0 +1,34 @@
+"""Which nodes have a worker at a hub."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from weakref import WeakSet
+
+from palmette.runtime.engines.hub.server import HubServer, WorkerLine
+
+
+class HubMembership:
+    """The nodes whose workers are connected and were not lost. A worker that dials in again is a new one."""
+
+    def __init__(self, hub: HubServer) -> None:
+        self._hub = hub
+        self._lost: WeakSet[WorkerLine] = WeakSet()
+
+    def __str__(self) -> str:
+        return self._hub.address
+
+    def mark_lost(self, node: str) -> None:
+        """Mark a node's present connection as lost, and end it, so that its worker dials in again."""
+        line = self._hub.line(node)
+        if line is not None:
+            self._lost.add(line)
+            self._hub.end(line)
+
+    def forget_losses(self) -> None:
+        """Mark lost connections as available again, if they are there."""
+        self._lost.clear()
+
+    def present(self, nodes: Iterable[str]) -> set[str]:
+        """Those of some nodes that are available."""
+        return {node for node in nodes if (line := self._hub.line(node)) is not None and line not in self._lost}

@@ -1,0 +1,327 @@
+"""The hub: where workers dial in. One port, on which each of them has one connection for all that it says and hears.
+
+    Enlist   a worker's control stream: orders and commands to it, events and heartbeats from it
+    Attend   its part in a phase, while there is one       (``transports.tls.hub``)
+    Carry    a channel of that phase                        (the same)
+
+The hub runs in a thread of the engine's process. A worker stays connected between phases and runs. If it connects
+again, as after a change of its address, the new connection counts and the old one is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+import grpc
+
+from palmette.errors import ArgumentFault, InputError, one_line
+from palmette.runtime.engines.hub.codec import LONGEST_JSON, BadMessage, Envelope, MessageParts
+from palmette.runtime.engines.hub.messages import HUB, PROTOCOL, TO_ENGINE, TO_WORKER, Introduction
+from palmette.runtime.program import Channel
+from palmette.runtime.transports.keys.folder import Keys
+from palmette.runtime.transports.tls.frames import (
+    BadFrame,
+    Frame,
+    FrameKind,
+    alive,
+    control_frames,
+    decoded,
+    farewell,
+    welcome,
+)
+from palmette.runtime.transports.tls.hub import Doorkeeper, Hub, StreamOpening, listen, refuse
+
+_PATIENCE_S = 10.0
+_CHECK_CERTIFICATES_EVERY_S = 2.0
+_FAREWELL_S = 1.0
+# Workers wait while the engine has so many events to read; each may carry weights.
+_UNREAD_EVENTS = 256
+_LOOK_EVERY_S = 0.05
+
+R = TypeVar("R")
+Said = tuple["WorkerLine", Envelope | None]
+"""What a worker said, None when its connection has ended."""
+
+
+class WorkerLine:
+    """The connection of a node's worker, as the engine sees it; made and used in the hub's thread, but for ``send``."""
+
+    def __init__(self, node: str, certificate: bytes, context: Any) -> None:
+        self.node, self.certificate = node, certificate
+        self.heard_s = time.monotonic()
+        self.lost = False
+        self._context, self._loop = context, asyncio.get_running_loop()
+        self._outbox: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._reader: SimpleQueue[Said] | None = None
+        self._run = ""
+        self.ended = asyncio.Event()
+
+    def send(self, message: Any, run: str) -> None:
+        """Send an order or a command; from any thread."""
+        data = TO_WORKER.written(message, run)
+        self._loop.call_soon_threadsafe(self._outbox.put_nowait, data)
+
+    def listen(self, run: str, reader: SimpleQueue[Said] | None) -> None:
+        """Have what the worker says about a run put into a queue; from any thread."""
+        self._reader, self._run = reader, run
+
+    def end(self) -> None:
+        """End the connection soon."""
+        self.ended.set()
+
+    def answer(self) -> None:
+        """Answer a heartbeat, unless something else is on its way: that is a sign of life, too."""
+        if self._outbox.empty():
+            self._outbox.put_nowait(None)
+
+    async def write_all(self) -> None:
+        """Write what is sent, as it comes."""
+        while True:
+            message = await self._outbox.get()
+            for frame in [alive()] if message is None else control_frames(message):
+                await self._context.write(frame)
+
+    async def take(self, envelope: Envelope) -> None:
+        """Pass on what the worker said, if it is about the current run; late words about another are dropped."""
+        while (reader := self._reader) is not None and envelope.run == self._run:
+            if reader.qsize() < _UNREAD_EVENTS:
+                reader.put((self, envelope))
+                return
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    def lose(self) -> None:
+        """Note that the connection has ended, and tell the engine."""
+        self.lost = True
+        if self._reader is not None:
+            self._reader.put((self, None))
+
+
+class HubServer:
+    """A hub that listens at ``address``, host:port, with the keys in a folder.
+
+    Raises:
+        InputError: the folder lacks the hub's own key.
+        RunError: the address cannot be used.
+    """
+
+    def __init__(self, address: str, keys: Path) -> None:
+        self._keys, self._wanted = Keys(keys), address
+        self._own = self._keys.credentials(HUB)
+        self._door = Doorkeeper(self._own, self._keys)
+        self._lines: dict[str, WorkerLine] = {}
+        self._relays: dict[bytes, Hub] = {}
+        self._leaving = False
+        self._changed = threading.Condition()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="hub", daemon=True)
+        self._thread.start()
+        try:
+            self._server, self.port = self._call(self._start())
+        except BaseException:
+            self._stop_loop()
+            raise
+
+    @property
+    def address(self) -> str:
+        """Where it listens, with the port that it really has."""
+        return f"{self._wanted.rpartition(':')[0]}:{self.port}"
+
+    def line(self, node: str) -> WorkerLine | None:
+        """The connection of a node's worker, if it has one."""
+        return self._lines.get(node)
+
+    def present(self) -> set[str]:
+        """The nodes whose workers are connected."""
+        return set(self._lines)
+
+    def wait_for(self, nodes: Iterable[str], timeout_s: float) -> set[str]:
+        """Wait until the workers of some nodes are connected; returns the nodes that are missing."""
+        wanted = set(nodes)
+        with self._changed:
+            self._changed.wait_for(lambda: wanted <= self.present(), timeout_s)
+        return wanted - self.present()
+
+    def open_relay(self, token: bytes, nodes: Sequence[str], channels: Sequence[Channel]) -> Callable[[], None]:
+        """Open a relay for the channels of a phase; returns what closes it."""
+
+        async def opened() -> None:
+            self._relays[token] = Hub(token, nodes, channels, self._door, self._heard)
+
+        async def closed() -> None:
+            self._relays.pop(token).close()
+
+        self._call(opened())
+        return lambda: self._call(closed())
+
+    def end(self, line: WorkerLine) -> None:
+        """End a worker's connection."""
+        self._loop.call_soon_threadsafe(line.end)
+
+    def close(self) -> None:
+        """Tell all workers that the hub leaves, and stop."""
+        if self._loop.is_running():
+            self._call(self._leave())
+            self._stop_loop()
+
+    def _call(self, made: Coroutine[Any, Any, R]) -> R:
+        return asyncio.run_coroutine_threadsafe(made, self._loop).result()
+
+    def _stop_loop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _start(self) -> tuple[Any, int]:
+        methods = {"Enlist": self._enlist, "Attend": self._attend, "Carry": self._carry}
+        served = await listen(self._own, self._wanted, methods)
+        self._checking = asyncio.ensure_future(self._check_certificates())
+        return served
+
+    async def _leave(self) -> None:
+        self._leaving = True
+        self._checking.cancel()
+        for line in self._lines.values():
+            line.end()
+        await self._server.stop(_FAREWELL_S)
+
+    async def _check_certificates(self) -> None:
+        """End connections of workers whose certificates have been revoked, or have expired."""
+        while True:
+            await asyncio.sleep(_CHECK_CERTIFICATES_EVERY_S)
+            for line in list(self._lines.values()):
+                if self._door.objection(line.certificate, line.node) is not None:
+                    line.end()
+
+    def _heard(self, node: str) -> None:
+        line = self._lines.get(node)
+        if line is not None:
+            line.heard_s = time.monotonic()
+
+    async def _attend(self, stream: AsyncIterator[bytes], context: Any) -> None:
+        came = await self._door.introduced(stream, context)
+        await (await self._relay(came, context)).attend(came, stream, context)
+
+    async def _carry(self, stream: AsyncIterator[bytes], context: Any) -> None:
+        came = await self._door.introduced(stream, context)
+        await (await self._relay(came, context)).carry(came, stream, context)
+
+    async def _relay(self, came: StreamOpening, context: Any) -> Hub:
+        relay = self._relays.get(came.token)
+        if relay is None:
+            await refuse(context, f"node {came.node} belongs to another run")
+        return relay
+
+    async def _enlist(self, stream: AsyncIterator[bytes], context: Any) -> None:
+        came = await self._door.introduced(stream, context)
+        if came.node == HUB:
+            await refuse(context, f"{HUB} is the hub's own name; expected a certificate of a node")
+        line = WorkerLine(came.node, came.certificate, context)
+        try:
+            await asyncio.wait_for(self._introduce(stream), _PATIENCE_S)
+        except (BadFrame, StopAsyncIteration, TimeoutError) as error:
+            await refuse(context, one_line(str(error)) or "the worker did not introduce itself")
+        await context.write(welcome())
+        self._door.note_join(line.node)
+        self._add(line)
+        tasks = [
+            asyncio.ensure_future(each) for each in (self._hear(line, stream), line.write_all(), line.ended.wait())
+        ]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            wrong = next((each.exception() for each in tasks if each.done()), None)
+            if isinstance(wrong, BadFrame):
+                await refuse(context, one_line(str(wrong)), grpc.StatusCode.INVALID_ARGUMENT)
+            if line.ended.is_set():
+                await self._part(line, context)
+        finally:
+            for task in tasks:
+                task.cancel()
+            self._remove(line)
+
+    async def _part(self, line: WorkerLine, context: Any) -> None:
+        """Say why a connection ends: its certificate no longer counts, it was taken for lost, or the hub leaves."""
+        wrong = self._door.objection(line.certificate, line.node)
+        if wrong is not None:
+            await refuse(context, f"the certificate of node {line.node} is not valid: {wrong}")
+        if not self._leaving:
+            await refuse(context, f"the connection of node {line.node} was lost", grpc.StatusCode.ABORTED)
+        await context.write(farewell())
+
+    async def _introduce(self, stream: AsyncIterator[bytes]) -> None:
+        """Read a worker's introduction; it has to speak this hub's protocol."""
+        parts, whole = MessageParts(LONGEST_JSON), None
+        while whole is None:
+            whole = parts.add(decoded(await anext(stream)))
+        said = TO_ENGINE.read(whole).message
+        if not isinstance(said, Introduction):
+            raise BadMessage(f"a worker begins with {type(said).__name__}; expected Introduction")
+        if said.protocol != PROTOCOL:
+            versions = f"the worker speaks version {said.protocol} of the protocol, the hub {PROTOCOL}"
+            raise BadMessage(f"{versions}; expected the same version of palmette")
+
+    async def _hear(self, line: WorkerLine, stream: AsyncIterator[bytes]) -> None:
+        parts = MessageParts()
+        async for data in stream:
+            frame: Frame = decoded(data)
+            line.heard_s = time.monotonic()
+            if frame.kind is FrameKind.FAREWELL:
+                return
+            if frame.kind is FrameKind.ALIVE:
+                line.answer()
+            elif (whole := parts.add(frame)) is not None:
+                said = TO_ENGINE.read(whole)
+                if isinstance(said.message, Introduction):
+                    raise BadMessage("a second introduction")
+                await line.take(said)
+
+    def _add(self, line: WorkerLine) -> None:
+        before = self._lines.get(line.node)
+        with self._changed:
+            self._lines[line.node] = line
+            self._changed.notify_all()
+        if before is not None:
+            before.end()
+
+    def _remove(self, line: WorkerLine) -> None:
+        line.lose()
+        if self._lines.get(line.node) is line:
+            with self._changed:
+                del self._lines[line.node]
+
+
+_OPEN: dict[tuple[str, Path], HubServer] = {}
+_OPENING = threading.Lock()
+
+
+def open_hub(address: str, keys: Path) -> HubServer:
+    """The hub of this process at an address; it stays open for later runs, until the process ends.
+
+    Raises:
+        InputError: the address is not host:port, or the folder lacks the hub's own key.
+        RunError: the address cannot be used.
+    """
+    host, colon, port = address.rpartition(":")
+    if not (host and colon and port.isdecimal() and int(port) < 2**16):
+        raise InputError(ArgumentFault("listen", address, "expected host:port, such as 0.0.0.0:8443"))
+    key = address, keys.absolute()
+    with _OPENING:
+        if key not in _OPEN:
+            if not _OPEN:
+                atexit.register(close_hubs)
+            _OPEN[key] = HubServer(address, keys)
+        return _OPEN[key]
+
+
+def close_hubs() -> None:
+    """Close all hubs of this process."""
+    with _OPENING:
+        for hub in _OPEN.values():
+            hub.close()
+        _OPEN.clear()

@@ -1,0 +1,145 @@
+"""Runs whose workers dial in: the same weights as in one process, whatever the tree and the sync."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from palmette.cli import execute
+from palmette.runtime.engines.hub.allowed import AllowedNames
+from palmette.runtime.options import Options
+from tests.control.hub_workers import HubWorkers
+from tests.control.run.test_processes import assert_equal, trees
+from tests.control.run.test_tls import receivers
+from tests.cost.small import instance, phase, source
+from tests.runtime.rig import relatively_off
+from tests.runtime.world import CLUSTER, NODES, TINY, Runs, alone, weights
+
+DOUBLE = Options(optimizer="momentum", lr=0.05, seed=3, dtype="float64")
+CHOSEN = ["--optimizer", "momentum", "--lr", "0.05", "--seed", "3", "--dtype", "float64", "--quiet"]
+
+
+@pytest.fixture
+def place(runs: Runs) -> Iterator[HubWorkers]:
+    """A call has one thread, as on the local engine: several would round differently."""
+    runs.cluster.write_text(CLUSTER.replace("tier:", "threads: 1, tier:"))
+    with HubWorkers(runs.folder) as made:
+        yield made
+
+
+def test_weights_equal_those_of_one_process(runs: Runs, place: HubWorkers) -> None:
+    place.start()
+    assert_equal(runs, TINY, trees(5)["cut in three"], DOUBLE, *place.options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", trees(5))
+def test_weights_equal_those_of_one_process_for_every_tree(runs: Runs, place: HubWorkers, name: str) -> None:
+    place.start()
+    assert_equal(runs, TINY, trees(5)[name], DOUBLE, *place.options)
+
+
+@pytest.mark.slow
+def test_a_network_of_the_zoo_needs_no_permission(runs: Runs, place: HubWorkers) -> None:
+    place.start(allowed=AllowedNames())
+    assert_equal(runs, "lenet5", trees(7)["hierarchy"], DOUBLE, *place.options, iterations=5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sync", ["epoch", "async"])
+def test_other_syncs(runs: Runs, place: HubWorkers, sync: str) -> None:
+    """Under ``epoch`` the weights are those over gloo, bit for bit."""
+    place.start()
+    tree = phase(
+        *(source(at, 6, at) for at in NODES), *(instance(at, 1, 5, at) for at in NODES), sync=sync, server="server"
+    )
+    for name, more in (("hub", place.options), ("local", [])):
+        arguments = [*runs.arguments(TINY, tree), *more, "--iterations", "4", "--quiet"]
+        assert execute([*arguments, "-o", str(runs.folder / name)]) == 0
+    record = json.loads((runs.folder / "hub" / "run.json").read_text())
+    assert (record["ended"], record["transport"], record["iterations"]) == ("done", "tls", 4)
+    assert "server" in receivers(runs.folder / "hub"), "weights or gradients went to the parameter server"
+    if sync == "epoch":
+        hub, local = weights(runs.folder / "hub"), weights(runs.folder / "local")
+        assert all(hub[key].equal(local[key]) for key in local)
+
+
+@pytest.mark.slow
+def test_phases_with_smaller_models_and_a_hand_over(runs: Runs, place: HubWorkers) -> None:
+    place.start(allowed=AllowedNames())
+    places = (("phone", 0.0), ("cloud", 0.3))
+    phases = [
+        phase(source("phone", 12, "all"), instance("all", 1, 7, at), epochs=1, pruning=pruning)
+        for at, pruning in places
+    ]
+    for name, more in (("hub", place.options), ("local", [])):
+        arguments = [*runs.arguments("lenet5", *phases), *more, *CHOSEN]
+        assert execute([*arguments, "-o", str(runs.folder / name)]) == 0
+    hub, local = weights(runs.folder / "hub"), weights(runs.folder / "local")
+    assert relatively_off(hub, local) <= 1e-12
+
+
+def test_a_worker_outlives_runs_and_grows_no_threads(runs: Runs, place: HubWorkers) -> None:
+    place.start()
+    arguments = [*runs.arguments(TINY, trees(5)["cut in three"]), *place.options, *CHOSEN, "--iterations", "3"]
+    threads = []
+    for number in range(3):
+        assert execute([*arguments, "-o", str(runs.folder / str(number))]) == 0
+        threads.append(threading.active_count())
+    assert threads[2] <= threads[0] + 2
+    one, other = weights(runs.folder / "0"), weights(runs.folder / "2")
+    assert all(one[key].equal(other[key]) for key in one)
+    assert all(len([line for line in said if "connected" in line]) == 1 for said in place.said.values())
+
+
+def test_once_ends_with_the_hub(runs: Runs, place: HubWorkers) -> None:
+    place.start(once=True)
+    tree = trees(5)["cut in three"]
+    arguments = [*runs.arguments(TINY, tree), *place.options, *CHOSEN, "--iterations", "2"]
+    assert execute([*arguments, "-o", str(runs.folder / "out")]) == 0
+    place.hub.close()
+    place.join()
+    assert not place.errors
+    assert relatively_off(weights(runs.folder / "out"), alone(TINY, 12, 2, DOUBLE)[1]) <= 1e-12
+
+
+class TestRefusals:
+    def refused(self, runs: Runs, capsys: pytest.CaptureFixture[str], *more: str, model: str = TINY) -> str:
+        capsys.readouterr()
+        tree = trees(5)["cut in three"]
+        arguments = [*runs.arguments(model, tree), "--iterations", "2", "--quiet", *more]
+        code = execute([*arguments, "-o", str(runs.folder / "out")])
+        said = capsys.readouterr()
+        assert (code != 0, said.out) == (True, "")
+        (line,) = said.err.splitlines()
+        return line
+
+    def test_code_that_is_not_allowed(self, runs: Runs, place: HubWorkers, capsys: pytest.CaptureFixture[str]) -> None:
+        place.start(["phone", "cloud"])
+        place.start(["server"], AllowedNames())
+        said = self.refused(runs, capsys, *place.options)
+        assert f"node server: {TINY} is not allowed here; its owner may: palmette worker --allow {TINY}" in said
+
+    def test_no_keys(self, runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+        assert "--keys: missing: expected a folder" in self.refused(runs, capsys, "--engine", "hub")
+
+    @pytest.mark.parametrize(
+        ("words", "says"),
+        [
+            (["--transport", "gloo"], "--transport: gloo: engine hub has its own; expected tls"),
+            (["--hub", "phone"], "--hub: phone: workers meet at engine hub itself; expected none"),
+            (["--listen", "nowhere"], "--listen: nowhere: expected host:port, such as 0.0.0.0:8443"),
+            (["--testbed", "paced"], "--testbed: paced: the hosts of engine hub are real; expected none"),
+        ],
+    )
+    def test_options(
+        self, runs: Runs, place: HubWorkers, capsys: pytest.CaptureFixture[str], words: list[str], says: str
+    ) -> None:
+        assert self.refused(runs, capsys, *place.options, *words) == f"palmette: {says}"
+
+    def test_listen_without_a_hub(self, runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+        said = self.refused(runs, capsys, "--listen", "127.0.0.1:8443")
+        assert said == "palmette: --listen: 127.0.0.1:8443: engine local does not listen; expected --engine hub"

@@ -1,0 +1,178 @@
+"""Who comes to a hub with mutilated frames, or without a certificate that counts: nobody gets in, nothing breaks."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import random
+import resource
+import socket
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+import torch
+from safetensors.torch import save as to_bytes
+
+from palmette.cli import execute
+from palmette.runtime.engines.hub.codec import MessageParts
+from palmette.runtime.engines.hub.dialler import HubDoor, HubLine
+from palmette.runtime.engines.hub.messages import PROTOCOL, TO_ENGINE, TO_WORKER, Introduction, WorkOrder
+from palmette.runtime.record.operations import OperationRecord
+from palmette.runtime.transports.keys.folder import Keys
+from palmette.runtime.transports.tls.frames import TOKEN_BYTES, alive, control_frames, decoded, hello
+from palmette.runtime.transports.tls.hub import SERVICE
+from palmette.runtime.worker.commands import Calibrated, Calibration, Event, IterationDone, Ready, StateReply
+from tests.control.hub_workers import HubWorkers
+from tests.control.run.test_processes import trees
+from tests.runtime.engines.hub.test_codec import EVENTS, mutated
+from tests.runtime.world import CLUSTER, TINY, Runs
+from tests.testbed.test_namespaces import eventually
+from tests.thorough import mostly_thorough
+
+MINE = Introduction(protocol=PROTOCOL, palmette_version="1", torch_version="2")
+HELLO = hello(bytes(TOKEN_BYTES), "phone")
+MOST_GROWTH_MB = 80
+
+
+@pytest.fixture
+def place(runs: Runs) -> Iterator[HubWorkers]:
+    runs.cluster.write_text(CLUSTER.replace("tier:", "threads: 1, tier:"))
+    with HubWorkers(runs.folder) as made:
+        yield made
+
+
+def answered(door: HubDoor, frames: list[bytes], method: str = "Enlist") -> Any:
+    """How the hub ends a stream with these frames."""
+    with door.dialled() as dialled:
+        call = dialled.stream_stream(f"/{SERVICE}/{method}")(iter(frames), timeout=10)
+        try:
+            for _ in call:
+                pass
+        except grpc.RpcError as error:
+            return error.code()
+        return grpc.StatusCode.OK
+
+
+def frames_of(*messages: Any) -> list[bytes]:
+    return [frame for each in messages for frame in control_frames(TO_ENGINE.written(each, "run"))]
+
+
+def no_strangers(place: HubWorkers) -> None:
+    """Nobody is left, and an honest worker still gets in."""
+    assert eventually(lambda: not place.hub.present(), 10)
+    place.start(["phone"])
+    assert eventually(lambda: "phone" in place.hub.present(), 20)
+
+
+@pytest.mark.parametrize("seed", mostly_thorough(range(170), few=1))
+def test_mutilated_frames_of_a_holder_of_a_certificate(place: HubWorkers, seed: int) -> None:
+    """Each attempt ends by itself; a whole introduction gets in, and is out again with the first wrong frame."""
+    draw, door = random.Random(seed), HubDoor(place.address, place.keys.credentials("phone"))
+    gc.collect()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(60):
+        frames = [HELLO, *frames_of(MINE), alive(), *frames_of(draw.choice(EVENTS)), *frames_of(draw.choice(EVENTS))]
+        which = draw.randrange(len(frames))
+        frames[which] = mutated(frames[which], draw)
+        method = draw.choice(["Enlist"] * 3 + ["Attend", "Carry"])
+        assert answered(door, frames, method) in (
+            grpc.StatusCode.OK,
+            grpc.StatusCode.PERMISSION_DENIED,
+            grpc.StatusCode.INVALID_ARGUMENT,
+        )
+    grown_mb = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    assert grown_mb < MOST_GROWTH_MB
+    no_strangers(place)
+
+
+def test_without_a_certificate_that_counts(place: HubWorkers, tmp_path: Path) -> None:
+    others = Keys(tmp_path / "others")
+    others.init()
+    others.issue("phone")
+    stolen = place.keys.credentials("cloud")
+    place.keys.revoke("cloud")
+    frames = [HELLO, *frames_of(MINE)]
+    real, theirs = place.keys.credentials("phone"), others.credentials("phone")
+    knows_hub = HubDoor(place.address, type(real)("phone", theirs.key, theirs.certificate, real.authority, b""))
+    assert answered(knows_hub, frames) is grpc.StatusCode.UNAVAILABLE  # in the handshake
+    assert answered(HubDoor(place.address, stolen), [hello(bytes(TOKEN_BYTES), "cloud"), *frames[1:]]) is (
+        grpc.StatusCode.PERMISSION_DENIED
+    )
+    assert answered(HubDoor(place.address, place.keys.credentials("server")), frames) is (
+        grpc.StatusCode.PERMISSION_DENIED  # a node's certificate for another node
+    )
+    hub = HubDoor(place.address, place.keys.credentials("hub"))
+    assert answered(hub, [hello(bytes(TOKEN_BYTES), "hub"), *frames[1:]]) is grpc.StatusCode.PERMISSION_DENIED
+    for words in (b"", b"GET / HTTP/1.1\r\n\r\n", os.urandom(20_000), *frames):
+        with socket.create_connection(("127.0.0.1", place.hub.port), timeout=5) as line:
+            line.sendall(words)
+    no_strangers(place)
+
+
+def test_a_worker_of_another_protocol_is_told(place: HubWorkers) -> None:
+    door = HubDoor(place.address, place.keys.credentials("phone"))
+    other = MINE.model_copy(update={"protocol": PROTOCOL + 1})
+    assert answered(door, [HELLO, *frames_of(other)]) is grpc.StatusCode.PERMISSION_DENIED
+
+
+class Liar(HubLine):
+    """A worker that answers orders and commands, by their kinds, with these events."""
+
+    def __init__(self, door: HubDoor, lies: Mapping[str, Sequence[Event]]) -> None:
+        super().__init__(door, None)  # type: ignore[arg-type]
+        self._lies = {"WorkOrder": [Ready()]} | dict(lies)
+
+    def serve(self) -> None:
+        parts = MessageParts()
+        while True:
+            whole = parts.add(decoded(next(self._stream._call)))
+            said = None if whole is None else TO_WORKER.read(whole)
+            if said is not None and isinstance(said.message, WorkOrder):
+                self._order = said.message
+            for lie in [] if said is None else self._lies.get(type(said.message).__name__, []):
+                self._send(lie if lie is not DONE else self._done(), said.run)
+
+    def _done(self) -> IterationDone:
+        """The first iteration, as an honest worker reports it."""
+        (program,) = self._order.programs
+        assert program is not None
+        records = [OperationRecord(o.number, o.op, o.instance, None, 1.0, 2.0, 0) for o in program.operations]
+        return IterationDone(0, 0, 0.5, 1.0, records)
+
+
+DONE = IterationDone(0, 0, 0.5, 0.0, [])
+NO_WEIGHTS, OTHERS = StateReply(b"no weights", b""), StateReply(to_bytes({"x": torch.ones(2)}), to_bytes({}))
+LIES: dict[str, dict[str, Sequence[Event]]] = {
+    "an iteration of no program": {"Execute": [IterationDone(7, 0, 0.5, 0.0, [])]},
+    "another answer": {"Execute": [Calibrated(0, Calibration({}))]},
+    "weights that are none": {"Execute": [DONE], "GetState": [NO_WEIGHTS]},
+    "other weights": {"Execute": [DONE], "GetState": [OTHERS]},
+    "weights that nobody asked for": {"Execute": [DONE, OTHERS]},
+    "an iteration without operations": {"Execute": [IterationDone(0, 0, 0.5, 0.0, [])]},
+    "an iteration twice": {"Execute": [DONE, DONE]},
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_worker_that_lies_is_named(
+    runs: Runs, place: HubWorkers, capsys: pytest.CaptureFixture[str], lie: str
+) -> None:
+    """It runs alone, so that its lie is the first answer."""
+    liar = Liar(HubDoor(place.address, place.keys.credentials("phone")), LIES[lie])
+    liar.enlist()
+    threading.Thread(target=_serve, args=(liar,), daemon=True).start()
+    arguments = [*runs.arguments(TINY, trees(5)["alone"]), *place.options, "--iterations", "1", "--quiet"]
+    assert execute([*arguments, "-o", str(runs.folder / "out")]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("palmette: node phone: its worker ")
+    liar.close()
+
+
+def _serve(liar: Liar) -> None:
+    with contextlib.suppress(StopIteration, grpc.RpcError):
+        liar.serve()
