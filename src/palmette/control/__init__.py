@@ -8,5 +8,6 @@ pretrain  every device of a cluster trains alone for a short while, and is measu
 weights   files of weights: written, and loaded into a network
 adapters  files of adapters, as peft reads them
 prune     a network made smaller and written to a file
-learn     points of a learning curve from runs
+pilot     short real runs that teach how a network learns
+learn     a learning curve fitted to runs
 """
