@@ -366,6 +366,9 @@ def pilot(
     rank: int | None = None,
     input_shape: tuple[int, ...] | None = None,
     engine: str = "local",
+    transport: str = "gloo",
+    keys: File | None = None,
+    hub: str | None = None,
     progress: Callable[[PilotProgress], None] = lambda _: None,
 ) -> Learning:
     """The learning curve of a network, through short real runs that vary the data and the replicas.
@@ -391,6 +394,9 @@ def pilot(
         rank: their rank.
         input_shape: the shape of one sample, where the network does not say it.
         engine: ``"local"`` (this machine, as fast as it is) or ``"ray"`` (hosts of a Ray cluster).
+        transport: as for ``run``, as are ``keys`` and ``hub``.
+        keys: the folder of keys for tls.
+        hub: the node that relays messages for tls.
         progress: called with a ``PilotProgress`` after each iteration.
 
     Raises:
@@ -411,19 +417,23 @@ def pilot(
         profile = _profile(
             model, cluster=cluster, data=data, engine=engine, input_shape=input_shape, lora=lora, rank=rank
         )
+    name = _model_name(model, _adapters_of(model, lora, rank))
     recipe = model if isinstance(model, Recipe) else None
     module = None if isinstance(model, str | Recipe) else model
-    training, data_name = recipe_from_objects(profile.model, recipe, module, data, COMMON)
+    training, data_name = recipe_from_objects(name, recipe, module, data, COMMON)
     request = PilotRequest(
-        model=profile.model,
+        model=name,
         recipe=training,
         data=data_name,
         batch=batch,
         epochs=epochs,
         grid=PilotGrid(fractions=tuple(fractions), replicas=tuple(replicas), each_source=each_source),
         engine=engine,
+        transport=transport,
+        keys=None if keys is None else str(keys),
+        hub=hub,
         input_shape=input_shape,
-        options=options_of_beginning(requested_recipe(profile.model, training), optimizer=optimizer, lr=lr, seed=seed),
+        options=options_of_beginning(requested_recipe(name, training), optimizer=optimizer, lr=lr, seed=seed),
     )
     made = Pilot(request, cluster, profile, Path(folder))
     write_text(made.folder / "profile.json", profile.to_json())

@@ -80,6 +80,14 @@ LearningRate = Annotated[
 EngineName = Annotated[
     str, typer.Option("--engine", help="Where workers run: local (this machine) or ray (the hosts of a Ray cluster).")
 ]
+TransportName = Annotated[str, typer.Option("--transport", help="gloo on a trusted network, tls on any other.")]
+KeysFolder = Annotated[
+    Path | None,
+    typer.Option("--keys", help="Folder of keys for tls (palmette keys); created for the run if not given."),
+]
+HubName = Annotated[
+    str | None, typer.Option("--hub", help="The node that relays messages for tls; chosen if not given.")
+]
 ModelName = Annotated[str, typer.Argument(help="A network of the zoo, such as lenet5, or package.module:callable.")]
 ModelNameIfGiven = Annotated[
     str | None,

@@ -55,6 +55,9 @@ def pilot(
     rank: opt.Rank = None,
     input_shape: opt.InputShape = None,
     engine: opt.EngineName = "local",
+    transport: opt.TransportName = "gloo",
+    keys: opt.KeysFolder = None,
+    hub: opt.HubName = None,
     seed: opt.Seed = 0,
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Folder for the runs, profile.json and learning.json.")
@@ -90,6 +93,9 @@ def pilot(
             each_source=each_source,
         ),
         engine=engine,
+        transport=transport,
+        keys=None if keys is None else str(keys),
+        hub=hub,
         input_shape=shape,
         options=options_of_beginning(requested_recipe(named, None), optimizer=optimizer, lr=lr, seed=seed),
     )

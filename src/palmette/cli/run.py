@@ -91,16 +91,9 @@ def run(
         ),
     ] = "",
     dilation: opt.Dilation = None,
-    transport: Annotated[
-        str, typer.Option("--transport", help="gloo on a trusted network, tls on any other.")
-    ] = "gloo",
-    keys: Annotated[
-        Path | None,
-        typer.Option("--keys", help="Folder of keys for tls (palmette keys); created for the run if not given."),
-    ] = None,
-    hub: Annotated[
-        str | None, typer.Option("--hub", help="The node that relays messages for tls; chosen if not given.")
-    ] = None,
+    transport: opt.TransportName = "gloo",
+    keys: opt.KeysFolder = None,
+    hub: opt.HubName = None,
     init: Annotated[
         Path | None,
         typer.Option("--init", help="Start from these weights: safetensors, or a state_dict saved by torch.save."),

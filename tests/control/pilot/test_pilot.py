@@ -113,3 +113,16 @@ def test_progress_rises_to_all_of_it(tmp_path: Path) -> None:
 def test_one_epoch_says_nothing_about_epochs() -> None:
     with pytest.raises(pt.InputError, match="epochs: 1: expected at least 2"):
         PilotRequest(model="tiny", epochs=1)
+
+
+def test_from_python(tmp_path: Path) -> None:
+    known = profile(phone=40.0, server=5.0, cloud=1.0)
+    found = pt.pilot("lenet5", tmp_path, cluster=three_tiers(), profile=known, epochs=5, fractions=(1, 0.5), lr=0.1)
+    record = json.loads((tmp_path / "pilot.json").read_text())
+    assert (record["model"], record["lr"], record["epochs"], found.runs) == ("lenet5", 0.1, 5, 4)
+    assert pt.load_profile(tmp_path / "profile.json") == known
+
+
+def test_a_hub_without_a_part_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(pt.InputError, match="hub: phone"):
+        pilot(tmp_path / "pilot", transport="tls", hub="phone")

@@ -21,6 +21,7 @@ from palmette.control.learn import learn, learned_run
 from palmette.control.pilot.grid import PilotSetting
 from palmette.control.pilot.placement import cluster_here, pilot_plan
 from palmette.control.pilot.request import PilotRequest
+from palmette.control.run.engines import refuse_strange_hub
 from palmette.control.run.session import TrainingSession
 from palmette.errors import ArgumentFault, InputError, RunError, shown
 from palmette.runtime.engines.registry import ENGINES
@@ -62,6 +63,8 @@ class Pilot:
         self._plans = {
             each: pilot_plan(request.model, each, profile, self.cluster, request.batch) for each in self.settings
         }
+        for plan in self._plans.values():
+            refuse_strange_hub(request.run(), plan)
         make_folder(folder)
         self._keep_record(cluster)
 

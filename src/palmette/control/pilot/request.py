@@ -26,6 +26,9 @@ class PilotRequest(CommonRequest):
     epochs: int = 10
     grid: PilotGrid = field(default_factory=PilotGrid)
     testbed: str = REAL
+    transport: str = "gloo"
+    keys: str | None = None
+    hub: str | None = None
 
     def _faults(self) -> Iterator[ArgumentFault]:
         if self.batch < 1:
@@ -35,13 +38,20 @@ class PilotRequest(CommonRequest):
         yield from super()._faults()
 
     def run(self) -> Request:
-        """The request of each of its runs, which never change their plan."""
+        """The request of each of its runs, which never change their plan.
+
+        Raises:
+            InputError: there is no such transport.
+        """
         return Request(
             recipe=self.recipe,
             data=self.data,
             epochs=self.epochs,
             engine=self.engine,
             testbed=self.testbed,
+            transport=self.transport,
+            keys=self.keys,
+            hub=self.hub,
             input_shape=self.input_shape,
             replan=False,
             options=self.options,
