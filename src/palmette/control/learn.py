@@ -75,10 +75,11 @@ def learn(runs: Sequence[LearnedRun]) -> Learning:
 def _pilot_command(record: RunRecord) -> str:
     options = (record.model_extra or {}).get("options")
     known = options if isinstance(options, dict) else {}
-    recipe, data = known.get("recipe"), known.get("data")
-    model = f"--recipe {recipe}" if isinstance(recipe, str) else record.plan.model
-    of_data = f" --data {data}" if isinstance(data, str) and not isinstance(recipe, str) else ""
-    return f"palmette pilot {model} --cluster {known.get('cluster_file') or 'CLUSTER'}{of_data}"
+    model, data = record.plan.model, known.get("data")
+    recipe = known.get("recipe") or (model if data == model else None)  # a recipe's data has its name
+    trained = f"--recipe {recipe}" if recipe is not None else model
+    of_data = f" --data {data}" if recipe is None and data is not None else ""
+    return f"palmette pilot {trained} --cluster {known.get('cluster_file') or 'CLUSTER'}{of_data}"
 
 
 def _data(record: RunRecord, phase: Phase) -> tuple[dict[str, int], dict[str, int]]:
