@@ -31,7 +31,18 @@ Importing palmette and planning do not import torch.
 from typing import TYPE_CHECKING, Any
 
 import palmette.plan  # noqa: F401  (first, so that the function of the same name below keeps its place)
-from palmette.api import compare, estimate, load_cluster, load_measurements, load_plan, load_profile, plan, profile, run
+from palmette.api import (
+    compare,
+    estimate,
+    load_cluster,
+    load_measurements,
+    load_plan,
+    load_profile,
+    pilot,
+    plan,
+    profile,
+    run,
+)
 from palmette.errors import Infeasible, InputError, PalmetteError, RunError
 
 if TYPE_CHECKING:
@@ -52,6 +63,7 @@ __all__ = [
     "load_measurements",
     "load_plan",
     "load_profile",
+    "pilot",
     "plan",
     "profile",
     "run",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.utils.data import Dataset
 
+    from palmette.control.pilot.pilot import PilotProgress
     from palmette.control.prune import Compression
     from palmette.control.run.callbacks import RunCallback
     from palmette.cost.optimizer import OptimizerCost
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from palmette.spec.cluster import Cluster
     from palmette.spec.estimate import Estimate
     from palmette.spec.goal import Goal
+    from palmette.spec.learning import Learning
     from palmette.spec.measurements import Measurements
     from palmette.spec.plan import InputAs, Plan
     from palmette.spec.profile import Profile
@@ -341,6 +343,110 @@ def profile(
     return profile_network(
         network, cluster, on, progress, elsewhere, variants=variants, samples=samples, precision=computed_in
     )
+
+
+_profile = profile  # where an argument has its name
+
+
+def pilot(
+    model: Model,
+    folder: File,
+    *,
+    cluster: Cluster,
+    data: Data | None = None,
+    profile: Profile | None = None,
+    batch: int = 32,
+    epochs: int = 10,
+    fractions: Sequence[float] = (1.0, 0.5, 0.25),
+    replicas: Sequence[int] = (1, 2),
+    each_source: bool = False,
+    optimizer: str | OptimizerFactory | None = None,
+    lr: float | None = None,
+    seed: int = 0,
+    lora: str | Sequence[str] | None = None,
+    rank: int | None = None,
+    input_shape: tuple[int, ...] | None = None,
+    engine: str = "local",
+    transport: str = "",
+    keys: File | None = None,
+    hub: str | None = None,
+    insecure: bool = False,
+    trust_code: bool = False,
+    progress: Callable[[PilotProgress], None] = lambda _: None,
+) -> Learning:
+    """The learning curve of a network, through short real runs that vary the data and the replicas.
+
+    Runs that the folder has already are not made again, and one that was interrupted continues. A script that calls
+    this guards its main part with ``if __name__ == "__main__"``.
+
+    Args:
+        model: what ``profile`` takes.
+        folder: where runs, ``profile.json`` and ``learning.json`` are written.
+        cluster: says which sources there are; on ``engine="ray"`` also the hosts.
+        data: as for ``run``.
+        profile: of the cluster; measured if not given.
+        batch: samples per iteration. A curve is that of its batch.
+        epochs: of each run; at least 2.
+        fractions: of the data that an epoch uses, each with each number of ``replicas``.
+        replicas: numbers of instances of the first layer.
+        each_source: also train on each source alone, where sources name data, to learn what their samples are worth.
+        optimizer: the recipe's if not given, else SGD; the same counts for the runs of later plans.
+        lr: the learning rate.
+        seed: of weights and batches.
+        lora: names of modules that get LoRA adapters, as ``profile`` takes them.
+        rank: their rank.
+        input_shape: the shape of one sample, where the network does not say it.
+        engine: ``"local"`` (this machine, as fast as it is) or ``"ray"`` (hosts of a Ray cluster).
+        transport: as for ``run``, as are ``keys``, ``hub``, ``insecure`` and ``trust_code``.
+        keys: the folder of keys for tls.
+        hub: the node that relays messages for tls.
+        insecure: let nodes on other machines talk over gloo.
+        trust_code: call the code that the cluster names.
+        progress: called with a ``PilotProgress`` after each iteration.
+
+    Raises:
+        InputError: network, data, cluster or an argument do not fit, or the folder has a pilot of something else.
+        RunError: a run failed; the same call continues.
+    """
+    from palmette.control.pilot.grid import PilotGrid
+    from palmette.control.pilot.pilot import Pilot
+    from palmette.control.pilot.request import PilotRequest
+    from palmette.control.run.data import COMMON
+    from palmette.control.run.recipes import requested_recipe
+    from palmette.control.run.request import options_of_beginning
+    from palmette.control.run.trust import cluster_code, refuse_untrusted
+    from palmette.spec.files import write_text
+    from palmette.zoo.recipes.objects import recipe_from_objects
+    from palmette.zoo.recipes.recipe import Recipe
+
+    typed = [data] if isinstance(data, str) else []
+    refuse_untrusted({"": cluster_code(cluster)}, trust=trust_code, typed=typed)
+    if profile is None:
+        profile = _profile(
+            model, cluster=cluster, data=data, engine=engine, input_shape=input_shape, lora=lora, rank=rank
+        )
+    name = _model_name(model, _adapters_of(model, lora, rank))
+    recipe = model if isinstance(model, Recipe) else None
+    module = None if isinstance(model, str | Recipe) else model
+    training, data_name = recipe_from_objects(name, recipe, module, data, COMMON)
+    request = PilotRequest(
+        model=name,
+        recipe=training,
+        data=data_name,
+        batch=batch,
+        epochs=epochs,
+        grid=PilotGrid(fractions=tuple(fractions), replicas=tuple(replicas), each_source=each_source),
+        engine=engine,
+        transport=transport,
+        keys=None if keys is None else str(keys),
+        hub=hub,
+        insecure=insecure,
+        input_shape=input_shape,
+        options=options_of_beginning(requested_recipe(name, training), optimizer=optimizer, lr=lr, seed=seed),
+    )
+    made = Pilot(request, cluster, profile, Path(folder))
+    write_text(made.folder / "profile.json", profile.to_json())
+    return made.run(progress)
 
 
 def run(

@@ -71,7 +71,12 @@ def test_learn_fits_a_curve_to_runs(world: World, curve: Path) -> None:
     assert told["format"] == "palmette.learning/1"
     assert told["left_out_error"] < 0.1
     assert json.loads(file.read_text()) == told
-    assert "error on held-out runs" in world.palmette("learn", *folders).out
+    out = world.palmette("learn", *folders).out
+    assert "error on held-out runs" in out
+    assert "not known, so that plans which vary it are refused: data" in out
+    assert out.endswith("palmette pilot tiny --cluster CLUSTER\n")
+    (line,) = world.refused("plan", "righttrain", *world.inputs, "--learning", file, "--loss", "0.5")
+    assert line.startswith("--learning: data and replicas: no run of this curve varied that; expected")
     assert world.palmette("learn", world.folder / "nothing").code == 2
 
 

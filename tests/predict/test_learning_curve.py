@@ -36,9 +36,10 @@ def test_runs_left_out_are_predicted() -> None:
     assert cross_validation_error(runs()[:1]) is None
 
 
-def test_what_no_run_varies_has_no_exponent() -> None:
-    curve = fit_learning_curve([LossPoint(k, 1.0, 1, TRUE.loss(k, 1.0, 1)) for k in range(1, 10)])
+def test_what_no_run_varies_is_unknown() -> None:
+    curve = fit_learning_curve([LossPoint(k, 0.5, 1, TRUE.loss(k, 0.5, 1)) for k in range(1, 10)])
     assert curve.data_exponent == curve.replica_exponent == 0.0
+    assert curve.unvaried() == {"data": 0.5, "replicas": 1.0}
 
 
 def test_too_few_points_are_refused() -> None:
@@ -53,3 +54,9 @@ def test_a_loss_beyond_reason_is_refused() -> None:
 
 def test_short_runs_are_not_left_out() -> None:
     assert cross_validation_error([run[:2] for run in runs()[:2]]) is None
+
+
+def test_what_the_runs_had_is_told() -> None:
+    curve = fit_learning_curve([point for run in runs() for point in run])
+    assert curve.fitted_on == {"epochs": (1, 24), "data": (0.25, 1), "replicas": (1, 3)}
+    assert curve.unvaried() == {}

@@ -2,6 +2,7 @@
 
     app         the commands put together
     options     options that several commands take
+    signals     what Ctrl-C does while something trains
     show        results as people see them
     init        palmette init
     profile     palmette profile
@@ -16,6 +17,7 @@
     watch       palmette watch
     strategies  palmette strategies
     hardware    palmette hardware
+    pilot       palmette pilot
     learn       palmette learn
     check       palmette check
     doctor      palmette doctor

@@ -16,6 +16,7 @@ from palmette.cli.hardware import hardware
 from palmette.cli.init import init
 from palmette.cli.keys import keys
 from palmette.cli.learn import learn
+from palmette.cli.pilot import pilot
 from palmette.cli.plan import plan
 from palmette.cli.power import power
 from palmette.cli.predict import predict
@@ -44,6 +45,7 @@ COMMANDS = (
     watch,
     strategies,
     hardware,
+    pilot,
     learn,
     check,
     doctor,

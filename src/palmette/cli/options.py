@@ -97,6 +97,16 @@ TrustCode = Annotated[
         help="Import and call the code that the given files name as package.module:callable; remembered for each file.",
     ),
 ]
+TransportName = Annotated[
+    str, typer.Option("--transport", help="gloo (default) on a trusted network, tls on any other.")
+]
+KeysFolder = Annotated[
+    Path | None,
+    typer.Option("--keys", help="Folder of keys for tls (palmette keys); created for the run if not given."),
+]
+HubName = Annotated[
+    str | None, typer.Option("--hub", help="The node that relays messages for tls; chosen if not given.")
+]
 ModelName = Annotated[str, typer.Argument(help="A network of the zoo, such as lenet5, or package.module:callable.")]
 ModelNameIfGiven = Annotated[
     str | None,

@@ -209,7 +209,7 @@ def _make_plan(  # one argument per option
 
 
 def _show_decision(decision: dict[str, Any]) -> None:
-    """Print what stands in a decision beside the tree: a lower bound, a ranking of devices, a schedule."""
+    """Print what stands in a decision beside the tree: a bound, a ranking of devices, a schedule, what is uncertain."""
     from palmette.cli.show.device_choice import show_choice
     from palmette.cli.show.lower_bound import show_gap
     from palmette.cli.show.schedule import show_schedule
@@ -220,3 +220,5 @@ def _show_decision(decision: dict[str, Any]) -> None:
         show_choice(decision)
     if "schedule" in decision:
         show_schedule(decision)
+    for beyond in decision.get("beyond", ()):
+        print(f"note: {beyond}")

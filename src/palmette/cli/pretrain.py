@@ -59,6 +59,7 @@ def pretrain(
     ] = "",
     dilation: opt.Dilation = None,
     insecure: opt.Insecure = False,
+    trust_code: opt.TrustCode = False,
     optimizer: opt.OptimizerNameIfGiven = None,
     lr: opt.LearningRate = None,
     lora: opt.Lora = None,
@@ -78,11 +79,13 @@ def pretrain(
     from palmette.control.pretrain.pretrainer import Pretrainer
     from palmette.control.pretrain.request import PretrainRequest, pretrain_options
     from palmette.control.pretrain.step_timer import StepCounts
+    from palmette.control.run.trust import cluster_code, refuse_untrusted
     from palmette.measure.meters.registry import open_meter
     from palmette.spec.files import load, write_text
     from palmette.spec.power import PowerModel
 
     known, named = pt.load_cluster(cluster), opt.model_or_recipe(model, recipe, lora, rank)
+    refuse_untrusted({str(cluster): cluster_code(known)}, trust=trust_code, typed=[data])
     request = PretrainRequest(
         model=named,
         data=data,

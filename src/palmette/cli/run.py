@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from palmette.cli import options as opt
+from palmette.cli.signals import restored_signals, stop_on_signals
 from palmette.errors import Fault, InputError, RunError, shown
 
 if TYPE_CHECKING:
     from palmette.control.run.record import PlanChange
     from palmette.control.run.request import Request
     from palmette.control.run.session import TrainingSession
-    from palmette.runtime.training.loop import Training
     from palmette.spec.plan import Plan
 
 
@@ -96,16 +92,9 @@ def run(
         ),
     ] = "",
     dilation: opt.Dilation = None,
-    transport: Annotated[
-        str, typer.Option("--transport", help="gloo (default) on a trusted network, tls on any other.")
-    ] = "",
-    keys: Annotated[
-        Path | None,
-        typer.Option("--keys", help="Folder of keys for tls (palmette keys); created for the run if not given."),
-    ] = None,
-    hub: Annotated[
-        str | None, typer.Option("--hub", help="The node that relays messages for tls; chosen if not given.")
-    ] = None,
+    transport: opt.TransportName = "",
+    keys: opt.KeysFolder = None,
+    hub: opt.HubName = None,
     insecure: opt.Insecure = False,
     trust_code: opt.TrustCode = False,
     listen: Annotated[
@@ -323,9 +312,9 @@ def _execute(session: TrainingSession, json_: bool, quiet: bool) -> None:
     if session.warning is not None and not quiet:
         print(f"palmette: warning: {session.warning}", file=sys.stderr)
     try:
-        with _restored_signals(), terminal_progress(quiet) as display:
+        with restored_signals(), terminal_progress(quiet) as display:
             supervisor = Supervisor(session, [display, _ChangeReport()])
-            outcome = supervisor.run(_stop_on_signals)
+            outcome = supervisor.run(stop_on_signals)
     except RunError as error:
         raise RunError(f"{opt.reason_of(error)}; continue with: {_resuming(session)}") from None
     if json_:
@@ -352,26 +341,3 @@ class _ChangeReport:
         nodes = ", ".join(change.nodes)
         line = f"{change.reason}; continuing after {change.iteration} iterations with {nodes}"
         print(f"palmette: {line}", file=sys.stderr)
-
-
-@contextmanager
-def _restored_signals() -> Iterator[None]:
-    """Restore the signal handlers when the run is over."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _stop_on_signals(training: Training) -> None:
-    """Let the first Ctrl-C end the run after its iteration; the second ends it at once."""
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        training.stop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.default_int_handler)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)

@@ -9,5 +9,6 @@ weights   files of weights: written, and loaded into a network
 adapters  files of adapters, as peft reads them
 prune     a network made smaller and written to a file
 doctor    what a machine can do, and how to mend what is missing
-learn     points of a learning curve from runs
+pilot     short real runs that teach how a network learns
+learn     a learning curve fitted to runs
 """

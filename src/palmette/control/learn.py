@@ -1,23 +1,37 @@
-"""Points of a learning curve from runs: the loss after each epoch, the data of each source and the replicas in use."""
+"""A learning curve fitted to runs: the loss after each epoch, the data of each source and the replicas in use."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from palmette.cost.estimate import evaluator
 from palmette.errors import Fault, InputError
-from palmette.predict.learning_curve import LossPoint
-from palmette.predict.source_weights import SourceRun
+from palmette.predict.learning_curve import LossPoint, cross_validation_error, fit_learning_curve, rms_error
+from palmette.predict.source_weights import SourceRun, fit_source_weights, weighted_points
 from palmette.report.run_files import MetricsRow, read_metrics
+from palmette.runtime.data.shards import own_data
 from palmette.spec.files import load
+from palmette.spec.learning import Learning
 from palmette.spec.plan import Phase, inputs_of
 from palmette.spec.run import RunRecord
 
+_SHARED = "all sources"
+"""Sources that draw from the same data: a sample of one is worth as much as of any other."""
 
-def source_run(folder: Path) -> SourceRun:
-    """The data that a run took, and a point for each whole epoch.
 
-    The loss is that on held-out data where it was evaluated, else in training.
+class LearnedRun(NamedTuple):
+    """What a run tells of learning: its points and data, and what it trained in which batches."""
+
+    points: SourceRun
+    batch: int
+    command: str
+    """The command that would vary what runs like this have in common."""
+
+
+def learned_run(folder: Path) -> LearnedRun:
+    """What the run in a folder tells.
 
     Raises:
         InputError: there is no such run, it has several phases, or not one whole epoch.
@@ -27,23 +41,59 @@ def source_run(folder: Path) -> SourceRun:
         many = f"{len(record.plan.phases)} phases"
         raise InputError(Fault("phases", many, "expected one, with the same model throughout", str(folder)))
     (phase,) = record.plan.phases
-    (used, owned), replicas = _data(record, phase), sum(1 for i in phase.instances if i.layers[0] == 1)
+    used, owned = _data(record, phase)
     losses = _losses(list(read_metrics(folder / "metrics.jsonl")))
     if not losses:
         raise InputError(Fault("metrics.jsonl", "no whole epoch", "expected a run of at least one", str(folder)))
     fraction = sum(used.values()) / sum(owned.values())
-    return SourceRun([LossPoint(k, fraction, replicas, loss) for k, loss in enumerate(losses, 1)], used, owned)
+    points = [LossPoint(k, fraction, phase.replicas, loss) for k, loss in enumerate(losses, 1)]
+    return LearnedRun(SourceRun(points, used, owned), phase.batch, _pilot_command(record))
+
+
+def learn(runs: Sequence[LearnedRun]) -> Learning:
+    """The curve through the losses of runs, with its error, also on runs that are left out.
+
+    Raises:
+        InputError: no curve can be fitted.
+    """
+    taken = [run.points for run in runs]
+    weights = fit_source_weights(taken)
+    points = [weighted_points(run, weights) for run in taken]
+    every = [point for run in points for point in run]
+    curve, batches = fit_learning_curve(every), [float(run.batch) for run in runs]
+    return curve.model_copy(
+        update={
+            "weights": weights,
+            "fitted_on": curve.fitted_on | {"batch": (min(batches), max(batches))},
+            "runs": len(runs),
+            "fit_error": rms_error(curve, every),
+            "left_out_error": cross_validation_error(points),
+        }
+    )
+
+
+def _pilot_command(record: RunRecord) -> str:
+    options = (record.model_extra or {}).get("options")
+    known = options if isinstance(options, dict) else {}
+    model, data = record.plan.model, known.get("data")
+    recipe = known.get("recipe") or (model if data == model else None)  # a recipe's data has its name
+    trained = f"--recipe {recipe}" if recipe is not None else model
+    of_data = f" --data {data}" if recipe is None and data is not None else ""
+    return f"palmette pilot {trained} --cluster {known.get('cluster_file') or 'CLUSTER'}{of_data}"
 
 
 def _data(record: RunRecord, phase: Phase) -> tuple[dict[str, int], dict[str, int]]:
-    """The samples that an epoch takes from each source, and those that it owns."""
+    """The samples that an epoch takes from each source, and those that it owns; in one where they share them."""
     profile, cluster = inputs_of(record.plan, None, None)
     owned = {name: node.source.samples for name, node in cluster.nodes.items() if node.source is not None}
-    return evaluator(profile, cluster).epoch_samples(phase), owned
+    used = evaluator(profile, cluster).epoch_samples(phase)
+    if own_data(used, cluster):
+        return used, owned
+    return {_SHARED: sum(used.values())}, {_SHARED: sum(owned.values())}
 
 
 def _losses(lines: list[MetricsRow]) -> list[float]:
-    """The loss of each whole epoch, in order."""
+    """The loss of each whole epoch, in order: on held-out data where it was evaluated, else in training."""
     training: dict[int, list[float]] = {}
     held_out: dict[int, float] = {}
     for line in lines:

@@ -4,7 +4,7 @@
 
 Each run gives points (k, φ, g, loss), one per epoch. For a given floor, log(loss − floor) is linear in the logs of
 k, φ and g: least squares with exponents of k and φ of at least 0. The floor is the one with the least squared error of
-the loss itself. An exponent that no run varies the base of cannot be fitted: it is 0.
+the loss itself. An exponent that no run varies the base of cannot be fitted: it is 0, and ``fitted_on`` says so.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sklearn.model_selection import LeaveOneGroupOut
 
 from palmette.errors import Fault, InputError
 from palmette.predict.scalar_minimum import scalar_minimum
-from palmette.spec.learning import Learning
+from palmette.spec.learning import FACTORS, Factor, Learning
 
 _HALVINGS = np.linspace(0.0, 9.975, 40)
 """Floors that are tried: the lowest loss minus 0.5^halvings of it."""
@@ -57,7 +57,14 @@ def fit_learning_curve(points: Sequence[LossPoint]) -> Learning:
     def curve(halvings: float) -> Learning:
         return _fit_with_floor(points, lowest * (1 - 0.5**halvings))
 
-    return curve(scalar_minimum(lambda halvings: rms_error(curve(halvings), points), _HALVINGS))
+    best = curve(scalar_minimum(lambda halvings: rms_error(curve(halvings), points), _HALVINGS))
+    return best.model_copy(update={"fitted_on": _ranges(points)})
+
+
+def _ranges(points: Sequence[LossPoint]) -> dict[Factor, tuple[float, float]]:
+    """The least and the largest value of each factor."""
+    columns = list(zip(*points, strict=True))[: len(FACTORS)]
+    return {name: (float(min(each)), float(max(each))) for name, each in zip(FACTORS, columns, strict=True)}
 
 
 def rms_error(curve: Learning, points: Sequence[LossPoint]) -> float:

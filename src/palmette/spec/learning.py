@@ -6,6 +6,9 @@ k epochs, φ the fraction of all data in use, g the number of instances of the f
 (the classes that they hold, noise of their labels), ``weights`` says what a sample of each counts, 1 where it does not:
 φ = Σ w(d)·x(d) / Σ w(d)·Δ(d) for x(d) samples used of the Δ(d) that d owns. Everything is worked out in logarithms, so
 that no exponent is too large for a float.
+
+``fitted_on`` says which values the runs had that a curve was fitted to. What all of them had in common is unknown: its
+exponent reads 0, but nobody has tried anything else. A curve that does not say is taken as it is.
 """
 
 from __future__ import annotations
@@ -13,14 +16,23 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self, get_args
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from palmette.spec.document import Number, OpenDocument, Positive
+from palmette.errors import ArgumentFault, InputError
+from palmette.spec.document import Count, LocatedFault, Number, OpenDocument, Positive, refuse
 
 Exponent = Annotated[float, Field(strict=True, ge=0, le=1000)]
 SignedExponent = Annotated[float, Field(strict=True, ge=-1000, le=1000)]
+Factor = Literal["epochs", "data", "replicas"]
+"""What the loss depends on: k, φ and g."""
+FittedValue = Literal["epochs", "data", "replicas", "batch"]
+"""What the runs of a curve are described by: the factors, and the samples of a batch."""
+FACTORS: tuple[Factor, ...] = get_args(Factor)
+Range = tuple[Positive, Positive]
+_SAME = 1e-3
+"""Values whose ratio is nearer to 1 are the same."""
 
 
 class Learning(OpenDocument):
@@ -34,6 +46,58 @@ class Learning(OpenDocument):
     replica_exponent: SignedExponent
     weights: dict[str, Positive] = Field(default_factory=dict)
     """What a sample of each source counts; 1 for sources that are not named."""
+    fitted_on: dict[FittedValue, Range] = Field(default_factory=dict)
+    """The least and the largest value that the runs had, by factor, and of their batches; empty if it is not known."""
+    runs: Count | None = None
+    fit_error: Number | None = None
+    """The root of the mean squared error of the loss over the runs that it was fitted to."""
+    left_out_error: Number | None = None
+    """The same over runs that were each left out of the fit; None where the others were too few."""
+
+    @model_validator(mode="after")
+    def _ranges_ascend(self) -> Self:
+        wrong = [
+            LocatedFault(("fitted_on", name), f"[{low:g}, {high:g}]", "expected the least value before the largest")
+            for name, (low, high) in self.fitted_on.items()
+            if low > high
+        ]
+        if wrong:
+            refuse("Learning", wrong)
+        return self
+
+    def unvaried(self) -> dict[Factor, float]:
+        """The factors that no run varied, with the value that all runs had: what they change is not known."""
+        known = {name: self.fitted_on[name] for name in FACTORS if name in self.fitted_on}
+        return {name: high for name, (low, high) in known.items() if high - low <= _SAME * high}
+
+    def refuse_unknown(self, model: str, fixed: Mapping[Factor, float] | None = None) -> None:
+        """Refuse to plan for ``model`` with factors that no run varied, unless all plans have the runs' own value.
+
+        Raises:
+            InputError: names them, and the command that would vary them.
+        """
+        fixed = fixed or {}
+        unknown = [
+            name for name, value in self.unvaried().items() if abs(fixed.get(name, math.inf) - value) > _SAME * value
+        ]
+        if unknown:
+            command = f"palmette pilot {model} --cluster CLUSTER --data DATA"
+            expected = f"no run of this curve varied that; expected a curve of runs that do, as {command} makes them"
+            raise InputError(ArgumentFault("learning", " and ".join(unknown), expected))
+
+    def beyond(self, **values: float) -> list[str]:
+        """What is outside of the runs that the curve was fitted to, by factor or ``batch``: one sentence each."""
+        found = []
+        for name, (low, high) in self.fitted_on.items():
+            if name in values and not low * (1 - _SAME) <= values[name] <= high * (1 + _SAME):
+                runs = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+                found.append(f"{name} {values[name]:g}: the runs of the learning curve have {runs}")
+        return found
+
+    @property
+    def least_fraction_tried(self) -> float:
+        """The least fraction of the data that a run used; 0 where it is not known."""
+        return self.fitted_on.get("data", (0.0, 1.0))[0]
 
     def weight(self, source: str) -> float:
         """What a sample of a source counts."""

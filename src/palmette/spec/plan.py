@@ -109,6 +109,11 @@ class Phase(OpenDocument):
         return sum(source.samples for source in self.sources)
 
     @property
+    def replicas(self) -> int:
+        """The number of instances of the first layer."""
+        return sum(instance.layers[0] == 1 for instance in self.instances)
+
+    @property
     def meeting_node(self) -> str:
         """The node where weights or gradients of the whole model meet: the server, else the first root's."""
         root = next(instance for instance in self.instances if instance.into is None)

@@ -205,3 +205,14 @@ def test_a_node_without_a_host_is_named(cluster: RayCluster, runs: Runs) -> None
     assert (done.returncode, done.stdout) == (2, "")
     expected = "no host of the Ray cluster stands for it; run on its machine: palmette cluster join ADDRESS --node moon"
     assert done.stderr == f"palmette: --engine ray: moon: {expected}\n"
+
+
+def test_a_pilot_trains_on_the_hosts(cluster: RayCluster, runs: Runs) -> None:
+    files = ["--cluster", str(runs.cluster), "--profile", str(runs.profile(TINY))]
+    asked = ["--fractions", "1,0.5", "--replicas", "2", "--epochs", "2", "--batch", "200", "--engine", "ray", "--json"]
+    done = cluster.palmette("pilot", TINY, *files, *asked, "-o", str(runs.folder / "pilot"))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["fitted_on"] == {"epochs": [1, 2], "data": [0.5, 1], "replicas": [2, 2], "batch": [200, 200]}
+    record = json.loads((runs.folder / "pilot" / "runs" / "data-1-replicas-2" / "run.json").read_text())
+    assert (record["engine"], record["ended"]) == ("ray", "done")

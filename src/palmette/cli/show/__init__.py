@@ -5,6 +5,7 @@ progress_bar   a progress bar on stderr
 plan           a plan's tree, its estimate and timeline
 lower_bound    how far a plan may be from the best possible
 device_choice  a ranking of clusters of devices
+learning_curve  a fitted learning curve, and what it does not know
 schedule       a schedule of models and nodes
 comparison     all strategies, best first
 profile        a network's layers and their times

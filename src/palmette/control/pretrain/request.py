@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from palmette.control.pretrain.step_timer import StepCounts
 from palmette.control.run.recipes import requested_recipe
-from palmette.control.run.request import CommonRequest, training_options
+from palmette.control.run.request import CommonRequest, options_of_beginning
 from palmette.errors import ArgumentFault
 from palmette.measure.meters.base import Meter
 from palmette.runtime.engines.registry import refuse_unmeasurable
@@ -53,12 +53,7 @@ class PretrainRequest(CommonRequest):
 def pretrain_options(model: str, **given: Any) -> Options:
     """How a network is pre-trained: as given, else as its recipe says, if it is one.
 
-    A schedule, its warm-up and early stopping are those of the whole training, of which this is the beginning alone.
-
     Raises:
         InputError: the recipe cannot be imported, or an option cannot be used.
     """
-    recipe = requested_recipe(model, None)
-    if recipe is not None:
-        recipe = replace(recipe, schedule=None, warmup=None, early_stop=None)
-    return training_options(recipe, **given)
+    return options_of_beginning(requested_recipe(model, None), **given)

@@ -137,6 +137,19 @@ def training_options(recipe: Recipe | None = None, **given: Any) -> Options:
     return made
 
 
+def options_of_beginning(recipe: Recipe | None, **given: Any) -> Options:
+    """The options of a run that is only the beginning of a training.
+
+    A schedule, its warm-up and early stopping are those of the whole training.
+
+    Raises:
+        InputError: as ``training_options``.
+    """
+    if recipe is not None:
+        recipe = replace(recipe, schedule=None, warmup=None, early_stop=None)
+    return training_options(recipe, **given)
+
+
 def _in_recipe(fault: Fault, names: Collection[str]) -> Fault:
     """A fault about what a recipe says, as such."""
     return Fault(f"recipe.{fault.field}", fault.value, fault.expected) if fault.field in names else fault

@@ -222,11 +222,13 @@ def _epochs_to_loss(plan: Plan, task: Task, learning: Learning) -> int:
     """How many epochs over all data reach the goal's loss.
 
     Raises:
+        InputError: the curve does not know so many replicas, or all data.
         Infeasible: no number does.
     """
     (phase,) = plan.phases
     assert task.goal.loss is not None, "the caller checks this"
-    replicas = sum(instance.layers[0] == 1 for instance in phase.instances)
+    replicas = phase.replicas
+    learning.refuse_unknown(plan.model, {"data": 1.0, "replicas": replicas})
     least = learning.least_epochs(task.goal.loss, 1.0, replicas)
     if not least <= MOST_EPOCHS:
         reason = f"cannot be reached; the curve stays above {learning.loss(MOST_EPOCHS, 1.0, replicas):.6g}"

@@ -67,9 +67,11 @@ def phase_decision(problem: RightTrainProblem, phase: Phase) -> Decision:
     data: dict[str, int] = {}
     for source in phase.sources:
         data[source.node] = data.get(source.node, 0) + (source.epoch_samples or 0)
+    learning = problem.target.learning
+    fraction = learning.fraction(data, _owned(problem))
     variables: dict[str, Any] = {
         "epochs": epochs,
-        "data_fraction": problem.target.learning.fraction(data, _owned(problem)),
+        "data_fraction": fraction,
         "epoch_s": price.epoch.time_s,
         "total_s": epochs * price.epoch.time_s,
         "total_j": epochs * price.epoch.energy_j,
@@ -77,7 +79,8 @@ def phase_decision(problem: RightTrainProblem, phase: Phase) -> Decision:
         "cpu": {instance.id: instance.cpu_share for instance in phase.instances},
         "data": data,
     }
-    return Decision((phase,), variables)
+    beyond = learning.beyond(epochs=epochs, data=fraction, replicas=phase.replicas, batch=phase.batch)
+    return Decision((phase,), variables | ({"beyond": beyond} if beyond else {}))
 
 
 def _owned(problem: RightTrainProblem) -> dict[str, int]:

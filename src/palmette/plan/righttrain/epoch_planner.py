@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from palmette.errors import Infeasible
 from palmette.plan.core.strategy import Decision, Strategy, Task
-from palmette.spec.learning import Learning
+from palmette.spec.learning import Factor, Learning
 
 if TYPE_CHECKING:
     from palmette.plan.righttrain.problem import RightTrainProblem
@@ -32,11 +33,13 @@ class EpochPlanner(Strategy, ABC):
         """The plan with the least energy.
 
         Raises:
+            InputError: the learning curve does not know what its plans would change.
             Infeasible: the loss, the deadline or a limit cannot be met.
         """
         from palmette.plan.righttrain.decision import check_loss
         from palmette.plan.righttrain.problem import build_problem
 
+        self.learning.refuse_unknown(task.profile.model, self._fixed(task))
         self._refuse_private_labels(task)
         numbers = build_problem(task, self.learning, self.feeds_per_source)
         check_loss(numbers)
@@ -48,6 +51,10 @@ class EpochPlanner(Strategy, ABC):
             if node.source is not None and node.source.keeps_labels:
                 refused = f"nodes.{name}.source.private: labels: {self.name} does not return samples to their source"
                 raise Infeasible(f"{refused} for the last layer; hybrid and jointdnn do")
+
+    def _fixed(self, task: Task) -> Mapping[Factor, float]:
+        """What all of its plans have in common, of what the loss depends on."""
+        return {}
 
     @property
     def feeds_per_source(self) -> float:

@@ -2,7 +2,8 @@
 
 An iteration costs the same whatever the number of epochs, so that for a given number of replicas and a given split of
 the batch the fewest iterations, epochs × ⌈samples per epoch / batch⌉, are best for time and for energy alike. For each
-number of iterations per epoch the least epochs are taken, and for these the least samples that reach the loss.
+number of iterations per epoch the least epochs are taken, and for these the least samples that reach the loss. An epoch
+uses no smaller fraction of the data than the runs did that the curve was fitted to.
 """
 
 from __future__ import annotations
@@ -87,20 +88,25 @@ class LossTarget:
         """Whether so many epochs of so many samples reach the loss."""
         return self.learning.loss(epochs, worth * samples / self.samples, replicas) <= self.loss
 
+    def _least_samples(self, worth: float) -> int:
+        """The samples of the least fraction of the data that the curve knows."""
+        return math.ceil(self.learning.least_fraction_tried * self.samples / worth * (1 - 1e-12))
+
     def _epoch_choices(self, replicas: int, max_samples: int, worth: float) -> Iterable[int]:
         """Numbers of epochs that can be optimal: around the least for the best numbers of iterations per epoch."""
         max_per_epoch = math.ceil(max_samples / self.batch)
         per_epoch = np.array(_sampled_range(1, max_per_epoch), dtype=np.float64)
-        fractions = worth * np.minimum(per_epoch * self.batch, max_samples) / self.samples
-        epochs = self._least_epochs_each(replicas, fractions)
-        possible = epochs <= MAX_EPOCHS
+        samples = np.minimum(per_epoch * self.batch, max_samples)
+        epochs = self._least_epochs_each(replicas, worth * samples / self.samples)
+        possible = (epochs <= MAX_EPOCHS) & (samples >= self._least_samples(worth))
         iterations = np.where(possible, epochs * per_epoch, np.inf)
         best = iterations.min(initial=np.inf)
         near = possible & (iterations <= best + 2 * per_epoch)  # rounding may ask for one epoch more
         tried = {max(1, int(each)) for each in epochs[near]}
         fewest = self._least_epochs(replicas, max_samples, worth)
         if max_per_epoch > 2 * _TRIED and fewest is not None:  # some numbers of iterations were skipped
-            tried |= set(range(fewest, fewest + _TRIED))
+            most = self._least_epochs(replicas, max(1, self._least_samples(worth)), worth)
+            tried |= set(range(fewest, fewest + _TRIED)) | ({most} if most is not None else set())
         return sorted(tried | {each + 1 for each in tried})
 
     def _least_epochs_each(self, replicas: int, fractions: Floats) -> Floats:
@@ -123,7 +129,8 @@ class LossTarget:
         self, epochs: int, replicas: int, max_samples: int, min_samples: int, worth: float
     ) -> Schedule | None:
         fraction = self.learning.least_fraction(self.loss, epochs, replicas) / worth
-        samples = max(min_samples, math.ceil(min(fraction, 2.0) * self.samples * (1 - 1e-12)))
+        needed = math.ceil(min(fraction, 2.0) * self.samples * (1 - 1e-12))
+        samples = max(min_samples, needed, self._least_samples(worth))
         if samples <= max_samples and not self.reached(epochs, samples, replicas, worth):
             samples += 1
         return Schedule(epochs, samples, math.ceil(samples / self.batch)) if samples <= max_samples else None

@@ -9,13 +9,14 @@ servers are tried. All data and whole CPUs are used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from palmette.errors import ArgumentFault, Fault, Infeasible, InputError
-from palmette.plan.core.strategy import Decision
+from palmette.plan.core.strategy import Decision, Task
 from palmette.plan.righttrain.epoch_planner import EpochPlanner
+from palmette.spec.learning import Factor
 
 if TYPE_CHECKING:
     from palmette.plan.righttrain.cpu_allocation import CpuAllocator, EvaluatedPlan, MappedTree
@@ -28,6 +29,10 @@ class SplitLearning(EpochPlanner):
 
     name: ClassVar[str] = "split-learning"
     summary: ClassVar[str] = "three parts on device, edge and cloud, all data and full CPUs; the best of all splits"
+
+    def _fixed(self, task: Task) -> Mapping[Factor, float]:
+        """All data, and the first layers at every source."""
+        return {"data": 1.0, "replicas": len(task.cluster.sources())}
 
     def _decide(self, problem: RightTrainProblem) -> Decision:
         """Try all splits."""

@@ -133,7 +133,7 @@ def _plan_of(kind: type[Strategy], problem: RightTrainProblem) -> OtherPlan | No
 
 def _scheduled(name: str, phase: Phase, problem: RightTrainProblem) -> OtherPlan | None:
     """A phase with the fewest iterations that reach the loss; None where none do, or a limit is exceeded."""
-    feeds, replicas = tuple(range(len(problem.feed_nodes))), sum(each.layers[0] == 1 for each in phase.instances)
+    feeds, replicas = tuple(range(len(problem.feed_nodes))), phase.replicas
     schedule = problem.schedule(feeds, replicas, problem.proportional_split(feeds))
     if schedule is None or not phase.sync_kind.one_model:
         return None

@@ -1,0 +1,170 @@
+"""``palmette pilot``: short real runs, and the learning curve through them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from palmette.cli import options as opt
+from palmette.cli.signals import restored_signals, stop_on_signals
+from palmette.errors import RunError
+
+if TYPE_CHECKING:
+    from palmette.control.pilot.pilot import Pilot, PilotProgress
+    from palmette.spec.learning import Learning
+
+
+def pilot(
+    cluster: opt.ClusterFile,
+    model: opt.ModelNameIfGiven = None,
+    recipe: opt.RecipeName = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data",
+            help=f"digits (default, or the recipe's), {opt.DATA_KINDS}; "
+            "where the sources name data in the cluster file, only for the evaluation.",
+        ),
+    ] = None,
+    profile: Annotated[
+        Path | None, typer.Option("--profile", help="The profile of the network; measured if not given.")
+    ] = None,
+    on: Annotated[
+        list[str] | None, typer.Option("--on", help="Measure this machine as this node; may be repeated.")
+    ] = None,
+    batch: opt.Batch = 32,
+    epochs: Annotated[int, typer.Option("--epochs", help="Epochs of each run.")] = 10,
+    fractions: Annotated[
+        str, typer.Option("--fractions", help="Fractions of the data, each with each number of replicas.")
+    ] = "1,0.5,0.25",
+    replicas: Annotated[
+        str, typer.Option("--replicas", help="Numbers of replicas: instances of the first layer.")
+    ] = "1,2",
+    each_source: Annotated[
+        bool,
+        typer.Option("--each-source", help="Also train on each source alone, to learn what its samples are worth."),
+    ] = False,
+    optimizer: opt.OptimizerNameIfGiven = None,
+    lr: opt.LearningRate = None,
+    lora: opt.Lora = None,
+    rank: opt.Rank = None,
+    input_shape: opt.InputShape = None,
+    engine: opt.EngineName = "local",
+    transport: opt.TransportName = "",
+    keys: opt.KeysFolder = None,
+    hub: opt.HubName = None,
+    insecure: opt.Insecure = False,
+    trust_code: opt.TrustCode = False,
+    seed: opt.Seed = 0,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Folder for the runs, profile.json and learning.json.")
+    ] = Path("pilot"),
+    json_: opt.Json = False,
+    quiet: opt.Quiet = False,
+) -> None:
+    """Learn how the loss of a network falls with epochs, data and replicas, by short real runs.
+
+    Runs are made as fast as this machine can, or on the hosts of a Ray cluster; nothing is emulated, since the loss
+    does not depend on it. After Ctrl-C, the same command continues where it stopped.
+
+    Example: palmette pilot lenet5 --cluster cluster.yaml --data digits -o pilot
+    """
+    import palmette as pt
+    from palmette.cli.show.profile_progress import profile_progress
+    from palmette.control.pilot.grid import PilotGrid
+    from palmette.control.pilot.pilot import Pilot
+    from palmette.control.pilot.request import PilotRequest
+    from palmette.control.run.recipes import requested_recipe
+    from palmette.control.run.request import options_of_beginning
+    from palmette.control.run.trust import cluster_code, refuse_untrusted
+    from palmette.spec.files import write_text
+
+    named, shape = opt.model_or_recipe(model, recipe, lora, rank), opt.parse_shape(input_shape)
+    request = PilotRequest(
+        model=named,
+        data=data,
+        batch=batch,
+        epochs=epochs,
+        grid=PilotGrid(
+            fractions=opt.parse_numbers("fractions", fractions, float),
+            replicas=opt.parse_numbers("replicas", replicas, int),
+            each_source=each_source,
+        ),
+        engine=engine,
+        transport=transport,
+        keys=None if keys is None else str(keys),
+        hub=hub,
+        insecure=insecure,
+        input_shape=shape,
+        options=options_of_beginning(requested_recipe(named, None), optimizer=optimizer, lr=lr, seed=seed),
+    )
+    described = pt.load_cluster(cluster)
+    refuse_untrusted({str(cluster): cluster_code(described)}, trust=trust_code, typed=[data])
+    with opt.naming(cluster, "nodes"):
+        if profile is None:
+            with profile_progress(quiet or json_) as watch:
+                times = pt.profile(
+                    named, cluster=described, on=on or (), input_shape=shape, data=data, engine=engine, progress=watch
+                )
+        else:
+            times = pt.load_profile(profile)
+        made = Pilot(request, described, times, output)
+    write_text(output / "profile.json", times.to_json())
+    found = _run(made, quiet or json_)
+    if json_:
+        print(found.to_json(), end="")
+    else:
+        _show(found, output, cluster, batch)
+
+
+def _run(made: Pilot, quiet: bool) -> Learning:
+    """Make the runs, and show what happens.
+
+    Raises:
+        RunError: a run failed, or it was stopped; says how to continue.
+    """
+    try:
+        with restored_signals(), _progress(quiet) as watch:
+            return made.run(watch, stop_on_signals)
+    except KeyboardInterrupt:
+        reason = "stopped"
+    except RunError as error:
+        reason = opt.reason_of(error)
+    raise RunError(f"{reason}; {made.folder} has what is done; the same command continues")
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Callable[[PilotProgress], None]]:
+    """A bar on stderr where that is a terminal, else a line for each run."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    screen = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=screen, transient=True, disable=quiet or not screen.is_terminal) as bar:
+        task, said = bar.add_task("pilot", total=1.0), 0
+
+        def watch(now: PilotProgress) -> None:
+            nonlocal said
+            what = f"run {now.run} of {now.runs}: {now.setting.name}"
+            if now.run > said and not quiet and not screen.is_terminal:
+                left = "" if now.left_s is None else f"; about {now.left_s:.0f} s left"
+                print(f"palmette: {what}{left}", file=sys.stderr)
+            said = now.run
+            bar.update(task, description=what, completed=now.done)
+
+        yield watch
+
+
+def _show(found: Learning, folder: Path, cluster: Path, batch: int) -> None:
+    from palmette.cli.show.learning_curve import show_curve
+
+    show_curve(found, "the same command with other --fractions, --replicas or --epochs")
+    next_ = f"palmette plan righttrain --cluster {cluster} --profile {folder / 'profile.json'}"
+    next_ += f" --learning {folder / 'learning.json'} --batch {batch} --loss LOSS --deadline TIME"
+    print(f"{folder / 'learning.json'}: written. Next: {next_}")

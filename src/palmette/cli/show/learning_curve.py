@@ -1,0 +1,31 @@
+"""A learning curve as text: its formula, the runs it was fitted to, its error, and what it does not know."""
+
+from __future__ import annotations
+
+from palmette.spec.learning import Learning
+
+
+def show_curve(curve: Learning, command: str) -> None:
+    """Print a fitted curve; ``command`` is the one that would vary what no run did."""
+    print(
+        f"loss = {curve.floor:.4g} + {curve.scale:.4g} · φ^{-curve.data_exponent:.3g}"
+        f" · g^{curve.replica_exponent:.3g} · k^{-curve.epoch_exponent:.3g}"
+    )
+    if curve.weights:
+        worth = ", ".join(f"{each:.3g} at {name}" for name, each in curve.weights.items())
+        print(f"a sample counts {worth}, else 1")
+    ranges = (f"{name} {_range(low, high)}" for name, (low, high) in curve.fitted_on.items())
+    runs = "1 run" if curve.runs == 1 else f"{curve.runs} runs"
+    print(f"fitted to {runs} ({', '.join(ranges)}); error {curve.fit_error:.4g} (root mean square)")
+    print(
+        "no error on held-out runs: the other runs are too few to fit a curve to"
+        if curve.left_out_error is None
+        else f"error on held-out runs {curve.left_out_error:.4g}"
+    )
+    unknown = [f"{name} ({value:g} in all runs)" for name, value in curve.unvaried().items()]
+    if unknown:
+        print(f"not known, so that plans which vary it are refused: {', '.join(unknown)}; to know it: {command}")
+
+
+def _range(low: float, high: float) -> str:
+    return f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
