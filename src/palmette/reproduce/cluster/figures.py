@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from palmette.measure.communication_factors import CommunicationFactors, StandaloneDevice, predict_factors
+from palmette.measure.communication_factors import StandaloneDevice, factor_fields, predict_factors
 from palmette.plan.cluster.strategy import ClusterChoice
 from palmette.plan.core.make_plan import make_plan
 from palmette.plan.core.strategy import Ask
@@ -63,15 +63,15 @@ def with_noise(alone: dict[str, StandaloneDevice], rng: np.random.Generator) -> 
 
 def measurements_of(name: str, case: ClusterCase, alone: dict[str, StandaloneDevice]) -> Measurements:
     """The table that a pre-training would write for devices with these times and powers."""
-    server = min(alone, key=lambda device: alone[device].step_s)
     devices = {}
     for device, each in alone.items():
-        factors = CommunicationFactors()
-        if device != server:
-            path = case.paths[device, server]
-            factors = predict_factors(each, case.parameter_bytes, path.bandwidth_bps, path.latency_s)
-        known = {"step_s": each.step_s, "build_s": case.builds_s[device], "power_w": each.power_w, "with_server": {}}
-        devices[device] = known | {field: getattr(factors, field) for field in factors._fields if field != "origin"}
+        by_server = {
+            server: predict_factors(each, case.parameter_bytes, path.bandwidth_bps, path.latency_s)
+            for (a, server), path in case.paths.items()
+            if a == device and alone[server].step_s <= each.step_s
+        }
+        known = {"step_s": each.step_s, "build_s": case.builds_s[device], "power_w": each.power_w}
+        devices[device] = known | factor_fields(by_server, min(alone, key=lambda one: alone[one].step_s))
     return Measurements.model_validate({"model": name, "batch": BATCH, "steps": STEPS, "devices": devices})
 
 
