@@ -73,7 +73,7 @@ class FakeRun:
 @pytest.fixture
 def faked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_runs, "TrainingSession", FakeRun)
-    monkeypatch.setattr(pretrainer, "measure_build_time", lambda *_: BuildTime(2.0, 0.2))
+    monkeypatch.setattr(pretrainer, "measure_build_time", lambda *_: BuildTime(1.5, 0.5, 0.2))
     monkeypatch.setattr(pretrainer, "measure_bandwidth", lambda *_: MeasuredLink(1e8, 0.001))
     monkeypatch.setattr(FakeRun, "broken", ())
 
@@ -94,7 +94,9 @@ class TestTable:
         made = pretrained(tmp_path)
         fast, slow = made.devices["fast"], made.devices["slow"]
         assert (fast.step_s, slow.step_s) == (0.1, 0.5)
-        assert (fast.build_s, slow.build_s) == pytest.approx((1.0, 5.0))  # a step's time over this machine's 0.2 s
+        assert (fast.build_s, slow.build_s) == pytest.approx(
+            (1.5 / 2 + 0.1, 1.5 * 2.5 + 0.5)
+        )  # over this machine's step of 0.2 s, and the first step
         assert (fast.power_w, slow.power_w) == pytest.approx((5.0, 5.0))
         assert (fast.time_alpha, fast.time_beta) == (1.0, 1.0)
         sent_s = 2 * 8 * made.model_extra["parameter_bytes"] / 1e8

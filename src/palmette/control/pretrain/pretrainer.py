@@ -30,6 +30,7 @@ from palmette.measure.communication_factors import (
     fit_factors,
     predict_factors,
 )
+from palmette.measure.counters import absent_counters
 from palmette.measure.profiling import profile_network
 from palmette.measure.ray_hosts import measure_build_times_on_hosts, measure_times_on_hosts, transfer_on_hosts
 from palmette.runtime.engines.registry import ENGINES
@@ -49,6 +50,9 @@ Paths = Mapping[tuple[str, str], MeasuredPath]
 """Bandwidth and latency from one device to another."""
 FactorsByServer = Mapping[str, CommunicationFactors]
 """A device's factors, by the device that has the parameter server."""
+
+
+EMULATED_BUILD = "first step measured on the testbed; building measured on this machine, by the time of a step"
 
 
 class Pretrainer:
@@ -210,11 +214,11 @@ class Pretrainer:
         machine = "its host" if self._real_hosts else "this machine"
         return {
             "step_s": step_s,
-            "build_s": built.build_s if here else built.build_s * step_s / built.pass_s,
+            "build_s": built.build_s if here else built.emulated_s(step_s, alone.timer.steps_s[0]),
             "power_w": alone.power_w,
             "origin": {
                 "steps": f"measured on {machine}" if here else f"emulated: {node.hardware}, {self.request.testbed}",
-                "build": f"measured on {machine}" if here else "modelled: this machine's, by the time of a step",
+                "build": f"measured on {machine}" if here else EMULATED_BUILD,
                 "power": alone.power_source,
                 "factors": factors,
             },
@@ -223,6 +227,7 @@ class Pretrainer:
             "warmup_steps": alone.timer.warm_at,
             "pretrained_steps": alone.timer.taken,
             "counters": dict(alone.counters),
+            "absent_counters": absent_counters(alone.counters) if alone.counters else [],
             "weights": str(alone.weights),
         }
 
