@@ -15,7 +15,7 @@ REPEATS = 3
 
 
 class BuildTime(NamedTuple):
-    """Seconds of building a network and its optimizer on this machine, of the first training pass, and of a warm one."""
+    """Seconds of building a network on this machine, of its first training pass, and of a warm one."""
 
     network_s: float
     first_pass_s: float

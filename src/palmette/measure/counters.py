@@ -92,7 +92,7 @@ def _accelerator(device: Path) -> dict[str, float]:
 
 
 def _clocks() -> dict[str, float]:
-    """Clocks of GPU and memory controller where the kernel scales them, as on a Jetson, and an accelerator's counters."""
+    """Clocks of GPU and memory controller where the kernel scales them, as on a Jetson, and an accelerator's."""
     found: dict[str, float] = {}
     for device in sorted(_DEVFREQ.glob("*")):
         if any(name in device.name for name in _ACCELERATOR_NAMES):
