@@ -25,7 +25,7 @@ class Fitted(NamedTuple):
     values: Values
     given_up: tuple[str, ...]
     contradictions: Mapping[tuple[str, ...], str]
-    """Minimal sets of claims that exclude each other, and why."""
+    """Sets of claims that exclude each other, and why."""
 
 
 def search(problem: InverseProblem, claims: Sequence[str], proven: Mapping[tuple[str, ...], str]) -> Fitted:

@@ -20,13 +20,13 @@ PROVEN: dict[tuple[str, ...], str] = {
     )
 }
 _FOUND = {
-    "desktop_slower": 4.25679,
-    "jtx2_slower": 2.60103,
-    "jtx1_slower": 3.1254,
-    "desktop_w": 39.6219,
-    "jtx2_w": 6.58323,
-    "jtx1_w": 6.16994,
-    "server": 4.61387,
+    "desktop_slower": 2.72443,
+    "jtx2_slower": 1.68339,
+    "jtx1_slower": 1.82866,
+    "desktop_w": 100.952,
+    "jtx2_w": 16.42,
+    "jtx1_w": 15.7773,
+    "server": 9.75003,
 }
 FITTED = Fitted(closest=_FOUND, values=_FOUND, given_up=(_FREE_SERVER,), contradictions=PROVEN)
 
