@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Values = dict[str, float]
 _POPULATION, _SIMPLEX = 4, 20  # points of the search for each unknown
+_ROUNDS = 2  # the second begins with the best of the first
 
 
 class Outcome(NamedTuple):
@@ -73,22 +74,21 @@ class InverseProblem:
         def off(point: Floats) -> float:
             return _off(self.at(point), claims)
 
-        ranges = self._ranges()
-        population = self._best(claims)
-        if off(population[0]) > 0:
-            differential_evolution(
-                off,
-                list(zip(*ranges, strict=True)),
-                init=population,
-                maxiter=self._generations,
-                polish=False,
-                seed=0,
-                callback=lambda point, *_, **__: off(point) == 0,
-            )
-            simplex = {"maxfev": _SIMPLEX * len(self._bounds), "xatol": 1e-6, "fatol": 1e-9}
-            start = self._best(claims)[0]
-            if off(start) > 0:
-                minimize(off, start, method="Nelder-Mead", bounds=list(zip(*ranges, strict=True)), options=simplex)
+        limits = list(zip(*self._ranges(), strict=True))
+        simplex = {"maxfev": _SIMPLEX * len(limits), "xatol": 1e-6, "fatol": 1e-9}
+        for _ in range(_ROUNDS):
+            if off(self._best(claims)[0]) > 0:
+                differential_evolution(
+                    off,
+                    limits,
+                    init=self._best(claims),
+                    maxiter=self._generations,
+                    polish=False,
+                    seed=0,
+                    callback=lambda point, *_, **__: off(point) == 0,
+                )
+            if off(self._best(claims)[0]) > 0:
+                minimize(off, self._best(claims)[0], method="Nelder-Mead", bounds=limits, options=simplex)
         return self._values(self._best(claims)[0].tolist())
 
     def holds(self, claims: Sequence[str]) -> bool:
