@@ -21,6 +21,7 @@ ROW = {"figure": "7", "claim": "<b>faster</b>", "paper": 2.3, "ours": 2.2, "agre
         ({"agrees": False, "why": "links"}, "not reached"),
         ({"agrees": False, "better": True, "ours": 9.0, "why": "machines"}, "better"),
         ({"better": False}, "reproduced"),
+        ({"agrees": False, "why": "links", "fitted": "cannot all be true"}, "cannot all be true"),
     ],
 )
 def test_verdicts(changes: dict[str, Any], verdict: str) -> None:
@@ -43,7 +44,13 @@ def test_all_papers_are_there_whatever_becomes_of_one(monkeypatch: pytest.Monkey
     failed = {paper["name"]: paper["failed"] for paper in made["papers"]}
     assert failed["pact"] == "no <light>"
     assert failed["righttrain"] is None
-    assert made["counts"] == {"better": 0, "reproduced": 3, "not reached": 3}
+    assert made["counts"] == {
+        "better": 0,
+        "reproduced": 3,
+        "reproduced with fitted machines": 0,
+        "cannot all be true": 0,
+        "not reached": 3,
+    }
     assert heard[0] == "hiertrain: its figures"
 
     page = claims_page(made)

@@ -160,6 +160,10 @@ Seed = Annotated[int, typer.Option("--seed", help="Random seed.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Suppress progress output.")]
 Figures = Annotated[Path, typer.Option("-o", "--output", help="Folder for figures and numbers.")]
+FitAgain = Annotated[
+    bool,
+    typer.Option("--fit", help="Fit the machines to the claims anew, for minutes; else those found before are used."),
+]
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="Write the result to this file.")]
 
 

@@ -66,10 +66,10 @@ def sample_command(
 
     Example: palmette power sample --meter zeus --for 5min -o samples.csv
     """
+    from palmette.measure.counters import absent_counters
     from palmette.measure.meters.registry import open_meter
     from palmette.measure.power_sampling import sample_power
     from palmette.spec.files import write_text
-    from palmette.spec.power import COUNTERS
 
     duration_s, every_s = opt.parse_duration("for", duration), opt.parse_duration("every", every)
     rows = sample_power(open_meter(meter), duration_s, every_s, time.sleep)
@@ -80,6 +80,6 @@ def sample_command(
     writer.writerows(rows)
     write_text(output, text.getvalue())
     print(f"{output}: {len(rows)} samples, {rows[0]['meter']}")
-    missing = [name for name in COUNTERS if name not in names]
+    missing = absent_counters(names)
     if missing:
         print(f"counters that this machine does not have: {', '.join(missing)}")

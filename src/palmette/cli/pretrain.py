@@ -163,4 +163,9 @@ def _show(made: Measurements, output: Path) -> None:
     for name, device in made.devices.items():
         origin = (device.model_extra or {})["origin"]
         out.print(f"{name}: " + "; ".join(f"{what} {source}" for what, source in origin.items()))
+    absent = dict.fromkeys(
+        name for each in made.devices.values() for name in (each.model_extra or {})["absent_counters"]
+    )
+    if absent:
+        out.print(f"counters that this machine does not have: {', '.join(absent)}")
     out.print(f"{output}: written. Next: palmette plan cluster --measurements {output}")

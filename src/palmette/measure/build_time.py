@@ -15,10 +15,23 @@ REPEATS = 3
 
 
 class BuildTime(NamedTuple):
-    """Seconds of building a network on this machine, and of a warm training pass."""
+    """Seconds of building a network on this machine, of its first training pass, and of a warm one."""
 
-    build_s: float
+    network_s: float
+    first_pass_s: float
     pass_s: float
+
+    @property
+    def build_s(self) -> float:
+        """Seconds until this machine can train."""
+        return self.network_s + self.first_pass_s
+
+    def emulated_s(self, step_s: float, first_step_s: float) -> float:
+        """Seconds until a machine can train whose step, and whose first one, take so long.
+
+        It builds as many times slower than this machine as it trains.
+        """
+        return self.network_s * step_s / self.pass_s + first_step_s
 
 
 def measure_build_time(model: str, input_shape: tuple[int, ...] | None, samples: int) -> BuildTime:
@@ -34,7 +47,8 @@ def measure_build_time(model: str, input_shape: tuple[int, ...] | None, samples:
         torch.optim.SGD(weights, lr=0.0)
     with training_mode(network), stable_timing():
         timer = PassTimer(network, lambda _: None)
+        built_s = perf_counter()
         timer.run(samples)
-        build_s = perf_counter() - began_s
+        ready_s = perf_counter()
         pass_s = min(float(timer.run(samples).sum()) for _ in range(REPEATS))
-    return BuildTime(build_s, pass_s)
+    return BuildTime(built_s - began_s, ready_s - built_s, pass_s)

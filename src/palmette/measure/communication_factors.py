@@ -8,13 +8,14 @@ pushes gradients of the same size. α is what that costs whatever the bandwidth,
     fitted      T·α·β at bandwidth B is a + c/B, by least squares over the measured bandwidths; T·α = a
 
 While it waits it idles, so its mean power falls: energy of a step = power · T + idle power · (the rest of the step).
-The device with the parameter server sends nothing, and its factors are 1.
+The device with the parameter server sends nothing, and its factors are 1. Whoever has it, the same bytes are exchanged:
+only the path to it differs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +31,10 @@ class CommunicationFactors(NamedTuple):
     power_alpha: float = 1.0
     power_beta: float = 1.0
     origin: str = SERVER
+
+    def fields(self) -> dict[str, float]:
+        """The four factors by name."""
+        return {name: getattr(self, name) for name in self._fields if name != "origin"}
 
 
 class StandaloneDevice(NamedTuple):
@@ -72,3 +77,12 @@ def _factors(alone: StandaloneDevice, fixed_s: float, whole_s: float, origin: st
         power_beta=whole_w / fixed_w if fixed_w else 1.0,
         origin=origin,
     )
+
+
+def factor_fields(by_server: Mapping[str, CommunicationFactors], fastest: str) -> dict[str, Any]:
+    """A device's factors in a table of measurements: with the server on the fastest, on itself, and on any other."""
+    return {
+        **by_server.get(fastest, CommunicationFactors()).fields(),
+        "with_server": {},
+        "by_server": {server: each.fields() for server, each in by_server.items() if server != fastest},
+    }

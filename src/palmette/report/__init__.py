@@ -12,4 +12,5 @@ live_server  its live page, on loopback
 claims       the papers' claims beside our results, as a page
 notebook     the same things in a notebook, without scripts
 line_chart   a line chart as SVG
+bar_chart    a bar chart as SVG
 """

@@ -8,7 +8,13 @@ from typing import Any
 
 from palmette.report.page import render_plain_page
 
-COLOURS = {"better": "--device", "reproduced": "--cloud", "not reached": "--edge"}
+COLOURS = {
+    "better": "--device",
+    "reproduced": "--cloud",
+    "reproduced with fitted machines": "--cloud",
+    "cannot all be true": "--edge",
+    "not reached": "--edge",
+}
 
 
 def claims_page(made: dict[str, Any]) -> str:

@@ -41,7 +41,7 @@ def line_chart(
         parts += _line(name, points, COLOURS[k % len(COLOURS)], DASHES[k % len(DASHES)], TOP + 12 + 20 * k)
         parts += [_point(at, square, COLOURS[k % len(COLOURS)]) for at, square in zip(points, squares, strict=True)]
     if any(any(squares) for squares in (measured or {}).values()):
-        parts.append(f'<text x="{WIDTH - RIGHT + 16}" y="{HEIGHT - 12}">■ measured  ● simulated</text>')
+        parts.append(f'<text x="{WIDTH - RIGHT + 16}" y="{HEIGHT - 12}">■ measured  ● computed</text>')
     return "\n".join([*parts, "</svg>\n"])
 
 

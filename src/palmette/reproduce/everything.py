@@ -1,10 +1,15 @@
-"""Every claim of the four papers beside ours: reproduced, better, or not reached, with the command that shows it."""
+"""Every claim of the four papers beside ours, with the command that shows it.
+
+A claim is reproduced, ours is better, or it is not reached; a claim about machines that the paper does not describe may
+be reproduced with fitted ones, or exclude other claims of the paper.
+"""
 
 from __future__ import annotations
 
 import importlib
 
 from palmette.errors import PalmetteError
+from palmette.reproduce.fitted import CONTRADICTORY, REPRODUCED
 from palmette.reproduce.progress import Progress, Record, silent
 
 PAPERS = {
@@ -13,7 +18,7 @@ PAPERS = {
     "cluster": "A Framework for Distributed Deep Neural Network Training with Heterogeneous Computing Platforms",
     "pact": "Matching DNN Compression and Cooperative Training with Resources and Data Availability (PACT)",
 }
-VERDICTS = ("better", "reproduced", "not reached")
+VERDICTS = ("better", "reproduced", REPRODUCED, CONTRADICTORY, "not reached")
 
 
 def everything(progress: Progress = silent) -> Record:
@@ -42,7 +47,8 @@ def _reproduce(name: str, progress: Progress) -> Record:
 
 def claim(row: Record, command: str) -> Record:
     """A claim with its verdict and its command; ``better`` in a row says that ours is ahead of the paper's."""
-    verdict = "better" if row.get("better") else "reproduced" if row["agrees"] else "not reached"
+    differs = row.get("fitted", "not reached")
+    verdict = "better" if row.get("better") else "reproduced" if row["agrees"] else differs
     figure = str(row["figure"])
     return {
         "figure": f"Fig. {figure}" if figure.isdigit() else figure,
@@ -50,6 +56,6 @@ def claim(row: Record, command: str) -> Record:
         "paper": row["paper"],
         "ours": row["ours"],
         "verdict": verdict,
-        "why": None if row["agrees"] else row.get("why"),
+        "why": None if row["agrees"] else row.get("contradiction") or row.get("why"),
         "command": command,
     }

@@ -45,14 +45,15 @@ class ClusterFactors(OpenDocument):
 class MeasuredDevice(ClusterFactors):
     """A device alone: seconds of a step and of building the model, watts while it trains.
 
-    The factors hold in clusters of two or more devices; ``with_server``, if given, are those of the device while it has
-    the parameter server itself.
+    The factors hold in clusters of two or more devices. Other ones, if given, hold where the parameter server is on the
+    device itself (``with_server``), or on one of these other devices (``by_server``).
     """
 
     step_s: Divisor
     build_s: Number
     power_w: Watts
     with_server: ClusterFactors | None = None
+    by_server: dict[Name, ClusterFactors] = Field(default_factory=dict)
 
 
 class Measurements(OpenDocument):

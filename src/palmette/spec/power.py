@@ -22,7 +22,7 @@ COUNTERS: dict[str, str] = {
     "u_mem": "memory in use, from 0 to 1",
     "m_gpu": "memory in use on the GPU, bytes",
     "m_swap": "swap in use, bytes",
-    "c_cp": "active cores",
+    "c_cp": "active cores of the co-processor",
 }
 Signed = Annotated[float, Field(strict=True)]
 

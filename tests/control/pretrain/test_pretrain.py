@@ -73,19 +73,19 @@ class FakeRun:
 @pytest.fixture
 def faked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_runs, "TrainingSession", FakeRun)
-    monkeypatch.setattr(pretrainer, "measure_build_time", lambda *_: BuildTime(2.0, 0.2))
+    monkeypatch.setattr(pretrainer, "measure_build_time", lambda *_: BuildTime(1.5, 0.5, 0.2))
     monkeypatch.setattr(pretrainer, "measure_bandwidth", lambda *_: MeasuredLink(1e8, 0.001))
     monkeypatch.setattr(FakeRun, "broken", ())
 
 
-def cluster() -> Cluster:
-    return fill_hardware_defaults(Cluster.model_validate(yaml.safe_load(CLUSTER)))
+def cluster(text: str = CLUSTER) -> Cluster:
+    return fill_hardware_defaults(Cluster.model_validate(yaml.safe_load(text)))
 
 
-def pretrained(folder: Path, warned: list[str] | None = None, **request: Any) -> Measurements:
+def pretrained(folder: Path, warned: list[str] | None = None, text: str = CLUSTER, **request: Any) -> Measurements:
     asked = PretrainRequest(**{"model": "lenet5", "step_counts": SHORT, "steps": 1000} | request)
     warnings = [] if warned is None else warned
-    return Pretrainer(cluster(), asked, folder, lambda _: None, warnings.append).run()
+    return Pretrainer(cluster(text), asked, folder, lambda _: None, warnings.append).run()
 
 
 @pytest.mark.usefixtures("faked")
@@ -94,7 +94,9 @@ class TestTable:
         made = pretrained(tmp_path)
         fast, slow = made.devices["fast"], made.devices["slow"]
         assert (fast.step_s, slow.step_s) == (0.1, 0.5)
-        assert (fast.build_s, slow.build_s) == pytest.approx((1.0, 5.0))  # a step's time over this machine's 0.2 s
+        assert (fast.build_s, slow.build_s) == pytest.approx(
+            (1.5 / 2 + 0.1, 1.5 * 2.5 + 0.5)
+        )  # over this machine's step of 0.2 s, and the first step
         assert (fast.power_w, slow.power_w) == pytest.approx((5.0, 5.0))
         assert (fast.time_alpha, fast.time_beta) == (1.0, 1.0)
         sent_s = 2 * 8 * made.model_extra["parameter_bytes"] / 1e8
@@ -112,6 +114,28 @@ class TestTable:
         assert slow.time_alpha == pytest.approx(0.51 / 0.5)
         assert slow.step_s * slow.time_alpha * slow.time_beta == pytest.approx(0.51 + 8e6 / 1e8)
         assert slow.model_extra["origin"]["factors"] == "fitted from 3 bandwidths"
+
+    @pytest.mark.parametrize(("rates", "fixed_s"), [((), 0.002), ((1e9, 1e8), 0.01)])
+    def test_factors_of_the_way_to_any_faster_device(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rates: tuple[float, ...], fixed_s: float
+    ) -> None:
+        ways = {frozenset(("fast", "slow")): 1e8, frozenset(("fast", "third")): 1e8, frozenset(("slow", "third")): 1e7}
+        monkeypatch.setattr(
+            pretrainer, "measure_bandwidth", lambda a, b, *_: MeasuredLink(ways[frozenset((a, b))], 0.001)
+        )
+        monkeypatch.setattr(FakeRun, "step_s", {"fast": 0.1, "slow": 0.5, "third": 0.7})
+        third = "  third: {tier: edge, hardware: raspberry-pi-4}\nlinks:\n"
+        third += "  - {between: [slow, third], bandwidth: 10 Mbit/s}\n"
+        made = pretrained(tmp_path, text=CLUSTER.replace("links:\n", third), bandwidths_bps=rates)
+        assert {name: list(each.by_server) for name, each in made.devices.items()} == {
+            "fast": [],
+            "slow": [],
+            "third": ["slow"],
+        }
+        bits = 8e6 if rates else 2 * 8 * made.model_extra["parameter_bytes"]
+        device = made.devices["third"]
+        assert 0.7 * device.time == pytest.approx(0.7 + fixed_s + bits / 1e8)
+        assert 0.7 * device.by_server["slow"].time == pytest.approx(0.7 + fixed_s + bits / 1e7)
 
     def test_a_device_that_fails_is_left_out_by_name(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(FakeRun, "broken", ("slow",))

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from palmette.errors import InputError, RunError
-from palmette.measure.counters import read_counters
+from palmette.measure import counters
+from palmette.measure.counters import absent_counters, read_counters
 from palmette.measure.meters.base import EnergyReading
 from palmette.measure.meters.catalogue import CatalogueMeter
 from palmette.measure.meters.registry import open_meter
@@ -166,5 +167,47 @@ def test_samples_have_counters_watts_and_the_meter() -> None:
 def test_counters_of_this_machine_have_known_names() -> None:
     found = read_counters()
     assert found.keys() <= COUNTERS.keys()
-    assert {"u_cpu", "u_mem", "m_swap", "c_cp"} <= found.keys()
+    assert {"u_cpu", "u_mem", "m_swap"} <= found.keys()
     assert 0 <= found["u_cpu"] <= 1
+    assert set(absent_counters(found)) == COUNTERS.keys() - found.keys()
+
+
+class TestCoProcessor:
+    @pytest.fixture(autouse=True)
+    def system(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """A machine whose kernel shows nothing yet; its first two cores are busy by a half, the others idle."""
+        monkeypatch.setattr(counters, "_CPUS", tmp_path / "cpu")
+        monkeypatch.setattr(counters, "_DEVFREQ", tmp_path / "devfreq")
+
+        def percent(percpu: bool = False) -> object:
+            return [50.0, 50.0, 0.0, 20.0] if percpu else 30.0
+
+        monkeypatch.setattr(counters.psutil, "cpu_percent", percent)
+        return tmp_path
+
+    def core(self, system: Path, number: int, **files: str) -> None:
+        for name, text in files.items():
+            file = system / "cpu" / f"cpu{number}" / name.replace("__", "/")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text + "\n")
+
+    def test_none_is_named_as_absent(self, system: Path) -> None:
+        for number in range(2):
+            self.core(system, number, cpu_capacity="1024")
+        assert {"f_cp", "u_cp", "c_cp"} <= set(absent_counters(read_counters()))
+
+    def test_cores_of_a_second_kind_that_are_online(self, system: Path) -> None:
+        for number, capacity in enumerate(("1024", "1024", "400", "400")):
+            self.core(system, number, cpu_capacity=capacity, cpufreq__scaling_cur_freq="1200000")
+        self.core(system, 2, online="0")
+        found = read_counters()
+        assert (found["c_cp"], found["u_cp"], found["f_cp"]) == (1.0, pytest.approx(0.2), pytest.approx(1.2e9))
+
+    def test_an_accelerator(self, system: Path) -> None:
+        folder = system / "devfreq" / "fdab0000.npu"
+        folder.mkdir(parents=True)
+        (folder / "cur_freq").write_text("1000000000\n")
+        assert "u_cp" not in read_counters()
+        (folder / "load").write_text("35@1000000000Hz\n")
+        found = read_counters()
+        assert (found["c_cp"], found["u_cp"], found["f_cp"]) == (1.0, pytest.approx(0.35), 1e9)

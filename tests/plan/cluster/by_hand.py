@@ -26,7 +26,11 @@ def time_power(devices: list[dict[str, Any]], steps: int) -> TimePower:
         (one,) = devices
         return one["build_s"] + steps * one["step_s"], one["power_w"]
     server = min(devices, key=lambda each: each["step_s"])
-    devices = [each | each.get("with_server", {}) if each is server else each for each in devices]
+    devices = [
+        each
+        | (each.get("with_server", {}) if each is server else each.get("by_server", {}).get(server.get("name"), {}))
+        for each in devices
+    ]
     builds = [each["build_s"] for each in devices]
     pace = [each["step_s"] * each.get("time_alpha", 1) * each.get("time_beta", 1) for each in devices]
     watts = sum(each["power_w"] * each.get("power_alpha", 1) * each.get("power_beta", 1) for each in devices)
@@ -42,7 +46,7 @@ def clusters(table: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], TimePower
     """Every cluster with its time and power, the fewest devices first, then in the order of the file."""
     for many in range(1, len(table["devices"]) + 1):
         for names in combinations(table["devices"], many):
-            yield names, time_power([table["devices"][name] for name in names], table["steps"])
+            yield names, time_power([{"name": name} | table["devices"][name] for name in names], table["steps"])
 
 
 def objectives(goal: str, everyone: list[TimePower]) -> list[float]:
@@ -60,7 +64,7 @@ def objectives(goal: str, everyone: list[TimePower]) -> list[float]:
 
 
 def random_table(rng: random.Random, many: int, *, servers: bool = False) -> dict[str, Any]:
-    """Devices of all kinds: with and without build times, factors (also below 1), watts, and ``with_server``."""
+    """Devices of all kinds: with and without build times, factors (also below 1), watts, and factors by server."""
     kind = rng.randrange(4)
     devices: dict[str, dict[str, Any]] = {}
     for k in range(many):
@@ -73,6 +77,11 @@ def random_table(rng: random.Random, many: int, *, servers: bool = False) -> dic
             devices[f"d{k}"] |= {name: rng.choice([1.0, rng.uniform(0.5, 3)]) for name in FACTORS}
         if servers and rng.random() < 0.7:
             devices[f"d{k}"]["with_server"] = {name: rng.choice([1.0, rng.uniform(0.5, 3)]) for name in FACTORS}
+        if servers and rng.random() < 0.7:
+            others = [f"d{other}" for other in range(many) if other != k and rng.random() < 0.7]
+            devices[f"d{k}"]["by_server"] = {
+                other: {name: rng.choice([1.0, rng.uniform(0.5, 3)]) for name in FACTORS} for other in others
+            }
     return {
         "format": "palmette.measurements/1",
         "steps": rng.choice([1, 3, 50, 1000]),

@@ -35,6 +35,16 @@ def test_the_estimate_comes_close_to_the_clock(cases: list[Record]) -> None:
     assert max(error for case in cases for error in case["time_error"].values()) < 0.05
 
 
+def test_a_step_beside_the_server_is_slower_and_draws_less_at_lower_bandwidths(cases: list[Record]) -> None:
+    everywhere = [case | {"model": name} for name in paper.MODELS for case in cases]
+    figure = figures.over_bandwidth(everywhere)
+    assert (figure["groups"][:2], len(figure["groups"])) == (["AlexNet jtx2", "AlexNet jtx1"], 10)
+    assert figure["time"][0] == figure["power"][0] == [1.0] * 10
+    alone, fast, slow = (cases[0]["truth"]["jtx2"]["time_s"] / paper.STEPS, *(16 * 7025704 / bps for bps in (1e9, 1e7)))
+    assert figure["time"][2][0] == pytest.approx((alone + slow) / (alone + fast), rel=0.01)
+    assert figure["power"][2][0] < figure["power"][1][0] < 1
+
+
 def test_devices_slow_one_another_down_only_a_little() -> None:
     profile = profile_network(load_network("cifar10"), paper.machines(1000.0))
     prices = evaluator(profile, paper.machines(1000.0))
@@ -82,10 +92,11 @@ def test_every_claim_that_differs_says_why() -> None:
         "accuracy": bad,
         "accuracy_noisy": bad,
         "accuracy_by_model": dict.fromkeys(paper.MODELS, bad),
+        "figures": {"2": {"groups": ["NiN jtx2"], "time": [[1.0], [9.0], [90.0]], "power": [[1.0], [1.1], [1.2]]}},
         "gain_by_goal": dict.fromkeys(figures.GOALS, 0.9),
         "time_error_by_model": dict.fromkeys(paper.MODELS, 0.5),
         "overhead_by_model": dict.fromkeys(paper.MODELS, 0.5),
     }
     rows = claims(made)
-    assert len(rows) == 19
+    assert len(rows) == 21
     assert all(not row["agrees"] and row["why"] for row in rows)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from palmette.cli import options as opt
-from palmette.cli.reproduce.output import Record, create_folder, present, progress_printer, show_claims
+from palmette.cli.reproduce.output import Record, create_folder, present, progress_printer, show_claims, show_fit
+from palmette.report.bar_chart import bar_chart
 
 if TYPE_CHECKING:
     from palmette.reproduce.cluster.paper import CaseSource
@@ -25,10 +26,11 @@ def reproduce_cluster(
     longest: Annotated[
         str, typer.Option("--longest", help="With --measured: simulate clusters that would train longer than this.")
     ] = "2min",
+    fit: opt.FitAgain = False,
     json_: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Reproduce Figs. 5 to 7 of Gu et al.: how often the best cluster is chosen, its gain, and the overhead.
+    """Reproduce Figs. 2 and 5 to 7 of Gu et al.: what bandwidth costs, how often the best cluster is chosen, its gain.
 
     Example: palmette reproduce cluster -o figures
     """
@@ -42,12 +44,25 @@ def reproduce_cluster(
         from palmette.reproduce.cluster.measured import MeasuredCases
 
         source = MeasuredCases(folder / "measured", progress, longest_s)
-    present(reproduce_from(source), folder / "cluster.json", {}, json_, _show)
+    made = reproduce_from(source, progress, fit_again=fit)
+    present(made, folder / "cluster.json", _draw(made["figures"]["2"]), json_, _show)
+
+
+def _draw(figure: Record) -> dict[str, str]:
+    """Fig. 2 as two pictures: time on a logarithmic axis, as in the paper, and power."""
+    names = [f"{mbps:g} Mbit/s" for mbps in figure["mbps"]]
+    title = "Gu et al., Fig. 2: a step beside the desktop's server"
+    time, power = (dict(zip(names, figure[what], strict=True)) for what in ("time", "power"))
+    return {
+        "figure-2a.svg": bar_chart(title, figure["groups"], time, "time, relative to 1000 Mbit/s", log2=True),
+        "figure-2b.svg": bar_chart(title, figure["groups"], power, "power, relative to 1000 Mbit/s"),
+    }
 
 
 def _show(made: Record) -> None:
     print(made["how"])
     print("clusters: " + ", ".join(f"{many} {how}" for how, many in made["clusters"].items()))
+    _show_bandwidth(made["figures"]["2"])
     print("\nFig. 5: the best cluster was chosen, one of the best two")
     for name, row in {"all": made["accuracy"], **made["accuracy_by_model"], **made["accuracy_by_goal"]}.items():
         print(f"{name:10} {row['best']:>8.2%} {row['best_two']:>8.2%}   of {row['cases']}")
@@ -64,6 +79,24 @@ def _show(made: Record) -> None:
     for row in made["cases"] if made["clusters"]["measured"] else ():
         _show_case(row)
     show_claims(made["claims"])
+    show_fit("Machines fitted to the claims: how many times slower than the catalogue's", made["fit"], _unknowns)
+
+
+def _unknowns(values: dict[str, float]) -> str:
+    names = [name.removesuffix("_w") for name in values if name.endswith("_w")]
+    machines = [f"{name} {values[f'{name}_slower']:.3g} times, {values[f'{name}_w']:.3g} W" for name in names]
+    return "; ".join([*machines, f"server {values['server']:.3g}"])
+
+
+def _show_bandwidth(figure: Record) -> None:
+    print("\nFig. 2: time and power of a step beside the desktop's server, relative to 1000 Mbit/s")
+    for k, group in enumerate(figure["groups"]):
+        cells = [
+            f"{mbps:>5g} Mbit/s {figure['time'][at][k]:>7.2f} {figure['power'][at][k]:>5.2f}"
+            for at, mbps in enumerate(figure["mbps"])
+            if at
+        ]
+        print(f"{group:16} " + "   ".join(cells))
 
 
 def _show_case(row: Record) -> None:

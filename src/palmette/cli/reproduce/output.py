@@ -45,10 +45,25 @@ def show_claims(claims: list[dict[str, Any]]) -> None:
     print("\nThe paper's claims")
     for row in claims:
         where = f"Fig. {row['figure']}" if row["figure"].isdigit() else row["figure"]
-        verdict = "as in the paper" if row["agrees"] else "differs"
-        print(f"- {where}: {row['claim']}: paper {row['paper']}, ours {row['ours']}: {verdict}")
-        if not row["agrees"]:
-            print(f"  {row['why']}")
+        verdict = "as in the paper" if row["agrees"] else row.get("fitted", "differs")
+        with_fit = f" ({row['fitted_ours']})" if "fitted_ours" in row else ""
+        print(f"- {where}: {row['claim']}: paper {row['paper']}, ours {row['ours']}: {verdict}{with_fit}")
+        for why in ("contradiction", "why"):
+            if not row["agrees"] and why in row:
+                print(f"  {row[why]}")
+
+
+def show_fit(title: str, fit: dict[str, Any], unknowns: Callable[[dict[str, float]], str]) -> None:
+    """Print fitted machines and what claims come to with them; where some do not hold, those closest to all, too."""
+    print(f"\n{title}\nfitted: {unknowns(fit['values'])}")
+    fails = any(row["residual"] for row in fit["claims"])
+    if fails:
+        print(f"closest to all claims: {unknowns(fit['closest'])}")
+    for row in fit["claims"]:
+        closest = f"; closest {row['closest']}, off by {row['closest_residual']:.1%}" if fails else ""
+        print(f"{'✗' if row['residual'] else '✓'} {row['claim']}: {row['ours']}{closest}")
+    for each in fit["contradictions"]:
+        print(f"cannot all be true: “{'”, “'.join(each['claims'])}”\n  {each['why']}")
 
 
 def show_row(name: str, wide: int, values: list[float | None]) -> None:

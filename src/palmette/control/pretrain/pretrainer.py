@@ -22,7 +22,15 @@ from palmette.errors import Infeasible, PalmetteError, RunError
 from palmette.measure.bandwidth import MeasuredLink as MeasuredPath
 from palmette.measure.bandwidth import measure_bandwidth
 from palmette.measure.build_time import BuildTime, measure_build_time
-from palmette.measure.communication_factors import CommunicationFactors, StandaloneDevice, fit_factors, predict_factors
+from palmette.measure.communication_factors import (
+    SERVER,
+    CommunicationFactors,
+    StandaloneDevice,
+    factor_fields,
+    fit_factors,
+    predict_factors,
+)
+from palmette.measure.counters import absent_counters
 from palmette.measure.profiling import profile_network
 from palmette.measure.ray_hosts import measure_build_times_on_hosts, measure_times_on_hosts, transfer_on_hosts
 from palmette.runtime.engines.registry import ENGINES, EngineSettings
@@ -40,6 +48,11 @@ from palmette.zoo.recipes.loading import recipe_name
 
 Paths = Mapping[tuple[str, str], MeasuredPath]
 """Bandwidth and latency from one device to another."""
+FactorsByServer = Mapping[str, CommunicationFactors]
+"""A device's factors, by the device that has the parameter server."""
+
+
+EMULATED_BUILD = "first step measured on the testbed; building measured on this machine, by the time of a step"
 
 
 class Pretrainer:
@@ -99,7 +112,11 @@ class Pretrainer:
         paths = self._measure_paths(list(alone))
         taken = alone[server].timer.taken
         factors = self._all_factors(server, alone, paths)
-        devices = {name: self._device(name, alone[name], built[name], paths, each) for name, each in factors.items()}
+        devices = {
+            name: self._device(name, alone[name], built[name], paths, _origin(name, server, each))
+            | factor_fields(each, server)
+            for name, each in factors.items()
+        }
         return Measurements.model_validate(
             {
                 "model": self.profile.model,
@@ -159,59 +176,78 @@ class Pretrainer:
 
     def _all_factors(
         self, server: str, alone: Mapping[str, DeviceMeasurement], paths: Paths
-    ) -> dict[str, CommunicationFactors]:
+    ) -> dict[str, FactorsByServer]:
         """The communication factors of every device; one that fails beside the parameter server is left out."""
         if len(self.request.bandwidths_bps) == 1:
             self._warn("one --bandwidth is too few to fit the factors: they are predicted")
         found = {}
         for name, each in alone.items():
             try:
-                found[name] = self._factors(name, server, each, paths)
+                faster = {
+                    other: path for other, path in _paths_of(name, paths).items() if _no_slower(alone, other, name)
+                }
+                found[name] = self._factors(name, server, each, faster)
             except RunError as error:
                 self._warn(f"{name} is left out: {_first_line(error)}")
         return found
 
-    def _factors(self, name: str, server: str, alone: DeviceMeasurement, paths: Paths) -> CommunicationFactors:
-        if name == server:
-            return CommunicationFactors()
-        if (name, server) not in paths:
-            return CommunicationFactors(origin=f"unknown: it cannot talk with {server}")
+    def _factors(
+        self, name: str, server: str, alone: DeviceMeasurement, faster: Mapping[str, MeasuredPath]
+    ) -> FactorsByServer:
+        """The factors of a device with the parameter server on any of the faster ones that it can talk with.
+
+        Steps are measured with the fastest one's server only: with another's the same bytes take another path.
+        """
         power = self.cluster.nodes[name].power
         idle_w = None if power is None else min(power.idle_w, alone.power_w)
-        path, lone = paths[name, server], StandaloneDevice(alone.timer.step_s, alone.power_w, idle_w)
-        if len(self.request.bandwidths_bps) < 2:
-            return predict_factors(lone, self.parameter_bytes, *path)
+        lone = StandaloneDevice(alone.timer.step_s, alone.power_w, idle_w)
+        if len(self.request.bandwidths_bps) < 2 or server not in faster:
+            return {other: predict_factors(lone, self.parameter_bytes, *path) for other, path in faster.items()}
         steps_s = {}
         for bandwidth_bps in self.request.bandwidths_bps:
             self._progress(f"{name} with the parameter server on {server} at {bandwidth_bps / 1e6:g} Mbit/s")
             steps_s[bandwidth_bps] = self._runs.step_with_server_s(name, server, bandwidth_bps)
-        return fit_factors(lone, steps_s, path.bandwidth_bps)
+        return {other: fit_factors(lone, steps_s, path.bandwidth_bps) for other, path in faster.items()}
 
     def _device(
-        self, name: str, alone: DeviceMeasurement, built: BuildTime, paths: Paths, factors: CommunicationFactors
+        self, name: str, alone: DeviceMeasurement, built: BuildTime, paths: Paths, factors: str
     ) -> dict[str, Any]:
         node, step_s = self.cluster.nodes[name], alone.timer.step_s
         here = node.host == "local" or self._real_hosts
         machine = "its host" if self._real_hosts else "this machine"
         return {
             "step_s": step_s,
-            "build_s": built.build_s if here else built.build_s * step_s / built.pass_s,
+            "build_s": built.build_s if here else built.emulated_s(step_s, alone.timer.steps_s[0]),
             "power_w": alone.power_w,
-            "with_server": {},
-            **{field: getattr(factors, field) for field in factors._fields if field != "origin"},
             "origin": {
                 "steps": f"measured on {machine}" if here else f"emulated: {node.hardware}, {self.request.testbed}",
-                "build": f"measured on {machine}" if here else "modelled: this machine's, by the time of a step",
+                "build": f"measured on {machine}" if here else EMULATED_BUILD,
                 "power": alone.power_source,
-                "factors": factors.origin,
+                "factors": factors,
             },
-            "bandwidth_bps": {b: path.bandwidth_bps for (a, b), path in paths.items() if a == name},
-            "latency_s": {b: path.latency_s for (a, b), path in paths.items() if a == name},
+            "bandwidth_bps": {other: path.bandwidth_bps for other, path in _paths_of(name, paths).items()},
+            "latency_s": {other: path.latency_s for other, path in _paths_of(name, paths).items()},
             "warmup_steps": alone.timer.warm_at,
             "pretrained_steps": alone.timer.taken,
             "counters": dict(alone.counters),
+            "absent_counters": absent_counters(alone.counters) if alone.counters else [],
             "weights": str(alone.weights),
         }
+
+
+def _paths_of(name: str, paths: Paths) -> dict[str, MeasuredPath]:
+    return {other: path for (one, other), path in paths.items() if one == name}
+
+
+def _no_slower(alone: Mapping[str, DeviceMeasurement], one: str, other: str) -> bool:
+    return alone[one].timer.step_s <= alone[other].timer.step_s
+
+
+def _origin(name: str, server: str, factors: FactorsByServer) -> str:
+    """Where a device's factors beside the fastest one come from."""
+    if name == server:
+        return SERVER
+    return factors[server].origin if server in factors else f"unknown: it cannot talk with {server}"
 
 
 def _first_line(error: PalmetteError) -> str:

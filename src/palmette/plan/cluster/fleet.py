@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palmette.spec.measurements import Measurements
+from palmette.spec.measurements import ClusterFactors, MeasuredDevice, Measurements
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -51,7 +51,8 @@ def single_cluster(time_s: float, power_w: float) -> TimePower:
 class Fleet:
     """All devices, in the order of the file: alone, and with their factors as members of a cluster.
 
-    ``server_…`` are those of a member with the parameter server; only ``subsets`` distinguishes such members.
+    Which member has the parameter server makes no difference to ``rate`` and ``power_w``; only ``subsets`` asks for the
+    factors that depend on it.
     """
 
     names: tuple[str, ...]
@@ -61,8 +62,7 @@ class Fleet:
     alone_power_w: Floats
     rate: Floats
     power_w: Floats
-    server_rate: Floats
-    server_power_w: Floats
+    measured: tuple[MeasuredDevice, ...]
 
     def __len__(self) -> int:
         return len(self.names)
@@ -81,6 +81,17 @@ class Fleet:
     def alone(self) -> TimePower:
         """Each device as a cluster of its own."""
         return TimePower(self.build_s + self.steps * self.alone_step_s, self.alone_power_w)
+
+    @cached_property
+    def factors_by_server(self) -> TimePower:
+        """What multiplies seconds and watts of each device, by who has the parameter server: [server, device]."""
+        pairs = [[_factors(device, name, server) for name, device in self._named] for server in self.names]
+        time, power = ([[getattr(each, what) for each in row] for row in pairs] for what in ("time", "power"))
+        return TimePower(np.array(time), np.array(power))
+
+    @property
+    def _named(self) -> list[tuple[str, MeasuredDevice]]:
+        return list(zip(self.names, self.measured, strict=True))
 
     def time_power(self, members: Mask) -> TimePower:
         """Time and power of a cluster of any size."""
@@ -151,6 +162,10 @@ def fleet_of(measurements: Measurements) -> Fleet:
         alone_power_w=column([device.power_w for device in devices]),
         rate=1 / column([device.step_s * device.time for device in devices]),
         power_w=column([device.power_w * device.power for device in devices]),
-        server_rate=1 / column([d.step_s * (d.with_server or d).time for d in devices]),
-        server_power_w=column([d.power_w * (d.with_server or d).power for d in devices]),
+        measured=tuple(devices),
     )
+
+
+def _factors(device: MeasuredDevice, name: str, server: str) -> ClusterFactors:
+    """The factors of a device, given who has the parameter server."""
+    return (device.with_server or device) if name == server else device.by_server.get(server, device)

@@ -21,14 +21,15 @@ def time_power(fleet: Fleet, members: Mask) -> TimePower:
     """Time and power of every cluster: the least over the first k devices by build time (see ``fleet``)."""
     rates, lost = np.zeros(len(members)), np.full(len(members), fleet.steps)
     time_s = np.full(len(members), np.inf)
-    serving = members & (np.cumsum(members[:, fleet.by_step], axis=1) == 1)[:, np.argsort(fleet.by_step)]
+    server = fleet.by_step[members[:, fleet.by_step].argmax(axis=1)]
+    factors = fleet.factors_by_server
     for device in fleet.by_build:
         within = members[:, device]
-        rate = np.where(serving[within, device], fleet.server_rate[device], fleet.rate[device])
+        rate = 1 / (fleet.alone_step_s[device] * factors.time_s[server[within], device])
         rates[within] += rate
         lost[within] += rate * fleet.build_s[device]
         time_s[within] = np.minimum(time_s[within], lost[within] / rates[within])
-    power_w = members @ fleet.power_w + serving @ (fleet.server_power_w - fleet.power_w)
+    power_w = (members * fleet.alone_power_w * factors.power_w[server]).sum(axis=1)
     devices = members.shape[1]
     time_s[:devices], power_w[:devices] = fleet.alone  # those with one device are the first
     return TimePower(time_s, power_w)

@@ -19,7 +19,7 @@ def data_owner(task: Task, strategy: str) -> str:
     if not owners:
         raise InputError(Fault("nodes", "no source", "expected a node with a source of training data"))
     if len(owners) > 1:
-        several = "all-device, all-edge, all-cloud and hybrid take several"
+        several = "hybrid shares layers and samples among several; all-device, all-edge and all-cloud take several, too"
         raise InputError(Fault("nodes", f"{len(owners)} sources", f"{strategy} expected exactly one; {several}"))
     return owners[0]
 

@@ -44,7 +44,10 @@ class CatalogueCases:
             self._progress(f"{name} at {mbps:g} Mbit/s")
             prices = evaluator(profile, machines(mbps))
             alone = {device: declared(device, prices) for device in MACHINES}
-            builds_s = {device: built.build_s * each.step_s / built.pass_s for device, each in alone.items()}
+            builds_s = {
+                device: built.emulated_s(each.step_s, built.first_pass_s / built.pass_s * each.step_s)
+                for device, each in alone.items()
+            }
             paths = {pair: prices.route(*pair) for pair in permutations(MACHINES, 2)}
             found = {members: simulated_cost(members, prices, builds_s) for members in clusters()}
             weights = sum(layer.parameter_bytes for layer in profile.layers)

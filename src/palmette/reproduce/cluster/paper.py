@@ -14,12 +14,13 @@ from palmette.cost.routes import Route
 from palmette.measure.bandwidth import MeasuredLink as MeasuredPath
 from palmette.measure.communication_factors import StandaloneDevice
 from palmette.spec.cluster import Cluster, Link, Node, Source
+from palmette.spec.measurements import Measurements
 from palmette.spec.plan import Phase
 from palmette.spec.profile import Profile
 from palmette.spec.tree import Feed, Instance
 from palmette.zoo.hardware_defaults import fill_hardware_defaults
 
-BATCH, STEPS = 32, 100_000
+BATCH, STEPS, PRETRAINED_STEPS = 32, 100_000, 500
 MACHINES = {"desktop": "i7-2600-gtx-1050", "jtx2": "jetson-tx2", "jtx1": "jetson-tx1"}
 MODELS = {
     "AlexNet": "alexnet?classes=10&size=32",
@@ -36,7 +37,7 @@ Paths = Mapping[tuple[str, str], Route | MeasuredPath]
 
 
 class ClusterCost(NamedTuple):
-    """Seconds and watts of a cluster's whole training."""
+    """Seconds and watts of a cluster's whole training, or of a step."""
 
     time_s: float
     power_w: float
@@ -59,6 +60,13 @@ def machines(mbps: float) -> Cluster:
 def clusters() -> list[Devices]:
     """The seven clusters."""
     return [members for many in (1, 2, 3) for members in combinations(MACHINES, many)]
+
+
+def beside_desktop(table: Measurements, device: str) -> ClusterCost:
+    """Seconds and watts of a device's step while the desktop has the parameter server, by equations (2) and (3)."""
+    alone = table.devices[device]
+    factors = alone.by_server.get("desktop", alone)
+    return ClusterCost(alone.step_s * factors.time, alone.power_w * factors.power)
 
 
 def forest(members: Devices, profile: Profile) -> Phase:
