@@ -78,9 +78,7 @@ def collect_curves(
         f2=_distinct("f2", f2, float),
         last=last,
     )
-    recipe = CurveRecipe(
-        model=model, data=data, batch=batch, lr=lr, input_shape=opt.parse_shape(input_shape)
-    )
+    recipe = CurveRecipe(model=model, data=data, batch=batch, lr=lr, input_shape=opt.parse_shape(input_shape))
     new, total = _collect(output, recipe, grid, jobs, quiet or json_)
     if json_:
         print_json({"file": str(output), "new": new, "curves": total})

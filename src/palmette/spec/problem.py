@@ -60,7 +60,10 @@ class Change(OpenDocument):
 
 
 class Problem(OpenDocument):
-    """Reach a loss by a deadline with the least energy, by changing models and nodes between epochs."""
+    """Reach a loss by a deadline with the least energy, by changing models and nodes between epochs.
+
+    ``loss_floor`` is the least loss that is possible, if that is known: no loss falls below it.
+    """
 
     format: Literal["palmette.pact/1"] = "palmette.pact/1"
     models: Annotated[tuple[Name, ...], Field(min_length=1)]
@@ -70,6 +73,7 @@ class Problem(OpenDocument):
     deadline_s: Positive
     loss_step: Divisor
     time_step_s: Divisor
+    loss_floor: Number | None = None
     run: Annotated[tuple[Run, ...], Field(min_length=1)]
     change: tuple[Change, ...] = ()
 

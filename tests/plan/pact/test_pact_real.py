@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 import pytest
@@ -12,13 +13,16 @@ from palmette.plan.core.strategy import Task
 from palmette.plan.pact import expanded_graph, problem_from_profile
 from palmette.plan.pact.phases import schedule_phases, trainable_phases
 from palmette.plan.pact.problem_from_profile import PlannedTraining, build_problem
-from palmette.predict.forecast import Forecast, History, Setting
+from palmette.predict import registry
+from palmette.predict.forecast import UNKNOWN, Forecast, History, Setting
 from palmette.predict.power_law import PowerLawPredictor
 from palmette.predict.registry import load_predictor
+from palmette.predict.taught import TaughtPredictor
 from palmette.spec.cluster import Cluster, Limits
 from palmette.spec.profile import Profile, Table
 from tests.plan.pact.problems import loaded, random_problem
 from tests.plan.problems import cpu, goal, link, node, profile, times
+from tests.predict.test_taught import RANGES
 
 GOAL = goal("energy", loss=1.0, deadline_s=1e5)
 
@@ -213,3 +217,37 @@ def test_an_energy_limit_is_kept() -> None:
             goal=GOAL,
             predictor="power-law",
         )
+
+
+class Reckless:
+    """Promises that smaller models and other nodes lower the loss by much, whatever the loss is."""
+
+    def predict_epochs(self, history: History, epochs: int) -> Forecast:
+        falls = (-0.9,) * epochs
+        return Forecast(expected=falls, low=falls, robust=falls, total_robust=tuple(accumulate(falls)))
+
+    def predict_change(self, history: History, to: Setting) -> Forecast:
+        return Forecast(expected=(-1.61,), low=(-1.61,), robust=(-1.61,), total_robust=(-1.61,))
+
+
+@pytest.mark.parametrize("strategy", ["pact", "pact-optimum", "one-switch"])
+def test_no_plan_ends_below_the_loss_that_is_possible(monkeypatch: pytest.MonkeyPatch, strategy: str) -> None:
+    monkeypatch.setitem(registry.PREDICTORS, "reckless", Reckless)
+    for loss in (1.0, 0.1):
+        found = pt.plan(
+            strategy, profile=pruned(), cluster=sets(), goal=replace(GOAL, loss=loss), predictor="reckless"
+        ).decision
+        assert 0.0 <= found["loss"] <= loss
+
+
+def test_a_plan_says_where_its_predictor_was_not_taught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.PREDICTORS, "few", lambda: TaughtPredictor(Reckless(), RANGES))
+    odd = replace(GOAL, loss=0.5)
+    warnings = pt.plan("pact", profile=pruned(), cluster=sets(), goal=odd, predictor="few").decision["warnings"]
+    assert any(
+        "on gold: predicted beyond what was taught: samples 4000 (taught: 100 to 1000)" in each for each in warnings
+    )
+
+    monkeypatch.setitem(registry.PREDICTORS, "old", lambda: TaughtPredictor(Reckless(), None))
+    decision = pt.plan("pact", profile=pruned(), cluster=sets(), goal=GOAL, predictor="old").decision
+    assert decision["warnings"] == [UNKNOWN]

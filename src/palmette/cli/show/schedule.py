@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 from palmette.cli.show.console import console, energy, time
 
@@ -19,3 +20,5 @@ def show_schedule(decision: dict[str, Any]) -> None:
     out.print(table)
     cost = f"{time(decision['time_s'])}, {energy(decision['energy_j'])}"
     out.print(f"loss {decision['loss']:.4g} after {cost}")
+    for warning in decision.get("warnings", ()):
+        out.print(Text(f"note: {warning}"))

@@ -9,8 +9,10 @@ problem has one number for each. A model cannot grow again, so changes lead to m
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Any
 
 from palmette.cost.handover import change_price, model_transfer
 from palmette.errors import ArgumentFault, Fault, InputError
@@ -19,7 +21,7 @@ from palmette.plan.pact.actions import actions_of
 from palmette.plan.pact.expanded_graph import MAX_CELLS, build_graph
 from palmette.plan.pact.phases import epoch_samples, trainable_phases
 from palmette.plan.pact.simulation import MAX_EPOCHS
-from palmette.predict.forecast import Forecast, History, Predictor, Setting
+from palmette.predict.forecast import Forecast, History, Predictor, Setting, outside_notes
 from palmette.spec.goal import Goal
 from palmette.spec.plan import Phase
 from palmette.spec.problem import Change, Pair, Problem, Run, Start
@@ -79,7 +81,8 @@ def build_problem(
     prices = {pair: _price(training.task, phase) for pair, phase in found.items()}
     shortest_s = min(time_s for time_s, _ in prices.values())
     epochs = max(1, min(MAX_FORECAST_EPOCHS, int(deadline_s / shortest_s))) if shortest_s else MAX_FORECAST_EPOCHS
-    middle = _halfway(history, training.predictor.predict_epochs(history, epochs), loss)
+    ahead = training.predictor.predict_epochs(history, epochs)
+    middle = _halfway(history, ahead, loss)
     problem = Problem(
         models=tuple(dict.fromkeys(model for model, _ in found)),
         node_sets=tuple(dict.fromkeys(nodes for _, nodes in found)),
@@ -88,6 +91,7 @@ def build_problem(
         deadline_s=deadline_s,
         loss_step=max(1e-6, abs(history.loss - loss) / _LOSS_STEPS),
         time_step_s=max(shortest_s / _EPOCH_TIME_STEPS, deadline_s / MAX_EPOCHS),
+        loss_floor=ahead.floor,
         run=tuple(
             _run(pair, prices[pair], _forecast(training, phase, history, epochs)) for pair, phase in found.items()
         ),
@@ -143,8 +147,32 @@ def _forecast(training: PlannedTraining, phase: Phase, history: History, epochs:
     setting = training.setting(phase)
     if setting == history.setting:
         return training.predictor.predict_epochs(history, epochs)
-    (change,) = training.predictor.predict_change(history, setting).expected
-    return training.predictor.predict_epochs(history.changed(setting, max(0.0, history.loss + change)), epochs)
+    return training.predictor.predict_epochs(
+        _changed(training.predictor.predict_change(history, setting), history, setting), epochs
+    )
+
+
+def _changed(change: Forecast, history: History, to: Setting) -> History:
+    """The history after a change, with the loss that is expected then."""
+    return history.changed(to, max(change.floor, history.loss + change.expected[0]))
+
+
+def taught_warnings(training: PlannedTraining, schedule: Sequence[Mapping[str, Any]], start_loss: float) -> list[str]:
+    """Where a schedule relies on predictions beyond what the predictor was taught, in the order of the training."""
+    found = trainable_phases(training.task)
+    history = History(setting=training.setting(next(iter(found.values()))), losses=(start_loss,))
+    notes: list[str] = []
+    for segment in schedule:
+        where = f"{segment['model']} on {segment['nodes']}"
+        setting = training.setting(found[segment["model"], segment["nodes"]])
+        if setting != history.setting:
+            change = training.predictor.predict_change(history, setting)
+            notes += outside_notes(f"the change to {where}", change)
+            history = _changed(change, history, setting)
+        forecast = training.predictor.predict_epochs(history, segment["epochs"])
+        notes += outside_notes(where, forecast)
+        history = history.extended(*list(accumulate(forecast.expected, initial=history.loss))[1:])
+    return list(dict.fromkeys(notes))
 
 
 def _change(training: PlannedTraining, here: tuple[Pair, Phase], there: tuple[Pair, Phase], middle: History) -> Change:

@@ -30,7 +30,7 @@ class TrainingState:
         return TrainingState(
             self.epochs + 1,
             int(actions.to_pair[action]),
-            self.loss + float(actions.true[actions.row(self.epochs), action]),
+            max(actions.floor, self.loss + float(actions.true[actions.row(self.epochs), action])),
             self.time_s + float(actions.time_s[action]),
             self.energy_j + float(actions.energy_j[action]),
         )
