@@ -15,10 +15,10 @@ from palmette.plan.pact.action_selection import ActionSelector
 from palmette.plan.pact.actions import actions_of
 from palmette.plan.pact.expanded_graph import build_graph
 from palmette.plan.pact.independent_errors import with_independent_errors
-from palmette.plan.pact.online import EXPECTED_WEIGHTS
+from palmette.plan.pact.online import estimates_by_caution
 from palmette.plan.pact.phases import trainable_phases
 from palmette.plan.pact.problem_from_profile import PlannedTraining, build_problem
-from palmette.plan.pact.simulation import TrainingState
+from palmette.plan.pact.simulation import TrainingState, energy_of_staying
 from palmette.predict.registry import load_predictor
 from palmette.runtime.training.job import EpochStatus
 from palmette.spec.files import validated
@@ -71,11 +71,15 @@ class OnlineController:
         # The time left is scaled down where epochs take longer than the table says.
         left_s = (problem.deadline_s - spent_s) / _slowdown(problem, here, standing.epoch_s)
         problem = problem.model_copy(update={"deadline_s": spent_s + left_s})
-        for weight in EXPECTED_WEIGHTS:  # the first that finds one: a training cannot wait for finer resolutions
-            graph = build_graph(problem, actions, actions.blend(weight))
-            action = ActionSelector(graph, weigh_risk=self.risk and not weight).select(state)
+        moved = len(standing.losses) > standing.segment_epochs
+        for caution, losses in enumerate(estimates_by_caution(actions)):
+            # The first that finds one: a training cannot wait for finer resolutions.
+            selector = ActionSelector(build_graph(problem, actions, losses), weigh_risk=self.risk and not caution)
+            action = selector.select(state)
             if action is not None:
-                return actions.pairs[int(actions.to_pair[action])]
+                there = actions.pairs[int(actions.to_pair[action])]
+                again = moved and self.phases[there].pruning == self.phases[here].pruning
+                return there if _pays(problem, selector, state, action, again=again) else here
         return None
 
     def _pair(self, phase: Phase) -> Pair | None:
@@ -84,6 +88,20 @@ class OnlineController:
             if all(getattr(own, field) == getattr(phase, field) for field in same):
                 return pair
         return None
+
+
+def _pays(problem: Problem, selector: ActionSelector, state: TrainingState, action: int, *, again: bool) -> bool:
+    """Whether an action saves energy beside never switching any more, by more than what is uncertain about it.
+
+    The way that begins with a switch counts by the estimates that found it, which are robust about switches, staying
+    by the expected ones. Another switch between nodes, which may only undo an earlier one, has to pay even if staying
+    went better than expected by as much as the robust estimates are worse.
+    """
+    actions = selector.graph.actions
+    if actions.to_pair[action] == state.pair:
+        return True
+    staying = 2 * actions.expected - actions.robust if again else actions.expected
+    return selector.weight(state, action) < energy_of_staying(problem, actions, staying, state)
 
 
 def _slowdown(problem: Problem, here: Pair, epoch_s: float) -> float:

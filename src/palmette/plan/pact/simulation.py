@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from palmette.plan.pact.actions import TOLERANCE, EpochActions
+from palmette.plan.pact.actions import TOLERANCE, EpochActions, Floats
 from palmette.spec.problem import Problem
 
 MAX_EPOCHS = 20_000
@@ -63,6 +63,21 @@ def simulate(problem: Problem, actions: EpochActions, chosen: Iterable[int]) -> 
     for action in chosen:
         state = state.after(actions, action)
     return state
+
+
+def energy_of_staying(problem: Problem, actions: EpochActions, losses: Floats, state: TrainingState) -> float:
+    """Joules from a state to the target without any switch, by these estimates; infinite where it is too late."""
+    stay = next((a for a in actions.outgoing[state.pair] if actions.to_pair[a] == state.pair), None)
+    if stay is None:
+        return math.inf
+    loss, many = state.loss, epochs_within(problem.deadline_s - state.time_s, actions)
+    for epochs in range(1, many + 1):
+        loss += float(losses[actions.row(state.epochs + epochs - 1), stay])
+        if state.time_s + epochs * float(actions.time_s[stay]) > problem.deadline_s + TOLERANCE:
+            break
+        if loss <= problem.target_loss + TOLERANCE:
+            return epochs * float(actions.energy_j[stay])
+    return math.inf
 
 
 def schedule_of(actions: EpochActions, chosen: Iterable[int]) -> list[dict[str, Any]]:
