@@ -77,6 +77,9 @@ def loss(
     bound: Annotated[
         float | None, typer.Option("--bound", min=0.0, help="Largest decrease of the loss to predict for one epoch.")
     ] = None,
+    bounds: Annotated[
+        bool, typer.Option("--bounds/--no-bounds", help="Keep robust estimates to the bounds of theory.")
+    ] = True,
     json_: opt.Json = False,
 ) -> None:
     """Predict the change of the loss in the next epochs, or with a smaller model: mean, and 0.05 and 0.95 quantiles.
@@ -91,7 +94,7 @@ def loss(
     setting = Setting(pruning=_fraction("pruning", pruning), samples=samples, classes=classes)
     earlier = () if before is None else _losses("before", before)
     history = History(setting=setting, losses=_losses("losses", losses), earlier=earlier)
-    known = load_predictor(predictor, bound)
+    known = load_predictor(predictor, bound, bounds=bounds)
     forecast = known.predict_epochs(history, epochs)
     to = _changed_setting(setting, to_pruning, to_samples, to_classes)
     change = None if to is None else known.predict_change(history, to)

@@ -26,6 +26,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from palmette.errors import Fault, InputError
+from palmette.predict.bounds import NO_CONSTANTS, BoundConstants
 from palmette.predict.examples import change_examples, run_examples, split_by_seed
 from palmette.predict.forecast import Forecast, History, Setting
 from palmette.predict.network import ChangeNetwork, RunNetwork, change_inputs, run_inputs
@@ -53,7 +54,8 @@ def single_thread() -> Iterator[None]:
 class LearnedPredictor:
     """Predicts the loss by networks trained on other trainings; ``origin`` names those, and the seeds held out.
 
-    ``ranges`` are those of what they were taught, if the file says so; ``floor`` is the least loss that is possible.
+    ``ranges`` are those of what they were taught, if the file says so; ``floor`` is the least loss that is possible;
+    ``constants`` are those of bounds.
     """
 
     run_network: RunNetwork
@@ -61,6 +63,7 @@ class LearnedPredictor:
     origin: dict[str, Any]
     ranges: TaughtRanges | None = None
     floor: float = 0.0
+    constants: BoundConstants = NO_CONSTANTS
 
     def predict_epochs(self, history: History, epochs: int) -> Forecast:
         """The change of the loss in each of the next ``epochs``; the expected loss never falls below the floor.
@@ -122,7 +125,8 @@ def train_predictor(
         "changes": len(changes),
         "left_out_seeds": sorted({curve.seed for curve in held_out}),
     }
-    return LearnedPredictor(run_network, change_network, origin, TaughtRanges.of(runs, changes), floor), held_out
+    ranges, constants = TaughtRanges.of(runs, changes), BoundConstants.of(train, changes, floor)
+    return LearnedPredictor(run_network, change_network, origin, ranges, floor, constants), held_out
 
 
 def save(predictor: LearnedPredictor, path: str | os.PathLike[str]) -> None:
@@ -134,6 +138,7 @@ def save(predictor: LearnedPredictor, path: str | os.PathLike[str]) -> None:
     parts = {"run": predictor.run_network, "change": predictor.change_network}
     weights = {f"{part}.{name}": value for part, net in parts.items() for name, value in net.state_dict().items()}
     metadata = {"format": FORMAT, "origin": json.dumps(predictor.origin), "floor": json.dumps(predictor.floor)}
+    metadata["bounds"] = json.dumps(asdict(predictor.constants))
     if predictor.ranges is not None:
         metadata["taught"] = json.dumps(asdict(predictor.ranges))
     try:
@@ -165,10 +170,11 @@ def load(path: str | os.PathLike[str]) -> LearnedPredictor:
             network.requires_grad_(requires_grad=False)
         origin = json.loads(metadata["origin"])
         ranges = TaughtRanges.parsed(json.loads(metadata["taught"])) if "taught" in metadata else None
+        constants = BoundConstants.parsed(json.loads(metadata["bounds"])) if "bounds" in metadata else NO_CONSTANTS
         floor = float(json.loads(metadata.get("floor", "0")))
     except (RuntimeError, KeyError, TypeError, ValueError) as error:
         raise InputError(Fault("", "the file", f"holds no such predictor: {_reason(error)}", str(path))) from None
-    return LearnedPredictor(*networks, origin, ranges, floor)
+    return LearnedPredictor(*networks, origin, ranges, floor, constants)
 
 
 def load_shipped_predictor() -> LearnedPredictor:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from palmette.errors import ArgumentFault, InputError, expected_name, nearest
 from palmette.predict.bounds import BoundedPredictor
 from palmette.predict.forecast import Predictor
+from palmette.predict.taught import TaughtPredictor
 from palmette.spec.document import MOST
 
 if TYPE_CHECKING:
@@ -28,19 +29,17 @@ def _shipped() -> Predictor:
 
 
 def _as_far_as_taught(predictor: LearnedPredictor) -> Predictor:
-    from palmette.predict.taught import TaughtPredictor
-
-    return TaughtPredictor(predictor, predictor.ranges, predictor.floor)
+    return TaughtPredictor(predictor, predictor.ranges, predictor.floor, predictor.constants)
 
 
 PREDICTORS: dict[str, Callable[[], Predictor]] = {"shipped": _shipped, "power-law": _power_law}
 
 
-def load_predictor(name: str, bound: float | None = None) -> Predictor:
+def load_predictor(name: str, bound: float | None = None, *, bounds: bool = True) -> Predictor:
     """The predictor of a name, or the one in a file.
 
-    A learned one is trusted as far as it was taught (``taught``). With a ``bound``, no epoch is expected to lower the
-    loss by more than that.
+    A learned one is trusted as far as it was taught (``taught``) and, with ``bounds``, as far as theory allows
+    (``bounds``). With a ``bound``, no epoch is expected to lower the loss by more than that.
 
     Raises:
         InputError: there is no such predictor or file, or the file holds none; the bound is below 0.
@@ -48,6 +47,8 @@ def load_predictor(name: str, bound: float | None = None) -> Predictor:
     if bound is not None and not 0 <= bound <= MOST:
         raise InputError(ArgumentFault("bound", bound, f"expected a number from 0 to {MOST:g}"))
     predictor = PREDICTORS[name]() if name in PREDICTORS else _from_file(name)
+    if bounds and isinstance(predictor, TaughtPredictor):
+        predictor = BoundedPredictor(predictor, *predictor.constants.bounds(predictor.floor))
     return predictor if bound is None else BoundedPredictor(predictor, run_bound=lambda _, epochs: [-bound] * epochs)
 
 

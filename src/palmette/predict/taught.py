@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
+from palmette.predict.bounds import NO_CONSTANTS, BoundConstants, removed_and_learnt
 from palmette.predict.examples import ChangeExample, RunExample
 from palmette.predict.forecast import UNKNOWN, Forecast, History, Predictor, Setting
 from palmette.predict.power_law import PowerLawPredictor
@@ -96,9 +97,9 @@ def _run_features(setting: Setting, epoch: int, loss: float) -> Features:
 
 def _change_features(history: History, to: Setting) -> Features:
     """What λ_change reads; ``removed`` is the fraction of the rest."""
-    removed = 1 - (1 - to.pruning) / (1 - history.setting.pruning)
+    removed, _ = removed_and_learnt(history, to)
     done = float(len(history.losses) - 1)
-    return {**_setting_features(to), "removed": max(0.0, removed), "epochs before": done, "loss": history.loss}
+    return {**_setting_features(to), "removed": removed, "epochs before": done, "loss": history.loss}
 
 
 def _setting_features(setting: Setting) -> Features:
@@ -135,11 +136,15 @@ def _named(rows: Sequence[Features], taught: Mapping[str, Range]) -> tuple[str, 
 
 @dataclass(frozen=True)
 class TaughtPredictor:
-    """A predictor that is trusted as far as it was taught; ``ranges`` are None where nobody knows them."""
+    """A predictor that is trusted as far as it was taught; ``ranges`` are None where nobody knows them.
+
+    ``constants`` are those of the bounds of theory that its curves tell.
+    """
 
     predictor: Predictor
     ranges: TaughtRanges | None
     floor: float = 0.0
+    constants: BoundConstants = NO_CONSTANTS
 
     def predict_epochs(self, history: History, epochs: int) -> Forecast:
         """The predictor's, wider where an epoch is outside of what was taught."""

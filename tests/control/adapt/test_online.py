@@ -213,7 +213,7 @@ def test_a_run_of_pact_switches_by_itself_and_ends_at_the_loss(runs: Runs, resum
 
 
 def steered(silver_j: float, noise: float, seed: int) -> tuple[list[Pair], list[float]]:
-    """A training by the controller, whose forecasts are noisy anew after every epoch: its pairs in turn, and the joules of epochs.
+    """A training by a controller with forecasts that are noisy anew after every epoch: pairs in turn, joules an epoch.
 
     The whole network on gold, or half of it on either set, all lower the loss by 0.04 an epoch.
     """

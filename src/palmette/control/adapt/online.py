@@ -136,7 +136,9 @@ class _PredictedProblems:
 
     def __init__(self, task: Task, target: float, deadline_s: float, options: Mapping[str, Any]) -> None:
         self._task, self._target, self._deadline_s = task, target, deadline_s
-        self._predictor = load_predictor(str(options.get("predictor", "shipped")), options.get("bound"))
+        self._predictor = load_predictor(
+            str(options.get("predictor", "shipped")), options.get("bound"), bounds=bool(options.get("bounds", True))
+        )
         self._classes = int(options.get("classes", 10))
 
     def __call__(self, standing: EpochStatus, here: Pair) -> tuple[Problem, int]:

@@ -47,6 +47,10 @@ class _PactStrategy(Strategy, ABC):
     bound: float | None = field(
         default=None, metadata={"help": "Largest decrease of the loss to predict for one epoch."}
     )
+    bounds: bool = field(
+        default=True,
+        metadata={"help": "Keep the predictor's robust estimates to the bounds of theory that its curves fit."},
+    )
     classes: int = field(
         default=10, metadata={"help": "Classes in the data; an untrained network's loss is their logarithm."}
     )
@@ -99,7 +103,7 @@ class _PactStrategy(Strategy, ABC):
         from palmette.predict.registry import load_predictor
 
         target_and_deadline(task.goal)  # before a learned predictor is loaded, which takes seconds
-        return PlannedTraining(task, load_predictor(self.predictor, self.bound), self.classes)
+        return PlannedTraining(task, load_predictor(self.predictor, self.bound, bounds=self.bounds), self.classes)
 
     def _problem(self, task: Ask, training: PlannedTraining | None) -> Problem:
         """The problem of a training; else the given one, with the goal's deadline and loss.
