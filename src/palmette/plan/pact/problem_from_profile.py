@@ -22,12 +22,13 @@ from palmette.plan.pact.expanded_graph import MAX_CELLS, build_graph
 from palmette.plan.pact.phases import epoch_samples, trainable_phases
 from palmette.plan.pact.simulation import MAX_EPOCHS
 from palmette.predict.forecast import Forecast, History, Predictor, Setting, outside_notes
+from palmette.predict.ideal_curve import mean_fall
 from palmette.spec.goal import Goal
 from palmette.spec.plan import Phase
 from palmette.spec.problem import Change, Pair, Problem, Run, Start
 
 MAX_FORECAST_EPOCHS = 200
-"""Epochs that are predicted; beyond, the last change of the loss repeats."""
+"""Epochs that are predicted; beyond, the loss falls as the ideal curve does."""
 _COARSER = 1.01
 _LOSS_STEPS = 600
 _EPOCH_TIME_STEPS = 20
@@ -93,7 +94,8 @@ def build_problem(
         time_step_s=max(shortest_s / _EPOCH_TIME_STEPS, deadline_s / MAX_EPOCHS),
         loss_floor=ahead.floor,
         run=tuple(
-            _run(pair, prices[pair], _forecast(training, phase, history, epochs)) for pair, phase in found.items()
+            _run(pair, prices[pair], _start(training, phase, history), training.predictor, (epochs, deadline_s))
+            for pair, phase in found.items()
         ),
         change=tuple(
             _change(training, (a, found[a]), (b, found[b]), history if a == here else middle)
@@ -131,25 +133,40 @@ def _can_hand_over(task: Task, before: Phase, after: Phase) -> bool:
     return all(task.evaluator.routes.between(move.sender, move.to) is not None for move in moves)
 
 
-def _run(pair: Pair, price: tuple[float, float], forecast: Forecast) -> Run:
+def _run(pair: Pair, price: tuple[float, float], start: History, predictor: Predictor, until: tuple[int, float]) -> Run:
+    """The epochs of a pair from a start on: so many are predicted, others follow until a deadline."""
+    epochs, deadline_s = until
+    forecast = predictor.predict_epochs(start, epochs)
+    later = _later_change(start, forecast, int(deadline_s / price[0]) if price[0] else 0)
     return Run(
         model=pair[0],
         nodes=pair[1],
         time_s=price[0],
         energy_j=price[1],
-        loss_expected=forecast.expected,
-        loss_robust=forecast.steps_robust,
+        loss_expected=(*forecast.expected, *later),
+        loss_robust=(*forecast.steps_robust, *(max(change, forecast.steps_robust[-1]) for change in later)),
     )
 
 
-def _forecast(training: PlannedTraining, phase: Phase, history: History, epochs: int) -> Forecast:
-    """The changes of the loss if a phase trained from now on, after a change if there has to be one."""
+def _later_change(start: History, forecast: Forecast, epochs: int) -> tuple[float, ...]:
+    """The mean change of the epochs until the deadline that are not predicted any more, if there are any.
+
+    By the power law of the ideal curve, and never more than in the last epoch that is predicted: to repeat that one for
+    ever would promise any loss.
+    """
+    done = len(forecast.expected)
+    if epochs <= done:
+        return ()
+    excess = start.loss + sum(forecast.expected) - forecast.floor
+    return (max(-mean_fall(max(0.0, excess), done, epochs - done), min(0.0, forecast.expected[-1])),)
+
+
+def _start(training: PlannedTraining, phase: Phase, history: History) -> History:
+    """The history if a phase trained from now on, after a change if there has to be one."""
     setting = training.setting(phase)
     if setting == history.setting:
-        return training.predictor.predict_epochs(history, epochs)
-    return training.predictor.predict_epochs(
-        _changed(training.predictor.predict_change(history, setting), history, setting), epochs
-    )
+        return history
+    return _changed(training.predictor.predict_change(history, setting), history, setting)
 
 
 def _changed(change: Forecast, history: History, to: Setting) -> History:

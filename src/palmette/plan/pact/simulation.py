@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
-from itertools import groupby
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import accumulate, groupby
 from typing import Any
 
 from palmette.plan.pact.actions import TOLERANCE, EpochActions, Floats
+from palmette.predict.ideal_curve import IdealCurve
 from palmette.spec.problem import Problem
 
 MAX_EPOCHS = 20_000
@@ -78,6 +79,21 @@ def energy_of_staying(problem: Problem, actions: EpochActions, losses: Floats, s
         if loss <= problem.target_loss + TOLERANCE:
             return epochs * float(actions.energy_j[stay])
     return math.inf
+
+
+def progress_of(problem: Problem, actions: EpochActions, chosen: Sequence[int]) -> dict[str, Any]:
+    """The ideal curve, and the state at the end of each row of the schedule beside it."""
+    start = initial_state(problem)
+    unit_s = next((run.time_s for run in problem.run if run.pair == actions.pairs[start.pair]), 0.0)
+    ideal = IdealCurve(
+        start_loss=start.loss,
+        target_loss=problem.target_loss,
+        deadline_s=problem.deadline_s,
+        unit_s=unit_s or problem.deadline_s,  # epochs that take no time have no unit of their own
+    )
+    states = list(accumulate(chosen, lambda state, action: state.after(actions, action), initial=start))[1:]
+    ends = [list(same)[-1] for _, same in groupby(states, key=lambda state: state.pair)]
+    return {"ideal": asdict(ideal), "progress": [ideal.state(end.time_s, end.loss) for end in ends]}
 
 
 def schedule_of(actions: EpochActions, chosen: Iterable[int]) -> list[dict[str, Any]]:

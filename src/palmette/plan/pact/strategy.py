@@ -71,7 +71,7 @@ class _PactStrategy(Strategy, ABC):
         from palmette.plan.pact.actions import actions_of
         from palmette.plan.pact.phases import schedule_phases
         from palmette.plan.pact.problem_from_profile import taught_warnings
-        from palmette.plan.pact.simulation import schedule_of, simulate
+        from palmette.plan.pact.simulation import progress_of, schedule_of, simulate
 
         _expect_energy(task)
         training = self._training(task)
@@ -81,6 +81,7 @@ class _PactStrategy(Strategy, ABC):
         end = simulate(problem, actions, chosen)
         schedule = schedule_of(actions, chosen)
         variables = {"schedule": schedule, "energy_j": end.energy_j, "time_s": end.time_s, "loss": end.loss, **about}
+        variables |= progress_of(problem, actions, chosen)
         if training is not None and (warnings := taught_warnings(training, schedule, problem.start.loss)):
             variables["warnings"] = warnings
         if not isinstance(task, Task):
