@@ -12,7 +12,7 @@ import palmette as pt
 from palmette.plan.core.strategy import Task
 from palmette.plan.pact import expanded_graph, problem_from_profile
 from palmette.plan.pact.phases import schedule_phases, trainable_phases
-from palmette.plan.pact.problem_from_profile import PlannedTraining, build_problem
+from palmette.plan.pact.problem_from_profile import PlannedTraining, build_problem, parse_set_classes
 from palmette.predict import registry
 from palmette.predict.forecast import UNKNOWN, Forecast, History, Setting
 from palmette.predict.power_law import PowerLawPredictor
@@ -251,3 +251,23 @@ def test_a_plan_says_where_its_predictor_was_not_taught(monkeypatch: pytest.Monk
     monkeypatch.setitem(registry.PREDICTORS, "old", lambda: TaughtPredictor(Reckless(), None))
     decision = pt.plan("pact", profile=pruned(), cluster=sets(), goal=GOAL, predictor="old").decision
     assert decision["warnings"] == [UNKNOWN]
+
+
+def test_every_set_has_its_own_samples_and_classes() -> None:
+    """Silver is two nodes with data of their own."""
+    found = trainable_phases(task())
+    training = PlannedTraining(task(), PowerLawPredictor(), 10, parse_set_classes("gold=7, silver=9"))
+    settings = {nodes: training.setting(("0.5", nodes), found["0.5", nodes]) for nodes in ("gold", "silver", "bronze")}
+    assert {nodes: each.classes for nodes, each in settings.items()} == {"gold": 7, "silver": 9, "bronze": 10}
+    assert {nodes: each.samples for nodes, each in settings.items()} == {"gold": 4000, "silver": 1500, "bronze": 500}
+
+
+@pytest.mark.parametrize("wrong", ["gold", "gold=", "=3", "gold=0", "gold=x", "gold=7,silver=-1"])
+def test_classes_that_are_none_are_refused(wrong: str) -> None:
+    with pytest.raises(pt.InputError, match=r"set_classes: .*: expected sets and their classes, such as gold=7"):
+        parse_set_classes(wrong)
+
+
+def test_classes_of_a_set_that_is_not_there_are_refused() -> None:
+    with pytest.raises(pt.InputError, match=r"set_classes: golt: no such set of nodes; did you mean gold\?"):
+        pt.plan("pact", profile=pruned(), cluster=sets(), goal=GOAL, predictor="power-law", set_classes="golt=3")

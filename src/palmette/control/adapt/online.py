@@ -17,7 +17,7 @@ from palmette.plan.pact.expanded_graph import build_graph
 from palmette.plan.pact.independent_errors import with_independent_errors
 from palmette.plan.pact.online import estimates_by_caution
 from palmette.plan.pact.phases import trainable_phases
-from palmette.plan.pact.problem_from_profile import PlannedTraining, build_problem
+from palmette.plan.pact.problem_from_profile import PlannedTraining, build_problem, parse_set_classes
 from palmette.plan.pact.simulation import TrainingState, energy_of_staying
 from palmette.predict.registry import load_predictor
 from palmette.runtime.training.job import EpochStatus
@@ -140,6 +140,7 @@ class _PredictedProblems:
             str(options.get("predictor", "shipped")), options.get("bound"), bounds=bool(options.get("bounds", True))
         )
         self._classes = int(options.get("classes", 10))
+        self._set_classes = parse_set_classes(str(options.get("set_classes", "")))
 
     def __call__(self, standing: EpochStatus, here: Pair) -> tuple[Problem, int]:
         left_s = self._deadline_s - standing.time_s
@@ -154,6 +155,6 @@ class _PredictedProblems:
         seen = (math.log(self._classes), *standing.losses)
         changed = len(standing.losses) > standing.segment_epochs
         begun = len(seen) - standing.segment_epochs if changed else 0
-        training = PlannedTraining(task, self._predictor, self._classes)
+        training = PlannedTraining(task, self._predictor, self._classes, self._set_classes)
         problem = build_problem(training, seen[begun:], here, seen[:begun])
         return problem.model_copy(update={"time_step_s": max(problem.time_step_s, left_s / TIME_STEPS)}), 0

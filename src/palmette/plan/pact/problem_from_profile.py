@@ -10,12 +10,12 @@ problem has one number for each. A model cannot grow again, so changes lead to m
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
 from palmette.cost.handover import change_price, model_transfer
-from palmette.errors import ArgumentFault, Fault, InputError
+from palmette.errors import ArgumentFault, Fault, InputError, expected_name
 from palmette.plan.core.strategy import Task
 from palmette.plan.pact.actions import actions_of
 from palmette.plan.pact.expanded_graph import MAX_CELLS, build_graph
@@ -37,15 +37,39 @@ _EPOCH_TIME_STEPS = 20
 
 @dataclass(frozen=True)
 class PlannedTraining:
-    """A training to plan: the task, the predictor of its loss, and its classes."""
+    """A training to plan: the task, the predictor of its loss, and its classes; those of some sets may be others."""
 
     task: Task
     predictor: Predictor
     classes: int
+    set_classes: Mapping[str, int] = field(default_factory=dict)
 
-    def setting(self, phase: Phase) -> Setting:
-        """The predictor's setting of a phase."""
-        return Setting(pruning=phase.pruning, samples=epoch_samples(self.task, phase), classes=self.classes)
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.set_classes if name not in self.task.cluster.sets]
+        if unknown:
+            expected = expected_name(unknown[0], "set of nodes", list(self.task.cluster.sets))
+            raise InputError(ArgumentFault("set_classes", unknown[0], expected))
+
+    def setting(self, pair: Pair, phase: Phase) -> Setting:
+        """The predictor's setting of a pair with its phase."""
+        classes = self.set_classes.get(pair[1], self.classes)
+        return Setting(pruning=phase.pruning, samples=epoch_samples(self.task, phase), classes=classes)
+
+
+def parse_set_classes(text: str) -> dict[str, int]:
+    """The classes of sets, as in ``gold=7,silver=9``.
+
+    Raises:
+        InputError: it is something else.
+    """
+    found: dict[str, int] = {}
+    for part in filter(None, (each.strip() for each in text.split(","))):
+        name, _, number = part.partition("=")
+        if not name or not number.isdecimal() or not 1 <= int(number[:12]) <= 10**9:
+            expected = "expected sets and their classes, such as gold=7,silver=9"
+            raise InputError(ArgumentFault("set_classes", part, expected))
+        found[name] = int(number)
+    return found
 
 
 def target_and_deadline(goal: Goal) -> tuple[float, float]:
@@ -78,7 +102,7 @@ def build_problem(
     loss, deadline_s = target_and_deadline(training.task.goal)
     found = trainable_phases(training.task)
     here = pair or next(iter(found))
-    history = History(setting=training.setting(found[here]), losses=losses, earlier=earlier)
+    history = History(setting=training.setting(here, found[here]), losses=losses, earlier=earlier)
     prices = {pair: _price(training.task, phase) for pair, phase in found.items()}
     shortest_s = min(time_s for time_s, _ in prices.values())
     epochs = max(1, min(MAX_FORECAST_EPOCHS, int(deadline_s / shortest_s))) if shortest_s else MAX_FORECAST_EPOCHS
@@ -94,7 +118,7 @@ def build_problem(
         time_step_s=max(shortest_s / _EPOCH_TIME_STEPS, deadline_s / MAX_EPOCHS),
         loss_floor=ahead.floor,
         run=tuple(
-            _run(pair, prices[pair], _start(training, phase, history), training.predictor, (epochs, deadline_s))
+            _run(pair, prices[pair], _start(training, (pair, phase), history), training.predictor, (epochs, deadline_s))
             for pair, phase in found.items()
         ),
         change=tuple(
@@ -161,9 +185,9 @@ def _later_change(start: History, forecast: Forecast, epochs: int) -> tuple[floa
     return (max(-mean_fall(max(0.0, excess), done, epochs - done), min(0.0, forecast.expected[-1])),)
 
 
-def _start(training: PlannedTraining, phase: Phase, history: History) -> History:
+def _start(training: PlannedTraining, there: tuple[Pair, Phase], history: History) -> History:
     """The history if a phase trained from now on, after a change if there has to be one."""
-    setting = training.setting(phase)
+    setting = training.setting(*there)
     if setting == history.setting:
         return history
     return _changed(training.predictor.predict_change(history, setting), history, setting)
@@ -177,11 +201,12 @@ def _changed(change: Forecast, history: History, to: Setting) -> History:
 def taught_warnings(training: PlannedTraining, schedule: Sequence[Mapping[str, Any]], start_loss: float) -> list[str]:
     """Where a schedule relies on predictions beyond what the predictor was taught, in the order of the training."""
     found = trainable_phases(training.task)
-    history = History(setting=training.setting(next(iter(found.values()))), losses=(start_loss,))
+    history = History(setting=training.setting(*next(iter(found.items()))), losses=(start_loss,))
     notes: list[str] = []
     for segment in schedule:
         where = f"{segment['model']} on {segment['nodes']}"
-        setting = training.setting(found[segment["model"], segment["nodes"]])
+        pair = (segment["model"], segment["nodes"])
+        setting = training.setting(pair, found[pair])
         if setting != history.setting:
             change = training.predictor.predict_change(history, setting)
             notes += outside_notes(f"the change to {where}", change)
@@ -194,8 +219,8 @@ def taught_warnings(training: PlannedTraining, schedule: Sequence[Mapping[str, A
 
 def _change(training: PlannedTraining, here: tuple[Pair, Phase], there: tuple[Pair, Phase], middle: History) -> Change:
     time_s, energy_j = change_price(here[1], there[1], training.task.evaluator)
-    history = History(setting=training.setting(here[1]), losses=middle.losses, earlier=middle.earlier)
-    forecast = training.predictor.predict_change(history, training.setting(there[1]))
+    history = History(setting=training.setting(*here), losses=middle.losses, earlier=middle.earlier)
+    forecast = training.predictor.predict_change(history, training.setting(*there))
     return Change.model_validate(
         {
             "from": here[0],

@@ -55,13 +55,18 @@ class _PactStrategy(Strategy, ABC):
         default=10, metadata={"help": "Classes in the data; an untrained network's loss is their logarithm."}
     )
 
+    set_classes: str = field(
+        default="", metadata={"help": "Classes of sets of nodes whose data has others, such as gold=7,silver=9."}
+    )
+
     def __post_init__(self) -> None:
         import palmette.plan.pact.online
         import palmette.plan.pact.problem_from_profile
-        import palmette.plan.pact.rivals  # noqa: F401 -- imports are no part of plan_s
+        import palmette.plan.pact.rivals  # imports are no part of plan_s
 
         if not 2 <= self.classes <= 10**9:
             raise InputError(ArgumentFault("classes", self.classes, "expected at least 2"))
+        palmette.plan.pact.problem_from_profile.parse_set_classes(self.set_classes)
         if self.bound is not None and self.problem is not None:
             expected = Message("a problem has its own robust estimates; expected it without ", Argument("problem"))
             raise InputError(ArgumentFault("bound", self.bound, expected))
@@ -100,11 +105,13 @@ class _PactStrategy(Strategy, ABC):
             others = Message(Argument("profile"), " and ", Argument("cluster"))
             expected = Message(f"{self.name} needs it, or ", others, "; expected a file")
             raise InputError(ArgumentFault("problem", "missing", expected))
-        from palmette.plan.pact.problem_from_profile import PlannedTraining, target_and_deadline
+        from palmette.plan.pact.problem_from_profile import PlannedTraining, parse_set_classes, target_and_deadline
         from palmette.predict.registry import load_predictor
 
         target_and_deadline(task.goal)  # before a learned predictor is loaded, which takes seconds
-        return PlannedTraining(task, load_predictor(self.predictor, self.bound, bounds=self.bounds), self.classes)
+        set_classes = parse_set_classes(self.set_classes)
+        predictor = load_predictor(self.predictor, self.bound, bounds=self.bounds)
+        return PlannedTraining(task, predictor, self.classes, set_classes)
 
     def _problem(self, task: Ask, training: PlannedTraining | None) -> Problem:
         """The problem of a training; else the given one, with the goal's deadline and loss.
