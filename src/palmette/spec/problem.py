@@ -48,10 +48,14 @@ class Run(OpenDocument):
 
 
 class Change(OpenDocument):
-    """From one model and set of nodes to another; ``loss_true`` is what is expected unless it is given."""
+    """From one model and set of nodes to another; ``loss_true`` is what is expected unless it is given.
+
+    ``compress`` is how the model is made smaller; a change may be listed once for each way.
+    """
 
     from_: Annotated[Pair, Field(alias="from")]
     to: Pair
+    compress: Literal["prune", "distill"] = "prune"
     time_s: Number
     energy_j: Number
     loss_expected: Difference
@@ -140,7 +144,8 @@ def _wrong_pairs(data: Mapping[Any, Any]) -> Iterator[LocatedFault]:
             yield LocatedFault(("change", index), _shown(there), "it changes nothing; expected two different pairs")
         elif there not in listed:
             yield LocatedFault(("change", index, "to"), _shown(there), "it leads to a pair that run does not list")
-        changes.append((("change", index), f"{_shown(here)} to {_shown(there)}"))
+        way = " by distillation" if part(change, "compress") == "distill" else ""
+        changes.append((("change", index), f"{_shown(here)} to {_shown(there)}{way}"))
     yield from _twice(changes)
 
 

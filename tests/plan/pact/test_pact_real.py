@@ -271,3 +271,39 @@ def test_classes_that_are_none_are_refused(wrong: str) -> None:
 def test_classes_of_a_set_that_is_not_there_are_refused() -> None:
     with pytest.raises(pt.InputError, match=r"set_classes: golt: no such set of nodes; did you mean gold\?"):
         pt.plan("pact", profile=pruned(), cluster=sets(), goal=GOAL, predictor="power-law", set_classes="golt=3")
+
+
+class Forgetful(PowerLawPredictor):
+    """A pruned network has lost all that was learnt, and an epoch brings it back."""
+
+    def predict_change(self, history: History, to: Setting) -> Forecast:
+        rise = (2.3 - history.loss,) if to.pruning > history.setting.pruning else (0.0,)
+        return Forecast(expected=rise, low=rise, robust=rise, total_robust=rise)
+
+    def predict_epochs(self, history: History, epochs: int) -> Forecast:
+        falls = (-1.0, *[-0.02] * (epochs - 1))[:epochs] if len(history.losses) == 1 else (-0.02,) * epochs
+        return Forecast(expected=falls, low=falls, robust=falls, total_robust=tuple(accumulate(falls)))
+
+
+def test_distillation_is_a_pruning_an_epoch_of_the_giver_and_a_handover() -> None:
+    training = PlannedTraining(task(), Forgetful(), 10, distill=True)
+    changes = build_problem(training, (2.3, 1.5)).change
+    found = {(change.from_, change.to, change.compress): change for change in changes}
+    assert len(found) == len(changes)
+    plain, distilled = (found[("0", "gold"), ("0.5", "bronze"), way] for way in ("prune", "distill"))
+    assert (plain.loss_expected, distilled.loss_expected) == (pytest.approx(0.8), pytest.approx(-0.2))
+    assert distilled.time_s > plain.time_s
+    assert distilled.energy_j > plain.energy_j
+    assert (("0", "gold"), ("0", "bronze"), "distill") not in found
+
+
+def test_a_plan_distills_where_that_is_better_and_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.PREDICTORS, "forgetful", Forgetful)
+    asked = {"profile": pruned(), "cluster": sets(), "goal": replace(GOAL, loss=0.2), "predictor": "forgetful"}
+    made = pt.plan("pact-optimum", **asked, distill=True)
+    ways = [row.get("compress", "prune") for row in made.decision["schedule"]]
+    assert "distill" in ways
+    assert [phase.compress for phase in made.phases] == ways
+    plain = pt.plan("pact-optimum", **asked).decision
+    assert made.decision["energy_j"] < plain["energy_j"]
+    assert all(set(row) == {"model", "nodes", "epochs"} for row in plain["schedule"])

@@ -20,7 +20,8 @@ def show_schedule(decision: dict[str, Any]) -> None:
     table.add_column("beside the ideal curve")
     for stage, end in zip(decision["schedule"], decision["progress"], strict=True):
         row = (str(stage["epochs"]), time(end["time_s"]), f"{end['loss']:.4g}", verdict(end))
-        table.add_row(stage["model"], stage["nodes"], *row)
+        model = stage["model"] + (" (distilled)" if stage.get("compress") == "distill" else "")
+        table.add_row(model, stage["nodes"], *row)
     out.print(table)
     cost = f"{time(decision['time_s'])}, {energy(decision['energy_j'])}"
     out.print(f"loss {decision['loss']:.4g} after {cost}")

@@ -54,14 +54,19 @@ class OnlineController:
             return None
         if standing.losses[-1] <= self.target or standing.time_s >= self.deadline_s:
             return []
-        there = self._next(standing, here)
-        if there is None:
+        found = self._next(standing, here)
+        if found is None:
             *before, last = standing.losses[-standing.segment_epochs :]
             falls = last < min(before, default=math.inf)
             return [standing.phase.model_copy(update={"epochs": 1})] if falls else []
-        return [self.phases[there].model_copy(update={"epochs": 1, "compress": standing.phase.compress})]
+        there, compress = found
+        return [self.phases[there].model_copy(update={"epochs": 1, "compress": compress})]
 
-    def _next(self, standing: EpochStatus, here: Pair) -> Pair | None:
+    def _next(self, standing: EpochStatus, here: Pair) -> tuple[Pair, str] | None:
+        """The pair of the next epoch, and how its model is made smaller; None where no path is found.
+
+        Where a problem leaves no choice between pruning and distillation, that of the plan stays.
+        """
         try:
             problem, epochs = self.problem_at(standing, here)
         except Infeasible:
@@ -79,7 +84,9 @@ class OnlineController:
             if action is not None:
                 there = actions.pairs[int(actions.to_pair[action])]
                 again = moved and self.phases[there].pruning == self.phases[here].pruning
-                return there if _pays(problem, selector, state, action, again=again) else here
+                pays = _pays(problem, selector, state, action, again=again)
+                compress = actions.compress[action] if "distill" in actions.compress else standing.phase.compress
+                return (there, compress) if pays else (here, standing.phase.compress)
         return None
 
     def _pair(self, phase: Phase) -> Pair | None:
@@ -140,6 +147,7 @@ class _PredictedProblems:
             str(options.get("predictor", "shipped")), options.get("bound"), bounds=bool(options.get("bounds", True))
         )
         self._classes = int(options.get("classes", 10))
+        self._distill = bool(options.get("distill", False))
         self._set_classes = parse_set_classes(str(options.get("set_classes", "")))
 
     def __call__(self, standing: EpochStatus, here: Pair) -> tuple[Problem, int]:
@@ -155,6 +163,6 @@ class _PredictedProblems:
         seen = (math.log(self._classes), *standing.losses)
         changed = len(standing.losses) > standing.segment_epochs
         begun = len(seen) - standing.segment_epochs if changed else 0
-        training = PlannedTraining(task, self._predictor, self._classes, self._set_classes)
+        training = PlannedTraining(task, self._predictor, self._classes, self._set_classes, self._distill)
         problem = build_problem(training, seen[begun:], here, seen[:begun])
         return problem.model_copy(update={"time_step_s": max(problem.time_step_s, left_s / TIME_STEPS)}), 0

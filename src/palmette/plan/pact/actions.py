@@ -40,6 +40,8 @@ class EpochActions:
     robust: Floats
     true: Floats
     switch_margin: Floats
+    compress: tuple[str, ...]
+    """How each action makes the model smaller, if it does."""
     outgoing: tuple[tuple[int, ...], ...]
     """The actions from each pair; staying comes first."""
     floor: float = -math.inf
@@ -88,6 +90,7 @@ def actions_of(problem: Problem) -> EpochActions:
         robust=robust,
         true=true,
         switch_margin=np.array([_switch_margin(change) for *_, change in edges]),
+        compress=tuple("prune" if change is None else change.compress for *_, change in edges),
         outgoing=tuple(tuple(a for a in range(len(edges)) if from_pair[a] == pair) for pair in range(len(pairs))),
         floor=-math.inf if problem.loss_floor is None else problem.loss_floor,
     )

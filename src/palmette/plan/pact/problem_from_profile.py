@@ -9,7 +9,8 @@ problem has one number for each. A model cannot grow again, so changes lead to m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
@@ -37,12 +38,16 @@ _EPOCH_TIME_STEPS = 20
 
 @dataclass(frozen=True)
 class PlannedTraining:
-    """A training to plan: the task, the predictor of its loss, and its classes; those of some sets may be others."""
+    """A training to plan: the task, the predictor of its loss, and its classes; those of some sets may be others.
+
+    With ``distill``, smaller models may be distilled instead of pruned.
+    """
 
     task: Task
     predictor: Predictor
     classes: int
     set_classes: Mapping[str, int] = field(default_factory=dict)
+    distill: bool = False
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.set_classes if name not in self.task.cluster.sets]
@@ -122,10 +127,11 @@ def build_problem(
             for pair, phase in found.items()
         ),
         change=tuple(
-            _change(training, (a, found[a]), (b, found[b]), history if a == here else middle)
+            change
             for a in found
             for b in found
             if a != b and found[b].pruning >= found[a].pruning and _can_hand_over(training.task, found[a], found[b])
+            for change in _changes(training, (a, found[a]), (b, found[b]), history if a == here else middle)
         ),
     )
     return _coarsen(problem)
@@ -217,14 +223,48 @@ def taught_warnings(training: PlannedTraining, schedule: Sequence[Mapping[str, A
     return list(dict.fromkeys(notes))
 
 
-def _change(training: PlannedTraining, here: tuple[Pair, Phase], there: tuple[Pair, Phase], middle: History) -> Change:
-    time_s, energy_j = change_price(here[1], there[1], training.task.evaluator)
+def _changes(
+    training: PlannedTraining, here: tuple[Pair, Phase], there: tuple[Pair, Phase], middle: History
+) -> Iterator[Change]:
+    """The change from one pair to another; where a smaller model may be distilled, that way, too."""
     history = History(setting=training.setting(*here), losses=middle.losses, earlier=middle.earlier)
-    forecast = training.predictor.predict_change(history, training.setting(*there))
+    to = training.setting(*there)
+    yield _change(training, here, there, training.predictor.predict_change(history, to))
+    owned = training.task.cluster.nodes[here[1].meeting_node].source
+    if training.distill and owned is not None and there[1].pruning > here[1].pruning:
+        student = Setting(pruning=to.pruning, samples=owned.samples, classes=history.setting.classes)
+        distilled = there[1].model_copy(update={"compress": "distill"})
+        yield _change(training, here, (there[0], distilled), _distillation(training.predictor, history, student, to))
+
+
+def _distillation(predictor: Predictor, history: History, student: Setting, to: Setting) -> Forecast:
+    """λ_change of distillation: the model is pruned, learns for an epoch on its giver's data, and is handed over.
+
+    The errors of the three are taken as independent.
+    """
+    pruned = predictor.predict_change(history, student)
+    begun = _changed(pruned, history, student)
+    epoch = predictor.predict_epochs(begun, 1)
+    taught = begun.extended(max(epoch.floor, begun.loss + epoch.expected[0]))
+    parts = [pruned, epoch, *([] if to == student else [predictor.predict_change(taught, to)])]
+    expected = sum(part.expected[0] for part in parts)
+    below, above = (
+        math.hypot(*(quantile[0] - part.expected[0] for part, quantile in zip(parts, quantiles, strict=True)))
+        for quantiles in ([part.low for part in parts], [part.robust for part in parts])
+    )
+    robust = (expected + above,)
+    return Forecast(expected=(expected,), low=(expected - below,), robust=robust, total_robust=robust)
+
+
+def _change(
+    training: PlannedTraining, here: tuple[Pair, Phase], there: tuple[Pair, Phase], forecast: Forecast
+) -> Change:
+    time_s, energy_j = change_price(here[1], there[1], training.task.evaluator)
     return Change.model_validate(
         {
             "from": here[0],
             "to": there[0],
+            "compress": there[1].compress,
             "time_s": time_s,
             "energy_j": _known(training.task, there[1], energy_j),
             "loss_expected": forecast.expected[0],

@@ -97,6 +97,13 @@ def progress_of(problem: Problem, actions: EpochActions, chosen: Sequence[int]) 
 
 
 def schedule_of(actions: EpochActions, chosen: Iterable[int]) -> list[dict[str, Any]]:
-    """The schedule as plan files have it: a row per run of epochs with the same model and nodes."""
-    pairs = [actions.pairs[actions.to_pair[action]] for action in chosen]
-    return [{"model": pair[0], "nodes": pair[1], "epochs": len(list(run))} for pair, run in groupby(pairs)]
+    """The schedule as plan files have it: a row per run of epochs with the same model and nodes.
+
+    A row whose model is distilled says so.
+    """
+    rows = []
+    for pair, run in groupby(chosen, key=lambda action: actions.pairs[actions.to_pair[action]]):
+        first, *others = run
+        row: dict[str, Any] = {"model": pair[0], "nodes": pair[1], "epochs": 1 + len(others)}
+        rows.append(row | ({"compress": "distill"} if actions.compress[first] == "distill" else {}))
+    return rows

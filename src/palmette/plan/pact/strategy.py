@@ -55,18 +55,24 @@ class _PactStrategy(Strategy, ABC):
         default=10, metadata={"help": "Classes in the data; an untrained network's loss is their logarithm."}
     )
 
+    distill: bool = field(
+        default=False, metadata={"help": "Let smaller models be distilled where that is better than to prune them."}
+    )
     set_classes: str = field(
         default="", metadata={"help": "Classes of sets of nodes whose data has others, such as gold=7,silver=9."}
     )
 
     def __post_init__(self) -> None:
         import palmette.plan.pact.online
-        import palmette.plan.pact.problem_from_profile
-        import palmette.plan.pact.rivals  # imports are no part of plan_s
+        import palmette.plan.pact.rivals  # noqa: F401 -- imports are no part of plan_s
+        from palmette.plan.pact.problem_from_profile import parse_set_classes
 
         if not 2 <= self.classes <= 10**9:
             raise InputError(ArgumentFault("classes", self.classes, "expected at least 2"))
-        palmette.plan.pact.problem_from_profile.parse_set_classes(self.set_classes)
+        parse_set_classes(self.set_classes)
+        if self.distill and self.problem is not None:
+            expected = Message("a problem lists its own changes; expected it without ", Argument("problem"))
+            raise InputError(ArgumentFault("distill", self.distill, expected))
         if self.bound is not None and self.problem is not None:
             expected = Message("a problem has its own robust estimates; expected it without ", Argument("problem"))
             raise InputError(ArgumentFault("bound", self.bound, expected))
@@ -111,7 +117,7 @@ class _PactStrategy(Strategy, ABC):
         target_and_deadline(task.goal)  # before a learned predictor is loaded, which takes seconds
         set_classes = parse_set_classes(self.set_classes)
         predictor = load_predictor(self.predictor, self.bound, bounds=self.bounds)
-        return PlannedTraining(task, predictor, self.classes, set_classes)
+        return PlannedTraining(task, predictor, self.classes, set_classes, self.distill)
 
     def _problem(self, task: Ask, training: PlannedTraining | None) -> Problem:
         """The problem of a training; else the given one, with the goal's deadline and loss.
