@@ -212,6 +212,22 @@ def test_a_run_of_pact_switches_by_itself_and_ends_at_the_loss(runs: Runs, resum
     assert prunings == sorted(prunings)
 
 
+def test_a_switch_that_the_deadline_needs_is_made_whatever_it_costs() -> None:
+    """By the robust estimates gold is too slow, by the expected ones just in time, and cheaper."""
+    gold, silver = TABLE["run"]
+    runs = [
+        gold | {"loss_expected": [-0.3], "loss_robust": [-0.1]},
+        silver | {"energy_j": 20.0, "loss_expected": [-0.4], "loss_robust": [-0.3]},
+    ]
+
+    def prunes(deadline_s: float) -> float:
+        table = validated(Problem, TABLE | {"run": runs, "deadline_s": deadline_s})
+        (phase,) = OnlineController(PHASES, 0.5, deadline_s, lambda *_: (table, 0))(standing(1.3)) or ()
+        return phase.pruning
+
+    assert (prunes(100.0), prunes(3.0)) == (0.0, 0.5)
+
+
 def steered(silver_j: float, noise: float, seed: int) -> tuple[list[Pair], list[float]]:
     """A training by a controller with forecasts that are noisy anew after every epoch: pairs in turn, joules an epoch.
 

@@ -102,10 +102,12 @@ def _pays(problem: Problem, selector: ActionSelector, state: TrainingState, acti
 
     The way that begins with a switch counts by the estimates that found it, which are robust about switches, staying
     by the expected ones. Another switch between nodes, which may only undo an earlier one, has to pay even if staying
-    went better than expected by as much as the robust estimates are worse.
+    went better than expected by as much as the robust estimates are worse. Where an epoch without a switch is one too
+    many by the estimates that found the way, there is nothing to weigh.
     """
     actions = selector.graph.actions
-    if actions.to_pair[action] == state.pair:
+    stay = actions.stay(state.pair)
+    if stay is None or action == stay or selector.weight(state, stay) == math.inf:
         return True
     staying = 2 * actions.expected - actions.robust if again else actions.expected
     return selector.weight(state, action) < energy_of_staying(problem, actions, staying, state)

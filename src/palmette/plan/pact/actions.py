@@ -51,6 +51,10 @@ class EpochActions:
         """The model of a pair."""
         return self.pairs[pair][0]
 
+    def stay(self, pair: int) -> int | None:
+        """The action that changes nothing, if the pair can be trained at all."""
+        return next((action for action in self.outgoing[pair] if self.to_pair[action] == pair), None)
+
     def row(self, epochs: int) -> int:
         """The row of the losses that holds after so many epochs."""
         return min(epochs, len(self.true) - 1)

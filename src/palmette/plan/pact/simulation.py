@@ -68,7 +68,7 @@ def simulate(problem: Problem, actions: EpochActions, chosen: Iterable[int]) -> 
 
 def energy_of_staying(problem: Problem, actions: EpochActions, losses: Floats, state: TrainingState) -> float:
     """Joules from a state to the target without any switch, by these estimates; infinite where it is too late."""
-    stay = next((a for a in actions.outgoing[state.pair] if actions.to_pair[a] == state.pair), None)
+    stay = actions.stay(state.pair)
     if stay is None:
         return math.inf
     loss, many = state.loss, epochs_within(problem.deadline_s - state.time_s, actions)
