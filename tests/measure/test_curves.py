@@ -15,7 +15,7 @@ import torch
 
 from palmette.errors import InputError
 from palmette.measure.curves.branches import Trunk, train_branch, train_trunk
-from palmette.measure.curves.collect import collect
+from palmette.measure.curves.collect import _origin, collect
 from palmette.measure.curves.grid import CurveGrid
 from palmette.measure.curves.node_sets import NodeSetData, labels_of, split_data
 from palmette.measure.curves.trainer import CurveRecipe, new_trainer
@@ -187,3 +187,33 @@ def test_a_collection_that_is_killed_leaves_no_worker_behind(tmp_path: Path) -> 
 
 def _children(pid: int) -> list[int]:
     return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+class AnyImage(torch.nn.Module):
+    """A network that does not say which samples it takes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.Sequential(
+            torch.nn.Conv2d(1, 4, 3), torch.nn.AdaptiveAvgPool2d(2), torch.nn.Flatten(), torch.nn.Linear(16, 10)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x)  # type: ignore[no-any-return]
+
+
+def test_a_network_that_does_not_say_is_told_the_shape_of_a_sample() -> None:
+    recipe = replace(RECIPE, model=f"{__name__}:AnyImage")
+    with pytest.raises(InputError, match="input_shape"):
+        new_trainer(recipe, 0)
+
+    assert new_trainer(replace(recipe, input_shape=(1, 8, 8)), 0).example.shape[1:] == (1, 8, 8)
+
+
+def test_curves_of_samples_of_another_shape_are_not_added(tmp_path: Path) -> None:
+    path = tmp_path / "curves.jsonl"
+    wide = replace(RECIPE, input_shape=(1, 32, 32))
+    path.write_text(_origin(wide).to_json())
+
+    with pytest.raises(InputError, match=r"input_shape: \(1, 32, 32\): the file has other curves; expected None"):
+        collect(path, RECIPE, SMALL, jobs=1)

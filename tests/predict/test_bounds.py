@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import pytest
 import torch
 
-from palmette.predict.bounds import BoundedPredictor, FedAvgBound, OutputShiftBound
+from palmette.predict.bounds import (
+    BoundConstants,
+    BoundedPredictor,
+    ConvergenceBound,
+    FedAvgBound,
+    OutputShiftBound,
+    fit_rate,
+)
+from palmette.predict.examples import ChangeExample
 from palmette.predict.forecast import History, Setting
 from palmette.predict.power_law import PowerLawPredictor
+from palmette.predict.registry import load_predictor
 
 NOW = History(setting=Setting(samples=10, classes=2), losses=(2.0, 1.2, 0.9, 0.75, 0.66, 0.6))
 HALF = Setting(pruning=0.5, samples=10, classes=2)
@@ -84,3 +94,49 @@ def test_cross_entropy_moves_by_at_most_root_two_times_the_shift_of_the_outputs(
     bounds = [OutputShiftBound(float(each.norm()))(NOW, HALF) for each in shift]
     assert all(abs(float(rise)) <= bound + 1e-5 for rise, bound in zip(moved, bounds, strict=True))
     assert math.isclose(OutputShiftBound(1.0)(NOW, HALF), 2**0.5)
+
+
+def test_the_rate_is_that_of_fedavgs_theorem_where_losses_follow_it() -> None:
+    theory = FedAvgBound(smoothness=4.0, convexity=1.0, noise=3.0, distance=2.0, epoch_steps=10, local_steps=5)
+    excess = [theory.excess_loss(1 + 10 * epoch) for epoch in range(30)]
+
+    rate = fit_rate(excess[:20])
+    assert rate is not None
+    assert rate.offset == pytest.approx(32 / 10, rel=0.06)
+    told = ConvergenceBound(rate)(History(setting=NOW.setting, losses=tuple(excess[:20])), 10)
+    assert told == pytest.approx([after - before for before, after in pairwise(excess[19:])], rel=0.1)
+
+
+@pytest.mark.parametrize("losses", [(2.3, 1.9, 1.7, 1.4), (2.0, 2.2, 1.0, 0.9), (1.0, 0.2, 0.19)])
+def test_losses_keep_the_rate_that_is_fitted_to_them(losses: tuple[float, ...]) -> None:
+    rate = fit_rate(losses)
+    assert rate is not None
+    assert all(loss <= losses[0] * rate.scale / (rate.offset + k) + 1e-9 for k, loss in enumerate(losses))
+    falls = [losses[0] * change for change in rate.least_changes(0, len(losses) - 1)]
+    assert all(after - before >= fall - 1e-9 for (before, after), fall in zip(pairwise(losses), falls, strict=True))
+
+
+def test_where_nothing_is_known_nothing_is_bounded() -> None:
+    untrained = History(setting=NOW.setting, losses=(2.3,))
+    assert ConvergenceBound(None)(untrained, 2) == [-math.inf] * 2
+    plain = PowerLawPredictor().predict_epochs(untrained, 2)
+    assert BoundedPredictor(PowerLawPredictor(), *BoundConstants().bounds(0.0)).predict_epochs(untrained, 2) == plain
+
+
+def test_a_change_loses_the_share_of_what_was_learnt_that_curves_lost() -> None:
+    before = History(setting=NOW.setting, losses=(2.0, 1.2, 1.0))
+    taught = [ChangeExample(before, HALF, 0.3), ChangeExample(before, HALF, 0.5)]
+    constants = BoundConstants.of([], taught)
+    assert constants.share == pytest.approx(0.8)
+    _, bound = constants.bounds(0.0)
+    assert bound is not None
+    assert bound(before, HALF) == pytest.approx(0.4)
+    assert bound(History(setting=NOW.setting, losses=(2.0,)), HALF) == 0.0
+
+
+def test_learned_predictors_are_bounded_unless_told_otherwise() -> None:
+    promise = History(setting=Setting(samples=2000, classes=10), losses=(2.3, 2.2, 0.9, 0.5))
+    bounded, plain = (load_predictor("shipped", bounds=each).predict_change(promise, HALF) for each in (True, False))
+    assert bounded.robust[0] >= plain.robust[0]
+    assert isinstance(load_predictor("shipped"), BoundedPredictor)
+    assert not isinstance(load_predictor("shipped", bounds=False), BoundedPredictor)

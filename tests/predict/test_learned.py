@@ -120,7 +120,8 @@ def test_comes_back_from_a_file_the_same(trained: tuple[LearnedPredictor, list[C
 
     assert again.predict_epochs(NOW, 7) == predictor.predict_epochs(NOW, 7)
     assert again.predict_change(NOW, to) == predictor.predict_change(NOW, to)
-    assert again.origin == predictor.origin
+    assert (again.origin, again.ranges, again.floor) == (predictor.origin, predictor.ranges, predictor.floor)
+    assert again.constants == predictor.constants
 
 
 def test_the_same_seed_teaches_the_same() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
@@ -74,3 +75,19 @@ def test_long_runs_are_thinned_evenly_and_keep_their_end() -> None:
     assert len(kept) <= MAX_POINTS
     assert kept[-1] == rows[-1]
     assert len({b - a for a, b in itertools.pairwise(kept)}) == 1
+
+
+@pytest.mark.parametrize(("ended", "shown"), [("done", True), ("running", False)])
+def test_a_run_of_a_schedule_stands_beside_its_ideal_curve(tmp_path: Path, ended: str, shown: bool) -> None:
+    """By its last complete epoch: a run that goes on is still within its first."""
+    ideal = {"start_loss": 2.3, "target_loss": 0.1, "deadline_s": 1e4, "unit_s": 1.0}
+    plan = tree().model_copy(update={"decision": {"ideal": ideal}})
+    folder = run_folder(tmp_path / "run", plan, iterations=12, ended=ended)
+    view = entry_view(read_entry(folder))["run"]
+    if not shown:
+        assert view["value"] is None
+    else:
+        assert view["value"]["loss"] == pytest.approx(fmean(2.3 / (1 + n) for n in range(12)))
+        assert view["value"]["time_s"] == pytest.approx(view["loss"][-1][0])
+        assert "the ideal curve, value 0." in view["value"]["verdict"]
+    assert entry_view(read_entry(run_folder(tmp_path / "other", tree())))["run"]["value"] is None

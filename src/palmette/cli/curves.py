@@ -50,6 +50,7 @@ def collect_curves(
         str, typer.Option("--f2", help="Fractions of the rest that the second pruning removes.")
     ] = "0.25,0.5",
     last: Annotated[int, typer.Option("--last", help="Epochs after the last pruning.")] = 30,
+    input_shape: opt.InputShape = None,
     batch: opt.Batch = 32,
     lr: Annotated[float, typer.Option("--lr", help="Learning rate of SGD with momentum 0.9.")] = 0.005,
     jobs: Annotated[
@@ -77,7 +78,7 @@ def collect_curves(
         f2=_distinct("f2", f2, float),
         last=last,
     )
-    recipe = CurveRecipe(model=model, data=data, batch=batch, lr=lr)
+    recipe = CurveRecipe(model=model, data=data, batch=batch, lr=lr, input_shape=opt.parse_shape(input_shape))
     new, total = _collect(output, recipe, grid, jobs, quiet or json_)
     if json_:
         print_json({"file": str(output), "new": new, "curves": total})

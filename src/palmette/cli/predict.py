@@ -28,6 +28,9 @@ def train(
         Path | None, typer.Argument(metavar="[CURVES]", help="A file of curves; the shipped one if not given.")
     ] = None,
     output: opt.Output = None,
+    floor: Annotated[
+        float, typer.Option("--floor", min=0.0, help="Least loss that is possible; 0 for cross-entropy.")
+    ] = 0.0,
     seed: opt.Seed = 0,
     json_: opt.Json = False,
     quiet: opt.Quiet = False,
@@ -40,7 +43,7 @@ def train(
     from palmette.cli.show.forecast import show_quality
     from palmette.predict.learned import save
 
-    predictor, quality = _train(curves_, seed, quiet or json_)
+    predictor, quality = _train(curves_, seed, floor, quiet or json_)
     if output is not None:
         save(predictor, output)
     if json_:
@@ -74,6 +77,9 @@ def loss(
     bound: Annotated[
         float | None, typer.Option("--bound", min=0.0, help="Largest decrease of the loss to predict for one epoch.")
     ] = None,
+    bounds: Annotated[
+        bool, typer.Option("--bounds/--no-bounds", help="Keep robust estimates to the bounds of theory.")
+    ] = True,
     json_: opt.Json = False,
 ) -> None:
     """Predict the change of the loss in the next epochs, or with a smaller model: mean, and 0.05 and 0.95 quantiles.
@@ -88,12 +94,14 @@ def loss(
     setting = Setting(pruning=_fraction("pruning", pruning), samples=samples, classes=classes)
     earlier = () if before is None else _losses("before", before)
     history = History(setting=setting, losses=_losses("losses", losses), earlier=earlier)
-    known = load_predictor(predictor, bound)
+    known = load_predictor(predictor, bound, bounds=bounds)
     forecast = known.predict_epochs(history, epochs)
     to = _changed_setting(setting, to_pruning, to_samples, to_classes)
     change = None if to is None else known.predict_change(history, to)
     if json_:
-        print_json({"run": _rows(forecast), "change": None if change is None else _rows(change)[0]})
+        outside = {"run": forecast.outside, "change": () if change is None else change.outside}
+        rows = {"run": _rows(forecast), "change": None if change is None else _rows(change)[0]}
+        print_json(rows | {"outside": {part: list(notes) for part, notes in outside.items() if notes}})
     else:
         show_forecast(history, forecast, change)
 
@@ -118,7 +126,7 @@ def _fraction(argument: str, value: float) -> float:
     return value
 
 
-def _train(path: Path | None, seed: int, quiet: bool) -> tuple[LearnedPredictor, dict[str, Any]]:
+def _train(path: Path | None, seed: int, floor: float, quiet: bool) -> tuple[LearnedPredictor, dict[str, Any]]:
     """A predictor trained on curves, and how good it and a power law are on held-out curves.
 
     Raises:
@@ -136,7 +144,7 @@ def _train(path: Path | None, seed: int, quiet: bool) -> tuple[LearnedPredictor,
 
     curves = load_shipped_curves() if path is None else load_curves(path)
     with progress_bar("training", quiet) as watch:
-        predictor, left_out = train_predictor(curves, seed=seed, on_epoch=watch)
+        predictor, left_out = train_predictor(curves, seed=seed, floor=floor, on_epoch=watch)
     moments, switches = run_examples(left_out), change_examples(left_out)
     rivals: dict[str, Predictor] = {"learned": predictor, "power-law": PowerLawPredictor()}
     return predictor, {

@@ -94,6 +94,8 @@ def _screen(view: dict[str, Any]) -> RenderableType:
     if losses:
         age = f", the last iteration ended {time(live['age_s'])} ago" if state == "running" else ""
         lines.append(Text(f"{sparkline(losses)}  loss {losses[-1]:.4f}{age}"))
+    if run["value"]:
+        lines.append(Text(f"{run['value']['verdict']}, after the last epoch"))
     table = Table("node", "now (expected)", "last", box=None, pad_edge=False)
     table.add_column("computing", justify="right")
     for name, node in live["nodes"].items():

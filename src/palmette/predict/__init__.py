@@ -7,8 +7,10 @@ learned         a trained predictor, in a file; one ships
 network         its two networks, those of Fig. 3 of PACT: λ_run and λ_change
 training        their training: squared and pinball loss
 examples        training examples: moments of real trainings, and what came after
+taught          how far a predictor was taught, and what it is trusted with beyond
 metrics         the quality of predictions: MAE, MIL and ICP
 bounds          lower bounds of the robust estimate
+ideal_curve     the ideal loss over time, and the value of a state beside it
 shipped_curves  the curves that ship
 learning_curve  a learning curve through the losses of runs
 source_weights  what a sample of each source is worth, from runs that mix them differently

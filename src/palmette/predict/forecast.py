@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import Protocol
 
 QUANTILES = (0.05, 0.95)
+UNKNOWN = "unknown range: the predictor's file does not say what it was taught"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,17 +59,29 @@ class Forecast:
     ``total_robust`` is the 0.95 quantile of the change from now up to each epoch. An epoch's loss jitters, and its own
     quantile includes all of the jitter; added up over many epochs that would predict a rise where none is possible. The
     total includes the jitter once.
+
+    ``outside`` says in which respects this is outside of what the predictor was taught, ``floor`` which loss is the
+    least that is possible.
     """
 
     expected: tuple[float, ...]
     low: tuple[float, ...]
     robust: tuple[float, ...]
     total_robust: tuple[float, ...]
+    outside: tuple[str, ...] = ()
+    floor: float = 0.0
 
     @property
     def steps_robust(self) -> tuple[float, ...]:
         """Changes that add up to ``total_robust``, to plan many epochs with."""
         return tuple(after - before for before, after in pairwise((0.0, *self.total_robust)))
+
+
+def outside_notes(subject: str, forecast: Forecast) -> list[str]:
+    """For people: in which respects a forecast about a subject is outside of what the predictor was taught."""
+    return [
+        each if each == UNKNOWN else f"{subject}: predicted beyond what was taught: {each}" for each in forecast.outside
+    ]
 
 
 class Predictor(Protocol):

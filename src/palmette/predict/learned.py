@@ -16,7 +16,7 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from palmette.errors import Fault, InputError
+from palmette.predict.bounds import NO_CONSTANTS, BoundConstants
 from palmette.predict.examples import change_examples, run_examples, split_by_seed
 from palmette.predict.forecast import Forecast, History, Setting
 from palmette.predict.network import ChangeNetwork, RunNetwork, change_inputs, run_inputs
+from palmette.predict.taught import TaughtRanges
 from palmette.predict.training import CHANGE_TRAINING, RUN_TRAINING, train_change_network, train_run_network
 from palmette.spec.curves import Curve, Curves
 
@@ -50,14 +52,21 @@ def single_thread() -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class LearnedPredictor:
-    """Predicts the loss by networks trained on other trainings; ``origin`` names those, and the seeds held out."""
+    """Predicts the loss by networks trained on other trainings; ``origin`` names those, and the seeds held out.
+
+    ``ranges`` are those of what they were taught, if the file says so; ``floor`` is the least loss that is possible;
+    ``constants`` are those of bounds.
+    """
 
     run_network: RunNetwork
     change_network: ChangeNetwork
     origin: dict[str, Any]
+    ranges: TaughtRanges | None = None
+    floor: float = 0.0
+    constants: BoundConstants = NO_CONSTANTS
 
     def predict_epochs(self, history: History, epochs: int) -> Forecast:
-        """The change of the loss in each of the next ``epochs``; the expected loss never falls below 0.
+        """The change of the loss in each of the next ``epochs``; the expected loss never falls below the floor.
 
         Beyond the networks' horizon the jitter of totals adds up as that of independent errors does.
         """
@@ -68,7 +77,7 @@ class LearnedPredictor:
             for expected, low, robust, total in self._next(history)[: epochs - len(rows)]:
                 expected_sum += expected
                 width = math.hypot(jitter, total - expected_sum)
-                step = max(expected, -history.loss)
+                step = max(expected, self.floor - history.loss)
                 history = history.extended(history.loss + step)
                 rows.append((step, min(low, step), max(robust, step), history.loss - start + width))
             jitter = width
@@ -88,9 +97,11 @@ class LearnedPredictor:
 
 
 def train_predictor(
-    curves: Curves, *, seed: int = 0, on_epoch: OnEpoch = lambda *_: None
+    curves: Curves, *, seed: int = 0, floor: float = 0.0, on_epoch: OnEpoch = lambda *_: None
 ) -> tuple[LearnedPredictor, list[Curve]]:
     """A predictor, and the curves that were held out: those of a quarter of the seeds.
+
+    ``floor`` is the least loss that is possible, 0 for cross-entropy.
 
     Raises:
         InputError: the curves are of fewer than two seeds, or none changes its setting.
@@ -114,7 +125,8 @@ def train_predictor(
         "changes": len(changes),
         "left_out_seeds": sorted({curve.seed for curve in held_out}),
     }
-    return LearnedPredictor(run_network, change_network, origin), held_out
+    ranges, constants = TaughtRanges.of(runs, changes), BoundConstants.of(train, changes, floor)
+    return LearnedPredictor(run_network, change_network, origin, ranges, floor, constants), held_out
 
 
 def save(predictor: LearnedPredictor, path: str | os.PathLike[str]) -> None:
@@ -125,8 +137,12 @@ def save(predictor: LearnedPredictor, path: str | os.PathLike[str]) -> None:
     """
     parts = {"run": predictor.run_network, "change": predictor.change_network}
     weights = {f"{part}.{name}": value for part, net in parts.items() for name, value in net.state_dict().items()}
+    metadata = {"format": FORMAT, "origin": json.dumps(predictor.origin), "floor": json.dumps(predictor.floor)}
+    metadata["bounds"] = json.dumps(asdict(predictor.constants))
+    if predictor.ranges is not None:
+        metadata["taught"] = json.dumps(asdict(predictor.ranges))
     try:
-        save_file(weights, path, metadata={"format": FORMAT, "origin": json.dumps(predictor.origin)})
+        save_file(weights, path, metadata=metadata)
     except (OSError, SafetensorError) as error:
         raise InputError(Fault("", "the file", f"cannot be written: {_reason(error)}", str(path))) from None
 
@@ -153,9 +169,12 @@ def load(path: str | os.PathLike[str]) -> LearnedPredictor:
             )
             network.requires_grad_(requires_grad=False)
         origin = json.loads(metadata["origin"])
-    except (RuntimeError, KeyError, ValueError) as error:
+        ranges = TaughtRanges.parsed(json.loads(metadata["taught"])) if "taught" in metadata else None
+        constants = BoundConstants.parsed(json.loads(metadata["bounds"])) if "bounds" in metadata else NO_CONSTANTS
+        floor = float(json.loads(metadata.get("floor", "0")))
+    except (RuntimeError, KeyError, TypeError, ValueError) as error:
         raise InputError(Fault("", "the file", f"holds no such predictor: {_reason(error)}", str(path))) from None
-    return LearnedPredictor(*networks, origin)
+    return LearnedPredictor(*networks, origin, ranges, floor, constants)
 
 
 def load_shipped_predictor() -> LearnedPredictor:

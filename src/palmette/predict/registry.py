@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from palmette.errors import ArgumentFault, InputError, expected_name, nearest
 from palmette.predict.bounds import BoundedPredictor
 from palmette.predict.forecast import Predictor
+from palmette.predict.taught import TaughtPredictor
 from palmette.spec.document import MOST
+
+if TYPE_CHECKING:
+    from palmette.predict.learned import LearnedPredictor
 
 
 def _power_law() -> Predictor:
@@ -20,16 +25,21 @@ def _power_law() -> Predictor:
 def _shipped() -> Predictor:
     from palmette.predict.learned import load_shipped_predictor
 
-    return load_shipped_predictor()
+    return _as_far_as_taught(load_shipped_predictor())
+
+
+def _as_far_as_taught(predictor: LearnedPredictor) -> Predictor:
+    return TaughtPredictor(predictor, predictor.ranges, predictor.floor, predictor.constants)
 
 
 PREDICTORS: dict[str, Callable[[], Predictor]] = {"shipped": _shipped, "power-law": _power_law}
 
 
-def load_predictor(name: str, bound: float | None = None) -> Predictor:
+def load_predictor(name: str, bound: float | None = None, *, bounds: bool = True) -> Predictor:
     """The predictor of a name, or the one in a file.
 
-    With a ``bound``, no epoch is expected to lower the loss by more than that.
+    A learned one is trusted as far as it was taught (``taught``) and, with ``bounds``, as far as theory allows
+    (``bounds``). With a ``bound``, no epoch is expected to lower the loss by more than that.
 
     Raises:
         InputError: there is no such predictor or file, or the file holds none; the bound is below 0.
@@ -37,6 +47,8 @@ def load_predictor(name: str, bound: float | None = None) -> Predictor:
     if bound is not None and not 0 <= bound <= MOST:
         raise InputError(ArgumentFault("bound", bound, f"expected a number from 0 to {MOST:g}"))
     predictor = PREDICTORS[name]() if name in PREDICTORS else _from_file(name)
+    if bounds and isinstance(predictor, TaughtPredictor):
+        predictor = BoundedPredictor(predictor, *predictor.constants.bounds(predictor.floor))
     return predictor if bound is None else BoundedPredictor(predictor, run_bound=lambda _, epochs: [-bound] * epochs)
 
 
@@ -45,4 +57,4 @@ def _from_file(name: str) -> Predictor:
         raise InputError(ArgumentFault("predictor", name, expected_name(name, "predictor", list(PREDICTORS))))
     from palmette.predict.learned import load
 
-    return load(name)
+    return _as_far_as_taught(load(name))

@@ -7,6 +7,7 @@ from typing import Any
 
 from palmette.cost.energy import load
 from palmette.cost.evaluate import Evaluator, NodePrice
+from palmette.predict.ideal_curve import IdealCurve, verdict
 from palmette.report.entry import ReportEntry
 from palmette.report.plan_view import MAX_OPERATIONS, JsonObject, energy_view, evaluator_of
 from palmette.report.run_files import MetricsRow, TraceRow, read_metrics, read_trace
@@ -53,8 +54,36 @@ def build_run_view(
         "shown": shown,
         "timeline": timeline_rows(operations),
         "energy": totals.energy(),
+        "value": _value(entry, metrics, totals, run.dilation),
         **_loss_curves(metrics, totals, run.energy_j, run.dilation),
     }
+
+
+def _value(
+    entry: ReportEntry, metrics: Sequence[MetricsRow], totals: TraceTotals, dilation: float
+) -> JsonObject | None:
+    """Where the run stands beside the ideal curve of its plan, by the mean loss of its last complete epoch.
+
+    None where the plan has no such curve, or no epoch is over.
+    """
+    ideal = IdealCurve.parsed(entry.plan.decision.get("ideal"))
+    steps = [metric for metric in metrics if not metric.evaluated and metric.loss is not None]
+    if ideal is None or not steps or entry.run is None:
+        return None
+    last = steps[-1].epoch or 0
+    whole = last - 1 if entry.run.ended == "running" else last
+    losses = [metric.loss for metric in steps if metric.epoch == whole and metric.loss is not None]
+    time_s = next((_time_s(each, totals, dilation) for each in reversed(steps) if each.epoch == whole), None)
+    if not losses or time_s is None:
+        return None
+    state = ideal.state(time_s, sum(losses) / len(losses))
+    return state | {"verdict": verdict(state)}
+
+
+def _time_s(metric: MetricsRow, totals: TraceTotals, dilation: float) -> float | None:
+    """When an iteration ended, on the emulated clock."""
+    at = totals.spans.get(metric.iteration)
+    return at[1] if at else None if metric.wall_s is None else metric.wall_s / dilation
 
 
 class TraceTotals:
@@ -153,8 +182,7 @@ def _loss_curves(
     factor = None if totals.energy() is None else energy_j / total_j if energy_j and total_j else 1.0
     loss, evaluated = [], []
     for metric in metrics:
-        at = totals.spans.get(metric.iteration)
-        time_s = at[1] if at else None if metric.wall_s is None else metric.wall_s / dilation
+        time_s = _time_s(metric, totals, dilation)
         so_far_j = totals.spent_j.get(metric.iteration)
         joules = None if factor is None or so_far_j is None else so_far_j * factor
         row = [time_s, joules, metric.loss, metric.iteration]

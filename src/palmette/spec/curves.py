@@ -56,7 +56,10 @@ Key = tuple[Any, ...]
 
 
 class Origin(OpenDocument):
-    """How curves were made: the network, the data, and how it was trained."""
+    """How curves were made: the network, the data, and how it was trained.
+
+    ``input_shape`` is that of one sample where it was given, as the network does not say.
+    """
 
     format: Literal["palmette.curves/1"] = "palmette.curves/1"
     model: Name
@@ -64,10 +67,11 @@ class Origin(OpenDocument):
     batch: Count
     optimizer: Name
     lr: Positive
+    input_shape: tuple[Count, ...] | None = None
 
     def to_json(self) -> str:
         """The first line of a file of curves."""
-        return _line(self.model_dump(mode="json", exclude={"curves"}))
+        return _line(self.model_dump(mode="json", exclude={"curves"}, exclude_none=True))
 
 
 class Curves(Origin):

@@ -48,10 +48,14 @@ class Run(OpenDocument):
 
 
 class Change(OpenDocument):
-    """From one model and set of nodes to another; ``loss_true`` is what is expected unless it is given."""
+    """From one model and set of nodes to another; ``loss_true`` is what is expected unless it is given.
+
+    ``compress`` is how the model is made smaller; a change may be listed once for each way.
+    """
 
     from_: Annotated[Pair, Field(alias="from")]
     to: Pair
+    compress: Literal["prune", "distill"] = "prune"
     time_s: Number
     energy_j: Number
     loss_expected: Difference
@@ -60,7 +64,10 @@ class Change(OpenDocument):
 
 
 class Problem(OpenDocument):
-    """Reach a loss by a deadline with the least energy, by changing models and nodes between epochs."""
+    """Reach a loss by a deadline with the least energy, by changing models and nodes between epochs.
+
+    ``loss_floor`` is the least loss that is possible, if that is known: no loss falls below it.
+    """
 
     format: Literal["palmette.pact/1"] = "palmette.pact/1"
     models: Annotated[tuple[Name, ...], Field(min_length=1)]
@@ -70,6 +77,7 @@ class Problem(OpenDocument):
     deadline_s: Positive
     loss_step: Divisor
     time_step_s: Divisor
+    loss_floor: Number | None = None
     run: Annotated[tuple[Run, ...], Field(min_length=1)]
     change: tuple[Change, ...] = ()
 
@@ -136,7 +144,8 @@ def _wrong_pairs(data: Mapping[Any, Any]) -> Iterator[LocatedFault]:
             yield LocatedFault(("change", index), _shown(there), "it changes nothing; expected two different pairs")
         elif there not in listed:
             yield LocatedFault(("change", index, "to"), _shown(there), "it leads to a pair that run does not list")
-        changes.append((("change", index), f"{_shown(here)} to {_shown(there)}"))
+        way = " by distillation" if part(change, "compress") == "distill" else ""
+        changes.append((("change", index), f"{_shown(here)} to {_shown(there)}{way}"))
     yield from _twice(changes)
 
 

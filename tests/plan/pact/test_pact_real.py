@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 import pytest
@@ -11,14 +12,17 @@ import palmette as pt
 from palmette.plan.core.strategy import Task
 from palmette.plan.pact import expanded_graph, problem_from_profile
 from palmette.plan.pact.phases import schedule_phases, trainable_phases
-from palmette.plan.pact.problem_from_profile import PlannedTraining, build_problem
-from palmette.predict.forecast import Forecast, History, Setting
+from palmette.plan.pact.problem_from_profile import PlannedTraining, build_problem, parse_set_classes
+from palmette.predict import registry
+from palmette.predict.forecast import UNKNOWN, Forecast, History, Setting
 from palmette.predict.power_law import PowerLawPredictor
 from palmette.predict.registry import load_predictor
+from palmette.predict.taught import TaughtPredictor
 from palmette.spec.cluster import Cluster, Limits
 from palmette.spec.profile import Profile, Table
 from tests.plan.pact.problems import loaded, random_problem
 from tests.plan.problems import cpu, goal, link, node, profile, times
+from tests.predict.test_taught import RANGES
 
 GOAL = goal("energy", loss=1.0, deadline_s=1e5)
 
@@ -213,3 +217,93 @@ def test_an_energy_limit_is_kept() -> None:
             goal=GOAL,
             predictor="power-law",
         )
+
+
+class Reckless:
+    """Promises that smaller models and other nodes lower the loss by much, whatever the loss is."""
+
+    def predict_epochs(self, history: History, epochs: int) -> Forecast:
+        falls = (-0.9,) * epochs
+        return Forecast(expected=falls, low=falls, robust=falls, total_robust=tuple(accumulate(falls)))
+
+    def predict_change(self, history: History, to: Setting) -> Forecast:
+        return Forecast(expected=(-1.61,), low=(-1.61,), robust=(-1.61,), total_robust=(-1.61,))
+
+
+@pytest.mark.parametrize("strategy", ["pact", "pact-optimum", "one-switch"])
+def test_no_plan_ends_below_the_loss_that_is_possible(monkeypatch: pytest.MonkeyPatch, strategy: str) -> None:
+    monkeypatch.setitem(registry.PREDICTORS, "reckless", Reckless)
+    for loss in (1.0, 0.1):
+        found = pt.plan(
+            strategy, profile=pruned(), cluster=sets(), goal=replace(GOAL, loss=loss), predictor="reckless"
+        ).decision
+        assert 0.0 <= found["loss"] <= loss
+
+
+def test_a_plan_says_where_its_predictor_was_not_taught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.PREDICTORS, "few", lambda: TaughtPredictor(Reckless(), RANGES))
+    odd = replace(GOAL, loss=0.5)
+    warnings = pt.plan("pact", profile=pruned(), cluster=sets(), goal=odd, predictor="few").decision["warnings"]
+    assert any(
+        "on gold: predicted beyond what was taught: samples 4000 (taught: 100 to 1000)" in each for each in warnings
+    )
+
+    monkeypatch.setitem(registry.PREDICTORS, "old", lambda: TaughtPredictor(Reckless(), None))
+    decision = pt.plan("pact", profile=pruned(), cluster=sets(), goal=GOAL, predictor="old").decision
+    assert decision["warnings"] == [UNKNOWN]
+
+
+def test_every_set_has_its_own_samples_and_classes() -> None:
+    """Silver is two nodes with data of their own."""
+    found = trainable_phases(task())
+    training = PlannedTraining(task(), PowerLawPredictor(), 10, parse_set_classes("gold=7, silver=9"))
+    settings = {nodes: training.setting(("0.5", nodes), found["0.5", nodes]) for nodes in ("gold", "silver", "bronze")}
+    assert {nodes: each.classes for nodes, each in settings.items()} == {"gold": 7, "silver": 9, "bronze": 10}
+    assert {nodes: each.samples for nodes, each in settings.items()} == {"gold": 4000, "silver": 1500, "bronze": 500}
+
+
+@pytest.mark.parametrize("wrong", ["gold", "gold=", "=3", "gold=0", "gold=x", "gold=7,silver=-1"])
+def test_classes_that_are_none_are_refused(wrong: str) -> None:
+    with pytest.raises(pt.InputError, match=r"set_classes: .*: expected sets and their classes, such as gold=7"):
+        parse_set_classes(wrong)
+
+
+def test_classes_of_a_set_that_is_not_there_are_refused() -> None:
+    with pytest.raises(pt.InputError, match=r"set_classes: golt: no such set of nodes; did you mean gold\?"):
+        pt.plan("pact", profile=pruned(), cluster=sets(), goal=GOAL, predictor="power-law", set_classes="golt=3")
+
+
+class Forgetful(PowerLawPredictor):
+    """A pruned network has lost all that was learnt, and an epoch brings it back."""
+
+    def predict_change(self, history: History, to: Setting) -> Forecast:
+        rise = (2.3 - history.loss,) if to.pruning > history.setting.pruning else (0.0,)
+        return Forecast(expected=rise, low=rise, robust=rise, total_robust=rise)
+
+    def predict_epochs(self, history: History, epochs: int) -> Forecast:
+        falls = (-1.0, *[-0.02] * (epochs - 1))[:epochs] if len(history.losses) == 1 else (-0.02,) * epochs
+        return Forecast(expected=falls, low=falls, robust=falls, total_robust=tuple(accumulate(falls)))
+
+
+def test_distillation_is_a_pruning_an_epoch_of_the_giver_and_a_handover() -> None:
+    training = PlannedTraining(task(), Forgetful(), 10, distill=True)
+    changes = build_problem(training, (2.3, 1.5)).change
+    found = {(change.from_, change.to, change.compress): change for change in changes}
+    assert len(found) == len(changes)
+    plain, distilled = (found[("0", "gold"), ("0.5", "bronze"), way] for way in ("prune", "distill"))
+    assert (plain.loss_expected, distilled.loss_expected) == (pytest.approx(0.8), pytest.approx(-0.2))
+    assert distilled.time_s > plain.time_s
+    assert distilled.energy_j > plain.energy_j
+    assert (("0", "gold"), ("0", "bronze"), "distill") not in found
+
+
+def test_a_plan_distills_where_that_is_better_and_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.PREDICTORS, "forgetful", Forgetful)
+    asked = {"profile": pruned(), "cluster": sets(), "goal": replace(GOAL, loss=0.2), "predictor": "forgetful"}
+    made = pt.plan("pact-optimum", **asked, distill=True)
+    ways = [row.get("compress", "prune") for row in made.decision["schedule"]]
+    assert "distill" in ways
+    assert [phase.compress for phase in made.phases] == ways
+    plain = pt.plan("pact-optimum", **asked).decision
+    assert made.decision["energy_j"] < plain["energy_j"]
+    assert all(set(row) == {"model", "nodes", "epochs"} for row in plain["schedule"])

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 from palmette.cli.show.console import console
-from palmette.predict.forecast import Forecast, History
+from palmette.predict.forecast import Forecast, History, outside_notes
 
 
 def show_quality(origin: dict[str, Any], quality: dict[str, Any]) -> None:
@@ -47,3 +48,6 @@ def show_forecast(past: History, forecast: Forecast, change: Forecast | None) ->
     if change is not None:
         (expected,), (low,), (robust,) = change.expected, change.low, change.robust
         out.print(f"the change: {expected:+.4f}, quantiles {low:+.4f} and {robust:+.4f} (robust)")
+    notes = outside_notes("the epochs", forecast) + ([] if change is None else outside_notes("the change", change))
+    for note in dict.fromkeys(notes):
+        out.print(Text(f"note: {note}"))

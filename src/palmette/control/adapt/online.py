@@ -15,10 +15,10 @@ from palmette.plan.pact.action_selection import ActionSelector
 from palmette.plan.pact.actions import actions_of
 from palmette.plan.pact.expanded_graph import build_graph
 from palmette.plan.pact.independent_errors import with_independent_errors
-from palmette.plan.pact.online import EXPECTED_WEIGHTS
+from palmette.plan.pact.online import estimates_by_caution
 from palmette.plan.pact.phases import trainable_phases
-from palmette.plan.pact.problem_from_profile import PlannedTraining, build_problem
-from palmette.plan.pact.simulation import TrainingState
+from palmette.plan.pact.problem_from_profile import PlannedTraining, build_problem, parse_set_classes
+from palmette.plan.pact.simulation import TrainingState, energy_of_staying
 from palmette.predict.registry import load_predictor
 from palmette.runtime.training.job import EpochStatus
 from palmette.spec.files import validated
@@ -54,14 +54,19 @@ class OnlineController:
             return None
         if standing.losses[-1] <= self.target or standing.time_s >= self.deadline_s:
             return []
-        there = self._next(standing, here)
-        if there is None:
+        found = self._next(standing, here)
+        if found is None:
             *before, last = standing.losses[-standing.segment_epochs :]
             falls = last < min(before, default=math.inf)
             return [standing.phase.model_copy(update={"epochs": 1})] if falls else []
-        return [self.phases[there].model_copy(update={"epochs": 1, "compress": standing.phase.compress})]
+        there, compress = found
+        return [self.phases[there].model_copy(update={"epochs": 1, "compress": compress})]
 
-    def _next(self, standing: EpochStatus, here: Pair) -> Pair | None:
+    def _next(self, standing: EpochStatus, here: Pair) -> tuple[Pair, str] | None:
+        """The pair of the next epoch, and how its model is made smaller; None where no path is found.
+
+        Where a problem leaves no choice between pruning and distillation, that of the plan stays.
+        """
         try:
             problem, epochs = self.problem_at(standing, here)
         except Infeasible:
@@ -71,11 +76,17 @@ class OnlineController:
         # The time left is scaled down where epochs take longer than the table says.
         left_s = (problem.deadline_s - spent_s) / _slowdown(problem, here, standing.epoch_s)
         problem = problem.model_copy(update={"deadline_s": spent_s + left_s})
-        for weight in EXPECTED_WEIGHTS:  # the first that finds one: a training cannot wait for finer resolutions
-            graph = build_graph(problem, actions, actions.blend(weight))
-            action = ActionSelector(graph, weigh_risk=self.risk and not weight).select(state)
+        moved = len(standing.losses) > standing.segment_epochs
+        for caution, losses in enumerate(estimates_by_caution(actions)):
+            # The first that finds one: a training cannot wait for finer resolutions.
+            selector = ActionSelector(build_graph(problem, actions, losses), weigh_risk=self.risk and not caution)
+            action = selector.select(state)
             if action is not None:
-                return actions.pairs[int(actions.to_pair[action])]
+                there = actions.pairs[int(actions.to_pair[action])]
+                again = moved and self.phases[there].pruning == self.phases[here].pruning
+                pays = _pays(problem, selector, state, action, again=again)
+                compress = actions.compress[action] if "distill" in actions.compress else standing.phase.compress
+                return (there, compress) if pays else (here, standing.phase.compress)
         return None
 
     def _pair(self, phase: Phase) -> Pair | None:
@@ -84,6 +95,22 @@ class OnlineController:
             if all(getattr(own, field) == getattr(phase, field) for field in same):
                 return pair
         return None
+
+
+def _pays(problem: Problem, selector: ActionSelector, state: TrainingState, action: int, *, again: bool) -> bool:
+    """Whether an action saves energy beside never switching any more, by more than what is uncertain about it.
+
+    The way that begins with a switch counts by the estimates that found it, which are robust about switches, staying
+    by the expected ones. Another switch between nodes, which may only undo an earlier one, has to pay even if staying
+    went better than expected by as much as the robust estimates are worse. Where an epoch without a switch is one too
+    many by the estimates that found the way, there is nothing to weigh.
+    """
+    actions = selector.graph.actions
+    stay = actions.stay(state.pair)
+    if stay is None or action == stay or selector.weight(state, stay) == math.inf:
+        return True
+    staying = 2 * actions.expected - actions.robust if again else actions.expected
+    return selector.weight(state, action) < energy_of_staying(problem, actions, staying, state)
 
 
 def _slowdown(problem: Problem, here: Pair, epoch_s: float) -> float:
@@ -118,8 +145,12 @@ class _PredictedProblems:
 
     def __init__(self, task: Task, target: float, deadline_s: float, options: Mapping[str, Any]) -> None:
         self._task, self._target, self._deadline_s = task, target, deadline_s
-        self._predictor = load_predictor(str(options.get("predictor", "shipped")), options.get("bound"))
+        self._predictor = load_predictor(
+            str(options.get("predictor", "shipped")), options.get("bound"), bounds=bool(options.get("bounds", True))
+        )
         self._classes = int(options.get("classes", 10))
+        self._distill = bool(options.get("distill", False))
+        self._set_classes = parse_set_classes(str(options.get("set_classes", "")))
 
     def __call__(self, standing: EpochStatus, here: Pair) -> tuple[Problem, int]:
         left_s = self._deadline_s - standing.time_s
@@ -134,6 +165,6 @@ class _PredictedProblems:
         seen = (math.log(self._classes), *standing.losses)
         changed = len(standing.losses) > standing.segment_epochs
         begun = len(seen) - standing.segment_epochs if changed else 0
-        training = PlannedTraining(task, self._predictor, self._classes)
+        training = PlannedTraining(task, self._predictor, self._classes, self._set_classes, self._distill)
         problem = build_problem(training, seen[begun:], here, seen[:begun])
         return problem.model_copy(update={"time_step_s": max(problem.time_step_s, left_s / TIME_STEPS)}), 0

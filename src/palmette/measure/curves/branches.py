@@ -17,7 +17,6 @@ from palmette.measure.curves.node_sets import NodeSetData, labels_of, split_data
 from palmette.measure.curves.trainer import CurveRecipe, Trainer, new_trainer
 from palmette.spec.curves import Curve, CurvePhase, Key
 from palmette.zoo.data import DataSet, load_data
-from palmette.zoo.models import load_network
 
 DIGITS = 5  # of a loss, after the decimal point
 
@@ -37,7 +36,7 @@ def check_recipe(recipe: CurveRecipe, grid: CurveGrid) -> None:
     Raises:
         InputError: the network or the data cannot be used, or the network cannot be pruned that far.
     """
-    trainer, network = new_trainer(recipe, 0), load_network(recipe.model)
+    trainer, network = new_trainer(recipe, 0), recipe.network()
     pruning_origin(trainer.module, trainer.example).widths(grid.most_pruned)
     _, labels = _data(recipe.data, network.input_shape)
     classes = int(labels.max()) + 1
@@ -145,7 +144,7 @@ def _phase_seed(*path: object) -> int:
 
 @lru_cache(maxsize=1)
 def _node_set_data(recipe: CurveRecipe, seed: int) -> dict[str, NodeSetData]:
-    data, labels = _data(recipe.data, load_network(recipe.model).input_shape)
+    data, labels = _data(recipe.data, recipe.network().input_shape)
     return split_data(data, labels, seed)
 
 

@@ -61,7 +61,12 @@ def _origin(recipe: CurveRecipe) -> Origin:
     """The first line; folders of this machine are left out."""
     optimizer = f"sgd with momentum {recipe.momentum:g}"
     return Origin(
-        model=recipe.model, data=public_name(recipe.data), batch=recipe.batch, optimizer=optimizer, lr=recipe.lr
+        model=recipe.model,
+        data=public_name(recipe.data),
+        batch=recipe.batch,
+        optimizer=optimizer,
+        lr=recipe.lr,
+        input_shape=recipe.input_shape,
     )
 
 
@@ -76,7 +81,7 @@ def _open_file(path: Path, origin: Origin) -> set[Key]:
             path.write_text(origin.to_json(), encoding="utf-8")
             return set()
         found, size = load_unfinished(path)
-        for field in ("model", "data", "batch", "optimizer", "lr"):
+        for field in ("model", "data", "batch", "optimizer", "lr", "input_shape"):
             theirs, ours = getattr(found, field), getattr(origin, field)
             if theirs != ours:
                 raise InputError(Fault(field, theirs, f"the file has other curves; expected {ours}", str(path)))

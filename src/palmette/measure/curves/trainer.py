@@ -14,20 +14,24 @@ from torch.nn.functional import cross_entropy
 
 from palmette.errors import ArgumentFault, InputError, RunError
 from palmette.measure.curves.node_sets import NodeSetData
-from palmette.zoo.models import example_input, load_network, seeded
+from palmette.zoo.models import Network, example_input, load_network, seeded
 
 _CHUNK = 256
 
 
 @dataclass(frozen=True, kw_only=True)
 class CurveRecipe:
-    """How to train: the network, the data, the samples of a batch, learning rate and momentum."""
+    """How to train: the network, the data, the samples of a batch, learning rate and momentum.
+
+    ``input_shape`` is that of one sample, where the network does not say.
+    """
 
     model: str
     data: str
     batch: int
     lr: float
     momentum: float = 0.9
+    input_shape: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         wrong = [ArgumentFault("batch", self.batch, "expected 1 or more")] if self.batch < 1 else []
@@ -35,6 +39,14 @@ class CurveRecipe:
             wrong.append(ArgumentFault("lr", self.lr, "expected a number above 0"))
         if wrong:
             raise InputError(wrong)
+
+    def network(self, seed: int = 0) -> Network:
+        """The network, with initial weights by the seed.
+
+        Raises:
+            InputError: there is no such network, or it does not take samples of this shape.
+        """
+        return load_network(self.model, self.input_shape, seed=seed)
 
 
 @dataclass(eq=False)
@@ -122,7 +134,7 @@ def new_trainer(recipe: CurveRecipe, seed: int) -> Trainer:
     Raises:
         InputError: there is no such network.
     """
-    network = load_network(recipe.model, seed=seed)
+    network = recipe.network(seed)
     assert network.module is not None, "a network that is loaded by name has its module"
     optimizer = torch.optim.SGD(network.module.parameters(), lr=recipe.lr, momentum=recipe.momentum)
     return Trainer(network.module, optimizer, example_input(network.input_shape, network.dtype), recipe.batch)

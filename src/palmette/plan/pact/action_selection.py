@@ -46,6 +46,11 @@ class ActionSelector:
         """A lower bound of the weight of the paths that begin with an action."""
         return float(self.graph.actions.energy_j[action]) + self._paths.lower_bound(*self._vertex(state, action))
 
+    def weight(self, state: TrainingState, action: int) -> float:
+        """Joules of the cheapest path that begins with an action; infinite where none meets target and deadline."""
+        path = self._paths.cheapest(*self._vertex(state, action))
+        return math.inf if path is None else float(self.graph.actions.energy_j[action]) + path.energy_j
+
     def max_fall(self, state: TrainingState, action: int) -> float:
         """The most that the loss can fall by the deadline with this next action; minus infinity if that is too late."""
         epochs, pair, _, left = self._vertex(state, action)

@@ -7,6 +7,7 @@ training, the last row repeating.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,7 +26,10 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class EpochActions:
-    """Every action of a problem: from which pair to which, its joules and seconds, and its change of the loss."""
+    """Every action of a problem: from which pair to which, its joules and seconds, and its change of the loss.
+
+    ``switch_margin`` is how far the robust estimate of a switch alone is above the expected one; 0 where there is none.
+    """
 
     pairs: tuple[Pair, ...]
     from_pair: Ints
@@ -35,20 +39,32 @@ class EpochActions:
     expected: Floats
     robust: Floats
     true: Floats
+    switch_margin: Floats
+    compress: tuple[str, ...]
+    """How each action makes the model smaller, if it does."""
     outgoing: tuple[tuple[int, ...], ...]
     """The actions from each pair; staying comes first."""
+    floor: float = -math.inf
+    """The least loss that is possible."""
 
     def model(self, pair: int) -> str:
         """The model of a pair."""
         return self.pairs[pair][0]
+
+    def stay(self, pair: int) -> int | None:
+        """The action that changes nothing, if the pair can be trained at all."""
+        return next((action for action in self.outgoing[pair] if self.to_pair[action] == pair), None)
 
     def row(self, epochs: int) -> int:
         """The row of the losses that holds after so many epochs."""
         return min(epochs, len(self.true) - 1)
 
     def blend(self, expected_weight: float) -> Floats:
-        """Estimates between the robust (0) and the expected ones (1)."""
-        return self.robust + expected_weight * (self.expected - self.robust)
+        """Estimates between the robust (0) and the expected ones (1) of epochs; those of switches stay robust.
+
+        So a switch has to pay for itself by more than its own uncertainty, however bold the rest is.
+        """
+        return self.robust + expected_weight * (self.expected - self.robust + self.switch_margin)
 
 
 def actions_of(problem: Problem) -> EpochActions:
@@ -77,7 +93,10 @@ def actions_of(problem: Problem) -> EpochActions:
         expected=expected,
         robust=robust,
         true=true,
+        switch_margin=np.array([_switch_margin(change) for *_, change in edges]),
+        compress=tuple("prune" if change is None else change.compress for *_, change in edges),
         outgoing=tuple(tuple(a for a in range(len(edges)) if from_pair[a] == pair) for pair in range(len(pairs))),
+        floor=-math.inf if problem.loss_floor is None else problem.loss_floor,
     )
 
 
@@ -98,6 +117,10 @@ def _run(run: Run, kind: Kind, epochs: int) -> Floats:
 def _run_losses(run: Run, kind: Kind) -> tuple[float, ...]:
     given: tuple[float, ...] | None = getattr(run, f"loss_{kind}")
     return run.loss_expected if given is None else given
+
+
+def _switch_margin(change: Change | None) -> float:
+    return 0.0 if change is None else max(0.0, change.loss_robust - change.loss_expected)
 
 
 def _change(change: Change, kind: Kind) -> float:

@@ -5,8 +5,9 @@ the most cautious first; if none does, by the action that should bring the loss 
 
     1  robust estimates at the problem's resolutions, weighing risk and opportunity (Algs. 1 to 3)
     2  robust estimates at finer resolutions: rounding up alone may hide a path
-    3  halfway between the robust and the expected estimates
-    4  the expected estimates
+    3  estimates of epochs halfway between the robust and the expected ones, those of switches robust
+    4  the expected estimates of epochs, those of switches robust
+    5  the expected estimates
 """
 
 from __future__ import annotations
@@ -14,13 +15,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from palmette.plan.pact.action_selection import ActionSelector
-from palmette.plan.pact.actions import EpochActions
+from palmette.plan.pact.actions import EpochActions, Floats
 from palmette.plan.pact.expanded_graph import ExpandedGraph, build_graph, check_size
 from palmette.plan.pact.simulation import MAX_EPOCHS, TrainingState, initial_state
 from palmette.spec.problem import Problem
 
 FINER = 16
 EXPECTED_WEIGHTS = (0.0, 0.5, 1.0)
+
+
+def estimates_by_caution(actions: EpochActions) -> list[Floats]:
+    """Changes of the loss to plan with, the most cautious first."""
+    return [*(actions.blend(weight) for weight in EXPECTED_WEIGHTS), actions.expected]
+
+
 _FINE_CELLS = 2e7
 
 
@@ -43,15 +51,15 @@ class OnlinePlanner:
 
     def _by_caution(self) -> Iterator[ActionSelector]:
         """The selectors, the most cautious first; made when they are first needed."""
-        for number in range(1 + len(EXPECTED_WEIGHTS)):
+        estimates = estimates_by_caution(self.actions)
+        for number in range(1 + len(estimates)):
             if number == len(self._selectors):
-                self._selectors.append(ActionSelector(self._fine_graph(EXPECTED_WEIGHTS[number - 1]), weigh_risk=False))
+                self._selectors.append(ActionSelector(self._fine_graph(estimates[number - 1]), weigh_risk=False))
             yield self._selectors[number]
 
-    def _fine_graph(self, expected_weight: float) -> ExpandedGraph:
+    def _fine_graph(self, losses: Floats) -> ExpandedGraph:
         """A finer graph, as fine as memory allows."""
         finer = FINER
-        losses = self.actions.blend(expected_weight)
         while finer > 1 and build_graph(self.problem, self.actions, losses, finer).cells > _FINE_CELLS:
             finer //= 2
         return build_graph(self.problem, self.actions, losses, finer)

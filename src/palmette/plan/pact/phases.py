@@ -109,7 +109,9 @@ def schedule_phases(task: Task, schedule: Sequence[Mapping[str, Any]]) -> tuple[
     if any((segment["model"], segment["nodes"]) not in found for segment in schedule):
         return ()
     phases = tuple(
-        found[segment["model"], segment["nodes"]].model_copy(update={"epochs": segment["epochs"]})
+        found[segment["model"], segment["nodes"]].model_copy(
+            update={"epochs": segment["epochs"], "compress": segment.get("compress", "prune")}
+        )
         for segment in schedule
     )
     wrong = check(Plan(model=task.profile.model, batch=task.batch, phases=phases), task.evaluator)

@@ -184,7 +184,7 @@ class RivalSearch:
         stay = self._stay[int(self.actions.to_pair[first])]
         sums = self._cumulative_changes(stay)[state.epochs + 1 : self._max_epochs + 1]
         changed = state.loss + float(self.actions.true[self.actions.row(state.epochs), first])
-        return ScheduleSegment(state, first, stay, changed + sums - sums[:1])
+        return ScheduleSegment(state, first, stay, np.maximum(changed + sums - sums[:1], self.actions.floor))
 
     def _cumulative_changes(self, stay: int) -> Floats:
         """The sum of a stay's changes of the loss over the first 0, 1, 2, … epochs of the training."""

@@ -20,6 +20,7 @@ from palmette.spec.problem import Problem
 
 if TYPE_CHECKING:
     from palmette.plan.pact.actions import EpochActions
+    from palmette.plan.pact.problem_from_profile import PlannedTraining
 
 Chosen = tuple[list[int], dict[str, Any]]
 
@@ -46,17 +47,32 @@ class _PactStrategy(Strategy, ABC):
     bound: float | None = field(
         default=None, metadata={"help": "Largest decrease of the loss to predict for one epoch."}
     )
+    bounds: bool = field(
+        default=True,
+        metadata={"help": "Keep the predictor's robust estimates to the bounds of theory that its curves fit."},
+    )
     classes: int = field(
         default=10, metadata={"help": "Classes in the data; an untrained network's loss is their logarithm."}
     )
 
+    distill: bool = field(
+        default=False, metadata={"help": "Let smaller models be distilled where that is better than to prune them."}
+    )
+    set_classes: str = field(
+        default="", metadata={"help": "Classes of sets of nodes whose data has others, such as gold=7,silver=9."}
+    )
+
     def __post_init__(self) -> None:
         import palmette.plan.pact.online
-        import palmette.plan.pact.problem_from_profile
         import palmette.plan.pact.rivals  # noqa: F401 -- imports are no part of plan_s
+        from palmette.plan.pact.problem_from_profile import parse_set_classes
 
         if not 2 <= self.classes <= 10**9:
             raise InputError(ArgumentFault("classes", self.classes, "expected at least 2"))
+        parse_set_classes(self.set_classes)
+        if self.distill and self.problem is not None:
+            expected = Message("a problem lists its own changes; expected it without ", Argument("problem"))
+            raise InputError(ArgumentFault("distill", self.distill, expected))
         if self.bound is not None and self.problem is not None:
             expected = Message("a problem has its own robust estimates; expected it without ", Argument("problem"))
             raise InputError(ArgumentFault("bound", self.bound, expected))
@@ -65,38 +81,57 @@ class _PactStrategy(Strategy, ABC):
         """Decide the schedule, and simulate it with the true losses."""
         from palmette.plan.pact.actions import actions_of
         from palmette.plan.pact.phases import schedule_phases
-        from palmette.plan.pact.simulation import schedule_of, simulate
+        from palmette.plan.pact.problem_from_profile import taught_warnings
+        from palmette.plan.pact.simulation import progress_of, schedule_of, simulate
 
         _expect_energy(task)
-        problem = self._problem(task)
+        training = self._training(task)
+        problem = self._problem(task, training)
         actions = actions_of(problem)
         chosen, about = self._actions(problem, actions)
         end = simulate(problem, actions, chosen)
         schedule = schedule_of(actions, chosen)
         variables = {"schedule": schedule, "energy_j": end.energy_j, "time_s": end.time_s, "loss": end.loss, **about}
+        variables |= progress_of(problem, actions, chosen)
+        if training is not None and (warnings := taught_warnings(training, schedule, problem.start.loss)):
+            variables["warnings"] = warnings
         if not isinstance(task, Task):
             return Decision((), variables, model=problem.start.model)
         return Decision(schedule_phases(task, schedule), variables)
 
-    def _problem(self, task: Ask) -> Problem:
-        """The given problem, with the goal's deadline and loss; else one built from profile and cluster.
+    def _training(self, task: Ask) -> PlannedTraining | None:
+        """The training of the task's network by the predictor; None where a problem is given instead.
 
         Raises:
-            InputError: there is neither, or it lacks something.
+            InputError: there is neither, or something is missing.
         """
         if self.problem is not None:
-            goal = {"deadline_s": task.goal.deadline_s, "target_loss": task.goal.loss}
-            return self.problem.model_copy(update={name: value for name, value in goal.items() if value is not None})
+            return None
         if not isinstance(task, Task):
             others = Message(Argument("profile"), " and ", Argument("cluster"))
             expected = Message(f"{self.name} needs it, or ", others, "; expected a file")
             raise InputError(ArgumentFault("problem", "missing", expected))
-        from palmette.plan.pact.problem_from_profile import PlannedTraining, build_problem, target_and_deadline
+        from palmette.plan.pact.problem_from_profile import PlannedTraining, parse_set_classes, target_and_deadline
         from palmette.predict.registry import load_predictor
 
         target_and_deadline(task.goal)  # before a learned predictor is loaded, which takes seconds
-        training = PlannedTraining(task, load_predictor(self.predictor, self.bound), self.classes)
-        return build_problem(training, (math.log(self.classes),))
+        set_classes = parse_set_classes(self.set_classes)
+        predictor = load_predictor(self.predictor, self.bound, bounds=self.bounds)
+        return PlannedTraining(task, predictor, self.classes, set_classes, self.distill)
+
+    def _problem(self, task: Ask, training: PlannedTraining | None) -> Problem:
+        """The problem of a training; else the given one, with the goal's deadline and loss.
+
+        Raises:
+            InputError: it lacks something.
+        """
+        from palmette.plan.pact.problem_from_profile import build_problem
+
+        if training is not None:
+            return build_problem(training, (math.log(self.classes),))
+        assert self.problem is not None, "there is a training or a problem"
+        goal = {"deadline_s": task.goal.deadline_s, "target_loss": task.goal.loss}
+        return self.problem.model_copy(update={name: value for name, value in goal.items() if value is not None})
 
     @abstractmethod
     def _actions(self, problem: Problem, actions: EpochActions) -> Chosen:
@@ -121,13 +156,16 @@ class Pact(_PactStrategy):
         metadata={"help": "Treat the errors of --problem's estimates as independent."},
     )
 
-    def _problem(self, task: Ask) -> Problem:
-        from palmette.plan.pact.independent_errors import with_independent_errors
-
+    def _training(self, task: Ask) -> PlannedTraining | None:
         if self.independent and self.problem is None:
             expected = Message("a predictor already accounts for it; expected ", Argument("problem"), " with it")
             raise InputError(ArgumentFault("independent", Message("without ", Argument("problem")), expected))
-        problem = super()._problem(task)
+        return super()._training(task)
+
+    def _problem(self, task: Ask, training: PlannedTraining | None) -> Problem:
+        from palmette.plan.pact.independent_errors import with_independent_errors
+
+        problem = super()._problem(task, training)
         return with_independent_errors(problem) if self.independent else problem
 
     def _actions(self, problem: Problem, actions: EpochActions) -> Chosen:

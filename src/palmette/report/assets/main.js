@@ -58,6 +58,7 @@ function summary(entry) {
   if (run) {
     facts.push(fact("trained", plural(run.iterations, "iteration"), run.ended === "done" ? "completed" : run.ended));
     if (run.energy_j !== null) facts.push(fact("energy of the run", joules(run.energy_j), (run.energy_source || "").split(":")[0]));
+    if (run.value) facts.push(fact("after the last epoch", run.value.ideal_loss >= run.value.loss ? "ahead" : "behind", run.value.verdict));
     if (run.accuracy !== null) facts.push(fact("accuracy on held-out data", `${(run.accuracy * 100).toFixed(1)}%`));
   }
   const first = data.entries.length > 1 ? speedUps() : [];
