@@ -86,3 +86,5 @@ def test_it_says_why_not() -> None:
             make_plan(NearFirst(), world(source=source))
     with pytest.raises(Infeasible):
         make_plan(NearFirst(), replace(world(), epochs=1))
+    with pytest.raises(Infeasible, match="no other node"):
+        make_plan(NearFirst(), replace(world(), profile=profile(2, cloud=1.0)))  # the phone cannot train
