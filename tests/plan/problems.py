@@ -8,6 +8,9 @@ from palmette.spec.cluster import Cluster, Limits, Link, Node, Power, Source
 from palmette.spec.goal import Goal, parse_weights
 from palmette.spec.profile import Layer, Profile, Times
 
+LITTLE = 0.1
+"""Of a search's effort: enough where what holds does not depend on it."""
+
 
 def node(tier: str, *, samples: int | None = None, private: bool = False, **more: Any) -> Node:
     """A node of 2 W idle and 10 W busy, with data if ``samples`` is given."""

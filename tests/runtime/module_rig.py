@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from palmette.runtime.options import Dtype, Options
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import validated
 from palmette.spec.plan import Phase
-from palmette.spec.profile import Profile
+from palmette.spec.profile import Layer, Profile
 from palmette.zoo.capture import TensorSpec, as_bundle, tied_weights
 from palmette.zoo.capture.bundle import Example, module_input, plain_structure
 from palmette.zoo.data.item_format import class_format
@@ -108,8 +109,13 @@ class ModuleRig(Rig):
     def fresh(self) -> list[nn.Module]:
         return list(copy.deepcopy(nn.ModuleList(self.layers)))
 
+    @cached_property
+    def sizes(self) -> tuple[Layer, ...]:
+        """The layers of the profile."""
+        return tuple(layer_sizes(self.network, no_progress))
+
     def evaluator(self, cluster: Cluster) -> Evaluator:
-        layers = layer_sizes(self.network, no_progress)
+        layers = self.sizes
         zero = dict.fromkeys(("forward_s", "backward_s", "update_s"), [0.0] * len(layers))
         fields = {
             "model": "toy",

@@ -56,39 +56,42 @@ def rig_of(case: str, dtype: Dtype = "float64") -> ModuleRig:
     return ModuleRig(make(), example(), dtype=dtype)
 
 
-def assert_equals_one_process(rig: ModuleRig, tree: Phase) -> None:
-    losses, held = rig.trained(tree, CLUSTER, ITERATIONS)
+def assert_equals_one_process(rig: ModuleRig, *trees: Phase) -> None:
     expected_losses, expected = rig.one_process(ITERATIONS)
-    assert losses == pytest.approx(expected_losses, rel=1e-9)
-    for weights in held.values():
-        # Copied layers list the constants of their graph beside the module's own state.
-        assert off({name: weights[name] for name in weights.keys() & expected.keys()}, expected) <= 1e-9
-    assert set().union(*held.values()) >= set(expected)
+    for tree in trees:
+        losses, held = rig.trained(tree, CLUSTER, ITERATIONS)
+        assert losses == pytest.approx(expected_losses, rel=1e-9)
+        for weights in held.values():
+            # Copied layers list the constants of their graph beside the module's own state.
+            assert off({name: weights[name] for name in weights.keys() & expected.keys()}, expected) <= 1e-9
+        assert set().union(*held.values()) >= set(expected)
+
+
+def cut_everywhere(depth: int, codec: str = "none") -> list[Phase]:
+    """Trees with two cuts each that together are cut after every layer."""
+    firsts = sorted({*range(1, depth - 1, 2), depth - 2} - {0})
+    return [two_cuts(depth, first, first + 1, codec) for first in firsts]
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_cut_twice_it_trains_as_in_one_process(case: str) -> None:
     rig = rig_of(case)
-    depth = len(rig.layers)
-    assert depth > 1
-    for first in range(1, depth - 1):
-        assert_equals_one_process(rig, two_cuts(depth, first, first + 1))
+    assert len(rig.layers) > 1
+    assert_equals_one_process(rig, *cut_everywhere(len(rig.layers)))
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_branches_join_their_bundles(case: str) -> None:
     rig = rig_of(case)
-    for first in range(1, len(rig.layers)):
-        assert_equals_one_process(rig, two_branches(len(rig.layers), first))
+    assert_equals_one_process(rig, *(two_branches(len(rig.layers), first) for first in range(1, len(rig.layers))))
 
 
 @pytest.mark.parametrize("codec", ["none", "int8"])
 @pytest.mark.parametrize("case", CASES)
 def test_the_estimate_counts_the_bytes_that_are_sent(case: str, codec: str) -> None:
     rig = rig_of(case, "float32")
-    depth = len(rig.layers)
-    for first in range(1, depth - 1):
-        assert_estimate_counts(rig, two_cuts(depth, first, first + 1, codec))
+    for tree in cut_everywhere(len(rig.layers), codec):
+        assert_estimate_counts(rig, tree)
 
 
 def assert_estimate_counts(

@@ -55,12 +55,12 @@ def assert_equal(rig: Rig, tree: Phase, known: Cluster, iterations: int = 20) ->
         assert off(weights, expected) <= ELEMENTWISE, node_name
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", mostly_thorough(range(25), 15))
 def test_any_tree_equals_one_process(seed: int) -> None:
     assert_equal(*random_rig(seed))
 
 
-@pytest.mark.parametrize("seed", range(300, 315))
+@pytest.mark.parametrize("seed", mostly_thorough(range(300, 315), 8))
 def test_any_tree_of_a_network_with_frozen_weights_equals_one_process(seed: int) -> None:
     rig, tree, known = random_rig(seed)
     draw = random.Random(seed)

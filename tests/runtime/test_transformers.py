@@ -80,7 +80,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[], dict[str, Tensor]]
         6,
     ),
 }
-QUICK = ("bert", "gpt2", "llama")
+QUICK = ("bert", "gpt2")
 CASES = [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in MODELS]
 
 

@@ -70,7 +70,7 @@ def expected(rig: Owners, tree: Phase) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", mostly_thorough(range(25), 12))
 def test_of_private_sources_no_sample_leaves_and_only_labels_that_have_to(seed: int) -> None:
     assert_private(*random_owners(seed, private=True))
 
@@ -82,7 +82,7 @@ def test_of_private_sources_no_sample_leaves_many_times(block: int) -> None:
         assert_private(*random_owners(seed, private=True))
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", mostly_thorough(range(25), 12))
 @pytest.mark.parametrize("codec", ["int8", "none", "any"])
 def test_the_estimate_counts_the_bytes_that_are_sent(codec: str, seed: int) -> None:
     rig, tree, known = random_owners(seed)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections import Counter, OrderedDict
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -124,6 +125,20 @@ def made(case: str) -> tuple[nn.Module, torch.Tensor, list[str]]:
     return make().double(), x, expected
 
 
+class Whole(NamedTuple):
+    module: nn.Module
+    x: Example
+    layers: tuple[NetworkLayer, ...]
+
+
+@pytest.fixture(scope="module", params=CASES)
+def whole(request):
+    """A module cut once for all tests that only look at its layers."""
+    torch.manual_seed(0)
+    module, x, _ = made(request.param)
+    return Whole(module, x, cut(module, x))
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_cut_anywhere_it_computes_and_learns_the_same_in_both_modes(case):
     module, x, expected = made(case)
@@ -132,10 +147,8 @@ def test_cut_anywhere_it_computes_and_learns_the_same_in_both_modes(case):
     assert_same_as_whole(module, layers, x)
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_every_name_of_the_state_is_in_exactly_one_layer_but_for_ties_with_the_same_tensor(case):
-    module, x, _ = made(case)
-    layers = cut(module, x)
+def test_every_name_of_the_state_is_in_exactly_one_layer_but_for_ties_with_the_same_tensor(whole):
+    module, _, layers = whole
     found = Counter(name for layer in layers for name in layer.state_names)
     tied = {name for weight in tied_weights(layers) for name in weight.names}
     assert set(found) == set(module.state_dict())
@@ -145,14 +158,12 @@ def test_every_name_of_the_state_is_in_exactly_one_layer_but_for_ties_with_the_s
     assert {id(weight) for weight in parameters(layers).values()} == set(map(id, module.parameters()))
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_layers_can_be_copied_and_pickled(case):
-    module, x, _ = made(case)
-    whole = LayerChain(layer.module for layer in cut(module, x)).eval()
-    for twin in (copy.deepcopy(whole), pickle.loads(pickle.dumps(whole))):
-        inputs = module_input(x).batch(4)
-        torch.testing.assert_close(twin(*inputs), whole(*inputs), rtol=0, atol=0)
-        assert not {id(weight) for weight in twin.parameters()} & {id(weight) for weight in whole.parameters()}
+def test_layers_can_be_copied_and_pickled(whole):
+    chain = LayerChain(layer.module for layer in whole.layers).eval()
+    for twin in (copy.deepcopy(chain), pickle.loads(pickle.dumps(chain))):
+        inputs = module_input(whole.x).batch(4)
+        torch.testing.assert_close(twin(*inputs), chain(*inputs), rtol=0, atol=0)
+        assert not {id(weight) for weight in twin.parameters()} & {id(weight) for weight in chain.parameters()}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -170,11 +181,9 @@ def test_cutting_leaves_the_module_and_the_random_state_as_they_were(case):
     assert all(weight.grad is None for weight in module.parameters())
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_output_shape_is_that_of_one_sample(case):
-    module, x, _ = made(case)
-    bundle = module_input(x).tensors
-    for layer in cut(module, x):
+def test_output_shape_is_that_of_one_sample(whole):
+    bundle = module_input(whole.x).tensors
+    for layer in whole.layers:
         bundle = as_bundle(layer.module.eval()(*bundle))
         assert bundle[0].shape == (4, *layer.output_shape)
         assert [(each.shape, each.dtype) for each in bundle] == [((4, *s.shape), s.dtype) for s in layer.outputs]

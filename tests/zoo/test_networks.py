@@ -9,6 +9,7 @@ import torch
 from palmette.errors import InputError
 from palmette.zoo.capture import cut
 from palmette.zoo.networks import registry
+from tests.thorough import mostly_thorough
 from tests.zoo.equality import assert_same_with_cuts
 
 # What the papers, or their authors' released weights, count.
@@ -40,7 +41,7 @@ LAYERS = {
     "nin": 12,
     "cifar10": 7,
 }
-LARGER = ("vgg16", "vgg19", "resnet34")
+LARGER = ("vgg11", "vgg16", "vgg19", "resnet34")
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +73,7 @@ def test_has_its_number_of_layers_each_a_named_child(name):
 
 
 @pytest.mark.parametrize("name", registry.names())
-@pytest.mark.parametrize("size", [0, 32, 47, 48, 64, 95, 96, 224])
+@pytest.mark.parametrize("size", mostly_thorough([0, 47, 224, 32, 48, 64, 95, 96], 3))
 def test_takes_images_from_the_smallest_size_up(name, size):
     size = size or registry.network_entry(name).min_size
     with torch.device("meta"):
@@ -106,7 +107,7 @@ def test_listing_names_does_not_import_torch():
 
 @pytest.mark.parametrize(
     "name",
-    # The larger of a family differ from the smallest in depth alone.
+    # The larger of a family differ from the smallest in depth or width alone.
     [pytest.param(name, marks=[pytest.mark.slow] if name in LARGER else []) for name in registry.names()],
 )
 def test_cut_after_every_layer_it_learns_the_same(name):

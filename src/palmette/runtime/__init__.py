@@ -7,6 +7,7 @@ command. Each worker executes its program: it takes samples from ``data`` or rec
 forward and backward, exchanges gradients or weights as defined by the worker's side of the sync, and updates. It then
 reports its loss and the times of its operations, which ``record`` writes down.
 
+preload           what every worker process needs, imported once
 program           what each node does in an iteration, as plain operations; pure
 phase_programs    the programs of a phase: of the whole, of each tree, of the exchange of weights; pure
 early_stopping    which metric decides about the best weights, and when a run stops

@@ -21,6 +21,7 @@ from palmette.spec.plan import Phase
 from tests.control.run.test_processes import trees
 from tests.control.run.test_resume import when
 from tests.cost.small import instance, phase, source
+from tests.plan.problems import LITTLE
 from tests.runtime.rig import off
 from tests.runtime.world import TINY, Runs, alive, alone, hired, lines, losses, weights
 
@@ -33,7 +34,7 @@ links:
   - {between: [phone, server], bandwidth: 200 Mbit/s}
   - {between: [server, cloud], bandwidth: 100 Mbit/s}
 """
-ASKED = {"goal": "time", "options": {"lossy": False}}
+ASKED = {"goal": "time", "options": {"lossy": False, "effort": LITTLE}}
 ADAM = Options(optimizer="adam", lr=0.001, seed=3, dtype="float64")
 CHOSEN = ["--optimizer", "adam", "--lr", "0.001", "--seed", "3", "--dtype", "float64"]
 REPLICAS = phase(

@@ -15,7 +15,7 @@ from palmette.plan.core.registry import strategies
 from palmette.plan.core.strategy import HORIZON_EPOCHS, Task
 from palmette.spec.cluster import Limits
 from palmette.spec.learning import Learning
-from tests.plan.problems import goal, node, profile, three_tiers
+from tests.plan.problems import LITTLE, goal, node, profile, three_tiers
 
 
 def task(**more: Any) -> Task:
@@ -35,7 +35,7 @@ def test_plans_come_best_first() -> None:
 
 
 def test_every_strategy_is_planned_or_says_why_not() -> None:
-    found = compare(task())
+    found = compare(task(), {"effort": LITTLE})
     expected = {name for name, kind in strategies().items() if not kind.composed}
     assert {plan.strategy for plan in found.plans} | found.skipped.keys() == expected
     assert "all-edge" in {plan.strategy for plan in found.plans}
@@ -115,16 +115,17 @@ def test_a_deadline_leaves_out_who_trains_too_long() -> None:
 
 
 def test_who_can_hurry_does_so_for_a_deadline() -> None:
-    free = compare(task(goal=goal("energy", loss=0.26)), {"learning": CURVE}, ["hybrid"]).plans[0].estimate
+    options = {"learning": CURVE, "effort": LITTLE}
+    free = compare(task(goal=goal("energy", loss=0.26)), options, ["hybrid"]).plans[0].estimate
     assert free is not None
     assert free.total_s is not None
-    fastest = compare(task(goal=goal("time", loss=0.26)), {"learning": CURVE}, ["hybrid"]).plans[0].estimate
+    fastest = compare(task(goal=goal("time", loss=0.26)), options, ["hybrid"]).plans[0].estimate
     assert fastest is not None
     assert fastest.total_s is not None
     limit_s = (free.total_s + fastest.total_s) / 2
     assert fastest.total_s < limit_s < free.total_s
     wanted = goal("energy", loss=0.26, deadline_s=limit_s)
-    (hurried,) = compare(task(goal=wanted), {"learning": CURVE}, ["hybrid"]).plans
+    (hurried,) = compare(task(goal=wanted), options, ["hybrid"]).plans
     assert hurried.estimate is not None
     assert hurried.estimate.total_s is not None
     assert hurried.estimate.total_s <= limit_s

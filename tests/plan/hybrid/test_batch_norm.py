@@ -12,7 +12,7 @@ from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Plan
 from palmette.spec.profile import Profile
 from tests.plan import fleets
-from tests.plan.problems import link, profile, three_tiers
+from tests.plan.problems import LITTLE, link, profile, three_tiers
 
 
 def normed(known: Profile) -> Profile:
@@ -32,6 +32,8 @@ def where_parts_help() -> tuple[Profile, Cluster]:
 
 
 def planned(strategy: str, world: tuple[Profile, Cluster], batch: int, **options: object) -> Plan:
+    if strategy in ("hybrid", "auto"):
+        options["effort"] = LITTLE
     return pt.plan(strategy, profile=world[0], cluster=world[1], batch=batch, **options)  # type: ignore[arg-type]
 
 
@@ -109,5 +111,5 @@ def test_auto_says_which_plans_it_left_out_for_it() -> None:
 def test_a_fleet_with_few_samples_a_phone_shares_statistics_or_goes_elsewhere() -> None:
     known, cluster = fleets.fleet()
     world = normed(known), cluster
-    plan = planned("hybrid", world, fleets.BATCH, effort=0.1)
+    plan = planned("hybrid", world, fleets.BATCH)
     assert small(plan, world) == []

@@ -18,13 +18,12 @@ from palmette.spec.goal import value
 from palmette.spec.plan import Plan
 from palmette.spec.profile import Profile
 from tests.plan import fleets
-from tests.plan.problems import goal, profile, three_tiers
+from tests.plan.problems import LITTLE, goal, profile, three_tiers
 from tests.plan.random_problems import random_world
 from tests.thorough import mostly_thorough
 
 GOALS = ("time", "energy", "edp", "power", "0.3*time+0.7*energy")
 NO_WORSE = 1 + 1e-9
-LITTLE = 0.1  # of the effort: what holds does not depend on it
 
 
 class World:

@@ -21,7 +21,7 @@ from palmette.spec.estimate import Estimate
 from palmette.spec.goal import value
 from tests.plan.deliveries import all_deliveries, as_tensors, mean_s, random_delivery_task
 from tests.plan.hybrid.test_hybrid import QUICK, RIVALS, priced_states
-from tests.plan.problems import goal, profile, three_tiers
+from tests.plan.problems import LITTLE, goal, profile, three_tiers
 from tests.thorough import mostly_thorough
 
 GOALS = ("time", "energy", "edp", "power")
@@ -103,7 +103,9 @@ def test_as_tensors_stored_sizes_do_not_count(seed: int) -> None:
     task = random_delivery_task(seed)
     plain_profile, plain_cluster = as_tensors(task.profile, task.cluster)
     for name in ("hybrid", "upload", "all-cloud", "hiertrain"):
-        known = {"batch": task.batch, "epochs": task.epochs}
+        known: dict[str, Any] = {"batch": task.batch, "epochs": task.epochs}
+        if name == "hybrid":
+            known["effort"] = LITTLE
         try:
             expected = pt.plan(name, profile=plain_profile, cluster=plain_cluster, **known)
         except PalmetteError as error:
@@ -118,7 +120,8 @@ def test_as_tensors_stored_sizes_do_not_count(seed: int) -> None:
 
 
 def test_ways_to_begin_are_compared() -> None:
-    ways = pt.plan("hybrid", profile=profile(), cluster=three_tiers(), batch=10, epochs=2).decision["on_the_way"]
+    made = pt.plan("hybrid", profile=profile(), cluster=three_tiers(), batch=10, epochs=2, effort=LITTLE)
+    ways = made.decision["on_the_way"]
     on_the_way, upload_first = ways["ways"]
     assert (on_the_way["way"], upload_first["way"]) == ("on the way", "upload first")
     assert ways["wins"] == "on the way"
@@ -130,7 +133,7 @@ def test_ways_to_begin_are_compared() -> None:
 
 
 def test_an_iteration_deadline_is_one_of_the_steady_state() -> None:
-    known = {"profile": profile(4), "cluster": three_tiers(), "batch": 16, "epochs": 3}
+    known = {"profile": profile(4), "cluster": three_tiers(), "batch": 16, "epochs": 3, "effort": LITTLE}
     free = pt.plan("hybrid", **known)
     steady_s, mean = free.estimate.iteration_s, free.decision["value"]
     assert steady_s < mean
@@ -139,7 +142,7 @@ def test_an_iteration_deadline_is_one_of_the_steady_state() -> None:
 
 
 def test_a_deadline_of_the_whole_is_met_where_the_epochs_are_known() -> None:
-    known = {"profile": profile(4), "cluster": three_tiers(), "batch": 16, "epochs": 3}
+    known = {"profile": profile(4), "cluster": three_tiers(), "batch": 16, "epochs": 3, "effort": LITTLE}
     fast, frugal = pt.plan("hybrid", **known).estimate, pt.plan("hybrid", **known, goal="energy").estimate
     limit_s = (fast.total_s + frugal.total_s) / 2
     between = pt.plan("hybrid", **known, goal=goal("energy", deadline_s=limit_s)).estimate
@@ -151,7 +154,7 @@ def test_a_deadline_of_the_whole_is_met_where_the_epochs_are_known() -> None:
 
 
 def test_sent_again_costs_what_it_did() -> None:
-    known = {"profile": profile(4), "cluster": three_tiers(), "batch": 16}
+    known = {"profile": profile(4), "cluster": three_tiers(), "batch": 16, "effort": LITTLE}
     again, kept = pt.plan("hybrid", **known, resend=True), pt.plan("hybrid", **known)
     assert {source.delivery for source in again.phases[0].sources} == {"each"}
     assert not again.phases[0].ahead

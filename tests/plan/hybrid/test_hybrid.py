@@ -20,7 +20,7 @@ from palmette.plan.hybrid.starts import starts
 from palmette.spec.cluster import Cluster, Limits
 from palmette.spec.goal import value
 from palmette.spec.plan import Phase, Plan
-from tests.plan.problems import goal, link, node, profile, three_tiers
+from tests.plan.problems import LITTLE, goal, link, node, profile, three_tiers
 from tests.plan.random_problems import random_world
 from tests.thorough import mostly_thorough
 
@@ -131,7 +131,7 @@ def test_it_is_never_worse_than_a_rival_at_any_bandwidth(mbps: float) -> None:
 
 
 def test_the_same_seed_gives_the_same_plan() -> None:
-    known = {"profile": profile(3), "cluster": three_tiers(), "batch": 5}
+    known = {"profile": profile(3), "cluster": three_tiers(), "batch": 5, "effort": 0.3}
     first, second = (pt.plan("hybrid", **known, seed=3) for _ in range(2))
     assert first.phases == second.phases
     assert first.decision == second.decision
@@ -179,7 +179,7 @@ class TestWhatItStates:
         assert decision["gap"] == pytest.approx(0, abs=1e-5)
 
     def test_a_weighted_sum_is_over_the_best_of_each(self) -> None:
-        known = {"profile": profile(4), "cluster": three_tiers(), "batch": 16}
+        known = {"profile": profile(4), "cluster": three_tiers(), "batch": 16, "effort": LITTLE}
         least = {q: pt.plan("hybrid", **known, goal=q).decision["value"] for q in ("time", "energy")}
         plan = pt.plan("hybrid", **known, goal="0.3*time+0.7*energy")
         time_s, energy_j = mean_iteration(plan.estimate, HORIZON_EPOCHS)
@@ -239,7 +239,7 @@ class TestWhatItObeys:
         assert used is None or used.energy_j <= spent / 2
 
     def test_a_deadline_while_saving_energy(self) -> None:
-        known = {"profile": profile(4), "cluster": three_tiers(), "batch": 16}
+        known = {"profile": profile(4), "cluster": three_tiers(), "batch": 16, "effort": LITTLE}
         fast = pt.plan("hybrid", **known).estimate
         frugal = pt.plan("hybrid", **known, goal="energy").estimate
         assert frugal.iteration_j <= fast.iteration_j
@@ -249,7 +249,7 @@ class TestWhatItObeys:
         assert between.iteration_j <= fast.iteration_j * (1 + 1e-9)
 
     def test_a_deadline_that_cannot_be_met_names_the_best_time(self) -> None:
-        known = {"profile": profile(), "cluster": three_tiers(), "batch": 8}
+        known = {"profile": profile(), "cluster": three_tiers(), "batch": 8, "effort": LITTLE}
         best = pt.plan("hybrid", **known)
         with pytest.raises(
             pt.Infeasible, match=r"^iteration_deadline_s: 0.001 s: cannot be met; the least .* is "
@@ -346,6 +346,6 @@ def test_what_is_allowed_never_makes_it_worse() -> None:
     """Integers may be used, they need not be."""
     for seed in (0, 4, 7):
         task = random_task(seed)
-        known = {"profile": task.profile, "cluster": task.cluster, "batch": task.batch, "effort": 0.1}
+        known = {"profile": task.profile, "cluster": task.cluster, "batch": task.batch, "effort": LITTLE}
         plain, lossy = pt.plan("hybrid", **known), pt.plan("hybrid", **known, lossy=True)
         assert lossy.estimate.iteration_s <= plain.estimate.iteration_s * (1 + 1e-9)

@@ -19,7 +19,7 @@ from palmette.plan.rivals.near_first import NearFirst
 from palmette.spec.cluster import Cluster, Source
 from palmette.spec.goal import Goal
 from palmette.spec.plan import Plan
-from tests.plan.problems import link, node, profile
+from tests.plan.problems import LITTLE, link, node, profile
 
 
 def world(bandwidth_bps: float = 8e6, epochs: int | None = 12, source: Source | None = None) -> Task:
@@ -62,8 +62,8 @@ def test_it_beats_uploading_first_where_the_owner_trains_several_epochs_meanwhil
 
 def test_auto_takes_it_where_it_is_best() -> None:
     task = world()
-    made = pt.plan("auto", profile=task.profile, cluster=task.cluster, batch=task.batch, epochs=task.epochs)
-    others = compare(task)
+    known = {"profile": task.profile, "cluster": task.cluster, "batch": task.batch, "epochs": task.epochs}
+    made, others = pt.plan("auto", **known, effort=LITTLE), compare(task, {"effort": LITTLE})
     assert made.estimate is not None
     best = min(plan.estimate.total_s or 0.0 for plan in others.plans if plan.estimate is not None)
     assert (made.estimate.total_s or 0.0) <= best * (1 + 1e-9)
@@ -86,3 +86,5 @@ def test_it_says_why_not() -> None:
             make_plan(NearFirst(), world(source=source))
     with pytest.raises(Infeasible):
         make_plan(NearFirst(), replace(world(), epochs=1))
+    with pytest.raises(Infeasible, match="no other node"):
+        make_plan(NearFirst(), replace(world(), profile=profile(2, cloud=1.0)))  # the phone cannot train

@@ -9,6 +9,7 @@ from palmette.runtime.data.samples import SourceGroup, StepBatches
 from tests.cost.small import instance, phase, source
 from tests.runtime.owners import random_owners
 from tests.runtime.rig import off
+from tests.thorough import mostly_thorough
 
 BRANCHES = phase(
     source("a", 3, "x"),
@@ -19,7 +20,7 @@ BRANCHES = phase(
 )
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", mostly_thorough(range(20), 10))
 def test_any_tree_equals_one_process_with_the_same_samples(seed: int) -> None:
     rig, tree, known = random_owners(seed)
     losses, held = rig.trained(tree, known, iterations=8)

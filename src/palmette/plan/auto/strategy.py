@@ -15,11 +15,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from palmette.cost.batch_norm import FLOOR
-from palmette.errors import ArgumentFault, InputError
 from palmette.plan.core.comparison import is_lossy, small_norm_parts
 from palmette.plan.core.registry import strategies
 from palmette.plan.core.strategy import Decision, Strategy, Task
-from palmette.plan.hybrid.strategy import refuse_floor
+from palmette.plan.hybrid.strategy import refuse_effort, refuse_floor
 from palmette.spec.learning import Learning
 from palmette.spec.measurements import Measurements
 from palmette.spec.plan import Plan
@@ -52,6 +51,10 @@ class Auto(Strategy):
         default=None,
         metadata={"help": "Seconds to plan, about; if not given, a fixed effort, so that a seed gives the same plan."},
     )
+    effort: float = field(
+        default=1.0,
+        metadata={"help": "Search effort as a multiple of the default; a seed still gives the same plan."},
+    )
     batch_norm_floor: int = field(
         default=FLOOR,
         metadata={"help": "Fewest samples for batch norm statistics of their own; smaller parts share theirs."},
@@ -64,8 +67,7 @@ class Auto(Strategy):
 
     def __post_init__(self) -> None:
         refuse_floor(self.batch_norm_floor)
-        if self.seconds is not None and not 0 < self.seconds < math.inf:
-            raise InputError(ArgumentFault("seconds", self.seconds, "expected more than 0"))
+        refuse_effort(self.seconds, self.effort)
         from palmette.plan.auto import explanation  # noqa: F401 -- imports are no part of plan_s
 
     def decide(self, task: Task) -> Decision:

@@ -61,10 +61,7 @@ class Hybrid(Strategy):
 
     def __post_init__(self) -> None:
         refuse_floor(self.batch_norm_floor)
-        for option in ("seconds", "effort"):
-            value = getattr(self, option)
-            if value is not None and not 0 < value < float("inf"):
-                raise InputError(ArgumentFault(option, value, "expected more than 0"))
+        refuse_effort(self.seconds, self.effort)
         import scipy.optimize  # noqa: F401 -- imports are no part of plan_s
 
         from palmette.plan.hiertrain import exact_search  # noqa: F401 -- imports are no part of plan_s
@@ -145,6 +142,17 @@ def _variables(found: FoundPlan, objective: Objective, problem: HybridProblem) -
         "from": found.name,
     }
     return variables | ({"units": dict(objective.units)} if objective.units else {})
+
+
+def refuse_effort(seconds: float | None, effort: float) -> None:
+    """Refuse a search that may not even begin, or never ends.
+
+    Raises:
+        InputError: says so.
+    """
+    for option, value in (("seconds", seconds), ("effort", effort)):
+        if value is not None and not 0 < value < float("inf"):
+            raise InputError(ArgumentFault(option, value, "expected more than 0"))
 
 
 def refuse_floor(floor: int) -> None:

@@ -11,6 +11,5 @@ clocks          the clocks of other machines, converted to this one's
 testbed         what workers run on: real machines, or a cluster that a testbed emulates
 service         a service beside the workers, such as a hub, in a process of its own
 forkserver      the fork server from which all processes of a run are started
-preload         what the fork server imports
 socket_folder   temporary folders with paths short enough for sockets
 """

@@ -13,7 +13,7 @@ from palmette.runtime.engines.socket_folder import short_root
 def forkserver_context() -> ForkServerContext:
     """The multiprocessing context of all processes of a run; they share one fork server and its imports."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["palmette.runtime.engines.preload"])
+    context.set_forkserver_preload(["palmette.runtime.preload"])
     _find_folder()
     return context
 
