@@ -41,6 +41,7 @@ from palmette.measure.frozen_profile import with_frozen
 from palmette.runtime.engines.registry import ENGINES
 from palmette.runtime.optimizer_choice import optimizer_cost, refuse_unfit_weights
 from palmette.runtime.training import checkpoint
+from palmette.runtime.training.base_weights import refuse_other_base
 from palmette.runtime.training.job import Job, ProgressUpdate, RunOutcome
 from palmette.runtime.training.loop import Training
 from palmette.runtime.training.phase_length import epoch_iterations
@@ -49,7 +50,7 @@ from palmette.spec.files import make_folder, read, validated
 from palmette.spec.plan import Inputs, Phase, Plan, inputs_of
 from palmette.spec.profile import Profile
 from palmette.zoo.adapters import split_adapters
-from palmette.zoo.capture import parameters
+from palmette.zoo.capture import parameters, state
 from palmette.zoo.freezing import matching_weights, refuse_all_frozen
 from palmette.zoo.models import Network
 from palmette.zoo.recipes.objective import objective_for
@@ -177,12 +178,23 @@ class TrainingSession:
     ) -> Network:
         """The network as the run begins: with the weights of a checkpoint or of a file, or fresh."""
         if resumed is not None:
-            network = shrunk(self.network, resumed.progress.pruning, origin)
-            load(network, resumed.weights, str(self.folder))
-            return network
+            return self._continued(resumed, origin)
         if self.request.init is not None:
             return with_initial_weights(self.network, self.request.init, pruning, origin)
         return shrunk(self.network, pruning, origin)
+
+    def _continued(self, resumed: checkpoint.Checkpoint, origin: PruningOrigin | None) -> Network:
+        """The network of a checkpoint; what that leaves out is what the run began with."""
+        if not resumed.progress.base:
+            network = shrunk(self.network, resumed.progress.pruning, origin)
+            load(network, resumed.weights, str(self.folder))
+            return network
+        network = self.network
+        if self.request.init is not None:
+            network = with_initial_weights(network, self.request.init, 0.0, origin)
+        refuse_other_base(network.layers, resumed.progress.base, str(self.folder))
+        load(network, state(network.layers) | dict(resumed.weights), str(self.folder))
+        return network
 
     def run(self, on_update: Callable[[ProgressUpdate], None], ready: Callable[[Training], None]) -> RunOutcome:
         """Run; ``ready`` gets the training before it starts, to be able to stop it.
@@ -203,7 +215,7 @@ class TrainingSession:
             shutil.rmtree(self._job.samples_folder, ignore_errors=True)
         self.network = training.network
         save_network(self.network, training.pruning, self.folder / "model.safetensors")
-        save_best(self.network.name, self.folder)
+        save_best(self.network, self.folder)
         save_adapters(self.network, self.folder / "adapters")
         self._write(training, outcome.ended)
         return outcome

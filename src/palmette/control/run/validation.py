@@ -21,7 +21,7 @@ from palmette.spec.plan import Plan
 from palmette.spec.profile import Profile
 from palmette.zoo.adapters import Adapters
 from palmette.zoo.freezing import frozen_network
-from palmette.zoo.models import Network, load_network
+from palmette.zoo.models import Network, in_dtype, load_network
 from palmette.zoo.recipes.recipe import Recipe
 
 
@@ -131,9 +131,7 @@ def load_checked_network(
     wrong += _frozen_in_profile(network, profile)
     if wrong:  # where the profile knows of no weights, replicas would not synchronise them
         raise InputError(wrong)
-    for layer in network.layers:
-        layer.module.to(getattr(torch, request.options.dtype))
-    return network
+    return in_dtype(network, getattr(torch, request.options.dtype))
 
 
 def _frozen_in_profile(network: Network, profile: Profile) -> Iterator[Fault]:

@@ -21,6 +21,7 @@ from palmette.runtime.record.journal import Journal
 from palmette.runtime.sync.base import EngineSide, PhaseContext
 from palmette.runtime.sync.registry import sync_method
 from palmette.runtime.training import checkpoint as checkpoints
+from palmette.runtime.training.base_weights import base_weights, checksum
 from palmette.runtime.training.checkpoint import Checkpoint, Progress
 from palmette.runtime.training.evaluation import Evaluation, evaluate
 from palmette.runtime.training.handover import Handover
@@ -55,7 +56,10 @@ class Training:
         self.on_epoch: list[Callable[[EpochStatus], None]] = []
         for layer in job.network.layers:
             layer.module.to(getattr(torch, job.options.dtype))
-        self._progress = job.resumed.progress if job.resumed else Progress(0, pruning=job.pruning)
+        # Where the network becomes smaller, so do its frozen weights.
+        self._base = base_weights(job.network.layers) if job.origin is None else {}
+        progress = job.resumed.progress if job.resumed else Progress(0, pruning=job.pruning)
+        self._progress = replace(progress, base=checksum(self._base))
         self._saved = self._progress
         self.outcome = RunOutcome(
             iterations=self._progress.iteration, energy_j=self._progress.energy_j, time_s=self._progress.time_s
@@ -333,7 +337,7 @@ class Training:
         )
 
     def _save(self, *, best: bool = False) -> None:
-        weights = unshared(state(self.network.layers))
+        weights = {name: each for name, each in unshared(state(self.network.layers)).items() if name not in self._base}
         kept = Checkpoint(self._progress, weights, unshared(self._segment_state.optimizer))
         checkpoints.save(kept, self.job.folder / "checkpoints", best=best)
         self._saved = self._progress
