@@ -28,6 +28,7 @@ from palmette.control.run.recipes import find_training, refuse_metric
 from palmette.control.run.record import PlanChange, write_record
 from palmette.control.run.request import Request, from_record, to_record
 from palmette.control.run.validation import (
+    clips_apart,
     load_checked_network,
     other_precision,
     refuse_no_update,
@@ -100,7 +101,7 @@ def _phases(written: Sequence[Any], file: str) -> tuple[Phase, ...]:
 class TrainingSession:
     """A run that is ready to start, runs, and writes its files; unless it is ``finished`` already.
 
-    ``warning`` is what a user should know of its estimate.
+    ``warnings`` are what a user should know of its estimate and its training.
     """
 
     def __init__(
@@ -115,8 +116,9 @@ class TrainingSession:
     ) -> None:
         self.plan, self.request, self.folder, self.finished = plan, request, folder, finished
         self.changes = changes
-        self.warning = other_precision(inputs_of(plan, None, None)[0], request.options)
         profile, cluster = inputs_of(plan, None, None)
+        told = (other_precision(profile, request.options), clips_apart(plan, request.options))
+        self.warnings = [each for each in told if each is not None]
         self.evaluator = evaluator(profile, cluster, optimizer_cost(request.options))
         refuse_unrunnable(plan, self.evaluator)
         training = find_training(plan.model, request)

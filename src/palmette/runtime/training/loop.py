@@ -46,7 +46,8 @@ _DELETE_S = 10.0
 class Training:
     """Executes a job, segment by segment.
 
-    ``on_time_estimate``: callbacks for the remaining time on this machine; ``on_epoch``: for the end of an epoch.
+    ``on_time_estimate``: callbacks for the remaining time on this machine; ``on_epoch``: for the end of an epoch;
+    ``on_other_phases``: for the phases that the job's epoch callback goes on with, after so many iterations.
     """
 
     def __init__(self, job: Job, watch: Callable[[ProgressUpdate], None]) -> None:
@@ -54,6 +55,7 @@ class Training:
         self._stopping = False
         self.on_time_estimate: list[Callable[[RemainingTime], None]] = []
         self.on_epoch: list[Callable[[EpochStatus], None]] = []
+        self.on_other_phases: list[Callable[[int, Sequence[Phase]], None]] = []
         for layer in job.network.layers:
             layer.module.to(getattr(torch, job.options.dtype))
         # Where the network becomes smaller, so do its frozen weights.
@@ -323,6 +325,8 @@ class Training:
         phases = None if self.job.on_epoch_end is None else self.job.on_epoch_end(status)
         if phases is not None:
             self._replace_rest(number, at, phases)
+        for tell in self.on_other_phases if phases else ():
+            tell(self._progress.iteration, phases)
 
     def _replace_rest(self, number: int, at: int, phases: Sequence[Phase]) -> None:
         """After ``at`` iterations of a segment, continue with these phases alone."""
