@@ -34,7 +34,7 @@ from palmette.zoo.import_callable import import_callable
 from palmette.zoo.networks import registry
 from palmette.zoo.recipes.loading import load_recipe, names_recipe
 from palmette.zoo.recipes.recipe import Recipe
-from palmette.zoo.user_code import user_error
+from palmette.zoo.user_code import located, user_error
 
 VARIANT_KEYS = ("classes", "size", "channels")
 UNNAMED = "recipe"
@@ -209,6 +209,11 @@ def recipe_network(recipe: Recipe, name: str, input_shape: Sequence[int] | None)
 
 def first_inputs(name: str, recipe: Recipe) -> Example:
     """The inputs of a recipe's first two samples."""
+    with located(recipe.data):
+        return _stacked_inputs(name, recipe)
+
+
+def _stacked_inputs(name: str, recipe: Recipe) -> Example:
     source = recipe_sources(name, recipe).train
     found = [fetched_pair(source, k, f"{name}[{k}]")[0] for k in range(2)]
     if recipe.transform is not None:
