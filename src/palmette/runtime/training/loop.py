@@ -323,8 +323,9 @@ class Training:
     def _turn(self, number: int, at: int, status: EpochStatus) -> None:
         """At the end of an epoch, replace the remaining segments if the job's epoch callback returns others."""
         phases = None if self.job.on_epoch_end is None else self.job.on_epoch_end(status)
-        if phases is not None:
-            self._replace_rest(number, at, phases)
+        if phases is None:
+            return
+        self._replace_rest(number, at, phases)
         for tell in self.on_other_phases if phases else ():
             tell(self._progress.iteration, phases)
 
