@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from palmette.runtime.options import (
         Dtype,
         OptimizerFactory,
+        Options,
         ParameterGroups,
         Precision,
         ScheduleFactory,
@@ -124,13 +125,16 @@ def plan(
     seed: int = 0,
     epochs: int | None = None,
     input_as: InputAs = "stored",
+    freeze: Sequence[str] = (),
+    precision: Precision | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> Plan:
     """The plan of a strategy: which node computes which layers on which samples, and what it costs.
 
     ``profile`` may also be a recipe, a module or the name of a network, which is then profiled on the cluster first;
-    ``progress`` is called with the layer at hand and the fraction that is done. ``optimizer`` is the recipe's, else
+    ``progress`` is called with the layer at hand and the fraction that is done, and ``freeze`` and ``precision`` are
+    those of ``profile``; the precision is the recipe's if it is not given. ``optimizer`` is the recipe's, else
     ``"sgd"``, if it is not given.
     ``goal`` is what to minimise (``"time"``, ``"energy"``, ``"power"``, ``"edp"``, a weighted sum such as
     ``"0.3*time+0.7*energy"``, or a ``Goal`` with deadlines); each strategy has its own default. ``epochs`` is how long
@@ -148,7 +152,7 @@ def plan(
     chosen = configured(strategy, options)
     inputs: dict[str, Any] = {"batch": _checked_batch(batch), "goal": _goal(goal or chosen.default_goal)}
     inputs |= {"optimizer": optimizer or _optimizer_of(profile), "seed": seed, "epochs": epochs, "input_as": input_as}
-    profile = _profiled(profile, cluster, progress)
+    profile = _profiled(profile, cluster, progress, freeze, precision)
     if profile is not None and cluster is not None:
         return make_plan(chosen, Task(profile=profile, cluster=cluster, **inputs))
     return make_plan(chosen, Ask(profile=profile, cluster=cluster, **inputs))
@@ -164,13 +168,15 @@ def compare(
     seed: int = 0,
     epochs: int | None = None,
     input_as: InputAs = "stored",
+    freeze: Sequence[str] = (),
+    precision: Precision | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> Comparison:
     """The plans of every strategy that applies, best first by the goal, and why the others have none.
 
-    Strategies plan in parallel, each in a process of its own. ``profile``, ``optimizer``, ``epochs``, ``input_as`` and
-    ``progress`` are those of ``plan``; ``options`` go to every strategy that has them.
+    Strategies plan in parallel, each in a process of its own. ``profile``, ``optimizer``, ``epochs``, ``input_as``,
+    ``freeze``, ``precision`` and ``progress`` are those of ``plan``; ``options`` go to every strategy that has them.
 
     Raises:
         InputError: the goal or the batch cannot be used.
@@ -180,7 +186,7 @@ def compare(
 
     inputs: dict[str, Any] = {"batch": _checked_batch(batch), "goal": _goal(goal)}
     inputs |= {"optimizer": optimizer or _optimizer_of(profile)}
-    known = _profiled(profile, cluster, progress)
+    known = _profiled(profile, cluster, progress, freeze, precision)
     assert known is not None
     task = Task(
         profile=known,
@@ -199,35 +205,61 @@ def _optimizer_of(found: Profile | Model | None) -> str | OptimizerCost:
     Raises:
         InputError: the recipe cannot be imported, or its optimizer cannot be used.
     """
-    from palmette.spec.profile import Profile
-
-    if found is None or isinstance(found, Profile):
+    options = _options_of(found)
+    if options is None:
         return "sgd"
-    from palmette.control.run.request import training_options
-    from palmette.measure.profiling import recipe_data_of
     from palmette.runtime.optimizer_choice import optimizer_cost
-    from palmette.zoo.recipes.loading import load_recipe
 
-    recipe = recipe_data_of(found)
-    recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
-    return "sgd" if recipe is None else optimizer_cost(training_options(recipe))
+    return optimizer_cost(options)
 
 
-def _profiled(
-    found: Profile | Model | None, cluster: Cluster | None, progress: Progress | None = None
-) -> Profile | None:
-    """The profile itself, or that of a network on the cluster.
+def _options_of(found: Profile | Model | None) -> Options | None:
+    """How the recipe that a model is trains it; None where it is none.
 
     Raises:
-        InputError: a network, but no cluster, or one with nodes that can neither be measured nor predicted.
+        InputError: the recipe cannot be imported, or its options cannot be used.
     """
     from palmette.spec.profile import Profile
 
     if found is None or isinstance(found, Profile):
+        return None
+    from palmette.control.run.request import training_options
+    from palmette.measure.profiling import recipe_data_of
+    from palmette.zoo.recipes.loading import load_recipe
+
+    recipe = recipe_data_of(found)
+    recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
+    return None if recipe is None else training_options(recipe)
+
+
+def _profiled(
+    found: Profile | Model | None,
+    cluster: Cluster | None,
+    progress: Progress | None,
+    freeze: Sequence[str],
+    precision: Precision | None,
+) -> Profile | None:
+    """The profile itself, or that of a network on the cluster.
+
+    Raises:
+        InputError: a network, but no cluster, or one with nodes that can neither be measured nor predicted, or a
+            profile together with what one is made with.
+    """
+    from palmette.spec.profile import Profile
+
+    if found is None or isinstance(found, Profile):
+        asked = [("freeze", ", ".join(freeze)), ("precision", precision)]
+        expected = "a profile was made with its own; expected this with a recipe"
+        if wrong := [ArgumentFault(name, value, expected) for name, value in asked if value]:
+            raise InputError(wrong)
         return found
     if cluster is None:
         raise InputError(ArgumentFault("cluster", "missing", "expected one, to profile the network on"))
-    return profile(found, cluster=cluster, progress=progress or (lambda *_: None))
+    options = _options_of(found)
+    if precision is None and options is not None:
+        precision = options.autocast
+    told = progress or (lambda *_: None)
+    return profile(found, cluster=cluster, freeze=freeze, precision=precision, progress=told)
 
 
 def _goal(goal: str | Goal) -> Goal:
@@ -640,8 +672,8 @@ def run(
         ),
     )
     session = prepare(plan, for_profile, for_cluster, request, Path(folder))
-    if session.warning is not None:
-        warnings.warn(session.warning, stacklevel=2)
+    for warning in session.warnings:
+        warnings.warn(warning, stacklevel=2)
     with shown_progress(progress) as displays:
         return Supervisor(session, [*displays, *callbacks]).run()
 

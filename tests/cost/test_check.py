@@ -202,3 +202,15 @@ def test_everything_that_is_missing_is_told_at_once() -> None:
         "phases[0].sources[1].into",
         "phases[0].instances[1].node",
     ]
+
+
+def test_a_batch_whose_samples_depend_on_one_another_is_not_divided() -> None:
+    layers = [TWO.layers[0], TWO.layers[1].model_copy(update={"mixes_samples": True})]
+    mixing = TWO.model_copy(update={"layers": tuple(layers)})
+    apart = [source("a", 1, "I"), source("a", 1, "J"), instance("I", 1, 2, "a"), instance("J", 1, 2, "b")]
+    fault, other = faults(phase(*apart), known=mixing)
+    assert (fault.field, fault.value) == ("phases[0].instances[0]", "1 of 2 samples")
+    assert "layer 2; expected one instance" in fault.expected
+    assert other.field == "phases[0].instances[1]"
+    together = [source("a", 1, "I"), source("a", 1, "J"), instance("I", 1, 1, "a", "K"), instance("J", 1, 1, "b", "K")]
+    assert faults(phase(*together, instance("K", 2, 2, "b")), known=mixing) == []

@@ -64,3 +64,14 @@ def test_replicas_that_do_not_share_their_weights_each_count_them() -> None:
     shared, apart = (peaks(phase(*parts, sync=sync))["a"] for sync in ("step", "epoch"))
     assert shared == 2 * 1110 + 2 * 15
     assert apart == 3 * 2 * 1110 + 2 * 15  # both instances and the server
+
+
+def test_layers_before_all_that_learn_keep_nothing_but_while_they_compute() -> None:
+    known = profile(LAYERS)
+    frozen = {"gradient_bytes": 0.0, "trainable_bytes": 0.0}
+    layers = tuple(layer.model_copy(update=frozen) if k < 2 else layer for k, layer in enumerate(known.layers))
+    prices = Evaluator(known.model_copy(update={"layers": layers}), PAIR)
+    whole = phase(source("a", 4, "I"), instance("I", 1, 3, "a"))
+    assert prices.peak_bytes(whole) == {"a": 1110 + 1000 + 4 * 7}
+    split = phase(source("a", 4, "I"), instance("I", 1, 2, "a", "J"), instance("J", 3, 3, "b"))
+    assert prices.peak_bytes(split)["a"] == 110 + 4 * 5

@@ -192,10 +192,8 @@ def test_output_shape_is_that_of_one_sample(whole):
 @pytest.mark.parametrize(
     ("module", "x", "reason"),
     [
-        (odd.DataDependent(), torch.rand(2, 4), "depends on the values of its input"),
         (odd.TwoInputs(), torch.rand(2, 4), r"takes several inputs \(x, y\)"),
         (odd.Frozen(), torch.rand(2, 4), "its part norm stays in evaluation mode"),
-        (odd.ByBatchSize(), torch.rand(2, 4), "depends on the number of samples"),
         (odd.SumOverBatch(), torch.rand(2, 4), "expected tensors with one row per sample"),
         (odd.Residual(), torch.rand(2, 5, 8, 8), "fails on an input of 5×8×8: RuntimeError"),
         (odd.Raising(), torch.rand(2, 4), "ValueError: no, thank you"),
@@ -222,6 +220,74 @@ def test_what_cannot_be_traced_runs_whole_and_says_why():
     assert_same_as_whole(module, (layer,), x)
     (note,) = notes((layer,))
     assert note.startswith("layer 1, sampledependent: the network runs whole: it cannot be cut: ")
+
+
+class NamedAndDataDependent(nn.Module):
+    """Two inputs by name, a dict of outputs, and a loop whose length the values decide."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc, self.scale = nn.Linear(4, 4), nn.Parameter(torch.ones(4))
+
+    def forward(self, values, steps):
+        for _ in range(int(steps.max().item())):
+            values = torch.tanh(self.fc(values))
+        return {"out": values * self.scale, "kept": None}
+
+
+def test_what_cannot_be_traced_and_has_named_inputs_runs_whole_under_its_own_names():
+    module = NamedAndDataDependent().double()
+    inputs = {"values": torch.randn(4, 4, dtype=torch.float64), "steps": torch.full((4, 1), 2)}
+    (layer,) = cut(module, inputs)
+    assert layer.state_names == tuple(module.state_dict())
+    assert list(map(id, layer.module.parameters())) == list(map(id, module.parameters()))
+    assert "runs whole" in layer.note
+    assert not layer.mixes_samples
+    twin = pickle.loads(pickle.dumps(layer.module)).train()
+    assert torch.equal(twin(*inputs.values())["out"], module(**inputs)["out"])
+    assert all(inner.training for inner in twin.modules())
+
+
+class Centred(nn.Module):
+    """Takes the mean of the batch away."""
+
+    def forward(self, x):
+        return x - x.mean(0)
+
+
+@pytest.mark.parametrize(
+    ("module", "mixing"),
+    [
+        (nn.Sequential(nn.Linear(4, 4), Centred(), nn.Linear(4, 2)), [False, True, False]),
+        (nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4, track_running_stats=False), nn.Dropout()), [False] * 3),
+        (odd.DataDependent(), [True]),
+        (odd.ByBatchSize(), [True]),
+    ],
+)
+def test_layers_in_which_samples_depend_on_one_another_are_told(module, mixing):
+    layers = cut(module, batch(4).float())
+    assert [layer.mixes_samples for layer in layers] == mixing
+    assert sum("depend on one another" in note for note in notes(layers)) == sum(mixing)
+
+
+def test_a_transformer_of_torch_with_masks_is_cut_between_its_layers():
+    class Translator(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words, self.head = nn.Embedding(9, 8), nn.Linear(8, 9)
+            self.both = nn.Transformer(8, 2, 2, 2, 16, dropout=0.0, batch_first=True)
+
+        def forward(self, source, target):
+            later = torch.ones(5, 5, dtype=torch.bool).triu(1)
+            read, written = self.words(source), self.words(target)
+            return self.head(self.both(read, written, tgt_mask=later, src_key_padding_mask=source == 0))
+
+    module = Translator().double()
+    inputs = {"source": torch.randint(1, 9, (4, 6)), "target": torch.randint(1, 9, (4, 5))}
+    inputs["source"][:2, 4:] = 0
+    layers = cut(module, inputs)
+    assert {f"both.{part}.layers.{k}" for part in ("encoder", "decoder") for k in range(2)} <= set(names(layers))
+    assert_same_as_whole(module, layers, inputs)
 
 
 def test_children_of_a_sequential_that_share_weights_stay_together():

@@ -4,10 +4,11 @@ import sys
 
 import pytest
 import torch
+from torch import nn
 
 from palmette.errors import InputError
-from palmette.zoo.capture import state
-from palmette.zoo.models import load_network
+from palmette.zoo.capture import LayerChain, state
+from palmette.zoo.models import in_dtype, load_network
 
 OWN = """
 import torch
@@ -215,3 +216,24 @@ def test_own_callable_with_a_dtype_that_is_none_is_refused():
 def test_input_shape_that_does_not_fit_is_refused():
     with pytest.raises(InputError, match="its layer 0 fails: RuntimeError"):
         load_network("mynets:plain", input_shape=(5,))
+
+
+class CastsToItsWeights(nn.Module):
+    """Casts its input to the dtype of a weight, as models of transformers do, in a forward that only export traces."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Linear(4, 8), nn.Linear(8, 2)
+
+    def forward(self, x):
+        if x.shape[1] != 4:
+            raise ValueError("expected 4 numbers")
+        return self.two(self.one(x.to(self.one.weight.dtype)).relu())
+
+
+def test_a_network_that_casts_to_the_dtype_of_its_weights_runs_in_another():
+    module = CastsToItsWeights()
+    network = in_dtype(load_network(module, (4,)), torch.float64)
+    x = torch.rand(3, 4, dtype=torch.float64)
+    assert torch.equal(LayerChain(layer.module for layer in network.layers)(x), module.double()(x))
+    assert len(network.layers) == 2

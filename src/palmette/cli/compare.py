@@ -11,6 +11,9 @@ def compare(
     recipe: opt.RecipeToProfile = None,
     lora: opt.Lora = None,
     rank: opt.Rank = None,
+    freeze: opt.Freeze = None,
+    precision: opt.PrecisionName = None,
+    mixed_precision: opt.MixedPrecision = False,
     batch: opt.Batch = 32,
     goal: opt.GoalText = "time",
     deadline: opt.Deadline = None,
@@ -36,6 +39,7 @@ def compare(
     from palmette.cli.show.comparison import comparison_json, show_comparison
     from palmette.cli.show.console import print_json
     from palmette.cli.show.profile_progress import profile_progress
+    from palmette.runtime.options import checked_precision
     from palmette.spec.plan import known_input_as
 
     known = opt.profile_or_recipe(profile, recipe, lora, rank)
@@ -50,6 +54,8 @@ def compare(
             seed=seed,
             epochs=epochs,
             input_as=known_input_as(input_as),
+            freeze=freeze or (),
+            precision=checked_precision(precision, mixed=mixed_precision),
             lossy=lossy,
             progress=progress,
             **load_documents(measurements=measurements, learning=learning, problem=problem),

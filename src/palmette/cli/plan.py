@@ -24,6 +24,9 @@ FILES: dict[str, tuple[Any, Any]] = {
     "recipe": (opt.RecipeToProfile, None),
     "lora": (opt.Lora, None),
     "rank": (opt.Rank, None),
+    "freeze": (opt.Freeze, None),
+    "precision": (opt.PrecisionName, None),
+    "mixed_precision": (opt.MixedPrecision, False),
 }
 FILES_IF_GIVEN = FILES | {"cluster": (opt.ClusterFileIfGiven, None)}
 COMMON: dict[str, tuple[Any, Any]] = {
@@ -165,6 +168,9 @@ def _make_plan(  # one argument per option
     recipe: str | None,
     lora: str | None,
     rank: int | None,
+    freeze: list[str] | None,
+    precision: str | None,
+    mixed_precision: bool,
     batch: int,
     goal: str | None,
     deadline: str | None,
@@ -182,6 +188,7 @@ def _make_plan(  # one argument per option
     import palmette as pt
     from palmette.cli.show.plan import show_plan
     from palmette.cli.show.profile_progress import profile_progress
+    from palmette.runtime.options import checked_precision
     from palmette.spec.files import write_text
     from palmette.spec.plan import known_input_as
 
@@ -196,6 +203,8 @@ def _make_plan(  # one argument per option
             seed=seed,
             epochs=epochs,
             input_as=known_input_as(input_as),
+            freeze=freeze or (),
+            precision=checked_precision(precision, mixed=mixed_precision),
             progress=progress,
             **_load_files(kind, own),
         )

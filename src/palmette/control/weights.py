@@ -20,6 +20,7 @@ from palmette.compress.channels import PruningOrigin
 from palmette.compress.networks import network_origin, prune_network
 from palmette.control.adapters import with_adapter_names
 from palmette.errors import ArgumentFault, Fault, InputError, RunError, one_line
+from palmette.runtime.training.base_weights import base_weights
 from palmette.runtime.training.checkpoint import best
 from palmette.runtime.worker.setup import unshared
 from palmette.zoo.capture import load_state, state
@@ -35,7 +36,7 @@ def save_network(network: Network, pruning: float, path: Path) -> None:
     _save(unshared(state(network.layers)), network.name, pruning, path)
 
 
-def save_best(model: str, folder: Path) -> None:
+def save_best(network: Network, folder: Path) -> None:
     """Write the best weights of a run beside the last, if it was evaluated; those of an earlier run are removed.
 
     Raises:
@@ -46,7 +47,8 @@ def save_best(model: str, folder: Path) -> None:
     path.unlink(missing_ok=True)
     found = best(folder / "checkpoints")
     if found is not None:
-        _save(dict(found.weights), model, found.progress.pruning, path)
+        base = base_weights(network.layers) if found.progress.base else {}
+        _save(unshared(base) | dict(found.weights), network.name, found.progress.pruning, path)
 
 
 def _save(weights: dict[str, Tensor], model: str, pruning: float, path: Path) -> None:

@@ -9,6 +9,7 @@ from palmette.cost.delivery import upload_pairs
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.handover import changes_model, model_transfer
 from palmette.cost.labels import roots
+from palmette.cost.operations import samples_by_instance
 from palmette.cost.replicas import holds_tie, replicated_layers, replicated_ties
 from palmette.errors import Fault, expected_name
 from palmette.spec.plan import Phase, Plan
@@ -74,6 +75,7 @@ def forbidden(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
             expected = f"expected at most {limit:g}, the CPU limit of {instance.node}"
             yield Fault(f"instances[{k}].cpu_share", instance.cpu_share, expected)
     yield from _divided_ties(phase, evaluator)
+    yield from _divided_mixing(phase, evaluator)
     yield from too_large(phase, evaluator)
 
 
@@ -88,6 +90,18 @@ def _divided_ties(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
         if apart or phase.sync_kind.has_server:
             shared = f"layers {', '.join(map(str, layers))} share a weight"
             yield Fault("sync", phase.sync, f"{shared}; expected step, or epoch with all of them in one instance")
+
+
+def _divided_mixing(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
+    """Instances of layers in which samples depend on one another that see only a part of the batch."""
+    mixing = evaluator.sizes(phase.pruning).mixing_layers
+    if not mixing or not phase.sync_kind.one_model:
+        return
+    for k, (instance, samples) in enumerate(zip(phase.instances, samples_by_instance(phase), strict=True)):
+        held = [layer for layer in mixing if instance.layers[0] <= layer <= instance.layers[1]]
+        if held and samples < phase.batch:
+            expected = f"samples of a batch depend on one another in layer {held[0]}; expected one instance for all"
+            yield Fault(f"instances[{k}]", f"{samples} of {phase.batch} samples", expected)
 
 
 def too_large(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:

@@ -34,6 +34,7 @@ class Sizes:
         "_blocks",
         "_channels",
         "_exchanged",
+        "_frozen_kept",
         "_gradient_channels",
         "_kept",
         "_learns",
@@ -45,6 +46,7 @@ class Sizes:
         "batch_norm_layers",
         "gradient_bytes",
         "input_bytes",
+        "mixing_layers",
         "output_bytes",
         "samples",
         "ties",
@@ -72,7 +74,10 @@ class Sizes:
         self.ties = [tie.layers for tie in table.ties]
         self._trainable = [0.0, *accumulate(layer.learned_bytes for layer in table.layers)]
         self._exchanged = [0.0, *accumulate(_exchanged_bytes(table))]
-        self._kept = [0.0, *accumulate(layer.kept_bytes for layer in table.layers)]
+        kept = [0.0, *(layer.kept_bytes for layer in table.layers)]
+        self._kept = list(accumulate(each * learns for each, learns in zip(kept, self._learns, strict=True)))
+        self._frozen_kept = [each * (not learns) for each, learns in zip(kept, self._learns, strict=True)]
+        self.mixing_layers = [n for n, layer in enumerate(table.layers, 1) if layer.mixes_samples]
         self._blocks: dict[Run, Blocks] = {}
 
     def sample_bytes(self, node: str, input_as: InputAs = "stored") -> float:
@@ -101,8 +106,12 @@ class Sizes:
         return total
 
     def activation_bytes(self, run: Run, samples: int) -> float:
-        """What the samples of an instance keep until backward."""
-        return samples * (self._kept[run[1]] - self._kept[run[0] - 1])
+        """What samples keep at most: until backward, or while a layer before all that learn computes."""
+        return samples * max(self._kept[run[1]] - self._kept[run[0] - 1], self._passing_bytes(run))
+
+    def _passing_bytes(self, run: Run) -> float:
+        """What a sample takes at most while layers compute that no gradient comes back to."""
+        return max(self._frozen_kept[run[0] : run[1] + 1], default=0.0)
 
     def blocks(self, run: Run) -> tuple[Run, ...]:
         """The blocks in which an instance recomputes its layers: those that a gradient comes back to."""
@@ -113,8 +122,7 @@ class Sizes:
 
         Layers before all that learn keep nothing, but while they compute.
         """
-        before = [self._kept[n] - self._kept[n - 1] for n in range(run[0], run[1] + 1) if not self._learns[n]]
-        return samples * max([self._divided(run).peak_bytes, *before])
+        return samples * max(self._divided(run).peak_bytes, self._passing_bytes(run))
 
     def _divided(self, run: Run) -> Blocks:
         if run not in self._blocks:

@@ -65,6 +65,7 @@ def layer_sizes(network: Network, progress: Progress, precision: Precision | Non
             activation_bytes=max(0, many.kept_bytes - few.kept_bytes),
             batch_norm_channels=many.batch_norm_channels,
             output_channels=many.output_channels,
+            mixes_samples=layer.mixes_samples,
         )
         for layer, few, many in zip(network.layers, fewer, more, strict=True)
     )

@@ -24,7 +24,8 @@ class Layer(OpenDocument):
     ``batch_norm_channels`` are those of each batch norm in it, in the order in which they run. ``output_channels`` is
     the first dimension of one sample's output, for which a codec sends a scale each (of several tensors, the sum), and
     ``gradient_channels`` that of its gradient; where a profile lacks it, scales are not counted. ``uncoded_bytes`` are
-    those of the output that every codec leaves as they are: integers.
+    those of the output that every codec leaves as they are: integers. ``mixes_samples``: what it returns for one sample
+    depends on the others, batch norm aside, so that a batch is not divided over several of its instances.
     """
 
     name: Name
@@ -38,6 +39,7 @@ class Layer(OpenDocument):
     gradient_channels: Count | None = None
     uncoded_bytes: Number = 0.0
     trainable_bytes: Number | None = None
+    mixes_samples: bool = False
 
     @property
     def returned_bytes(self) -> float:

@@ -23,10 +23,10 @@ from torch.nn.parameter import is_lazy
 
 from palmette.errors import Argument, Fault, InputError, Message, expected_name
 from palmette.zoo.adapters import Adapters, add_adapters, same_adapters, split_adapters
-from palmette.zoo.capture import NetworkLayer, TensorSpec, as_bundle, cut
+from palmette.zoo.capture import LayerChain, NetworkLayer, TensorSpec, as_bundle, cut
 from palmette.zoo.capture.bundle import Bundle, Example, ModuleInput, module_input
 from palmette.zoo.capture.trial_runs import preserve_state
-from palmette.zoo.capture.wrapper import describe_error
+from palmette.zoo.capture.wrapper import ModuleWrapper, describe_error
 from palmette.zoo.data.collated import recipe_sources
 from palmette.zoo.data.custom_source import call_user, fetched_pair
 from palmette.zoo.data.item_format import item_tensors, one_item_format, stack_items
@@ -34,7 +34,7 @@ from palmette.zoo.import_callable import import_callable
 from palmette.zoo.networks import registry
 from palmette.zoo.recipes.loading import load_recipe, names_recipe
 from palmette.zoo.recipes.recipe import Recipe
-from palmette.zoo.user_code import user_error
+from palmette.zoo.user_code import located, user_error
 
 VARIANT_KEYS = ("classes", "size", "channels")
 UNNAMED = "recipe"
@@ -209,6 +209,11 @@ def recipe_network(recipe: Recipe, name: str, input_shape: Sequence[int] | None)
 
 def first_inputs(name: str, recipe: Recipe) -> Example:
     """The inputs of a recipe's first two samples."""
+    with located(recipe.data):
+        return _stacked_inputs(name, recipe)
+
+
+def _stacked_inputs(name: str, recipe: Recipe) -> Example:
     source = recipe_sources(name, recipe).train
     found = [fetched_pair(source, k, f"{name}[{k}]")[0] for k in range(2)]
     if recipe.transform is not None:
@@ -250,16 +255,34 @@ def custom_example(name: str, module: nn.Module, input_shape: Sequence[int] | No
 
 
 def recut(network: Network, module: nn.Module) -> Network:
-    """The network with another module of the same structure but other widths.
+    """The network with another module of the same structure but other widths, or another dtype.
 
     Raises:
         InputError: it is not cut into the same layers.
     """
     layers = _cut_like(network, module)
     if [layer.name for layer in layers] != [layer.name for layer in network.layers]:
-        expected = f"it is cut into {len(layers)} layers when it is made smaller"
+        expected = f"it is cut into {len(layers)} layers when it is changed"
         raise InputError(Fault("model", network.name, f"{expected}; expected the {len(network.layers)} it has"))
     return replace(network, layers=layers, module=module)
+
+
+def in_dtype(network: Network, dtype: torch.dtype) -> Network:
+    """The network with weights in a dtype; cut again where its layers run only in that in which they were traced.
+
+    A forward that casts to the dtype of a weight is written down with the dtype that the weight had. A network that
+    itself does not run in it is left as it is.
+
+    Raises:
+        InputError: it is not cut into the same layers.
+    """
+    for layer in network.layers:
+        layer.module.to(dtype)
+    if network.module is None or network.example is None:
+        return network
+    batch, layers = network.cast(network.example_batch(2), dtype), LayerChain(each.module for each in network.layers)
+    whole = ModuleWrapper(network.module.to(dtype), network.input_names)
+    return network if _runs(layers, batch) or not _runs(whole, batch) else recut(network, network.module)
 
 
 def _cut_like(network: Network, module: nn.Module) -> tuple[NetworkLayer, ...]:
@@ -309,9 +332,14 @@ def runs_on(module: nn.Module, shape: tuple[int, ...], dtype: torch.dtype) -> bo
     """Whether a module takes inputs of a dtype."""
     if any(map(is_lazy, (*module.parameters(), *module.buffers()))):
         return True
+    return _runs(module, (example_input(shape, dtype),))
+
+
+def _runs(module: nn.Module, batch: Bundle) -> bool:
+    """Whether a module does not fail on a batch."""
     try:
         with preserve_state(module), torch.no_grad():
-            module(example_input(shape, dtype))
+            module(*batch)
     except Exception:  # noqa: BLE001 (a user's module may raise anything)
         return False
     return True

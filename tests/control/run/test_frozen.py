@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
 
 import palmette as pt
@@ -17,6 +18,7 @@ from palmette.runtime.options import Options
 from palmette.runtime.training.job import ProgressUpdate
 from palmette.runtime.training.loop import Training
 from palmette.spec.plan import Phase
+from palmette.zoo.capture import parameters
 from palmette.zoo.models import load_network
 from tests.cost.small import instance, phase, source
 from tests.runtime.rig import off, relatively_off
@@ -172,7 +174,9 @@ def test_a_pruned_network_with_frozen_weights_trains_as_in_one_process(runs: Run
     assert off(weights(out), expected) < 1e-10
 
 
-def test_a_run_that_goes_on_later_keeps_them_frozen(runs: Runs) -> None:
+def test_a_run_that_goes_on_later_keeps_them_frozen_and_out_of_its_checkpoints(
+    runs: Runs, capsys: pytest.CaptureFixture[str]
+) -> None:
     whole, stopped = runs.folder / "whole", runs.folder / "stopped"
     arguments = [
         *runs.arguments(ADAPTERS, replicas(depth(ADAPTERS))),
@@ -197,6 +201,16 @@ def test_a_run_that_goes_on_later_keeps_them_frozen(runs: Runs) -> None:
             training[0].stop()
 
     assert begun.run(stop, training.append).ended == "stopped"
+    (kept,) = (stopped / "checkpoints").glob("[0-9]*")
+    frozen = {n for n, each in parameters(load_network(ADAPTERS).layers).items() if not each.requires_grad}
+    assert frozen
+    assert load_file(kept / "model.safetensors").keys() == weights(whole).keys() - frozen
+    progress = (kept / "progress.json").read_text()
+    (kept / "progress.json").write_text(progress.replace('"base": "', '"base": "0'))
+    capsys.readouterr()
+    assert execute(["run", "--resume", str(stopped), "--quiet"]) == 2
+    assert "its frozen weights are not those that the run began with" in capsys.readouterr().err
+    (kept / "progress.json").write_text(progress)
     assert execute(["run", "--resume", str(stopped), "--quiet"]) == 0
     assert off(weights(stopped), weights(whole)) == 0
     assert_only_the_trainable_changed(ADAPTERS, weights(stopped))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from palmette.runtime.training.evaluation import Evaluation
     from palmette.runtime.training.job import EpochStatus, ProgressUpdate, RemainingTime, RunOutcome
     from palmette.runtime.training.loop import Training
-    from palmette.spec.plan import Plan
+    from palmette.spec.plan import Phase, Plan
 
 
 class StopTraining(Exception):
@@ -65,7 +65,7 @@ class RunCallback:
         """A node or a link is lost; the run continues with another plan, if there is one."""
 
     def on_replan(self, change: PlanChange) -> None:
-        """The run continues with another plan."""
+        """The run continues with another plan, or with other phases, where its strategy decides after every epoch."""
 
     def on_end(self, outcome: RunOutcome) -> None:
         """The run is over: ``outcome.ended`` is ``"done"``, ``"stopped"``, or why it failed."""
@@ -90,6 +90,12 @@ def refuse_other_callbacks(callbacks: Sequence[object]) -> None:
         raise InputError(wrong)
 
 
+def _decided(iteration: int, phases: Sequence[Phase]) -> PlanChange:
+    from palmette.control.run.record import PlanChange
+
+    return PlanChange(iteration, "the strategy decided so after an epoch", tuple(phases[0].nodes()))
+
+
 class CallbackList:
     """Tells all callbacks of a run what happens, in their order."""
 
@@ -104,6 +110,7 @@ class CallbackList:
         first, self._training = self._training is None, training
         training.on_time_estimate.append(lambda remaining: self.tell("on_time_estimate", remaining))
         training.on_epoch.append(lambda status: self.tell("on_epoch", status))
+        training.on_other_phases.append(lambda *found: self.tell("on_replan", _decided(*found)))
         if first:
             self.tell("on_start", start())
         if self.stopped:  # while nothing was running

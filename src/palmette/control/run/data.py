@@ -28,6 +28,7 @@ from palmette.zoo.data import DataSet, concatenate, load_data, recipe_data
 from palmette.zoo.data.odd_samples import refuse_odd_samples
 from palmette.zoo.models import UNNAMED, Network
 from palmette.zoo.recipes.recipe import Recipe
+from palmette.zoo.user_code import located
 
 COMMON = "digits"
 """The data of sources that name none, unless the user names another."""
@@ -69,12 +70,13 @@ def find_data(
             own[each] = _of_node(node, each, network)
     if name is None:
         return RunData(concatenate(list(own.values())), own)
-    if recipe is not None and name == UNNAMED:
-        common = recipe_data(recipe, name, network.input_shape)
-    else:
-        common = load_data(name, network.input_shape)
-    refuse_unfit(network, common)
-    refuse_odd_samples(common)
+    with located(None if recipe is None else recipe.data):
+        if recipe is not None and name == UNNAMED:
+            common = recipe_data(recipe, name, network.input_shape)
+        else:
+            common = load_data(name, network.input_shape)
+        refuse_unfit(network, common)
+        refuse_odd_samples(common)
     return RunData(common, own)
 
 

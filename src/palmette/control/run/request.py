@@ -18,6 +18,7 @@ from palmette.runtime.options import Options
 from palmette.testbed.registry import TESTBEDS, default_testbed
 from palmette.zoo.models import UNNAMED
 from palmette.zoo.recipes.recipe import Recipe
+from palmette.zoo.user_code import at_line
 
 LEAST_DRIFT = 0.05
 USUAL_TRANSPORT = "gloo"
@@ -133,7 +134,8 @@ def training_options(recipe: Recipe | None = None, **given: Any) -> Options:
         made = Options(**options | named)
         optimizer_cost(made)
     except InputError as error:
-        raise InputError(_in_recipe(fault, options.keys() - known.keys()) for fault in error.faults) from None
+        names, where = options.keys() - known.keys(), "" if recipe is None else recipe.made_at
+        raise InputError(_in_recipe(fault, names, where) for fault in error.faults) from None
     return made
 
 
@@ -150,9 +152,11 @@ def options_of_beginning(recipe: Recipe | None, **given: Any) -> Options:
     return training_options(recipe, **given)
 
 
-def _in_recipe(fault: Fault, names: Collection[str]) -> Fault:
-    """A fault about what a recipe says, as such."""
-    return Fault(f"recipe.{fault.field}", fault.value, fault.expected) if fault.field in names else fault
+def _in_recipe(fault: Fault, names: Collection[str], where: str) -> Fault:
+    """A fault about what a recipe says, as such, with the line that made it."""
+    if fault.field not in names:
+        return fault
+    return at_line(Fault(f"recipe.{fault.field}", fault.value, fault.expected), where)
 
 
 def to_record(request: Request) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from palmette.control.run.record import PlanChange, write_record
 from palmette.control.run.request import Request, from_record, to_record
 from palmette.control.run.trust import cluster_code, options_code, plan_code, refuse_untrusted, remember
 from palmette.control.run.validation import (
+    clips_apart,
     load_checked_network,
     other_precision,
     refuse_no_update,
@@ -43,6 +44,7 @@ from palmette.measure.frozen_profile import with_frozen
 from palmette.runtime.engines.registry import ENGINES
 from palmette.runtime.optimizer_choice import optimizer_cost, refuse_unfit_weights
 from palmette.runtime.training import checkpoint
+from palmette.runtime.training.base_weights import refuse_other_base
 from palmette.runtime.training.job import Job, ProgressUpdate, RunOutcome
 from palmette.runtime.training.loop import Training
 from palmette.runtime.training.phase_length import epoch_iterations
@@ -52,7 +54,7 @@ from palmette.spec.files import make_folder, read, validated
 from palmette.spec.plan import Inputs, Phase, Plan, inputs_of
 from palmette.spec.profile import Profile
 from palmette.zoo.adapters import split_adapters
-from palmette.zoo.capture import parameters
+from palmette.zoo.capture import parameters, state
 from palmette.zoo.freezing import matching_weights, refuse_all_frozen
 from palmette.zoo.models import Network
 from palmette.zoo.recipes.objective import objective_for
@@ -112,7 +114,7 @@ def _phases(written: Sequence[Any], file: str) -> tuple[Phase, ...]:
 class TrainingSession:
     """A run that is ready to start, runs, and writes its files; unless it is ``finished`` already.
 
-    ``warning`` is what a user should know of its estimate.
+    ``warnings`` are what a user should know of its estimate and its training.
     """
 
     def __init__(
@@ -128,8 +130,9 @@ class TrainingSession:
     ) -> None:
         self.plan, self.request, self.folder, self.finished = plan, request, folder, finished
         self.changes = changes
-        self.warning = other_precision(inputs_of(plan, None, None)[0], request.options)
         profile, cluster = inputs_of(plan, None, None)
+        told = (other_precision(profile, request.options), clips_apart(plan, request.options))
+        self.warnings = [each for each in told if each is not None]
         self.evaluator = evaluator(profile, cluster, optimizer_cost(request.options))
         refuse_unrunnable(plan, self.evaluator)
         training = find_training(plan.model, request)
@@ -203,12 +206,23 @@ class TrainingSession:
     ) -> Network:
         """The network as the run begins: with the weights of a checkpoint or of a file, or fresh."""
         if resumed is not None:
-            network = shrunk(self.network, resumed.progress.pruning, origin)
-            load(network, resumed.weights, str(self.folder))
-            return network
+            return self._continued(resumed, origin)
         if self.request.init is not None:
             return with_initial_weights(self.network, self.request.init, pruning, origin)
         return shrunk(self.network, pruning, origin)
+
+    def _continued(self, resumed: checkpoint.Checkpoint, origin: PruningOrigin | None) -> Network:
+        """The network of a checkpoint; what that leaves out is what the run began with."""
+        if not resumed.progress.base:
+            network = shrunk(self.network, resumed.progress.pruning, origin)
+            load(network, resumed.weights, str(self.folder))
+            return network
+        network = self.network
+        if self.request.init is not None:
+            network = with_initial_weights(network, self.request.init, 0.0, origin)
+        refuse_other_base(network.layers, resumed.progress.base, str(self.folder))
+        load(network, state(network.layers) | dict(resumed.weights), str(self.folder))
+        return network
 
     def run(self, on_update: Callable[[ProgressUpdate], None], ready: Callable[[Training], None]) -> RunOutcome:
         """Run; ``ready`` gets the training before it starts, to be able to stop it.
@@ -229,7 +243,7 @@ class TrainingSession:
             shutil.rmtree(self._job.samples_folder, ignore_errors=True)
         self.network = training.network
         save_network(self.network, training.pruning, self.folder / "model.safetensors")
-        save_best(self.network.name, self.folder)
+        save_best(self.network, self.folder)
         save_adapters(self.network, self.folder / "adapters")
         self._write(training, outcome.ended)
         return outcome

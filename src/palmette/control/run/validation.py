@@ -21,7 +21,7 @@ from palmette.spec.plan import Plan
 from palmette.spec.profile import Profile
 from palmette.zoo.adapters import Adapters
 from palmette.zoo.freezing import frozen_network
-from palmette.zoo.models import Network, load_network
+from palmette.zoo.models import Network, in_dtype, load_network
 from palmette.zoo.recipes.recipe import Recipe
 
 
@@ -99,6 +99,17 @@ def refuse_no_update(job: Job) -> None:
         raise InputError(ArgumentFault("accumulate", many, expected))
 
 
+def clips_apart(plan: Plan, options: Options) -> str | None:
+    """What to say where gradients are clipped by another norm than that of the whole network; None where they are not.
+
+    Under ``epoch`` an instance updates as soon as it went back, before those below it in a tree have gradients.
+    """
+    cut = [p for p in plan.phases if p.sync_kind.averages_weights and any(i.into is not None for i in p.instances)]
+    if options.clip_norm is None or not cut:
+        return None
+    return "under epoch each instance of a cut tree clips by the norm of its own gradients, not by that of the network"
+
+
 def other_precision(profile: Profile, options: Options) -> str | None:
     """What to say where times were measured in another precision than a run computes in; None where they were not."""
     asked, known = options.autocast, profile.precision
@@ -131,9 +142,7 @@ def load_checked_network(
     wrong += _frozen_in_profile(network, profile)
     if wrong:  # where the profile knows of no weights, replicas would not synchronise them
         raise InputError(wrong)
-    for layer in network.layers:
-        layer.module.to(getattr(torch, request.options.dtype))
-    return network
+    return in_dtype(network, getattr(torch, request.options.dtype))
 
 
 def _frozen_in_profile(network: Network, profile: Profile) -> Iterator[Fault]:

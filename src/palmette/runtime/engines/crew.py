@@ -113,4 +113,4 @@ def pickled_setup(node: str, setup: Setup, dumps: Callable[[object], bytes] = pi
         return dumps(setup)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         why = f"its layers cannot be sent to its worker: {one_line(str(error))}"
-        raise RunError(f"node {node}: {why}; expected modules that can be pickled") from None
+        raise RunError(f"node {node}: {why}; expected a module and a loss that can be pickled") from None

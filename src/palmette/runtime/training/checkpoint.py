@@ -1,7 +1,7 @@
 """What a run can resume from: weights, optimizer state and progress.
 
 A checkpoint is a folder that is written atomically. The last one is kept, and the best one by accuracy, or
-by the metric of early stopping.
+by the metric of early stopping. Frozen weights are left out (``base_weights``), unless the network becomes smaller.
 
     checkpoints/000120/{model.safetensors, optimizer.safetensors, progress.json}
     checkpoints/best → the folder of the best
@@ -29,7 +29,8 @@ class Progress:
 
     ``best`` is the best value of the metric that counts, ``stale_evaluations`` are those since. ``pruning`` is the
     fraction of the parameters that has been removed by now. ``lengths`` and ``phases`` are the segments of a run that
-    has changed its plan: the phases as in a plan's file, and how many iterations each has.
+    has changed its plan: the phases as in a plan's file, and how many iterations each has. ``base`` is the checksum of
+    the frozen weights that are left out, empty where none are.
     """
 
     iteration: int
@@ -46,6 +47,7 @@ class Progress:
     losses: Sequence[float] = ()
     lengths: Sequence[int] = ()
     phases: Sequence[Mapping[str, Any]] = ()
+    base: str = ""
 
 
 @dataclass(frozen=True)

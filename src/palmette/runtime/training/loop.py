@@ -21,6 +21,7 @@ from palmette.runtime.record.journal import Journal
 from palmette.runtime.sync.base import EngineSide, PhaseContext
 from palmette.runtime.sync.registry import sync_method
 from palmette.runtime.training import checkpoint as checkpoints
+from palmette.runtime.training.base_weights import base_weights, checksum
 from palmette.runtime.training.checkpoint import Checkpoint, Progress
 from palmette.runtime.training.evaluation import Evaluation, evaluate
 from palmette.runtime.training.handover import Handover
@@ -45,7 +46,8 @@ _DELETE_S = 10.0
 class Training:
     """Executes a job, segment by segment.
 
-    ``on_time_estimate``: callbacks for the remaining time on this machine; ``on_epoch``: for the end of an epoch.
+    ``on_time_estimate``: callbacks for the remaining time on this machine; ``on_epoch``: for the end of an epoch;
+    ``on_other_phases``: for the phases that the job's epoch callback goes on with, after so many iterations.
     """
 
     def __init__(self, job: Job, watch: Callable[[ProgressUpdate], None]) -> None:
@@ -53,9 +55,13 @@ class Training:
         self._stopping = False
         self.on_time_estimate: list[Callable[[RemainingTime], None]] = []
         self.on_epoch: list[Callable[[EpochStatus], None]] = []
+        self.on_other_phases: list[Callable[[int, Sequence[Phase]], None]] = []
         for layer in job.network.layers:
             layer.module.to(getattr(torch, job.options.dtype))
-        self._progress = job.resumed.progress if job.resumed else Progress(0, pruning=job.pruning)
+        # Where the network becomes smaller, so do its frozen weights.
+        self._base = base_weights(job.network.layers) if job.origin is None else {}
+        progress = job.resumed.progress if job.resumed else Progress(0, pruning=job.pruning)
+        self._progress = replace(progress, base=checksum(self._base))
         self._saved = self._progress
         self.outcome = RunOutcome(
             iterations=self._progress.iteration, energy_j=self._progress.energy_j, time_s=self._progress.time_s
@@ -317,8 +323,11 @@ class Training:
     def _turn(self, number: int, at: int, status: EpochStatus) -> None:
         """At the end of an epoch, replace the remaining segments if the job's epoch callback returns others."""
         phases = None if self.job.on_epoch_end is None else self.job.on_epoch_end(status)
-        if phases is not None:
-            self._replace_rest(number, at, phases)
+        if phases is None:
+            return
+        self._replace_rest(number, at, phases)
+        for tell in self.on_other_phases if phases else ():
+            tell(self._progress.iteration, phases)
 
     def _replace_rest(self, number: int, at: int, phases: Sequence[Phase]) -> None:
         """After ``at`` iterations of a segment, continue with these phases alone."""
@@ -333,7 +342,7 @@ class Training:
         )
 
     def _save(self, *, best: bool = False) -> None:
-        weights = unshared(state(self.network.layers))
+        weights = {name: each for name, each in unshared(state(self.network.layers)).items() if name not in self._base}
         kept = Checkpoint(self._progress, weights, unshared(self._segment_state.optimizer))
         checkpoints.save(kept, self.job.folder / "checkpoints", best=best)
         self._saved = self._progress

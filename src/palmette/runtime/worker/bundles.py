@@ -71,12 +71,13 @@ class BundleFormat:
         return tuple(tensor.to(self.tensor_dtype(spec)) for tensor, spec in zip(bundle, self.specs, strict=True))
 
     def example(self, samples: int) -> Bundle:
-        """Any bundle of this format."""
-        shapes = [((samples, *spec.shape), self.tensor_dtype(spec)) for spec in self.specs]
-        return tuple(
-            torch.randn(shape, dtype=dtype) if dtype.is_floating_point else torch.zeros(shape, dtype=dtype)
-            for shape, dtype in shapes
-        )
+        """Any bundle of this format: random floats, and integers as they were seen, 0 where they were not."""
+        return tuple(self._example(spec, (samples, *spec.shape)) for spec in self.specs)
+
+    def _example(self, spec: TensorSpec, shape: tuple[int, ...]) -> Tensor:
+        if spec.dtype.is_floating_point:
+            return torch.randn(shape, dtype=self.tensor_dtype(spec))
+        return torch.zeros(shape, dtype=spec.dtype) if spec.integers is None else spec.integers.expand(shape).clone()
 
 
 def _codec(spec: TensorSpec, codec: Codec) -> Codec:

@@ -4,8 +4,9 @@ layer           what a layer is, and the state of consecutive layers by its orig
 bundle          the tensors that pass between layers
 cutting         ``cut``: all steps in order, and the check that the layers compute what the module computes
 sequential      an ``nn.Sequential`` cut between its children
-wrapper         a module as the tracers see it
+wrapper         a module as the tracers see it, or as one layer
 tracing         one graph of what a module's forward does
+transformers    those of torch.nn as sequences of their layers
 regions         parts of a forward under no_grad or autocast
 modes           merges the graphs of training and evaluation into one
 operations      what the operations of such a graph are

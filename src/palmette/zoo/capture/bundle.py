@@ -9,7 +9,7 @@ before them learns from.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -23,11 +23,21 @@ Example = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """One tensor of a bundle: the shape of one sample, its dtype, and whether a gradient flows back through it."""
+    """One tensor of a bundle: the shape of one sample, its dtype, and whether a gradient flows back through it.
+
+    ``integers`` are those of one sample, where one was seen: a layer may fail on any others (a mask, lengths).
+    """
 
     shape: tuple[int, ...]
     dtype: torch.dtype = torch.float32
     gradient: bool = True
+    integers: Tensor | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, batch: Tensor, *, gradient: bool) -> TensorSpec:
+        """What a tensor of some samples is like."""
+        known = None if batch.is_floating_point() or batch.is_meta else batch[0].clone()
+        return cls(tuple(batch.shape[1:]), batch.dtype, gradient, known)
 
     @property
     def sample_bytes(self) -> int:
@@ -50,7 +60,7 @@ class ModuleInput:
     @property
     def specs(self) -> tuple[TensorSpec, ...]:
         """What its tensors are like."""
-        return tuple(TensorSpec(tuple(each.shape[1:]), each.dtype, gradient=False) for each in self.tensors)
+        return tuple(TensorSpec.of(each, gradient=False) for each in self.tensors)
 
 
 def module_input(example: Example) -> ModuleInput:

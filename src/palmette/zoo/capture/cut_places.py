@@ -32,7 +32,7 @@ from palmette.zoo.capture.wrapper import WRAPPED_PREFIX
 
 # Attention with adapters on all of its matrices has 12.
 MANY = 12
-LARGE = 6
+LARGE = 2
 LARGE_SHARE = 0.4
 FEWEST = 4
 MOST = 64

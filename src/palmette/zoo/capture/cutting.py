@@ -2,7 +2,8 @@
 
 An ``nn.Sequential`` is cut between its children. Any other module is traced, by ``torch.fx`` or, where that
 fails or does not reproduce the module, by ``torch.export``, and cut where few tensors are alive. A module that cannot
-be traced is one layer, if each sample's output depends on that sample alone: parts of a batch may run apart.
+be traced is one layer. Last, each layer is tried: where a sample's output depends on the other samples of its batch,
+parts of the batch cannot run apart.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ from palmette.zoo.capture.trial_runs import (
     RunResult,
     is_batched_structure,
     preserve_state,
+    random_rows,
     rows_are_independent,
     run_layers,
     run_with_gradients,
 )
-from palmette.zoo.capture.wrapper import ModuleWrapper, Untraceable, describe_error
+from palmette.zoo.capture.wrapper import ModuleWrapper, Untraceable, WholeModule, describe_error
 
 MODES = (True, False)
 
@@ -55,7 +57,7 @@ def cut(module: nn.Module, example: Example) -> tuple[NetworkLayer, ...]:
             finish_lazy(module, given)
             with preserve_state(module):
                 require_plain_modes(module)
-                layers = cut_module(module, given)
+                layers = with_mixing(cut_module(module, given), given)
     except Untraceable as error:
         expected = f"cannot be cut into layers: {error}"
         raise InputError(Fault("model", type(module).__name__, expected)) from error
@@ -75,6 +77,20 @@ def cut_module(module: nn.Module, given: ModuleInput) -> list[NetworkLayer]:
         if given.tensors[0].is_meta or not len(module):
             raise
         return cut_any(module, given)
+
+
+def with_mixing(layers: Sequence[NetworkLayer], given: ModuleInput) -> list[NetworkLayer]:
+    """The layers, those marked that mix the samples of a batch; on torch's meta device there is nothing to compare."""
+    if given.tensors[0].is_meta:
+        return list(layers)
+    found = []
+    bundle = given.tensors
+    for layer in layers:
+        mixes = layer.mixes_samples or not rows_are_independent(layer.module, bundle)
+        found.append(replace(layer, mixes_samples=mixes))
+        with torch.no_grad():
+            bundle = as_bundle(layer.module.eval()(*(each.clone() for each in bundle)))
+    return found
 
 
 def require_all_inputs(module: nn.Module, given: ModuleInput) -> None:
@@ -150,10 +166,15 @@ def cut_any(module: nn.Module, given: ModuleInput) -> list[NetworkLayer]:
         try:
             return cut_traced(trace_export, module, given, references)
         except Untraceable as error:
-            if given.names or not isinstance(output, Tensor) or not rows_are_independent(module, given.tensors):
-                raise
-            layer = described_layer(type(module).__name__.lower(), module, output, learns(module))
-            return [replace(layer, note=f"the network runs whole: it cannot be cut: {error}")]
+            return [whole_layer(module, given, output, f"the network runs whole: it cannot be cut: {error}")]
+
+
+def whole_layer(module: nn.Module, given: ModuleInput, output: Any, note: str) -> NetworkLayer:
+    """A module as one layer."""
+    plain = isinstance(output, Tensor) and not given.names
+    part = module if plain else WholeModule(module, given.names)
+    layer = described_layer(type(module).__name__.lower(), part, output, learns(module))
+    return replace(layer, note=note, mixes_samples=not rows_are_independent(part, random_rows(given.tensors)))
 
 
 def run_reference(module: nn.Module, training: bool, given: ModuleInput, samples: int) -> ReferenceRun:
@@ -241,9 +262,7 @@ def described_layers(names: Sequence[str], modules: Sequence[nn.Module], example
 
 def described_layer(name: str, module: nn.Module, value: Any, gradient: bool = False) -> NetworkLayer:
     """A layer that returned ``value``."""
-    specs = tuple(
-        TensorSpec(tuple(each.shape[1:]), each.dtype, gradient or each.requires_grad) for each in as_bundle(value)
-    )
+    specs = tuple(TensorSpec.of(each, gradient=gradient or each.requires_grad) for each in as_bundle(value))
     return NetworkLayer(name, module, specs[0].shape, specs)
 
 

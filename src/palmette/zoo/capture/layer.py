@@ -20,13 +20,16 @@ from torch import Tensor, nn
 
 from palmette.zoo.capture.bundle import TensorSpec
 
+MIXES = "samples of a batch depend on one another in it, so a batch is not divided over several of its instances"
+
 
 @dataclass(frozen=True, eq=False)
 class NetworkLayer:
     """A unit that can be cut after; ``output_shape`` is that of one sample, of the first tensor that it returns.
 
     ``outputs`` describe all tensors that it returns, in order; ``note`` says why it is not cut further, where that
-    leaves a large one.
+    leaves a large one. ``mixes_samples``: what it returns for one sample depends on the others of its batch, also
+    where no batch norm takes statistics; so a batch is not divided over several of its instances.
     """
 
     name: str
@@ -34,6 +37,7 @@ class NetworkLayer:
     output_shape: tuple[int, ...]
     outputs: tuple[TensorSpec, ...] = ()
     note: str = ""
+    mixes_samples: bool = False
 
     def __post_init__(self) -> None:
         if not self.outputs:
@@ -72,13 +76,20 @@ def own_names(uses: Mapping[int, Sequence[str]]) -> tuple[str, ...]:
 
 
 def notes(layers: Sequence[NetworkLayer]) -> tuple[str, ...]:
-    """What a user should know about layers: which are not cut further, and why; which share a weight."""
-    whole = [f"layer {n}, {layer.name}: {layer.note}" for n, layer in enumerate(layers, 1) if layer.note]
-    shared = [
-        f"layers {' and '.join(map(str, tied.layers))} share {tied.names[0]}: its gradients meet in every iteration"
-        for tied in tied_weights(layers)
-    ]
-    return (*whole, *shared)
+    """What a user should know: which layers are not cut further, and why; which mix samples; which share weights."""
+    numbered = list(enumerate(layers, 1))
+    whole = [f"layer {n}, {layer.name}: {layer.note}" for n, layer in numbered if layer.note]
+    mixed = [f"layer {n}, {layer.name}: {MIXES}" for n, layer in numbered if layer.mixes_samples]
+    shared: dict[tuple[int, ...], list[str]] = {}
+    for tied in tied_weights(layers):
+        shared.setdefault(tied.layers, []).append(tied.names[0])
+    return (*whole, *mixed, *(_shared_note(numbers, names) for numbers, names in shared.items()))
+
+
+def _shared_note(numbers: Sequence[int], names: Sequence[str]) -> str:
+    others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    its = "their" if others else "its"
+    return f"layers {' and '.join(map(str, numbers))} share {names[0]}{others}: {its} gradients meet in every iteration"
 
 
 def parameters(layers: Iterable[NetworkLayer]) -> dict[str, nn.Parameter]:

@@ -20,6 +20,7 @@ from torch.utils._pytree import TreeSpec, tree_unflatten
 from palmette.zoo.capture.bundle import ModuleInput
 from palmette.zoo.capture.modes import GraphMerger
 from palmette.zoo.capture.regions import replace_regions
+from palmette.zoo.capture.transformers import SEQUENCES, given_arguments
 from palmette.zoo.capture.wrapper import ModuleWrapper, Untraceable, attribute_at, describe_error
 
 TraceMethod = Callable[[nn.Module, ModuleInput], tuple[fx.Graph, ModuleWrapper]]
@@ -46,7 +47,7 @@ def trace(how: TraceMethod, module: nn.Module, example: ModuleInput) -> tuple[fx
 
 
 class Tracer(fx.Tracer):
-    """Keeps torch's own modules whole, except an encoder, which is a sequence of layers without a mask."""
+    """Keeps torch's own modules whole, except those of transformers that are sequences of layers."""
 
     # Otherwise what is done to buffers happens once, while tracing, and never again.
     proxy_buffer_attributes = True
@@ -69,12 +70,10 @@ class Tracer(fx.Tracer):
         self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Record the call of a module, or what it does inside."""
-        if type(m) is not nn.TransformerEncoder or len(args) != 1 or kwargs:
+        inside = SEQUENCES.get(type(m))
+        if inside is None:
             return super().call_module(m, forward, args, kwargs)
-        (value,) = args
-        for layer in (*m.layers, *([] if m.norm is None else [m.norm])):
-            value = layer(value)
-        return value
+        return inside(m, given_arguments(m, args, kwargs))
 
 
 def trace_fx(module: nn.Module, example: ModuleInput) -> tuple[fx.Graph, ModuleWrapper]:

@@ -1,15 +1,16 @@
-"""A module as the tracers see it, and what they say when they cannot trace it."""
+"""A module as the tracers see it, or as one layer, and what they say when they cannot trace it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 from torch import Tensor, nn
 
 from palmette.zoo.capture.bundle import plain_structure
 
 WRAPPED_PREFIX = "_wrapped_."
+_REGISTRIES = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
 
 
 class Untraceable(Exception):
@@ -40,6 +41,33 @@ class ModuleWrapper(nn.Module):
         if name in own or name in self.__dict__["_buffers"]:
             return super().__getattr__(name)
         return getattr(own["_wrapped_"], name)
+
+
+class WholeModule(nn.Module):
+    """A module that is one layer: a bundle goes in, plain tuples and dicts come out, under the module's own names."""
+
+    def __init__(self, module: nn.Module, names: Sequence[str] = ()) -> None:
+        super().__init__()
+        # The module's own dictionaries: what is replaced in one is replaced in the other.
+        vars(self).update({each: vars(module)[each] for each in _REGISTRIES})
+        # Not registered as a part: that would change the names of its weights.
+        vars(self)["_called"] = ModuleWrapper(module, names)
+        self.training = module.training
+
+    @property
+    def called(self) -> ModuleWrapper:
+        """The module inside."""
+        inside: ModuleWrapper = vars(self)["_called"]
+        return inside
+
+    def forward(self, *inputs: Tensor) -> Any:
+        """The module's output."""
+        return self.called(*inputs)
+
+    def train(self, mode: bool = True) -> Self:
+        """Set the module's mode, too."""
+        self.called.train(mode)
+        return super().train(mode)
 
 
 def attribute_at(root: nn.Module, target: str) -> Any:

@@ -6,13 +6,13 @@ What is wrong with a sample is one line that names the sample.
 from __future__ import annotations
 
 import inspect
-import operator
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map_only
 
 from palmette.errors import InputError
 from palmette.zoo.data.base import LabelTree, Shape, data_error, format_shape
@@ -131,7 +131,7 @@ def fetched_pair(source: Any, number: int, name: str) -> tuple[Any, LabelTree]:
     Raises:
         InputError: it is something else.
     """
-    item = call_user(name, "fetching it", operator.getitem, source, number)
+    item = call_user(name, "fetching it", _item, source, number)
     if isinstance(item, Tensor):
         return item, None
     if isinstance(item, Mapping):
@@ -140,6 +140,11 @@ def fetched_pair(source: Any, number: int, name: str) -> tuple[Any, LabelTree]:
         size = f" of {len(item)}" if isinstance(item, tuple | list) else ""
         raise data_error(name, f"is a {type(item).__name__}{size}; expected (input, target)")
     return item[0], item_tensors(item[1], name)
+
+
+def _item(source: Any, number: int) -> Any:
+    """An item, with tensors in place of NumPy's arrays, as PyTorch's own collate function has it."""
+    return tree_map_only(np.ndarray, lambda array: torch.from_numpy(array.copy()), source[number])
 
 
 def _fetched_dict(item: Mapping[str, Any], name: str) -> tuple[dict[str, Any], LabelTree]:

@@ -144,6 +144,20 @@ def splittable(
     return made if varies else replace(made, per_sample=float(found.divisor) / _samples(outputs))
 
 
+def refuse_without_gradient(loss: SplittableLoss, outputs: Any, targets: LabelTree) -> None:
+    """Refuse a loss from which nothing would be learned, tried on the outputs and targets of some samples.
+
+    Raises:
+        InputError: no gradient flows back to the outputs.
+    """
+    with torch.enable_grad():
+        given = pytree.tree_map(lambda t: t.clone().requires_grad_() if t.is_floating_point() else t, outputs)
+        total = loss.to(torch.device("cpu"), _dtype(outputs))(given, targets).total
+    if not total.requires_grad:
+        expected = "no gradient flows back from it; expected a function of the outputs that torch differentiates"
+        raise InputError(Fault("loss", loss.name, expected))
+
+
 class OutputDict(dict[str, Any]):
     """What a network returns by name, as a ``ModelOutput`` of transformers has it: names are attributes too."""
 

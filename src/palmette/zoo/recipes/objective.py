@@ -23,10 +23,12 @@ from palmette.zoo.recipes.loss import (
     LossFunction,
     LossTotal,
     SplittableLoss,
+    refuse_without_gradient,
     splittable,
     takes_classes,
 )
 from palmette.zoo.recipes.recipe import Recipe, UserLoss
+from palmette.zoo.user_code import located
 
 
 @dataclass(frozen=True)
@@ -77,13 +79,20 @@ def objective_for(recipe: Recipe | None, name: str, network: Network, data: Data
         return classification(network.classes)
     outputs, labels = _tried(network, data)
     form = class_format(network.classes) if is_class and takes_classes(recipe.loss) else item_format(labels)
-    tried, named = partial(splittable, outputs=outputs, targets=labels), ":" in name
+    tried, named = partial(_tried_loss, outputs=outputs, targets=labels), ":" in name
     made = tried(recipe.loss, name=name, find=partial(recipe_loss, name) if named else None)
+    with located(recipe.loss):
+        refuse_without_gradient(made, outputs, labels)
     metrics = {
         key: tried(each, name=f"{name}.metrics.{key}", find=partial(recipe_metric, name, key) if named else None)
         for key, each in recipe.metrics.items()
     }
     return TrainingObjective(made, form, metrics)
+
+
+def _tried_loss(loss: UserLoss, **options: Any) -> SplittableLoss:
+    with located(loss):
+        return splittable(loss, **options)
 
 
 def recipe_loss(name: str) -> UserLoss:

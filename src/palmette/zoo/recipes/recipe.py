@@ -20,6 +20,7 @@ import torch
 from torch import nn
 
 from palmette.spec.display import Displayed
+from palmette.zoo.user_code import calling_line
 
 UserLoss = Callable[[Any, Any], Any]
 Collate = Callable[[list[Any]], Any]
@@ -60,6 +61,14 @@ class Recipe(Displayed):
     accumulate: int | None = None
     early_stop: str | None = None
     precision: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_made_at", calling_line())
+
+    @property
+    def made_at(self) -> str:
+        """The line of the user's file that made it, for errors."""
+        return str(vars(self)["_made_at"])
 
     def facts(self) -> dict[str, str]:
         """The fields that are set, each in a few words."""
