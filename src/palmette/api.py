@@ -514,8 +514,8 @@ def run(
     )
     known_profile, known_cluster = inputs_of(plan, profile, cluster)
     session = prepare(plan, known_profile, known_cluster, request, Path(folder))
-    if session.warning is not None:
-        warnings.warn(session.warning, stacklevel=2)
+    for warning in session.warnings:
+        warnings.warn(warning, stacklevel=2)
     with shown_progress(progress) as displays:
         return Supervisor(session, [*displays, *callbacks]).run()
 

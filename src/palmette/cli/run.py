@@ -282,8 +282,8 @@ def _execute(session: TrainingSession, json_: bool, quiet: bool) -> None:
         elif not quiet:
             print(f"{folder}: this run has ended, nothing is left to do")
         return
-    if session.warning is not None and not quiet:
-        print(f"palmette: warning: {session.warning}", file=sys.stderr)
+    for warning in () if quiet else session.warnings:
+        print(f"palmette: warning: {warning}", file=sys.stderr)
     try:
         with _restored_signals(), terminal_progress(quiet) as display:
             supervisor = Supervisor(session, [display, _ChangeReport()])

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import save_file
 from torch import Tensor
 
 from palmette.errors import RunError, one_line
+from palmette.runtime.training.tensor_file import write_tensors
 from palmette.runtime.worker.setup import unshared
+from palmette.spec.durable import flush
 from palmette.zoo.capture import state
 from palmette.zoo.models import Network
 
@@ -37,7 +38,9 @@ def save_adapters(network: Network, folder: Path) -> None:
     try:
         folder.mkdir(parents=True)
         config.save_pretrained(folder)
-        save_file(_adapter_weights(network), folder / "adapter_model.safetensors", metadata={"format": "pt"})
+        write_tensors(_adapter_weights(network), folder / "adapter_model.safetensors", {"format": "pt"})
+        for path in (*folder.iterdir(), folder, folder.parent):
+            flush(path)
     except (OSError, SafetensorError) as error:
         raise RunError(f"{folder}: cannot be written: {one_line(str(error))}") from None
 

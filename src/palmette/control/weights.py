@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from palmette.compress.channels import PruningOrigin
@@ -21,7 +21,9 @@ from palmette.compress.networks import network_origin, prune_network
 from palmette.control.adapters import with_adapter_names
 from palmette.errors import ArgumentFault, Fault, InputError, RunError, one_line
 from palmette.runtime.training.checkpoint import best
+from palmette.runtime.training.tensor_file import write_tensors
 from palmette.runtime.worker.setup import unshared
+from palmette.spec.durable import write_file
 from palmette.zoo.capture import load_state, state
 from palmette.zoo.models import Network
 
@@ -42,16 +44,17 @@ def save_best(model: str, folder: Path) -> None:
         InputError: the checkpoint that has them cannot be read.
         RunError: they cannot be written.
     """
-    path = folder / "best.safetensors"
-    path.unlink(missing_ok=True)
-    found = best(folder / "checkpoints")
-    if found is not None:
+    path, found = folder / "best.safetensors", best(folder / "checkpoints")
+    if found is None:
+        path.unlink(missing_ok=True)
+    else:
         _save(dict(found.weights), model, found.progress.pruning, path)
 
 
 def _save(weights: dict[str, Tensor], model: str, pruning: float, path: Path) -> None:
     try:
-        save_file(weights, path, metadata={"model": model, "pruning": f"{pruning!r}"})
+        about = {"model": model, "pruning": f"{pruning!r}"}
+        write_file(path, lambda draft: write_tensors(weights, draft, about))
     except (OSError, SafetensorError) as error:
         raise RunError(f"{path}: cannot be written: {one_line(str(error))}") from None
 

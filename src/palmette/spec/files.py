@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from palmette.errors import Fault, InputError, RunError
 from palmette.spec.document import Document, faults
+from palmette.spec.durable import make_folders, write_file
 
 D = TypeVar("D", bound=Document)
 
@@ -93,7 +94,7 @@ def parsed_json(text: str, file: str) -> Any:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a file whole or not at all: no reader ever sees half of it.
+    """Write a file whole or not at all: no reader ever sees half of it, nor does a power cut leave one.
 
     What a symbolic link points to is written; a pipe or a device is written into, never replaced by a file.
 
@@ -105,22 +106,13 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
         if Path(path).exists() and not Path(path).is_file():
             Path(path).write_text(text, encoding="utf-8")
         else:
-            _replace(Path(path).resolve(), text)
+            write_file(Path(path).resolve(), lambda draft: draft.write_text(text, encoding="utf-8"))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         fault = Fault("", "the file", f"cannot be written: {reason}", str(path))
         if isinstance(error, OSError) and error.errno in _NO_FAULT_OF_THE_NAME:
             raise RunError(str(fault)) from None
         raise InputError(fault) from None
-
-
-def _replace(target: Path, text: str) -> None:
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def make_folder(path: str | os.PathLike[str]) -> None:
@@ -130,7 +122,7 @@ def make_folder(path: str | os.PathLike[str]) -> None:
         InputError: there can be no such folder.
     """
     try:
-        Path(path).mkdir(parents=True, exist_ok=True)
+        make_folders(Path(path))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise InputError(Fault("", "the folder", f"cannot be made: {reason}", str(path))) from None

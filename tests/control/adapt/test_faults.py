@@ -61,7 +61,7 @@ class Broken:
         assert not any(alive(pid) for pid in crews[0].pids.values())
         assert not multiprocessing.active_children()
         assert not list(self._temporary.glob("palmette*"))
-        assert checkpoint.last(self.folder / "checkpoints").progress.iteration >= 0
+        assert checkpoint.last(self.folder / "checkpoints").checkpoint.progress.iteration >= 0
         assert json.loads((self.folder / "run.json").read_text())["ended"] != "done"
         return said.err
 

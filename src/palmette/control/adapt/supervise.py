@@ -121,9 +121,10 @@ class Supervisor:
 
     def _continue_with(self, plan: Plan, reason: str) -> None:
         old, found = self.session, checkpoint.last(self.session.folder / "checkpoints")
-        change = PlanChange(found.progress.iteration, reason, tuple(plan.phases[0].nodes()))
+        reason = "; ".join([reason, *found.damaged])
+        change = PlanChange(found.checkpoint.progress.iteration, reason, tuple(plan.phases[0].nodes()))
         self._callbacks.tell("on_replan", change)
-        self.session = TrainingSession(plan, old.request, old.folder, found, changes=(*old.changes, change))
+        self.session = TrainingSession(plan, old.request, old.folder, found.checkpoint, changes=(*old.changes, change))
 
 
 class _ChangeMonitor:

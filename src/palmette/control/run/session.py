@@ -86,10 +86,15 @@ def resume(folder: Path) -> TrainingSession:
     plan = validated(Plan, written.get("plan"), str(folder / "run.json"))
     request = from_record(written.get("options"), str(folder / "run.json"))
     found = checkpoint.last(folder / "checkpoints")
-    if found.progress.phases:  # it left the plan
-        plan = plan.model_copy(update={"phases": _phases(found.progress.phases, str(folder / "checkpoints"))})
+    progress = found.checkpoint.progress
+    if progress.phases:  # it left the plan
+        plan = plan.model_copy(update={"phases": _phases(progress.phases, str(folder / "checkpoints"))})
     changes = [PlanChange(**each) for each in written.get("changes", ())]
-    return TrainingSession(plan, request, folder, found, finished=written.get("ended") == "done", changes=changes)
+    finished = written.get("ended") == "done"
+    session = TrainingSession(plan, request, folder, found.checkpoint, finished=finished, changes=changes)
+    for damage in () if finished else found.damaged:
+        session.warnings.append(f"{damage}; continuing after {progress.iteration} iterations, from the one before")
+    return session
 
 
 def _phases(written: Sequence[Any], file: str) -> tuple[Phase, ...]:
@@ -99,7 +104,7 @@ def _phases(written: Sequence[Any], file: str) -> tuple[Phase, ...]:
 class TrainingSession:
     """A run that is ready to start, runs, and writes its files; unless it is ``finished`` already.
 
-    ``warning`` is what a user should know of its estimate.
+    ``warnings`` are what a user should know of its estimate, and of checkpoints that were damaged.
     """
 
     def __init__(
@@ -114,7 +119,7 @@ class TrainingSession:
     ) -> None:
         self.plan, self.request, self.folder, self.finished = plan, request, folder, finished
         self.changes = changes
-        self.warning = other_precision(inputs_of(plan, None, None)[0], request.options)
+        self.warnings = list(filter(None, [other_precision(inputs_of(plan, None, None)[0], request.options)]))
         profile, cluster = inputs_of(plan, None, None)
         self.evaluator = evaluator(profile, cluster, optimizer_cost(request.options))
         refuse_unrunnable(plan, self.evaluator)

@@ -10,6 +10,7 @@ from typing import IO, Any
 
 from palmette.errors import RunError
 from palmette.runtime.record.operations import OperationRecord
+from palmette.spec.durable import flush, write_file
 from palmette.spec.plan import Phase
 
 
@@ -43,7 +44,15 @@ class Journal:
             file.writelines(json.dumps(line) + "\n" for line in lines)
             file.flush()
         except OSError as error:
-            raise RunError(f"{file.name}: cannot be written: {error.strerror}") from None
+            raise _unwritable(file, error) from None
+
+    def flush(self) -> None:
+        """Wait until everything that was added is on the disk."""
+        for file in (self._metrics, self._trace):
+            try:
+                flush(Path(file.name))
+            except OSError as error:
+                raise _unwritable(file, error) from None
 
     def close(self) -> None:
         """Close the files; write errors were reported when they occurred."""
@@ -52,12 +61,18 @@ class Journal:
                 file.close()
 
 
+def _unwritable(file: IO[str], error: OSError) -> RunError:
+    return RunError(f"{file.name}: cannot be written: {error.strerror}")
+
+
 def _shorten(path: Path, before: int) -> None:
     """Remove the lines of later iterations, which a resumed run writes again, and an incomplete line."""
-    draft = path.with_name(f".{path.name}")
-    with path.open(encoding="utf-8", errors="replace") as old, draft.open("w", encoding="utf-8") as new:
-        new.writelines(line for line in old if _iteration(line) < before)
-    draft.replace(path)
+
+    def write(draft: Path) -> None:
+        with path.open(encoding="utf-8", errors="replace") as old, draft.open("w", encoding="utf-8") as new:
+            new.writelines(line for line in old if _iteration(line) < before)
+
+    write_file(path, write)
 
 
 def _iteration(line: str) -> float:

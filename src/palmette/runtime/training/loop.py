@@ -333,6 +333,7 @@ class Training:
         )
 
     def _save(self, *, best: bool = False) -> None:
+        self._journal.flush()
         weights = unshared(state(self.network.layers))
         kept = Checkpoint(self._progress, weights, unshared(self._segment_state.optimizer))
         checkpoints.save(kept, self.job.folder / "checkpoints", best=best)
