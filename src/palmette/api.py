@@ -390,6 +390,7 @@ def run(
     callbacks: Sequence[RunCallback | object] = (),
     progress: bool | None = None,
     track: str | Sequence[str] = (),
+    force: bool = False,
 ) -> RunOutcome:
     """Execute a plan: train the network. A script that calls this guards its main part with
     ``if __name__ == "__main__"``, as everywhere where processes are started.
@@ -452,9 +453,10 @@ def run(
         progress: whether to show a progress bar; if not given, in notebooks and where stderr is a terminal.
         track: where to log the run, too: ``"tensorboard:DIR"``, ``"mlflow:URI"``, ``"wandb:PROJECT"``, each also
             without what stands behind the colon; one or several.
+        force: replace the run that the folder holds; otherwise such a folder is refused.
 
     Raises:
-        InputError: the plan cannot be executed, or network, data or an argument do not fit.
+        InputError: the plan cannot be executed, network, data or an argument do not fit, or the folder is taken.
         RunError: it stopped before its end, or a callback failed; the last checkpoint remains in the folder.
     """
     from palmette.control.adapt.supervise import Supervisor
@@ -513,7 +515,7 @@ def run(
         ),
     )
     known_profile, known_cluster = inputs_of(plan, profile, cluster)
-    session = prepare(plan, known_profile, known_cluster, request, Path(folder))
+    session = prepare(plan, known_profile, known_cluster, request, Path(folder), force=force)
     for warning in session.warnings:
         warnings.warn(warning, stacklevel=2)
     with shown_progress(progress) as displays:

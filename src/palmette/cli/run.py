@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from palmette.cli import options as opt
-from palmette.errors import Fault, InputError, RunError, shown
+from palmette.errors import ArgumentFault, Fault, InputError, RunError, shown
 
 if TYPE_CHECKING:
     from palmette.control.run.record import PlanChange
@@ -144,6 +144,7 @@ def run(
     ] = None,
     resume: Annotated[Path | None, typer.Option("--resume", help="Continue the run in this folder.")] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for what the run writes.")] = Path("run"),
+    force: Annotated[bool, typer.Option("--force", help="Replace the run that the folder of -o holds.")] = False,
     json_: Annotated[bool, typer.Option("--json", help="Print run.json when the run ends.")] = False,
     quiet: opt.Quiet = False,
 ) -> None:
@@ -160,6 +161,8 @@ def run(
     from palmette.spec.plan import inputs_of
 
     if resume is not None:
+        if force:
+            raise InputError(ArgumentFault("force", True, "a run is continued, not replaced; expected --resume alone"))
         session = resume_run(resume)
         _refuse_other_options(session, resume, context)
         refuse_other_adapters(session.plan.model, lora, rank)
@@ -212,7 +215,7 @@ def run(
             freeze=tuple(freeze or ()),
         ),
     )
-    _execute(prepare(known, for_profile, for_cluster, request, output), json_, quiet)
+    _execute(prepare(known, for_profile, for_cluster, request, output, force=force), json_, quiet)
 
 
 def _start_and_length(plan: Plan, init: Path | None, iterations: int | None, epochs: int | None) -> dict[str, Any]:
@@ -289,7 +292,8 @@ def _execute(session: TrainingSession, json_: bool, quiet: bool) -> None:
             supervisor = Supervisor(session, [display, _ChangeReport()])
             outcome = supervisor.run(_stop_on_signals)
     except RunError as error:
-        raise RunError(f"{opt.reason_of(error)}; continue with: palmette run --resume {folder}") from None
+        further = f"; continue with: palmette run --resume {folder}" if (folder / "run.json").exists() else ""
+        raise RunError(f"{opt.reason_of(error)}{further}") from None
     if json_:
         _print_record(folder)
     elif not quiet:

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from palmette.cli import execute
+from palmette.control.run.folder import owned
 from palmette.runtime.training import loop
 from tests.cost.small import instance, phase, source
 from tests.runtime.rig import off
@@ -29,6 +30,13 @@ REPLICAS = phase(
     instance("b", 1, 3, "cloud", "end"),
     instance("end", 4, 5, "cloud"),
 )
+DIES_AS_OWNER = """
+import os, sys
+from pathlib import Path
+from palmette.control.run.folder import owned
+with owned(Path(sys.argv[1])):
+    os.kill(os.getpid(), 9)
+"""
 ADAM = ["--optimizer", "adam", "--dtype", "float64", "--seed", "4", "--quiet"]
 
 
@@ -101,12 +109,46 @@ def test_a_run_that_goes_on_keeps_its_options(runs: Runs, capsys: pytest.Capture
     ]
 
 
-def test_a_new_run_in_an_old_folder_forgets_the_old_one(runs: Runs) -> None:
+def test_a_run_is_replaced_by_another_only_where_that_is_meant(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     out = runs.folder / "out"
     assert execute([*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "5", "-o", str(out)]) == 0
-    assert execute([*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "2", "-o", str(out)]) == 0
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    capsys.readouterr()
+    again = [*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "2", "-o", str(out)]
+    assert execute(again) == 2
+    how = f"expected another one, --force to replace it, or to continue it: palmette run --resume {out}"
+    assert capsys.readouterr().err == f"palmette: {out}: the folder: it holds a run; {how}\n"
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+    (out / "samples").mkdir()
+    (out / "samples" / "mine.txt").write_text("not of the run")
+    assert execute([*again, "--force"]) == 0
+    assert (out / "samples" / "mine.txt").exists()
     assert sorted(path.name for path in (out / "checkpoints").iterdir()) == ["000000", "000002", "best"]
     assert len(losses(out)) == 2
+
+
+def test_a_folder_has_one_owner(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    out = runs.folder / "out"
+    arguments = [*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "1", "-o", str(out)]
+    assert execute(arguments) == 0
+    capsys.readouterr()
+    with owned(out):
+        for command in ([*arguments, "--force"], ["run", "--resume", str(out)]):
+            assert execute(command) == 2
+            assert "another process is training in it" in capsys.readouterr().err
+    subprocess.run([sys.executable, "-c", DIES_AS_OWNER, str(out)], check=False, cwd=ROOT)
+    assert execute(["run", "--resume", str(out), "--quiet"]) == 0
+
+
+def test_a_folder_that_vanishes_is_an_error(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    out = runs.folder / "out"
+    watching = when(out / "metrics.jsonl", 10, lambda: shutil.rmtree(out))
+    assert execute([*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "100000", "-o", str(out)]) == 1
+    watching.join()
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "was removed while the run was going on" in said
+    assert "resume" not in said
 
 
 @pytest.mark.parametrize("nonsense", ["missing", "empty", "list", "plan", "checkpoint", "no checkpoint", "weights"])

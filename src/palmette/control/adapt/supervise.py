@@ -17,6 +17,7 @@ from palmette.control.adapt.membership import ClusterFile, with_joined_nodes
 from palmette.control.adapt.replanning import can_replan, replan_for, replan_without, subcluster
 from palmette.control.run.callbacks import CallbackList
 from palmette.control.run.engines import membership_of
+from palmette.control.run.folder import owned
 from palmette.control.run.record import PlanChange
 from palmette.control.run.session import TrainingSession
 from palmette.control.track.events import TrackerCallback
@@ -54,10 +55,11 @@ class Supervisor:
         """Run to the end, with other plans if need be; ``ready`` gets each training before it starts.
 
         Raises:
+            InputError: another process is running in its folder.
             RunError: it stopped before its end, and there is no other plan, or a callback failed; the last checkpoint
                 remains.
         """
-        with self._callbacks.until_end():
+        with owned(self.session.folder), self._callbacks.until_end():
             return self._run(ready)
 
     def _run(self, ready: Callable[[Training], None]) -> RunOutcome:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from palmette.control.run.data import (
     with_sample_bytes,
 )
 from palmette.control.run.engines import engine_of, refuse_strange_hub, samples_folder
+from palmette.control.run.folder import refuse_owned, refuse_taken, remove_results, remove_samples
 from palmette.control.run.recipes import find_training, refuse_metric
 from palmette.control.run.record import PlanChange, write_record
 from palmette.control.run.request import Request, from_record, to_record
@@ -37,6 +38,7 @@ from palmette.control.run.validation import (
 )
 from palmette.control.weights import load, save_best, save_network, shrunk, with_initial_weights
 from palmette.cost.estimate import evaluator
+from palmette.errors import RunError
 from palmette.measure.frozen_profile import with_frozen
 from palmette.runtime.engines.registry import ENGINES
 from palmette.runtime.optimizer_choice import optimizer_cost, refuse_unfit_weights
@@ -55,12 +57,17 @@ from palmette.zoo.models import Network
 from palmette.zoo.recipes.objective import objective_for
 
 
-def prepare(plan: Plan, profile: Profile, cluster: Cluster, request: Request, folder: Path) -> TrainingSession:
-    """Prepare to run a plan from its beginning.
+def prepare(
+    plan: Plan, profile: Profile, cluster: Cluster, request: Request, folder: Path, *, force: bool = False
+) -> TrainingSession:
+    """Prepare to run a plan from its beginning; with ``force``, in the place of a run that the folder holds.
 
     Raises:
-        InputError: the plan cannot be executed, or network, data or options do not fit.
+        InputError: the plan cannot be executed, network, data or options do not fit, or the folder is taken.
     """
+    refuse_owned(folder)
+    if not force:
+        refuse_taken(folder)
     plan = _with_compression(plan, request.compress)
     refuse_strange_hub(request, plan)
     whole = plan.model_copy(update={"inputs": Inputs(cluster=cluster, profile=profile)})
@@ -80,8 +87,9 @@ def resume(folder: Path) -> TrainingSession:
     """Prepare to continue a run that was stopped.
 
     Raises:
-        InputError: there is no such run, or no checkpoint to continue from.
+        InputError: there is no such run, it is running, or there is no checkpoint to continue from.
     """
+    refuse_owned(folder)
     written = read(folder / "run.json")
     plan = validated(Plan, written.get("plan"), str(folder / "run.json"))
     request = from_record(written.get("options"), str(folder / "run.json"))
@@ -196,16 +204,19 @@ class TrainingSession:
             RunError: it stopped before its end; the last checkpoint remains.
         """
         training = Training(self._job, on_update)
+        if self._job.resumed is None:
+            remove_results(self.folder)
         self._write(training, "running")
         training.on_time_estimate.append(lambda _: self._write(training, "running"))
         ready(training)
         try:
             outcome = training.run()
         except BaseException as error:
-            self._write(training, str(error) or type(error).__name__)
+            with suppress(RunError):  # what ended the run comes first
+                self._write(training, str(error) or type(error).__name__)
             raise
         if outcome.ended == "done" and not self._job.keep_samples:
-            shutil.rmtree(self._job.samples_folder, ignore_errors=True)
+            remove_samples(self._job.samples_folder, self.evaluator.cluster.nodes)
         self.network = training.network
         save_network(self.network, training.pruning, self.folder / "model.safetensors")
         save_best(self.network.name, self.folder)

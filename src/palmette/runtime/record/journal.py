@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -43,6 +45,8 @@ class Journal:
         try:
             file.writelines(json.dumps(line) + "\n" for line in lines)
             file.flush()
+            if os.fstat(file.fileno()).st_nlink == 0:
+                raise FileNotFoundError(errno.ENOENT, "it was removed while the run was going on")
         except OSError as error:
             raise _unwritable(file, error) from None
 

@@ -24,7 +24,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from palmette.errors import ArgumentFault, Fault, InputError, RunError
-from palmette.runtime.training.tensor_file import write_tensors
+from palmette.runtime.tensor_file import write_tensors
 from palmette.spec.durable import place_folder, point
 
 _SUMS = "SHA256SUMS"
@@ -57,6 +57,16 @@ class Progress:
     losses: Sequence[float] = ()
     lengths: Sequence[int] = ()
     phases: Sequence[Mapping[str, Any]] = ()
+
+
+def to_progress(written: Mapping[str, Any]) -> Progress:
+    """The progress that was written as JSON.
+
+    Raises:
+        TypeError, AttributeError: it is something else.
+    """
+    lists: dict[str, Any] = {name: tuple(each) for name, each in written.items() if isinstance(each, list)}
+    return Progress(**{**written, **lists})
 
 
 @dataclass(frozen=True)
@@ -106,6 +116,11 @@ def save(checkpoint: Checkpoint, folder: Path, *, best: bool) -> Path:
     return target
 
 
+def is_saved(folder: Path, iteration: int) -> bool:
+    """Whether there is a checkpoint of so many iterations."""
+    return (folder / f"{iteration:06d}" / _PROGRESS).exists()
+
+
 def clear(folder: Path) -> None:
     """Make the folder of checkpoints, and remove those of an earlier run, so that none is resumed from.
 
@@ -148,9 +163,7 @@ def best(folder: Path) -> Checkpoint | None:
 def _read(path: Path) -> Checkpoint:
     try:
         _refuse_damaged(path)
-        written: dict[str, Any] = json.loads((path / _PROGRESS).read_text())
-        lists: dict[str, Any] = {name: tuple(each) for name, each in written.items() if isinstance(each, list)}
-        progress = Progress(**{**written, **lists})
+        progress = to_progress(json.loads((path / _PROGRESS).read_text()))
         return Checkpoint(progress, load_file(path / _MODEL), load_file(path / _OPTIMIZER))
     except (OSError, SafetensorError, TypeError, ValueError, AttributeError) as error:
         expected = f"the checkpoint cannot be read: {_why(error)}"
