@@ -391,6 +391,7 @@ def run(
     progress: bool | None = None,
     track: str | Sequence[str] = (),
     force: bool = False,
+    patience_s: float = 86400.0,
 ) -> RunOutcome:
     """Execute a plan: train the network. A script that calls this guards its main part with
     ``if __name__ == "__main__"``, as everywhere where processes are started.
@@ -453,6 +454,7 @@ def run(
         progress: whether to show a progress bar; if not given, in notebooks and where stderr is a terminal.
         track: where to log the run, too: ``"tensorboard:DIR"``, ``"mlflow:URI"``, ``"wandb:PROJECT"``, each also
             without what stands behind the colon; one or several.
+        patience_s: for how long workers keep their state for ``palmette run --resume`` when this process has died.
         force: replace the run that the folder holds; otherwise such a folder is refused.
 
     Raises:
@@ -492,6 +494,7 @@ def run(
         compress=compress,
         drift=drift,
         track=(track,) if isinstance(track, str) else tuple(track),
+        patience_s=patience_s,
         options=training_options(
             requested_recipe(plan.model, training),
             optimizer=optimizer,

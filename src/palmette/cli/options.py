@@ -176,6 +176,20 @@ def parse_duration(argument: str, text: str) -> float:
     return duration_s
 
 
+def parse_patience(text: str) -> float:
+    """A duration in seconds, which may be 0.
+
+    Raises:
+        InputError: it is none.
+    """
+    from palmette.spec.units import DURATION
+
+    try:
+        return DURATION.parse(text)
+    except ValueError as error:
+        raise InputError(ArgumentFault("patience", text, str(error))) from None
+
+
 def parse_goal(text: str, deadline: str | None, iteration_deadline: str | None, loss: float | None) -> Goal:
     """The goal that options describe.
 

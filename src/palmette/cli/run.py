@@ -142,6 +142,12 @@ def run(
             "--track", help="Log to tensorboard[:DIR], mlflow[:URI] or wandb[:PROJECT], too; may be repeated."
         ),
     ] = None,
+    patience: Annotated[
+        str,
+        typer.Option(
+            "--patience", help="How long workers keep their state for --resume when this process has died; 0s."
+        ),
+    ] = "24h",
     resume: Annotated[Path | None, typer.Option("--resume", help="Continue the run in this folder.")] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for what the run writes.")] = Path("run"),
     force: Annotated[bool, typer.Option("--force", help="Replace the run that the folder of -o holds.")] = False,
@@ -193,6 +199,7 @@ def run(
         compress=None if compress is None else known_compression(compress),
         drift=drift,
         track=tuple(track or ()),
+        patience_s=opt.parse_patience(patience),
         options=training_options(
             requested_recipe(known.model, recipe),
             optimizer=optimizer,

@@ -20,8 +20,8 @@ from palmette.compress.channels import PruningOrigin
 from palmette.compress.networks import network_origin, prune_network
 from palmette.control.adapters import with_adapter_names
 from palmette.errors import ArgumentFault, Fault, InputError, RunError, one_line
-from palmette.runtime.training.checkpoint import best
 from palmette.runtime.tensor_file import write_tensors
+from palmette.runtime.training.checkpoint import best
 from palmette.runtime.worker.setup import unshared
 from palmette.spec.durable import write_file
 from palmette.zoo.capture import load_state, state

@@ -188,9 +188,9 @@ def test_a_full_disk_is_one_line(
 
     match full:
         case "checkpoints":
-            monkeypatch.setattr("palmette.runtime.training.checkpoint.save_file", refuse)
+            monkeypatch.setattr("palmette.runtime.training.checkpoint.write_tensors", refuse)
         case "model.safetensors":
-            monkeypatch.setattr("palmette.control.weights.save_file", refuse)
+            monkeypatch.setattr("palmette.control.weights.write_tensors", refuse)
         case "run.json":
             monkeypatch.setattr("pathlib.Path.write_text", refuse)
         case _:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -256,3 +257,32 @@ def test_after_kill_9_of_everybody_a_run_goes_on_to_the_same_weights(
     monkeypatch.setattr(loop, "CHECKPOINT_EVERY_S", 0.2)
     assert execute(["run", "--resume", str(stopped), "--quiet"]) == 0
     assert_same(stopped, whole)
+
+
+@pytest.mark.slow
+def test_where_the_engine_alone_dies_a_run_goes_on_from_what_workers_keep(
+    runs: Runs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No checkpoint is made meanwhile: an epoch has 111 iterations, and a minute is far away."""
+    whole, stopped = runs.folder / "whole", runs.folder / "stopped"
+    arguments = [*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "110"]
+    plan = json.loads((runs.folder / "plan.json").read_text())
+    (runs.folder / "plan.json").write_text(json.dumps({**plan, "strategy": "hybrid", "asked": {}}))
+    assert execute([*arguments, "-o", str(whole)]) == 0
+    with palmette(*arguments, "-o", str(stopped), folder=runs.folder / "temporary") as process:
+        when(stopped / "metrics.jsonl", 40, lambda: None).join()
+        family = descendants(process.pid)
+        process.kill()
+        process.communicate()
+    assert_ended(family, within_s=20)
+    done = len(losses(stopped))
+    assert 40 <= done < 110
+    capsys.readouterr()
+    assert execute(["run", "--resume", str(stopped)]) == 0
+    said = re.search(
+        r"has died; continuing after (\d+) iterations, from what workers have kept", capsys.readouterr().err
+    )
+    assert said is not None
+    assert done - 1 <= int(said[1]) <= done
+    assert_same(stopped, whole)
+    assert sorted(path.name for path in (stopped / "checkpoints").iterdir()) == [said[1].zfill(6), "000110", "best"]

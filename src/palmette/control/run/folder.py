@@ -9,12 +9,12 @@ import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from palmette.errors import Argument, Fault, InputError, Message
-from palmette.runtime.data.kept_samples import file_name
+from palmette.runtime.data.kept_samples import is_file_name
 from palmette.spec.files import make_folder
 
 _LOCK = ".lock"
@@ -85,9 +85,10 @@ def remove_results(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
 
 
-def remove_samples(folder: Path, nodes: Iterable[str]) -> None:
+def remove_samples(folder: Path) -> None:
     """Remove the samples that nodes have kept, and their folder unless there is something else in it."""
-    for node in nodes:
-        shutil.rmtree(folder / file_name(node), ignore_errors=True)
+    for path in folder.glob("*"):
+        if is_file_name(path.name):
+            shutil.rmtree(path, ignore_errors=True)
     with suppress(OSError):
         folder.rmdir()

@@ -84,6 +84,7 @@ class Request(CommonRequest):
     compress: Compression | None = None
     drift: float = 0.5
     track: tuple[str, ...] = ()
+    patience_s: float = 86400.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -101,6 +102,8 @@ class Request(CommonRequest):
         yield from super()._faults()
         if not LEAST_DRIFT <= self.drift < math.inf:
             yield ArgumentFault("drift", self.drift, f"expected a number of at least {LEAST_DRIFT:g}")
+        if not 0 <= self.patience_s < math.inf:
+            yield ArgumentFault("patience_s", self.patience_s, "expected 0 or more")
 
 
 def training_options(recipe: Recipe | None = None, **given: Any) -> Options:

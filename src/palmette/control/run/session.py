@@ -43,6 +43,7 @@ from palmette.measure.frozen_profile import with_frozen
 from palmette.runtime.engines.registry import ENGINES
 from palmette.runtime.optimizer_choice import optimizer_cost, refuse_unfit_weights
 from palmette.runtime.training import checkpoint
+from palmette.runtime.training.engine_loss import kept_after
 from palmette.runtime.training.job import Job, ProgressUpdate, RunOutcome
 from palmette.runtime.training.loop import Training
 from palmette.runtime.training.phase_length import epoch_iterations
@@ -94,14 +95,20 @@ def resume(folder: Path) -> TrainingSession:
     plan = validated(Plan, written.get("plan"), str(folder / "run.json"))
     request = from_record(written.get("options"), str(folder / "run.json"))
     found = checkpoint.last(folder / "checkpoints")
-    progress = found.checkpoint.progress
+    kept = kept_after(found.checkpoint, folder / "checkpoints", request.patience_s)
+    begin = kept or found.checkpoint
+    progress = begin.progress
     if progress.phases:  # it left the plan
         plan = plan.model_copy(update={"phases": _phases(progress.phases, str(folder / "checkpoints"))})
     changes = [PlanChange(**each) for each in written.get("changes", ())]
     finished = written.get("ended") == "done"
-    session = TrainingSession(plan, request, folder, found.checkpoint, finished=finished, changes=changes)
-    for damage in () if finished else found.damaged:
-        session.warnings.append(f"{damage}; continuing after {progress.iteration} iterations, from the one before")
+    session = TrainingSession(plan, request, folder, begin, finished=finished, changes=changes)
+    if not finished:
+        from_where = "what workers have kept" if kept else "the one before"
+        told = f"continuing after {progress.iteration} iterations, from {from_where}"
+        session.warnings += [f"{damage}; {told}" for damage in found.damaged]
+        if kept and not found.damaged:
+            session.warnings.append(f"the engine of this run has died; {told}")
     return session
 
 
@@ -181,6 +188,7 @@ class TrainingSession:
             keep_samples=request.keep_samples is not None,
             real_hosts=ENGINES[request.engine].real_hosts,
             on_epoch_end=controller,
+            patience_s=request.patience_s,
         )
         refuse_no_update(self._job)
         make_folder(folder)
@@ -216,7 +224,7 @@ class TrainingSession:
                 self._write(training, str(error) or type(error).__name__)
             raise
         if outcome.ended == "done" and not self._job.keep_samples:
-            remove_samples(self._job.samples_folder, self.evaluator.cluster.nodes)
+            remove_samples(self._job.samples_folder)
         self.network = training.network
         save_network(self.network, training.pruning, self.folder / "model.safetensors")
         save_best(self.network.name, self.folder)

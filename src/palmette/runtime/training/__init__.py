@@ -7,6 +7,7 @@ phase_length     the iterations of an epoch and of a phase, and where a phase is
 launch           starts the workers of a segment or a hand-over, and calibrates the testbed
 handover         the change from one phase to the next: the model is gathered, made smaller, and delivered
 checkpoint       what a run can resume from
+engine_loss      resumes from what workers have kept where the engine died
 evaluation       accuracy and loss on held-out data
 log              records what happens in a phase
 remaining_time   the estimated time of what is left of a run

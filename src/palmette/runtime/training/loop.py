@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import torch
 
-from palmette.errors import Fault, InputError, NodeLost
+from palmette.errors import Fault, InputError, NodeLost, RunError
 from palmette.runtime.early_stopping import BY_ACCURACY, BY_LOSS
 from palmette.runtime.engines.crew import Crew, Stopped
 from palmette.runtime.options import TrainedIterations
@@ -22,6 +22,7 @@ from palmette.runtime.sync.base import EngineSide, PhaseContext
 from palmette.runtime.sync.registry import sync_method
 from palmette.runtime.training import checkpoint as checkpoints
 from palmette.runtime.training.checkpoint import Checkpoint, Progress
+from palmette.runtime.training.engine_loss import forget_kept, note_agreed
 from palmette.runtime.training.evaluation import Evaluation, evaluate
 from palmette.runtime.training.handover import Handover
 from palmette.runtime.training.job import EpochStatus, Job, ProgressUpdate, RemainingTime, RunOutcome
@@ -92,17 +93,20 @@ class Training:
         Raises:
             RunError: a worker is lost, or something cannot be written; the last checkpoint remains.
         """
+        folder = self.job.folder / "checkpoints"
         if self.job.resumed is None:
-            checkpoints.clear(self.job.folder / "checkpoints")
+            checkpoints.clear(folder)
         self._journal = Journal(self.job.folder, before=self._progress.iteration)
         try:
-            if self.job.resumed is None:
+            if self.job.resumed is None or not checkpoints.is_saved(folder, self._progress.iteration):
                 self._save()
+            forget_kept(folder)
             while not self._whole() and not self._stopping:
                 if self._progress.phase_iteration == 0:
                     self._change(self._progress.phase)
                 self._run_segment(self._progress.phase)
             self.outcome.ended = "done" if self._whole() else "stopped"
+            forget_kept(folder)
         finally:
             self._journal.close()
         return self.outcome
@@ -207,6 +211,8 @@ class Training:
             at = side.advance(at, end, lambda: self._stopping)
             if at > before:
                 self._come_to(number, at, side)
+                if at < end:  # else a checkpoint follows
+                    self._note_agreed()
             if side.aborted:
                 self._go_back(side)
                 break
@@ -252,6 +258,15 @@ class Training:
             phase_iteration=0 if over else at,
             tree_steps=side.tree_steps,
         )
+
+    def _note_agreed(self) -> None:
+        """Note how far all have come, for the case that this process dies."""
+        if not self.job.keeps_state:
+            return
+        try:
+            note_agreed(self.job.folder / "checkpoints", self._progress)
+        except OSError as error:
+            raise RunError(f"{self.job.folder}: cannot be written: {error.strerror}") from None
 
     def _rescue(self, side: EngineSide, lost: NodeLost) -> None:
         """Save the last iteration that all have done, if the remaining workers have it; else an older one stays."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 import torch
@@ -36,6 +37,13 @@ class WorkerSide(Protocol):
         """
         ...
 
+    def last_states(self, finished: int) -> Mapping[int, StateDicts]:
+        """What this node alone has to keep where the engine is gone, by the iteration that it is the state after.
+
+        ``finished`` is the last iteration that this node has done. Empty where workers do not agree in every iteration.
+        """
+        ...
+
 
 @dataclass(frozen=True)
 class Setup:
@@ -47,7 +55,8 @@ class Setup:
     ``source`` is None where no samples are used; ``store`` is where samples of other nodes are kept. ``inputs`` and
     ``outputs`` describe all tensors that go into the network, and that each layer returns, where they are several;
     ``ties`` are weights that several layers use. ``threads`` is None for as many as the machine has cores.
-    ``profiled_precision`` is that of the profile's times.
+    ``profiled_precision`` is that of the profile's times. ``kept_state`` is the folder for the last states where the
+    engine is gone, None where they are not kept.
     """
 
     node: str
@@ -71,6 +80,7 @@ class Setup:
     input_names: Sequence[str] = ()
     outputs: Sequence[Sequence[TensorSpec]] = ()
     ties: Sequence[TiedWeight] = ()
+    kept_state: Path | None = None
 
     @property
     def learning(self) -> dict[int, list[bool]]:
