@@ -392,6 +392,7 @@ def run(
     track: str | Sequence[str] = (),
     force: bool = False,
     patience_s: float = 86400.0,
+    trace: str = "summed",
 ) -> RunOutcome:
     """Execute a plan: train the network. A script that calls this guards its main part with
     ``if __name__ == "__main__"``, as everywhere where processes are started.
@@ -455,6 +456,8 @@ def run(
         track: where to log the run, too: ``"tensorboard:DIR"``, ``"mlflow:URI"``, ``"wandb:PROJECT"``, each also
             without what stands behind the colon; one or several.
         patience_s: for how long workers keep their state for ``palmette run --resume`` when this process has died.
+        trace: ``"summed"``: ``trace.jsonl`` has all operations of some iterations, and sums of the others; ``"full"``:
+            all operations of all.
         force: replace the run that the folder holds; otherwise such a folder is refused.
 
     Raises:
@@ -495,6 +498,7 @@ def run(
         drift=drift,
         track=(track,) if isinstance(track, str) else tuple(track),
         patience_s=patience_s,
+        trace=trace,
         options=training_options(
             requested_recipe(plan.model, training),
             optimizer=optimizer,

@@ -142,11 +142,13 @@ def run(
             "--track", help="Log to tensorboard[:DIR], mlflow[:URI] or wandb[:PROJECT], too; may be repeated."
         ),
     ] = None,
+    trace: Annotated[
+        str,
+        typer.Option("--trace", help="summed: all operations of some iterations, sums of others; full: all of all."),
+    ] = "summed",
     patience: Annotated[
         str,
-        typer.Option(
-            "--patience", help="How long workers keep their state for --resume when this process has died; 0s."
-        ),
+        typer.Option("--patience", help="How long workers keep their state for --resume when this process dies."),
     ] = "24h",
     resume: Annotated[Path | None, typer.Option("--resume", help="Continue the run in this folder.")] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for what the run writes.")] = Path("run"),
@@ -199,6 +201,7 @@ def run(
         compress=None if compress is None else known_compression(compress),
         drift=drift,
         track=tuple(track or ()),
+        trace=trace,
         patience_s=opt.parse_patience(patience),
         options=training_options(
             requested_recipe(known.model, recipe),

@@ -38,7 +38,7 @@ from palmette.control.run.folder import owned
 with owned(Path(sys.argv[1])):
     os.kill(os.getpid(), 9)
 """
-ADAM = ["--optimizer", "adam", "--dtype", "float64", "--seed", "4", "--quiet"]
+ADAM = ["--optimizer", "adam", "--dtype", "float64", "--seed", "4", "--quiet", "--trace", "full"]
 
 
 def when(path: Path, many: int, then: object) -> threading.Thread:
@@ -237,7 +237,16 @@ def test_after_kill_9_of_everybody_a_run_goes_on_to_the_same_weights(
     runs: Runs, monkeypatch: pytest.MonkeyPatch, optimizer: str
 ) -> None:
     whole, stopped = runs.folder / "whole", runs.folder / "stopped"
-    arguments = [*runs.arguments(TINY, REPLICAS), "--optimizer", optimizer, "--epochs", "3", "--quiet"]
+    arguments = [
+        *runs.arguments(TINY, REPLICAS),
+        "--optimizer",
+        optimizer,
+        "--epochs",
+        "3",
+        "--quiet",
+        "--trace",
+        "full",
+    ]
     assert execute([*arguments, "-o", str(whole)]) == 0
     with palmette(*arguments, "-o", str(stopped), folder=runs.folder / "temporary") as process:
         when(

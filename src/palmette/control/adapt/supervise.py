@@ -106,8 +106,7 @@ class Supervisor:
         found["a node has joined"] = self._joined
         phase = session.plan.phases[0]
         if request.emulated and len(session.plan.phases) == 1 and phase.sync_kind.one_model:
-            trace = session.folder / "trace.jsonl"
-            found["the bandwidth of a link has changed"] = LinkSpeeds(trace, phase, session.evaluator, request.drift)
+            found["the bandwidth of a link has changed"] = LinkSpeeds(phase, session.evaluator, request.drift)
         return found
 
     def _continue_without(self, lost: NodeLost) -> None:
@@ -139,6 +138,7 @@ class _ChangeMonitor:
 
     def start(self, training: Training) -> None:
         """Start watching."""
+        training.on_trace += [each.hear for each in self._detectors.values() if isinstance(each, LinkSpeeds)]
         self._thread = threading.Thread(target=self._poll, args=(training,), name="change-monitor", daemon=True)
         self._thread.start()
 

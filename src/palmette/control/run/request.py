@@ -20,6 +20,7 @@ from palmette.zoo.models import UNNAMED
 from palmette.zoo.recipes.recipe import Recipe
 
 LEAST_DRIFT = 0.05
+SUMMED_TRACE, FULL_TRACE = "summed", "full"
 _CALLABLES = ("optimizer", "schedule")
 _OF_THE_OPTIMIZER = ("lr", "weight_decay", "momentum", "nesterov", "optimizer_options", "groups")
 
@@ -85,6 +86,7 @@ class Request(CommonRequest):
     drift: float = 0.5
     track: tuple[str, ...] = ()
     patience_s: float = 86400.0
+    trace: str = SUMMED_TRACE
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -102,6 +104,8 @@ class Request(CommonRequest):
         yield from super()._faults()
         if not LEAST_DRIFT <= self.drift < math.inf:
             yield ArgumentFault("drift", self.drift, f"expected a number of at least {LEAST_DRIFT:g}")
+        if self.trace not in (SUMMED_TRACE, FULL_TRACE):
+            yield ArgumentFault("trace", self.trace, f"expected {SUMMED_TRACE} or {FULL_TRACE}")
         if not 0 <= self.patience_s < math.inf:
             yield ArgumentFault("patience_s", self.patience_s, "expected 0 or more")
 

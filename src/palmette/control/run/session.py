@@ -27,7 +27,7 @@ from palmette.control.run.engines import engine_of, refuse_strange_hub, samples_
 from palmette.control.run.folder import refuse_owned, refuse_taken, remove_results, remove_samples
 from palmette.control.run.recipes import find_training, refuse_metric
 from palmette.control.run.record import PlanChange, write_record
-from palmette.control.run.request import Request, from_record, to_record
+from palmette.control.run.request import FULL_TRACE, Request, from_record, to_record
 from palmette.control.run.validation import (
     load_checked_network,
     other_precision,
@@ -189,6 +189,7 @@ class TrainingSession:
             real_hosts=ENGINES[request.engine].real_hosts,
             on_epoch_end=controller,
             patience_s=request.patience_s,
+            full_trace=request.trace == FULL_TRACE,
         )
         refuse_no_update(self._job)
         make_folder(folder)

@@ -5,22 +5,27 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
 from palmette.errors import RunError
 from palmette.runtime.record.operations import OperationRecord
+from palmette.runtime.record.trace_sums import TraceSums
 from palmette.spec.durable import flush, write_file
 from palmette.spec.plan import Phase
 
 
 class Journal:
-    """The files ``metrics.jsonl`` and ``trace.jsonl`` of a run; keeps lines of iterations ``before`` a number."""
+    """The files ``metrics.jsonl`` and ``trace.jsonl`` of a run; keeps lines of iterations ``before`` a number.
 
-    def __init__(self, folder: Path, *, before: int) -> None:
-        self._folder = folder
+    With ``full_trace``, the trace has the operations of all iterations. ``on_trace`` hears of all in any case.
+    """
+
+    def __init__(self, folder: Path, *, before: int, full_trace: bool = False) -> None:
+        self._folder, self._sums = folder, TraceSums(full=full_trace)
+        self.on_trace: list[Callable[[Sequence[Mapping[str, Any]]], None]] = []
         self._metrics = self._open("metrics.jsonl", before)
         self._trace = self._open("trace.jsonl", before)
 
@@ -37,9 +42,15 @@ class Journal:
         """Add a line to the metrics."""
         self._write(self._metrics, [values])
 
-    def trace(self, operations: Iterable[Mapping[str, Any]]) -> None:
-        """Add lines to the trace."""
-        self._write(self._trace, operations)
+    def begin_phase(self) -> None:
+        """Trace the next iterations with all their operations."""
+        self._sums.begin_phase()
+
+    def trace(self, operations: Sequence[Mapping[str, Any]]) -> None:
+        """Add operations of an iteration to the trace."""
+        for told in self.on_trace:
+            told(operations)
+        self._write(self._trace, self._sums.taken(operations))
 
     def _write(self, file: IO[str], lines: Iterable[Mapping[str, Any]]) -> None:
         try:
@@ -52,6 +63,7 @@ class Journal:
 
     def flush(self) -> None:
         """Wait until everything that was added is on the disk."""
+        self._write(self._trace, self._sums.rest())
         for file in (self._metrics, self._trace):
             try:
                 flush(Path(file.name))
@@ -60,6 +72,8 @@ class Journal:
 
     def close(self) -> None:
         """Close the files; write errors were reported when they occurred."""
+        with suppress(RunError):
+            self._write(self._trace, self._sums.rest())
         for file in (self._metrics, self._trace):
             with suppress(OSError):
                 file.close()

@@ -55,7 +55,8 @@ class Job:
     the phases to continue with, None for no change. With ``rollback``, workers can roll back to the previous iteration
     when one of them is lost. Nodes keep samples of others in ``samples_folder``, each in a folder of its own; with
     ``keep_samples`` also beyond the end of the run. With ``real_hosts`` every node is a machine of its own.
-    For ``patience_s`` workers keep their state where the engine is gone.
+    For ``patience_s`` workers keep their state where the engine is gone. With
+    ``full_trace``, every operation of the run is in its trace.
     """
 
     plan: Plan
@@ -79,6 +80,7 @@ class Job:
     keep_samples: bool = False
     real_hosts: bool = False
     patience_s: float = 0.0
+    full_trace: bool = False
 
     @property
     def can_roll_back(self) -> bool:

@@ -38,6 +38,7 @@ class TrainingLog:
     ) -> None:
         self._job, self._phase, self._channels = job, phase, channels
         self._journal, self._outcome, self._watch = journal, outcome, watch
+        journal.begin_phase()
         self._activity = Activity(job.evaluator, channels)
         self._began_s = time.monotonic()
         self._losses: list[float] = []

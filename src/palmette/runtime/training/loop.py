@@ -7,8 +7,9 @@ Between two segments model and nodes change; at the end of an epoch the remainin
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -46,7 +47,8 @@ _DELETE_S = 10.0
 class Training:
     """Executes a job, segment by segment.
 
-    ``on_time_estimate``: callbacks for the remaining time on this machine; ``on_epoch``: for the end of an epoch.
+    ``on_time_estimate``: callbacks for the remaining time on this machine; ``on_epoch``: for the end of an epoch;
+    ``on_trace``: for the operations of every iteration, whether they are written or not.
     """
 
     def __init__(self, job: Job, watch: Callable[[ProgressUpdate], None]) -> None:
@@ -54,6 +56,7 @@ class Training:
         self._stopping = False
         self.on_time_estimate: list[Callable[[RemainingTime], None]] = []
         self.on_epoch: list[Callable[[EpochStatus], None]] = []
+        self.on_trace: list[Callable[[Sequence[Mapping[str, Any]]], None]] = []
         for layer in job.network.layers:
             layer.module.to(getattr(torch, job.options.dtype))
         self._progress = job.resumed.progress if job.resumed else Progress(0, pruning=job.pruning)
@@ -96,7 +99,8 @@ class Training:
         folder = self.job.folder / "checkpoints"
         if self.job.resumed is None:
             checkpoints.clear(folder)
-        self._journal = Journal(self.job.folder, before=self._progress.iteration)
+        self._journal = Journal(self.job.folder, before=self._progress.iteration, full_trace=self.job.full_trace)
+        self._journal.on_trace += self.on_trace
         try:
             if self.job.resumed is None or not checkpoints.is_saved(folder, self._progress.iteration):
                 self._save()
