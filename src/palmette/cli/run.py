@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from palmette.cli import options as opt
-from palmette.errors import ArgumentFault, Fault, InputError, RunError, shown
+from palmette.errors import ArgumentFault, Diverged, Fault, InputError, RunError, shown
 
 if TYPE_CHECKING:
     from palmette.control.run.record import PlanChange
@@ -301,6 +301,8 @@ def _execute(session: TrainingSession, json_: bool, quiet: bool) -> None:
         with _restored_signals(), terminal_progress(quiet) as display:
             supervisor = Supervisor(session, [display, _ChangeReport()])
             outcome = supervisor.run(_stop_on_signals)
+    except Diverged:
+        raise  # resumed, it would come to the same
     except RunError as error:
         further = f"; continue with: palmette run --resume {folder}" if (folder / "run.json").exists() else ""
         raise RunError(f"{opt.reason_of(error)}{further}") from None

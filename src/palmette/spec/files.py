@@ -9,11 +9,14 @@ import math
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 from pydantic import ValidationError
+from yaml.constructor import SafeConstructor
+from yaml.resolver import Resolver
 
 from palmette.errors import Fault, InputError, RunError
 from palmette.spec.document import Document, faults
@@ -21,8 +24,14 @@ from palmette.spec.durable import make_folders, write_file
 
 D = TypeVar("D", bound=Document)
 
+# libyaml's, unless PyYAML was built without it.
+_CParser: Any = getattr(getattr(yaml, "cyaml", None), "CParser", object)
+
 # A file may use aliases freely; only one that they make many times longer is refused.
 _MOST_TIMES, _MOST_VALUES = 10, 100_000
+
+# What is read within seconds: clusters of some 100,000 nodes. Larger files are not written by hand.
+_MOST_YAML = 16 * 2**20
 
 _NO_FAULT_OF_THE_NAME = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -62,6 +71,9 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     text = read_text(path)
     yaml_file = Path(path).suffix.lower() in (".yaml", ".yml")
+    if yaml_file and len(text) > _MOST_YAML:
+        expected = f"expected at most {_MOST_YAML >> 20} MiB of YAML"
+        raise InputError(Fault("", f"{len(text) >> 20} MiB", expected, str(path)))
     data = _parse(from_yaml if yaml_file else _from_json, text, str(path))
     if not isinstance(data, dict):
         found = "nothing" if data is None else data
@@ -162,7 +174,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return data
 
 
-class _Loader(yaml.SafeLoader):
+class _CheckedComposer(yaml.composer.Composer):
     """YAML without repeated keys, of which one would silently win, and without aliases that never seem to end."""
 
     def get_single_node(self) -> yaml.Node | None:
@@ -185,12 +197,25 @@ class _Loader(yaml.SafeLoader):
         return node
 
 
+class _Loader(_CheckedComposer, yaml.SafeLoader):
+    """In Python throughout."""
+
+
+class _QuickLoader(_CheckedComposer, _CParser, SafeConstructor, Resolver):  # type: ignore[misc]
+    """Parsed by libyaml, in a third of the time; put together in Python, which survives any depth."""
+
+    def __init__(self, stream: str) -> None:
+        _CParser.__init__(self, stream)
+        for part in (yaml.composer.Composer, SafeConstructor, Resolver):
+            part.__init__(self)
+
+
 class _Dumper(yaml.SafeDumper):
     """YAML that ``_Loader`` reads back as the same."""
 
 
 # YAML 1.1 takes 1e6 for a text; people and JSON mean a number.
-for _side in (_Loader, _Dumper):
+for _side in (_Loader, _QuickLoader, _Dumper):
     _side.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?\d+[eE][-+]?\d+$"), list("-+0123456789"))
 
 
@@ -206,4 +231,7 @@ def _written_out(node: yaml.Node, sizes: dict[int, float]) -> float:
 
 def from_yaml(text: str) -> Any:
     """What a YAML text holds."""
+    if _CParser is not object:
+        with suppress(yaml.YAMLError):  # said below, in the same words on every machine
+            return yaml.load(text, Loader=_QuickLoader)  # noqa: S506  (a safe constructor)
     return yaml.load(text, Loader=_Loader)  # noqa: S506  (a SafeLoader)

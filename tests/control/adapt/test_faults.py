@@ -143,7 +143,8 @@ def test_an_error_inside_the_network_is_one_line(runs: Runs, capsys: pytest.Capt
 
 def test_a_loss_that_is_not_a_number_ends_the_run(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     said = says(runs, capsys, "astray")
-    assert said.startswith("palmette: the loss is nan in iteration 0; try a smaller --lr; continue with: ")
+    assert said.startswith("palmette: the loss is nan before the first update, whatever the options of the training;")
+    assert "resume" not in said
 
 
 def test_too_little_memory_is_said(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:

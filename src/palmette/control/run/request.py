@@ -15,6 +15,7 @@ from palmette.errors import ArgumentFault, Fault, InputError
 from palmette.runtime.engines.registry import ENGINES
 from palmette.runtime.optimizer_choice import optimizer_cost
 from palmette.runtime.options import Options
+from palmette.spec.limits import MOST_DILATION
 from palmette.testbed.registry import TESTBEDS, default_testbed
 from palmette.zoo.models import UNNAMED
 from palmette.zoo.recipes.recipe import Recipe
@@ -58,8 +59,8 @@ class CommonRequest:
         return TESTBEDS[self.testbed].emulates
 
     def _faults(self) -> Iterator[ArgumentFault]:
-        if self.dilation is not None and not 1 <= self.dilation < math.inf:
-            yield ArgumentFault("dilation", self.dilation, "expected a number of at least 1")
+        if self.dilation is not None and not 1 <= self.dilation <= MOST_DILATION:
+            yield ArgumentFault("dilation", self.dilation, f"expected a number from 1 to {MOST_DILATION:g}")
         if self.input_shape is not None and (not self.input_shape or min(self.input_shape) < 1):
             yield ArgumentFault("input_shape", self.input_shape, "expected whole numbers of 1 or more")
 

@@ -47,7 +47,7 @@ class TraceSums:
         start_s = min(line["start_s"] for line in operations)
         end_s = max(line["end_s"] for line in operations)
         if self._sum is None:
-            empty = {"op": "sum", "first_iteration": number, "iteration": number, "nodes": {}}
+            empty: dict[str, Any] = {"op": "sum", "first_iteration": number, "iteration": number, "nodes": {}}
             self._sum = empty | {"start_s": start_s, "end_s": end_s}
         found = self._sum
         found |= {
