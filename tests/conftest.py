@@ -61,3 +61,14 @@ def _shares_a_fixture(item: pytest.Item) -> bool:
     """Whether a test uses a fixture that its module makes once."""
     known = getattr(item, "_fixtureinfo", None)
     return known is not None and any(each[-1].scope == "module" for each in known.name2fixturedefs.values())
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _written_without_waiting() -> Iterator[None]:
+    """No test cuts the power of this machine: waiting for its disk, thousands of times, would prove nothing.
+
+    Power cuts are emulated by processes of their own, which flush (``benchmarks.power_cut``).
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("palmette.spec.durable.os.fsync", lambda _: None)
+        yield

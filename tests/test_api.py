@@ -104,7 +104,7 @@ def test_errors_have_one_base_and_an_exit_code(kind: type[pt.PalmetteError], cod
         ({"optimizer": "rmsprob"}, "optimizer: rmsprob: no such optimizer; did you mean rmsprop?"),
         ({"iterations": 0}, "iterations: 0: expected at least 1"),
         ({"iterations": 1, "epochs": 1}, "epochs: 1: expected either epochs or iterations, not both"),
-        ({"dilation": 0.5}, "dilation: 0.5: expected a number of at least 1"),
+        ({"dilation": 0.5}, "dilation: 0.5: expected a number from 1 to 1e+06"),
         ({"input_shape": ()}, "input_shape: (): expected whole numbers of 1 or more"),
         ({"drift": 0.0}, "drift: 0.0: expected a number of at least 0.05"),
         ({"compress": "shrink"}, "compress: shrink: expected prune or distill"),

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.fidelity.cases import Tree, cluster, plan, trees
-from palmette.control.run.request import Request
+from palmette.control.run.request import FULL_TRACE, Request
 from palmette.control.run.session import TrainingSession, prepare
 from palmette.cost.delivery import first_fractions, later_fractions, sending_sources
 from palmette.measure.profiling import load_samples, profile_network
@@ -227,7 +227,12 @@ def run_case(case: Case, testbed: str, transport: str, dilation: float | None) -
     data, options = data_name(case.length.samples), Options(seed=1, lr=0.001)
     where: dict[str, Any] = {"testbed": testbed, "transport": transport, "dilation": dilation}
     request = Request(
-        data=data, iterations=case.length.epoch * case.length.epochs, replan=False, options=options, **where
+        trace=FULL_TRACE,
+        data=data,
+        iterations=case.length.epoch * case.length.epochs,
+        replan=False,
+        options=options,
+        **where,
     )
     with tempfile.TemporaryDirectory() as folder:
         session = prepare(case.plan, case.profile, case.cluster, request, Path(folder))

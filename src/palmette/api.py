@@ -533,6 +533,9 @@ def run(
     progress: bool | None = None,
     track: str | Sequence[str] = (),
     meter: Sequence[str] = (),
+    force: bool = False,
+    patience_s: float = 86400.0,
+    trace: str = "summed",
 ) -> RunOutcome:
     """Execute a plan: train the network. A script that calls this guards its main part with
     ``if __name__ == "__main__"``, as everywhere where processes are started.
@@ -600,9 +603,13 @@ def run(
         track: where to log the run, too: ``"tensorboard:DIR"``, ``"mlflow:URI"``, ``"wandb:PROJECT"``, each also
             without what stands behind the colon; one or several.
         meter: power meters of nodes, ``"phone=replay:plug.csv"`` or, of this machine, ``"phone=zeus"``.
+        patience_s: for how long workers keep their state for ``palmette run --resume`` when this process has died.
+        trace: ``"summed"``: ``trace.jsonl`` has all operations of some iterations, and sums of the others; ``"full"``:
+            all operations of all.
+        force: replace the run that the folder holds; otherwise such a folder is refused.
 
     Raises:
-        InputError: the plan cannot be executed, or network, data or an argument do not fit.
+        InputError: the plan cannot be executed, network, data or an argument do not fit, or the folder is taken.
         RunError: it stopped before its end, or a callback failed; the last checkpoint remains in the folder.
     """
     from palmette.control.adapt.supervise import Supervisor
@@ -649,6 +656,8 @@ def run(
         drift=drift,
         track=(track,) if isinstance(track, str) else tuple(track),
         meter=tuple(meter),
+        patience_s=patience_s,
+        trace=trace,
         options=training_options(
             requested_recipe(plan.model, training),
             optimizer=optimizer,
@@ -671,7 +680,7 @@ def run(
             freeze=tuple(freeze),
         ),
     )
-    session = prepare(plan, for_profile, for_cluster, request, Path(folder))
+    session = prepare(plan, for_profile, for_cluster, request, Path(folder), force=force)
     for warning in session.warnings:
         warnings.warn(warning, stacklevel=2)
     with shown_progress(progress) as displays:

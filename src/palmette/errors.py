@@ -4,7 +4,8 @@
     ├── InputError           exit 2: a file, a name or an option is wrong; carries every fault found
     ├── Infeasible           exit 3: nothing can meet the goal; names the constraint and the closest value
     └── RunError             exit 1: a run stopped before its end
-        └── NodeLost         a node died, froze or was cut off; the others are well
+        ├── NodeLost         a node died, froze or was cut off; the others are well
+        └── Diverged         the loss is not finite; resumed, it would be again
 
 Only these reach the command line, which prints their ``message`` and exits with ``exit_code``. A message names Python
 arguments in ``str()``; the command line says their flags instead.
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 _NAMED = 3
+_GUESSED = 20
 
 
 class Argument(str):
@@ -143,6 +145,10 @@ class NodeLost(RunError):
         return type(self), (str(self), self.node, self.pairs)
 
 
+class Diverged(RunError):
+    """A loss that is not finite: a run that is resumed with the same options comes to the same."""
+
+
 def shown(value: Any, limit: int = 60) -> str:
     """The value as it stands in a message: one line, at most ``limit`` characters."""
     text = value if isinstance(value, str) and value else _BRIEF.repr(value)
@@ -191,3 +197,18 @@ def expected_name(word: str, kind: str, known: Sequence[str]) -> str:
         return f"no such {kind}; did you mean {guess}?"
     listed = ", ".join(known[:12]) + (", …" if len(known) > 12 else "")
     return f"no such {kind}; expected one of {listed}" if known else f"no such {kind}; there is none"
+
+
+class Guesses:
+    """What to say of names that are not known: of the first ones, which was meant; of many, not each.
+
+    A guess looks at all known names, so that many guesses among many names would take minutes.
+    """
+
+    def __init__(self, kind: str, known: Sequence[str]) -> None:
+        self._kind, self._known, self._left = kind, known, _GUESSED
+
+    def __call__(self, word: str) -> str:
+        """What was expected in the place of ``word``."""
+        self._left -= 1
+        return expected_name(word, self._kind, self._known) if self._left >= 0 else f"no such {self._kind}"

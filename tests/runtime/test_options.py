@@ -16,8 +16,9 @@ from palmette.runtime.options import Options
         ({"lr": -1}, "lr: -1: expected a number above 0"),
         ({"lr": float("nan")}, "lr: nan: expected a number above 0"),
         ({"lr": "fast"}, "lr: fast: expected a number above 0"),
-        ({"seed": -1}, "seed: -1: expected a whole number, 0 or more"),
-        ({"seed": True}, "seed: True: expected a whole number, 0 or more"),
+        ({"seed": -1}, "seed: -1: expected a whole number from 0 to 9223372036854775807"),
+        ({"seed": 10**23}, f"seed: {10**23}: expected a whole number from 0 to 9223372036854775807"),
+        ({"seed": True}, "seed: True: expected a whole number from 0 to 9223372036854775807"),
         ({"dtype": "int3"}, "dtype: int3: expected float32 or float64"),
     ],
 )

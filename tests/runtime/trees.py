@@ -97,7 +97,7 @@ class Forest:
     def job(self, *, resume: bool = False, **lengths: int | None) -> Job:
         layers = zip(self.rig.fresh(), self.rig.shapes[1:], strict=True)
         made = tuple(NetworkLayer(f"l{k}", module, shape) for k, (module, shape) in enumerate(layers, 1))
-        resumed = last(self.folder / "checkpoints") if resume else None
+        resumed = last(self.folder / "checkpoints").checkpoint if resume else None
         if resumed is not None:
             for layer in made:
                 layer.module.load_state_dict({name: resumed.weights[name] for name in layer.state_names})

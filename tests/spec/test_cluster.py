@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from palmette.errors import InputError
 from palmette.spec.cluster import Cluster, Limits, Link, Node, Power, Source
-from palmette.spec.files import load
+from palmette.spec.files import load, validated
 from tests.spec.faulty import DATA, lines, told
 
 TWO = "nodes: {phone: {tier: device}, server: {tier: edge}}\n"
@@ -249,3 +250,15 @@ def test_a_thousand_nodes_with_wrong_links_are_told_in_time(tmp_path: Path) -> N
         "links": [{"between": [f"device{k}", f"devise{k}"], "bandwidth": "1 Mbit/s"} for k in range(30)],
     }
     assert len(told(Cluster, content, tmp_path, ".json")) == 30
+
+
+def test_of_very_many_wrong_names_only_the_first_are_guessed() -> None:
+    """A guess looks at all names, so that as many guesses as names would take minutes."""
+    nodes = {f"node{k}": {"tier": "device"} for k in range(300)}
+    links = [{"between": ["node0", f"nod{k}"], "bandwidth_bps": 1e6} for k in range(1, 300)]
+    with pytest.raises(InputError) as refused:
+        validated(Cluster, {"nodes": nodes, "links": links})
+    said = [fault.expected for fault in refused.value.faults]
+    assert len(said) == 299
+    assert said[0].startswith("no such node; did you mean node")
+    assert said[-1] == "no such node"

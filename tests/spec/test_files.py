@@ -208,3 +208,10 @@ def test_the_current_folder_is_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path
 @pytest.mark.skipif(not Path("/dev/zero").is_char_device(), reason="there is no /dev/zero here")
 def test_a_device_without_an_end_is_not_read() -> None:
     assert "it is a device" in the_line(Path("/dev/zero"))
+
+
+def test_a_file_that_would_take_minutes_is_refused_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.yaml"
+    file.write_text("nodes: {}\n" + "#" * (17 * 2**20))
+    with pytest.raises(InputError, match=r"fleet.yaml: 17 MiB: expected at most 16 MiB of YAML$"):
+        read(file)

@@ -38,16 +38,17 @@ def summarize(path: Path) -> str:
     Raises:
         InputError: it cannot be read, is of no known kind, or has faults; holds all of them.
     """
-    from palmette.api import load_cluster
+    from palmette.spec.cluster import Cluster
     from palmette.spec.curves import load_curves
     from palmette.spec.files import read, validated
+    from palmette.zoo.hardware_defaults import fill_hardware_defaults
 
     if path.suffix == ".jsonl":
         curves = load_curves(path)
         return f"{_count(curves.curves, 'learning curve')} of {curves.model} on {curves.data}"
     data = read(path)
     if "format" not in data:
-        cluster = load_cluster(path)
+        cluster = fill_hardware_defaults(validated(Cluster, data, str(path)), str(path))
         return f"a cluster of {_count(cluster.nodes, 'node')} and {_count(cluster.links, 'link')}"
     return _describe(validated(_kind_of(data, str(path)), data, str(path)), str(path))
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from palmette.errors import ArgumentFault, InputError, PalmetteError
+from palmette.spec.limits import MOST_DILATION, MOST_SEED
 
 if TYPE_CHECKING:
     from palmette.spec.goal import Goal
@@ -141,7 +142,10 @@ PrecisionName = Annotated[
 MixedPrecision = Annotated[bool, typer.Option("--mixed-precision", help="Compute in bfloat16, as --precision bf16.")]
 InputShape = Annotated[str | None, typer.Option("--input-shape", help="Shape of one sample, such as 3,32,32.")]
 Dilation = Annotated[
-    float | None, typer.Option("--dilation", min=1, help="Slow down emulated time by this factor; chosen if not given.")
+    float | None,
+    typer.Option(
+        "--dilation", min=1, max=MOST_DILATION, help="Slow down emulated time by this factor; chosen if not given."
+    ),
 ]
 PlannedEpochs = Annotated[
     int | None, typer.Option("--epochs", help="How many epochs the plan will be used for, the first included.")
@@ -156,7 +160,7 @@ InputFormIfGiven = Annotated[
     str | None,
     typer.Option("--input-as", help="How samples travel, instead of what the plan says: stored or tensor."),
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Random seed.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, max=MOST_SEED, help="Random seed.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Suppress progress output.")]
 Figures = Annotated[Path, typer.Option("-o", "--output", help="Folder for figures and numbers.")]
@@ -205,6 +209,20 @@ def parse_duration(argument: str, text: str) -> float:
     if not 0 < duration_s < float("inf"):
         raise InputError(ArgumentFault(argument, text, "expected more than 0"))
     return duration_s
+
+
+def parse_patience(text: str) -> float:
+    """A duration in seconds, which may be 0.
+
+    Raises:
+        InputError: it is none.
+    """
+    from palmette.spec.units import DURATION
+
+    try:
+        return DURATION.parse(text)
+    except ValueError as error:
+        raise InputError(ArgumentFault("patience", text, str(error))) from None
 
 
 def parse_goal(text: str, deadline: str | None, iteration_deadline: str | None, loss: float | None) -> Goal:

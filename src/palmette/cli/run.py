@@ -11,7 +11,7 @@ import typer
 
 from palmette.cli import options as opt
 from palmette.cli.signals import restored_signals, stop_on_signals
-from palmette.errors import Fault, InputError, RunError, shown
+from palmette.errors import ArgumentFault, Diverged, Fault, InputError, RunError, shown
 
 if TYPE_CHECKING:
     from palmette.control.run.record import PlanChange
@@ -146,8 +146,17 @@ def run(
             "NODE=zeus; may be repeated.",
         ),
     ] = None,
+    trace: Annotated[
+        str,
+        typer.Option("--trace", help="summed: all operations of some iterations, sums of others; full: all of all."),
+    ] = "summed",
+    patience: Annotated[
+        str,
+        typer.Option("--patience", help="How long workers keep their state for --resume when this process dies."),
+    ] = "24h",
     resume: Annotated[Path | None, typer.Option("--resume", help="Continue the run in this folder.")] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for what the run writes.")] = Path("run"),
+    force: Annotated[bool, typer.Option("--force", help="Replace the run that the folder of -o holds.")] = False,
     json_: Annotated[bool, typer.Option("--json", help="Print run.json when the run ends.")] = False,
     quiet: opt.Quiet = False,
 ) -> None:
@@ -167,6 +176,8 @@ def run(
     from palmette.spec.plan import inputs_of
 
     if resume is not None:
+        if force:
+            raise InputError(ArgumentFault("force", True, "a run is continued, not replaced; expected --resume alone"))
         typed = (recipe, data, optimizer)
         session = resume_run(resume, insecure=insecure, trust_code=trust_code, typed=typed)
         _refuse_other_options(session, resume, context)
@@ -205,6 +216,8 @@ def run(
         drift=drift,
         track=tuple(track or ()),
         meter=tuple(meter or ()),
+        trace=trace,
+        patience_s=opt.parse_patience(patience),
         options=training_options(
             requested_recipe(known.model, recipe),
             optimizer=optimizer,
@@ -228,7 +241,7 @@ def run(
         ),
     )
     _await_workers(request, quiet)
-    _execute(prepare(known, for_profile, for_cluster, request, output), json_, quiet)
+    _execute(prepare(known, for_profile, for_cluster, request, output, force=force), json_, quiet)
 
 
 def _await_workers(request: Request, quiet: bool) -> None:
@@ -315,8 +328,11 @@ def _execute(session: TrainingSession, json_: bool, quiet: bool) -> None:
         with restored_signals(), terminal_progress(quiet) as display:
             supervisor = Supervisor(session, [display, _ChangeReport()])
             outcome = supervisor.run(stop_on_signals)
+    except Diverged:
+        raise  # resumed, it would come to the same
     except RunError as error:
-        raise RunError(f"{opt.reason_of(error)}; continue with: {_resuming(session)}") from None
+        further = f"; continue with: {_resuming(session)}" if (folder / "run.json").exists() else ""
+        raise RunError(f"{opt.reason_of(error)}{further}") from None
     if json_:
         _print_record(folder)
     elif not quiet:

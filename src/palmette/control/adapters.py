@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import copy
-import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import save_file
 from torch import Tensor
 
 from palmette.errors import RunError, one_line
+from palmette.runtime.tensor_file import write_tensors
 from palmette.runtime.worker.setup import unshared
+from palmette.spec.durable import flush
 from palmette.zoo.capture import state
 from palmette.zoo.models import Network
 
 ADAPTER = "default"
+_CONFIG, _WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 # What peft puts before the names of a module that it has wrapped; Palmette's own adapters are put into it unwrapped.
 WRAPPED = "base_model.model."
 
@@ -28,16 +30,21 @@ def save_adapters(network: Network, folder: Path) -> None:
     Raises:
         RunError: they cannot be written.
     """
-    shutil.rmtree(folder, ignore_errors=True)
+    for name in (_CONFIG, _WEIGHTS):
+        (folder / name).unlink(missing_ok=True)
+    with suppress(OSError):  # others may have put something there
+        folder.rmdir()
     configs: Mapping[str, Any] = getattr(network.module, "peft_config", {})
     if ADAPTER not in configs:
         return
     config = copy.copy(configs[ADAPTER])
     config.inference_mode = True
     try:
-        folder.mkdir(parents=True)
+        folder.mkdir(exist_ok=True)
         config.save_pretrained(folder)
-        save_file(_adapter_weights(network), folder / "adapter_model.safetensors", metadata={"format": "pt"})
+        write_tensors(_adapter_weights(network), folder / _WEIGHTS, {"format": "pt"})
+        for path in (folder / _CONFIG, folder / _WEIGHTS, folder, folder.parent):
+            flush(path)
     except (OSError, SafetensorError) as error:
         raise RunError(f"{folder}: cannot be written: {one_line(str(error))}") from None
 

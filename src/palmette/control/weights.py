@@ -13,16 +13,18 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from palmette.compress.channels import PruningOrigin
 from palmette.compress.networks import network_origin, prune_network
 from palmette.control.adapters import with_adapter_names
 from palmette.errors import ArgumentFault, Fault, InputError, RunError, one_line
+from palmette.runtime.tensor_file import write_tensors
 from palmette.runtime.training.base_weights import base_weights
 from palmette.runtime.training.checkpoint import best
 from palmette.runtime.worker.setup import unshared
+from palmette.spec.durable import write_file
 from palmette.zoo.capture import load_state, state
 from palmette.zoo.models import Network
 
@@ -43,17 +45,18 @@ def save_best(network: Network, folder: Path) -> None:
         InputError: the checkpoint that has them cannot be read.
         RunError: they cannot be written.
     """
-    path = folder / "best.safetensors"
-    path.unlink(missing_ok=True)
-    found = best(folder / "checkpoints")
-    if found is not None:
+    path, found = folder / "best.safetensors", best(folder / "checkpoints")
+    if found is None:
+        path.unlink(missing_ok=True)
+    else:
         base = base_weights(network.layers) if found.progress.base else {}
         _save(unshared(base) | dict(found.weights), network.name, found.progress.pruning, path)
 
 
 def _save(weights: dict[str, Tensor], model: str, pruning: float, path: Path) -> None:
     try:
-        save_file(weights, path, metadata={"model": model, "pruning": f"{pruning!r}"})
+        about = {"model": model, "pruning": f"{pruning!r}"}
+        write_file(path, lambda draft: write_tensors(weights, draft, about))
     except (OSError, SafetensorError) as error:
         raise RunError(f"{path}: cannot be written: {one_line(str(error))}") from None
 

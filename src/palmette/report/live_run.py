@@ -9,7 +9,7 @@ from pathlib import Path
 from palmette.errors import InputError
 from palmette.report.entry import ReportEntry, read_entry
 from palmette.report.plan_view import JsonObject, evaluator_of, plan_view
-from palmette.report.run_files import MetricsRow, TraceRow, parse_metrics_row, parse_trace_row
+from palmette.report.run_files import MetricsRow, TraceRow, TraceSum, parse_metrics_row, parse_trace_row
 from palmette.report.run_view import TraceTotals, build_run_view
 
 CALLS = ("forward", "backward", "update")
@@ -74,11 +74,13 @@ class LiveRun:
                 self._rows.append(parse_metrics_row(text))
                 self._updated_s = time.monotonic()
 
-    def _add(self, row: TraceRow) -> None:
+    def _add(self, row: TraceRow | TraceSum) -> None:
+        self._totals.add(row)
+        if isinstance(row, TraceSum):
+            return
         if self._last and self._last[0].iteration != row.iteration:
             self._last = []
         self._last.append(row)
-        self._totals.add(row)
 
     def view(self) -> JsonObject:
         """What the live page shows."""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from palmette.errors import Fault, InputError
 
 OPS = frozenset({"receive", "forward", "send", "backward", "average", "update"})
+SUM = "sum"
 
 # JSON may hold integers beyond any float; they are refused like numbers that are not finite.
 _LARGEST, _MOST = 1e300, 10**12
@@ -38,6 +39,15 @@ class TraceRow(NamedTuple):
     size_bytes: float
 
 
+class TraceSum(NamedTuple):
+    """A line of the trace: iterations of which only sums are written, from the first to the last of them."""
+
+    first_iteration: int
+    iteration: int
+    start_s: float
+    end_s: float
+
+
 def read_metrics(path: Path) -> Iterator[MetricsRow]:
     """The metrics of a run, none where there is no file yet.
 
@@ -48,8 +58,8 @@ def read_metrics(path: Path) -> Iterator[MetricsRow]:
         yield parse_metrics_row(line, where)
 
 
-def read_trace(path: Path) -> Iterator[TraceRow]:
-    """The operations of a run, none where there is no file yet.
+def read_trace(path: Path) -> Iterator[TraceRow | TraceSum]:
+    """The operations of a run, and the sums of iterations without; none where there is no file yet.
 
     Raises:
         InputError: a line cannot be read.
@@ -75,7 +85,7 @@ def parse_metrics_row(text: str, where: str = "") -> MetricsRow:
     )
 
 
-def parse_trace_row(text: str, where: str = "") -> TraceRow:
+def parse_trace_row(text: str, where: str = "") -> TraceRow | TraceSum:
     """A line of the trace.
 
     Raises:
@@ -83,13 +93,18 @@ def parse_trace_row(text: str, where: str = "") -> TraceRow:
     """
     line = _mapping(text, where)
     op = line.get("op")
-    if op not in OPS:
-        raise InputError(Fault("op", op, f"expected one of {', '.join(sorted(OPS))}", where))
+    if op not in OPS and op != SUM:
+        raise InputError(Fault("op", op, f"expected one of {', '.join(sorted(OPS))}, {SUM}", where))
     start_s, end_s = _number(line, "start_s", where), _number(line, "end_s", where)
     assert start_s is not None
     assert end_s is not None
     if end_s < start_s:
         raise InputError(Fault("end_s", end_s, f"expected at least start_s, {start_s}", where))
+    if op == SUM:
+        first, last = _count(line, "first_iteration", where), _count(line, "iteration", where)
+        if last < first:
+            raise InputError(Fault("iteration", last, f"expected at least first_iteration, {first}", where))
+        return TraceSum(first, last, start_s, end_s)
     size = _number(line, "bytes", where, needed=False) or 0.0
     node, instance = _text(line, "node", where), _text(line, "instance", where)
     return TraceRow(_count(line, "iteration", where), node, instance, op, start_s, end_s, size)

@@ -10,10 +10,12 @@ from palmette.cost.evaluate import Evaluator, NodePrice
 from palmette.predict.ideal_curve import IdealCurve, verdict
 from palmette.report.entry import ReportEntry
 from palmette.report.plan_view import MAX_OPERATIONS, JsonObject, energy_view, evaluator_of
-from palmette.report.run_files import MetricsRow, TraceRow, read_metrics, read_trace
+from palmette.report.run_files import MetricsRow, TraceRow, TraceSum, read_metrics, read_trace
 
 MODELLED = "modelled: declared power of the nodes on the measured trace"
 MAX_POINTS = 1500
+# Lines are written every thousand iterations at least; a file that says otherwise is not taken at its word.
+_MOST_SUMMED = 1000
 
 
 def run_view(entry: ReportEntry) -> JsonObject:
@@ -29,7 +31,8 @@ def run_view(entry: ReportEntry) -> JsonObject:
         totals.add(row)
     totals.end_iteration()
     shown = totals.median()
-    operations = [row for row in read_trace(folder / "trace.jsonl") if row.iteration == shown]
+    traced = (row for row in read_trace(folder / "trace.jsonl") if isinstance(row, TraceRow))
+    operations = [row for row in traced if row.iteration == shown]
     return build_run_view(entry, totals, list(read_metrics(folder / "metrics.jsonl")), shown, operations)
 
 
@@ -103,11 +106,15 @@ class TraceTotals:
         self.nodes: dict[str, NodePrice] = {name: NodePrice() for name in self._planned}
         self._calls: dict[str, list[tuple[float, float, float]]] = {}
         self._number: int | None = None
-        self._covered_s = self._whole_s = self._total_j = 0.0
+        self._covered_s = self._whole_s = self._total_j = self._traced_j = 0.0
         self._start_s = self._end_s = 0.0
 
-    def add(self, row: TraceRow) -> None:
-        """Add an operation; those of an iteration come together."""
+    def add(self, row: TraceRow | TraceSum) -> None:
+        """Add an operation; those of an iteration come together. Or iterations of which there are only sums."""
+        if isinstance(row, TraceSum):
+            self.end_iteration()
+            self._add_sum(row)
+            return
         if row.iteration != self._number:
             self.end_iteration()
             self._number, self._start_s, self._end_s = row.iteration, row.start_s, row.end_s
@@ -115,6 +122,15 @@ class TraceTotals:
         if row.op in ("forward", "backward", "update"):
             share = self._shares.get((row.node, row.instance), 1.0)
             self._calls.setdefault(row.node, []).append((row.start_s, row.end_s, share))
+
+    def _add_sum(self, row: TraceSum) -> None:
+        """Iterations of which there are only sums took as many joules as a mean one of those before."""
+        known, many = len(self.spans), row.iteration - row.first_iteration + 1
+        each_j = self._traced_j / known if known else 0.0
+        for number in range(row.first_iteration, row.first_iteration + min(many, _MOST_SUMMED)):
+            self._total_j += each_j
+            self.spent_j[number] = self._total_j
+        self._covered_s = max(self._covered_s, row.end_s)
 
     def end_iteration(self) -> None:
         """End the iteration that is being added."""
@@ -125,7 +141,8 @@ class TraceTotals:
         lasted_s = max(0.0, self._end_s - max(self._covered_s, self._start_s))
         self._covered_s = max(self._covered_s, self._end_s)
         self._whole_s += lasted_s
-        self._total_j += self._iteration_j(lasted_s)
+        joules = self._iteration_j(lasted_s)
+        self._traced_j, self._total_j = self._traced_j + joules, self._total_j + joules
         self.spent_j[self._number] = self._total_j
         self._calls, self._number = {}, None
 

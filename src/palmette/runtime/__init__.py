@@ -22,4 +22,5 @@ engines           start workers and watch them: local processes, threads for tes
 transports        how messages travel between workers: gloo, TLS, memory for tests; heartbeats and rendezvous
 training          a run from start to end: segments, checkpoints, evaluation, hand-overs
 record            what happened: operations, metrics and trace
+tensor_file       tensors in a file with the same bytes for the same content
 """

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from palmette.cost.optimizer import known_optimizer
 from palmette.errors import ArgumentFault, InputError, expected_name
 from palmette.runtime.early_stopping import EarlyStopping, parse_early_stop
+from palmette.spec.limits import MOST_SEED
 
 if TYPE_CHECKING:
     import torch
@@ -120,8 +121,8 @@ class Options:
         if self.early_stop is not None and self.early_stopping is None:
             expected = "expected loss:3, accuracy:3, or NAME:3:max or NAME:3:min for a metric of a recipe"
             yield ArgumentFault("early_stop", self.early_stop, expected)
-        if not _is_whole(self.seed, 0):
-            yield ArgumentFault("seed", self.seed, "expected a whole number, 0 or more")
+        if not _is_whole(self.seed, 0) or self.seed > MOST_SEED:
+            yield ArgumentFault("seed", self.seed, f"expected a whole number from 0 to {MOST_SEED}")
         yield from self._precision_faults()
 
     def _optimizer_faults(self) -> Iterator[ArgumentFault]:

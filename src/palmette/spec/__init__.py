@@ -4,7 +4,9 @@ units         quantities with units, as people write them
 reading       quantities as people read them
 display       how things look in a shell and in a notebook
 document      the base of all models: every fault at once, under the names that stand in the file
+durable       files that are there after a power cut
 files         reading and writing, without tracebacks
+limits        the largest values of arguments
 cluster       nodes, links, sources, limits
 profile       layers and what they cost on each node
 tree          instances, what feeds them, and whether their layers join

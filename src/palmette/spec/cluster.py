@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self, cast, get_args
 from pydantic import Field, PlainValidator, model_validator
 from pydantic_core import PydanticCustomError
 
-from palmette.errors import expected_name, listed
+from palmette.errors import Guesses, listed
 from palmette.spec.display import Displayed
 from palmette.spec.document import (
     Count,
@@ -226,12 +226,12 @@ class Cluster(Displayed, Document):
 
 def _wrong_links(data: Mapping[Any, Any], known: list[str]) -> Iterator[LocatedFault]:
     joined: dict[frozenset[str], int] = {}
-    names = set(known)
+    names, guess = set(known), Guesses("node", known)
     for index, link in entries(data, "links"):
         ends = [name for _, name in entries(link, "between") if isinstance(name, str)]
         for side, name in enumerate(ends):
             if name not in names:
-                yield LocatedFault(("links", index, "between", side), name, expected_name(name, "node", known))
+                yield LocatedFault(("links", index, "between", side), name, guess(name))
         if len(ends) == 2:
             earlier = joined.setdefault(frozenset(ends), index)
             if ends[0] == ends[1]:
@@ -241,11 +241,11 @@ def _wrong_links(data: Mapping[Any, Any], known: list[str]) -> Iterator[LocatedF
 
 
 def _wrong_sets(data: Mapping[Any, Any], known: list[str]) -> Iterator[LocatedFault]:
-    sets, names = part(data, "sets"), set(known)
+    sets, names, guess = part(data, "sets"), set(known), Guesses("node", known)
     for key in sets if isinstance(sets, Mapping) else ():
         for index, name in entries(sets, key):
             if isinstance(name, str) and name not in names:
-                yield LocatedFault(("sets", key, index), name, expected_name(name, "node", known))
+                yield LocatedFault(("sets", key, index), name, guess(name))
 
 
 def _as_person_writes(value: Any) -> Any:

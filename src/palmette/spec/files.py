@@ -9,19 +9,29 @@ import math
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 from pydantic import ValidationError
+from yaml.constructor import SafeConstructor
+from yaml.resolver import Resolver
 
 from palmette.errors import Fault, InputError, RunError
 from palmette.spec.document import Document, faults
+from palmette.spec.durable import make_folders, write_file
 
 D = TypeVar("D", bound=Document)
 
+# libyaml's, unless PyYAML was built without it.
+_CParser: Any = getattr(getattr(yaml, "cyaml", None), "CParser", object)
+
 # A file may use aliases freely; only one that they make many times longer is refused.
 _MOST_TIMES, _MOST_VALUES = 10, 100_000
+
+# What is read within seconds: clusters of some 100,000 nodes. Larger files are not written by hand.
+_MOST_YAML = 16 * 2**20
 
 _NO_FAULT_OF_THE_NAME = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -61,6 +71,9 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     text = read_text(path)
     yaml_file = Path(path).suffix.lower() in (".yaml", ".yml")
+    if yaml_file and len(text) > _MOST_YAML:
+        expected = f"expected at most {_MOST_YAML >> 20} MiB of YAML"
+        raise InputError(Fault("", f"{len(text) >> 20} MiB", expected, str(path)))
     data = _parse(from_yaml if yaml_file else _from_json, text, str(path))
     if not isinstance(data, dict):
         found = "nothing" if data is None else data
@@ -93,7 +106,7 @@ def parsed_json(text: str, file: str) -> Any:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a file whole or not at all: no reader ever sees half of it.
+    """Write a file whole or not at all: no reader ever sees half of it, nor does a power cut leave one.
 
     What a symbolic link points to is written; a pipe or a device is written into, never replaced by a file.
 
@@ -105,22 +118,13 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
         if Path(path).exists() and not Path(path).is_file():
             Path(path).write_text(text, encoding="utf-8")
         else:
-            _replace(Path(path).resolve(), text)
+            write_file(Path(path).resolve(), lambda draft: draft.write_text(text, encoding="utf-8"))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         fault = Fault("", "the file", f"cannot be written: {reason}", str(path))
         if isinstance(error, OSError) and error.errno in _NO_FAULT_OF_THE_NAME:
             raise RunError(str(fault)) from None
         raise InputError(fault) from None
-
-
-def _replace(target: Path, text: str) -> None:
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def make_folder(path: str | os.PathLike[str]) -> None:
@@ -130,7 +134,7 @@ def make_folder(path: str | os.PathLike[str]) -> None:
         InputError: there can be no such folder.
     """
     try:
-        Path(path).mkdir(parents=True, exist_ok=True)
+        make_folders(Path(path))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise InputError(Fault("", "the folder", f"cannot be made: {reason}", str(path))) from None
@@ -170,7 +174,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return data
 
 
-class _Loader(yaml.SafeLoader):
+class _CheckedComposer(yaml.composer.Composer):
     """YAML without repeated keys, of which one would silently win, and without aliases that never seem to end."""
 
     def get_single_node(self) -> yaml.Node | None:
@@ -193,12 +197,25 @@ class _Loader(yaml.SafeLoader):
         return node
 
 
+class _Loader(_CheckedComposer, yaml.SafeLoader):
+    """In Python throughout."""
+
+
+class _QuickLoader(_CheckedComposer, _CParser, SafeConstructor, Resolver):  # type: ignore[misc]
+    """Parsed by libyaml, in a third of the time; put together in Python, which survives any depth."""
+
+    def __init__(self, stream: str) -> None:
+        _CParser.__init__(self, stream)
+        for part in (yaml.composer.Composer, SafeConstructor, Resolver):
+            part.__init__(self)
+
+
 class _Dumper(yaml.SafeDumper):
     """YAML that ``_Loader`` reads back as the same."""
 
 
 # YAML 1.1 takes 1e6 for a text; people and JSON mean a number.
-for _side in (_Loader, _Dumper):
+for _side in (_Loader, _QuickLoader, _Dumper):
     _side.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?\d+[eE][-+]?\d+$"), list("-+0123456789"))
 
 
@@ -214,4 +231,7 @@ def _written_out(node: yaml.Node, sizes: dict[int, float]) -> float:
 
 def from_yaml(text: str) -> Any:
     """What a YAML text holds."""
+    if _CParser is not object:
+        with suppress(yaml.YAMLError):  # said below, in the same words on every machine
+            return yaml.load(text, Loader=_QuickLoader)  # noqa: S506  (a safe constructor)
     return yaml.load(text, Loader=_Loader)  # noqa: S506  (a SafeLoader)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
 from palmette.control.adapt.drift import WINDOW, LinkSpeeds
@@ -26,28 +23,24 @@ CHAIN = phase(
 class Trace:
     """The trace of a run on a cluster whose links are not those that were declared."""
 
-    def __init__(self, path: Path, declared: Cluster) -> None:
-        self._path, self._iteration = path, 0
-        path.write_text('{"iteration": 0, "op": "forward"}\n')  # from before
-        self.speeds = LinkSpeeds(path, CHAIN, Evaluator(profile(4), declared), 0.5)
+    def __init__(self, declared: Cluster) -> None:
+        self._iteration = 0
+        self.speeds = LinkSpeeds(CHAIN, Evaluator(profile(4), declared), 0.5)
         assert self.speeds() is None
 
     def write(self, real: Cluster, many: int, passed: float = 1.0) -> None:
         """What happens in some iterations, in which this fraction of the bytes passes."""
         found = transfers(Evaluator(profile(4), real).price(CHAIN))
-        with self._path.open("a") as file:
-            for _ in range(many):
-                self._iteration += 1
-                for each in found:
-                    line = {"node": each.receiver, "instance": each.instance, "op": "receive"}
-                    end_s = each.start_s + passed * (each.end_s - each.start_s)
-                    when = {"iteration": self._iteration, "start_s": each.start_s, "end_s": end_s}
-                    file.write(json.dumps(line | when | {"bytes": passed * each.size_bytes}) + "\n")
-            file.write(f'{{"iteration": {self._iteration + 1}, "op": "forw')  # half a line of the next
+        for _ in range(many):
+            self._iteration += 1
+            for each in found:
+                line = {"node": each.receiver, "instance": each.instance, "op": "receive"}
+                end_s = each.start_s + passed * (each.end_s - each.start_s)
+                when = {"iteration": self._iteration, "start_s": each.start_s, "end_s": end_s}
+                self.speeds.hear([line | when | {"bytes": passed * each.size_bytes}])
 
     def finish(self) -> None:
-        with self._path.open("a") as file:
-            file.write('ard"}\n')
+        self.speeds.hear([{"iteration": self._iteration + 1, "op": "forward"}])
 
 
 def with_speeds(first: float, second: float) -> Cluster:
@@ -55,8 +48,8 @@ def with_speeds(first: float, second: float) -> Cluster:
 
 
 @pytest.mark.parametrize(("first", "second"), [(8.0, 1.0), (2.0, 4.0), (8.0, 40.0), (1.0, 1.0)])
-def test_what_has_drifted_is_measured(tmp_path: Path, first: float, second: float) -> None:
-    trace = Trace(tmp_path / "trace.jsonl", with_speeds(8.0, 4.0))
+def test_what_has_drifted_is_measured(first: float, second: float) -> None:
+    trace = Trace(with_speeds(8.0, 4.0))
     trace.write(with_speeds(first, second), WINDOW)
     trace.finish()
     found = trace.speeds()
@@ -65,12 +58,12 @@ def test_what_has_drifted_is_measured(tmp_path: Path, first: float, second: floa
     assert rates == pytest.approx([first * 1e6, first * 1e6, second * 1e6, second * 1e6], rel=0.01)
 
 
-def test_each_direction_is_measured_by_itself(tmp_path: Path) -> None:
+def test_each_direction_is_measured_by_itself() -> None:
     def apart(up_mbps: float, down_mbps: float) -> Cluster:
         first = Link(between=("phone", "server"), up_bps=up_mbps * 1e6, down_bps=down_mbps * 1e6)
         return three_tiers().model_copy(update={"links": (first, link("server", "cloud", 4.0))})
 
-    trace = Trace(tmp_path / "trace.jsonl", apart(8.0, 2.0))
+    trace = Trace(apart(8.0, 2.0))
     trace.write(apart(1.0, 2.0), WINDOW)
     trace.finish()
     found = trace.speeds()
@@ -80,23 +73,23 @@ def test_each_direction_is_measured_by_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), [(8.0, 4.0), (6.0, 5.0)])
-def test_a_little_is_no_drift(tmp_path: Path, first: float, second: float) -> None:
-    trace = Trace(tmp_path / "trace.jsonl", with_speeds(8.0, 4.0))
+def test_a_little_is_no_drift(first: float, second: float) -> None:
+    trace = Trace(with_speeds(8.0, 4.0))
     trace.write(with_speeds(first, second), 3 * WINDOW)
     trace.finish()
     assert trace.speeds() is None
 
 
 @pytest.mark.parametrize("passed", [0.0, 0.1])
-def test_messages_shorter_than_foretold_are_no_drift(tmp_path: Path, passed: float) -> None:
-    trace = Trace(tmp_path / "trace.jsonl", with_speeds(8.0, 4.0))
+def test_messages_shorter_than_foretold_are_no_drift(passed: float) -> None:
+    trace = Trace(with_speeds(8.0, 4.0))
     trace.write(with_speeds(8.0, 4.0), WINDOW, passed)
     trace.finish()
     assert trace.speeds() is None
 
 
-def test_one_slow_iteration_is_no_drift(tmp_path: Path) -> None:
-    trace = Trace(tmp_path / "trace.jsonl", with_speeds(8.0, 4.0))
+def test_one_slow_iteration_is_no_drift() -> None:
+    trace = Trace(with_speeds(8.0, 4.0))
     trace.write(with_speeds(1.0, 1.0), 2)
     trace.finish()
     assert trace.speeds() is None
@@ -114,22 +107,19 @@ TWO_AT_ONCE = phase(
 
 
 @pytest.mark.parametrize("in_turns", [False, True])
-def test_how_transfers_share_a_link_is_no_matter(tmp_path: Path, in_turns: bool) -> None:
+def test_how_transfers_share_a_link_is_no_matter(in_turns: bool) -> None:
     """Over one connection the first may be through before the second moves; the link is half as fast all the same."""
-    declared, path = with_speeds(8.0, 80.0), tmp_path / "trace.jsonl"
-    path.write_text("")
-    prices = Evaluator(profile(4), declared)
-    speeds = LinkSpeeds(path, TWO_AT_ONCE, prices, 0.5)
+    prices = Evaluator(profile(4), with_speeds(8.0, 80.0))
+    speeds = LinkSpeeds(TWO_AT_ONCE, prices, 0.5)
     assert speeds() is None
     expected = transfers(prices.price(TWO_AT_ONCE))
-    with path.open("a") as file:
-        for iteration in range(WINDOW + 1):
-            for number, each in enumerate(expected):
-                first = in_turns and number == 0
-                end_s = each.start_s + (1 if first else 2) * (each.end_s - each.start_s)
-                line = {"node": each.receiver, "instance": each.instance, "op": "receive"}
-                when = {"iteration": iteration, "start_s": each.start_s, "end_s": end_s}
-                file.write(json.dumps(line | when | {"bytes": each.size_bytes}) + "\n")
+    for iteration in range(WINDOW + 1):
+        for number, each in enumerate(expected):
+            first = in_turns and number == 0
+            end_s = each.start_s + (1 if first else 2) * (each.end_s - each.start_s)
+            line = {"node": each.receiver, "instance": each.instance, "op": "receive"}
+            when = {"iteration": iteration, "start_s": each.start_s, "end_s": end_s}
+            speeds.hear([line | when | {"bytes": each.size_bytes}])
     found = speeds()
     assert found is not None
     assert found.links[0].slower_bps == pytest.approx(4e6, rel=0.05)

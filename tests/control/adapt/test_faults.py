@@ -61,7 +61,7 @@ class Broken:
         assert not any(alive(pid) for pid in crews[0].pids.values())
         assert not multiprocessing.active_children()
         assert not list(self._temporary.glob("palmette*"))
-        assert checkpoint.last(self.folder / "checkpoints").progress.iteration >= 0
+        assert checkpoint.last(self.folder / "checkpoints").checkpoint.progress.iteration >= 0
         assert json.loads((self.folder / "run.json").read_text())["ended"] != "done"
         return said.err
 
@@ -143,7 +143,8 @@ def test_an_error_inside_the_network_is_one_line(runs: Runs, capsys: pytest.Capt
 
 def test_a_loss_that_is_not_a_number_ends_the_run(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     said = says(runs, capsys, "astray")
-    assert said.startswith("palmette: the loss is nan in iteration 0; try a smaller --lr; continue with: ")
+    assert said.startswith("palmette: the loss is nan before the first update, whatever the options of the training;")
+    assert "resume" not in said
 
 
 def test_too_little_memory_is_said(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
@@ -188,9 +189,9 @@ def test_a_full_disk_is_one_line(
 
     match full:
         case "checkpoints":
-            monkeypatch.setattr("palmette.runtime.training.checkpoint.save_file", refuse)
+            monkeypatch.setattr("palmette.runtime.training.checkpoint.write_tensors", refuse)
         case "model.safetensors":
-            monkeypatch.setattr("palmette.control.weights.save_file", refuse)
+            monkeypatch.setattr("palmette.control.weights.write_tensors", refuse)
         case "run.json":
             monkeypatch.setattr("pathlib.Path.write_text", refuse)
         case _:

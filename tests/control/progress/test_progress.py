@@ -97,5 +97,5 @@ def test_a_run_from_python_shows_a_bar_if_asked_and_nothing_if_not(
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", "")
     monkeypatch.setenv("COLUMNS", "200")
-    pt.run(**asked, iterations=3, progress=True)
+    pt.run(**asked, iterations=3, progress=True, force=True)
     assert "3/3" in capsys.readouterr().err

@@ -215,7 +215,7 @@ def test_a_distilled_phase_learns_from_the_model_before(runs: Runs, capsys: pyte
     text = runs.cluster.read_text()
     runs.cluster.write_text(text.replace("busy: 22 W}, source: {samples: 100}", "busy: 22 W}"))
     lacking = [federated(0.0, "phone").model_copy(update={"server": "server"}), federated(0.5, "phone")]
-    refused = said(capsys, *runs.arguments(TINY, *lacking), "--compress", "distill", "-o", str(out))
+    refused = said(capsys, *runs.arguments(TINY, *lacking), "--compress", "distill", "-o", str(runs.folder / "refused"))
     where = "server, where the phase before meets, owns no data to distill with"
     assert refused == [f"palmette: phases[1].compress: distill: {where}; expected prune, or data there"]
 

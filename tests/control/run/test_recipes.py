@@ -158,7 +158,7 @@ def test_metrics_are_measured_on_held_out_data(runs: Runs) -> None:
 
 def test_a_transform_runs_where_the_first_layer_does_and_bytes_travel(runs: Runs) -> None:
     """The same weights wherever that is, seeds included; an image is 36 bytes on the wire, its label one."""
-    arguments = ["--iterations", "8", "--dtype", "float64", "--quiet", "-o", str(runs.folder / "out")]
+    arguments = ["--iterations", "8", "--dtype", "float64", "--quiet", "--force", "-o", str(runs.folder / "out")]
     found = {}
     for tree in ("alone", "all in the cloud"):
         assert execute([*runs.arguments(f"{MODULE}:transformed", trees(4)[tree]), *arguments]) == 0

@@ -34,7 +34,8 @@ def test_every_testbed_but_one_emulates() -> None:
     [
         ({"engine": "locl"}, "engine: locl: no such engine; did you mean local?"),
         ({"testbed": "pace"}, "testbed: pace: no such testbed; did you mean paced?"),
-        ({"dilation": 0.5}, "dilation: 0.5: expected a number of at least 1"),
+        ({"dilation": 0.5}, "dilation: 0.5: expected a number from 1 to 1e+06"),
+        ({"dilation": 1e300}, "dilation: 1e+300: expected a number from 1 to 1e+06"),
         ({"input_shape": (3, 0)}, "input_shape: (3, 0): expected whole numbers of 1 or more"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from palmette.cli import execute
+from palmette.control.run.folder import owned
 from palmette.runtime.training import loop
 from tests.cost.small import instance, phase, source
 from tests.runtime.rig import off
@@ -29,7 +31,14 @@ REPLICAS = phase(
     instance("b", 1, 3, "cloud", "end"),
     instance("end", 4, 5, "cloud"),
 )
-ADAM = ["--optimizer", "adam", "--dtype", "float64", "--seed", "4", "--quiet"]
+DIES_AS_OWNER = """
+import os, sys
+from pathlib import Path
+from palmette.control.run.folder import owned
+with owned(Path(sys.argv[1])):
+    os.kill(os.getpid(), 9)
+"""
+ADAM = ["--optimizer", "adam", "--dtype", "float64", "--seed", "4", "--quiet", "--trace", "full"]
 
 
 def when(path: Path, many: int, then: object) -> threading.Thread:
@@ -101,12 +110,46 @@ def test_a_run_that_goes_on_keeps_its_options(runs: Runs, capsys: pytest.Capture
     ]
 
 
-def test_a_new_run_in_an_old_folder_forgets_the_old_one(runs: Runs) -> None:
+def test_a_run_is_replaced_by_another_only_where_that_is_meant(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     out = runs.folder / "out"
     assert execute([*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "5", "-o", str(out)]) == 0
-    assert execute([*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "2", "-o", str(out)]) == 0
-    assert sorted(path.name for path in (out / "checkpoints").iterdir()) == ["000002", "best"]
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    capsys.readouterr()
+    again = [*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "2", "-o", str(out)]
+    assert execute(again) == 2
+    how = f"expected another one, --force to replace it, or to continue it: palmette run --resume {out}"
+    assert capsys.readouterr().err == f"palmette: {out}: the folder: it holds a run; {how}\n"
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+    (out / "samples").mkdir()
+    (out / "samples" / "mine.txt").write_text("not of the run")
+    assert execute([*again, "--force"]) == 0
+    assert (out / "samples" / "mine.txt").exists()
+    assert sorted(path.name for path in (out / "checkpoints").iterdir()) == ["000000", "000002", "best"]
     assert len(losses(out)) == 2
+
+
+def test_a_folder_has_one_owner(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    out = runs.folder / "out"
+    arguments = [*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "1", "-o", str(out)]
+    assert execute(arguments) == 0
+    capsys.readouterr()
+    with owned(out):
+        for command in ([*arguments, "--force"], ["run", "--resume", str(out)]):
+            assert execute(command) == 2
+            assert "another process is training in it" in capsys.readouterr().err
+    subprocess.run([sys.executable, "-c", DIES_AS_OWNER, str(out)], check=False, cwd=ROOT)
+    assert execute(["run", "--resume", str(out), "--quiet"]) == 0
+
+
+def test_a_folder_that_vanishes_is_an_error(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    out = runs.folder / "out"
+    watching = when(out / "metrics.jsonl", 10, lambda: shutil.rmtree(out))
+    assert execute([*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "100000", "-o", str(out)]) == 1
+    watching.join()
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "was removed while the run was going on" in said
+    assert "resume" not in said
 
 
 @pytest.mark.parametrize("nonsense", ["missing", "empty", "list", "plan", "checkpoint", "no checkpoint", "weights"])
@@ -128,10 +171,12 @@ def test_nonsense_cannot_be_resumed(runs: Runs, capsys: pytest.CaptureFixture[st
             (out / "run.json").write_text('{"plan": {"model": 3}}')
         case "checkpoint":
             (last / "progress.json").write_text("{")
+            shutil.rmtree(out / "checkpoints" / "000000")
         case "no checkpoint":
             shutil.rmtree(out / "checkpoints")
         case _:
             (last / "model.safetensors").write_bytes(b"x")
+            shutil.rmtree(out / "checkpoints" / "000000")
     capsys.readouterr()
     assert execute(["run", "--resume", str(out), "--quiet"]) == 2
     said = capsys.readouterr()
@@ -192,7 +237,16 @@ def test_after_kill_9_of_everybody_a_run_goes_on_to_the_same_weights(
     runs: Runs, monkeypatch: pytest.MonkeyPatch, optimizer: str
 ) -> None:
     whole, stopped = runs.folder / "whole", runs.folder / "stopped"
-    arguments = [*runs.arguments(TINY, REPLICAS), "--optimizer", optimizer, "--epochs", "3", "--quiet"]
+    arguments = [
+        *runs.arguments(TINY, REPLICAS),
+        "--optimizer",
+        optimizer,
+        "--epochs",
+        "3",
+        "--quiet",
+        "--trace",
+        "full",
+    ]
     assert execute([*arguments, "-o", str(whole)]) == 0
     with palmette(*arguments, "-o", str(stopped), folder=runs.folder / "temporary") as process:
         when(
@@ -204,7 +258,7 @@ def test_after_kill_9_of_everybody_a_run_goes_on_to_the_same_weights(
             if alive(pid):
                 os.kill(pid, signal.SIGKILL)
         process.communicate()
-    (last,) = {path.name for path in (stopped / "checkpoints").glob("[0-9]*")}
+    last = max(path.name for path in (stopped / "checkpoints").glob("[0-9]*"))
     assert int(last) % 111 == 0
     assert len(losses(stopped)) > int(last)
     with (stopped / "metrics.jsonl").open("a") as file:
@@ -212,3 +266,32 @@ def test_after_kill_9_of_everybody_a_run_goes_on_to_the_same_weights(
     monkeypatch.setattr(loop, "CHECKPOINT_EVERY_S", 0.2)
     assert execute(["run", "--resume", str(stopped), "--quiet"]) == 0
     assert_same(stopped, whole)
+
+
+@pytest.mark.slow
+def test_where_the_engine_alone_dies_a_run_goes_on_from_what_workers_keep(
+    runs: Runs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No checkpoint is made meanwhile: an epoch has 111 iterations, and a minute is far away."""
+    whole, stopped = runs.folder / "whole", runs.folder / "stopped"
+    arguments = [*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "110"]
+    plan = json.loads((runs.folder / "plan.json").read_text())
+    (runs.folder / "plan.json").write_text(json.dumps({**plan, "strategy": "hybrid", "asked": {}}))
+    assert execute([*arguments, "-o", str(whole)]) == 0
+    with palmette(*arguments, "-o", str(stopped), folder=runs.folder / "temporary") as process:
+        when(stopped / "metrics.jsonl", 40, lambda: None).join()
+        family = descendants(process.pid)
+        process.kill()
+        process.communicate()
+    assert_ended(family, within_s=20)
+    done = len(losses(stopped))
+    assert 40 <= done < 110
+    capsys.readouterr()
+    assert execute(["run", "--resume", str(stopped)]) == 0
+    said = re.search(
+        r"has died; continuing after (\d+) iterations, from what workers have kept", capsys.readouterr().err
+    )
+    assert said is not None
+    assert done - 1 <= int(said[1]) <= done
+    assert_same(stopped, whole)
+    assert sorted(path.name for path in (stopped / "checkpoints").iterdir()) == [said[1].zfill(6), "000110", "best"]

@@ -100,6 +100,9 @@ def test_the_same_seed_gives_the_same_weights_whatever_the_plan(runs: Runs) -> N
     assert losses(first) == pytest.approx(losses(second), rel=1e-9)
     assert off(weights(first), weights(second)) < 1e-10
     assert losses(first)[0] != pytest.approx(losses(third)[0], rel=1e-3)
+    again = runs.folder / "again"
+    assert execute([*runs.arguments(TINY, CUT), *common, "--seed", "2", "-o", str(again)]) == 0
+    assert (again / "model.safetensors").read_bytes() == (second / "model.safetensors").read_bytes()
 
 
 def test_training_starts_from_given_weights_and_leaves_frozen_ones(

@@ -9,12 +9,11 @@ sent ahead: they give way to all others.
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
+import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from palmette.control.adapt.replanning import with_links
@@ -57,15 +56,14 @@ class _LinkUse(NamedTuple):
 
 
 class LinkSpeeds:
-    """Reads the trace of a run while it is written; ``threshold``: the fraction by which a bandwidth may be off."""
+    """Hears of every iteration of a run; ``threshold``: the fraction by which a bandwidth may be off."""
 
-    def __init__(self, trace: Path, phase: Phase, prices: Evaluator, threshold: float) -> None:
-        self._trace, self._prices, self._threshold = trace, prices, threshold
+    def __init__(self, phase: Phase, prices: Evaluator, threshold: float) -> None:
+        self._prices, self._threshold = prices, threshold
         self._expected = transfers(prices.price(phase))
         self._uses = list(_link_uses(self._expected, prices))
         self._ratios: deque[list[float]] = deque(maxlen=WINDOW)
-        self._read: int | None = None
-        self._rest, self._lines = "", list[dict[str, Any]]()
+        self._lock, self._heard = threading.Lock(), list[Mapping[str, Any]]()
 
     def __call__(self) -> Cluster | None:
         """The cluster with its links' real bandwidths, if one has drifted."""
@@ -106,25 +104,19 @@ class LinkSpeeds:
             return  # other messages than expected, such as a handover
         self._ratios.append([use.ratio(messages) for use in self._uses])
 
-    def _iterations(self) -> list[list[dict[str, Any]]]:
-        """The iterations that have been written since the last call, except the last, which may be incomplete."""
-        self._lines += self._new_lines()
-        found: dict[int, list[dict[str, Any]]] = {}
-        for line in self._lines:
-            found.setdefault(line["iteration"], []).append(line)
-        self._lines = found.pop(max(found), []) if found else []
-        return [found[number] for number in sorted(found)]
+    def hear(self, operations: Sequence[Mapping[str, Any]]) -> None:
+        """What nodes did for an iteration; called from another thread."""
+        with self._lock:
+            self._heard += operations
 
-    def _new_lines(self) -> list[dict[str, Any]]:
-        """Whole lines since the last call; the first time, existing lines are skipped."""
-        if not self._trace.exists():
-            return []
-        with self._trace.open(encoding="utf-8") as file:
-            file.seek(0, 2) if self._read is None else file.seek(self._read)
-            text = self._rest + file.read()
-            self._read = file.tell()
-        *whole, self._rest = text.split("\n")
-        return [json.loads(line) for line in whole]
+    def _iterations(self) -> list[list[Mapping[str, Any]]]:
+        """The iterations that were heard of since the last call, except the last, which may be incomplete."""
+        found: dict[int, list[Mapping[str, Any]]] = {}
+        with self._lock:
+            for line in self._heard:
+                found.setdefault(line["iteration"], []).append(line)
+            self._heard = found.pop(max(found), []) if found else []
+        return [found[number] for number in sorted(found)]
 
 
 def _link_uses(expected: Sequence[Transfer], prices: Evaluator) -> Iterator[_LinkUse]:

@@ -17,6 +17,7 @@ from palmette.control.adapt.membership import ClusterFile, with_joined_nodes
 from palmette.control.adapt.replanning import can_replan, replan_for, replan_without, subcluster
 from palmette.control.run.callbacks import CallbackList
 from palmette.control.run.engines import membership_of
+from palmette.control.run.folder import owned
 from palmette.control.run.record import PlanChange
 from palmette.control.run.session import TrainingSession
 from palmette.control.run.trust import all_code, refuse_new_code
@@ -56,10 +57,11 @@ class Supervisor:
         """Run to the end, with other plans if need be; ``ready`` gets each training before it starts.
 
         Raises:
+            InputError: another process is running in its folder.
             RunError: it stopped before its end, and there is no other plan, or a callback failed; the last checkpoint
                 remains.
         """
-        with self._callbacks.until_end():
+        with owned(self.session.folder), self._callbacks.until_end():
             return self._run(ready)
 
     def _run(self, ready: Callable[[Training], None]) -> RunOutcome:
@@ -106,8 +108,7 @@ class Supervisor:
         found["a node has joined"] = self._joined
         phase = session.plan.phases[0]
         if request.emulated and len(session.plan.phases) == 1 and phase.sync_kind.one_model:
-            trace = session.folder / "trace.jsonl"
-            found["the bandwidth of a link has changed"] = LinkSpeeds(trace, phase, session.evaluator, request.drift)
+            found["the bandwidth of a link has changed"] = LinkSpeeds(phase, session.evaluator, request.drift)
         return found
 
     def _continue_without(self, lost: NodeLost) -> None:
@@ -124,10 +125,12 @@ class Supervisor:
     def _continue_with(self, plan: Plan, reason: str) -> None:
         old, found = self.session, checkpoint.last(self.session.folder / "checkpoints")
         refuse_new_code(plan, self._code)
-        change = PlanChange(found.progress.iteration, reason, tuple(plan.phases[0].nodes()))
+        reason = "; ".join([reason, *found.damaged])
+        change = PlanChange(found.checkpoint.progress.iteration, reason, tuple(plan.phases[0].nodes()))
         self._callbacks.tell("on_replan", change)
         changes = (*old.changes, change)
-        self.session = TrainingSession(plan, old.request, old.folder, found, changes=changes, meters=old.meters)
+        begin = found.checkpoint
+        self.session = TrainingSession(plan, old.request, old.folder, begin, changes=changes, meters=old.meters)
 
 
 class _ChangeMonitor:
@@ -140,6 +143,7 @@ class _ChangeMonitor:
 
     def start(self, training: Training) -> None:
         """Start watching."""
+        training.on_trace += [each.hear for each in self._detectors.values() if isinstance(each, LinkSpeeds)]
         self._thread = threading.Thread(target=self._poll, args=(training,), name="change-monitor", daemon=True)
         self._thread.start()
 

@@ -22,6 +22,7 @@ from palmette.control.pilot.grid import PilotSetting
 from palmette.control.pilot.placement import cluster_here, pilot_plan
 from palmette.control.pilot.request import PilotRequest
 from palmette.control.run.engines import refuse_strange_hub
+from palmette.control.run.folder import owned
 from palmette.control.run.session import TrainingSession
 from palmette.errors import ArgumentFault, InputError, RunError, shown
 from palmette.runtime.engines.registry import ENGINES
@@ -90,12 +91,13 @@ class Pilot:
 
         Raises:
             RunError: a run failed or was stopped; what is done remains.
-            InputError: network, data or options do not fit, or no curve can be fitted.
+            InputError: network, data or options do not fit, another process uses the folder, or no curve can be fitted.
         """
         left = [setting for setting in self.settings if not self._is_done(setting)]
         progress = _WorkMeter({each: each.work(self.cluster) for each in self.settings}, left, on_progress)
-        for setting in left:
-            self._make(setting, progress, ready)
+        with owned(self.folder):
+            for setting in left:
+                self._make(setting, progress, ready)
         found = learn([learned_run(self.folder_of(setting)) for setting in self.settings])
         write_text(self.folder / "learning.json", found.to_json())
         return found
@@ -110,7 +112,8 @@ class Pilot:
 
     def _make(self, setting: PilotSetting, progress: _WorkMeter, ready: Callable[[Training], None]) -> None:
         folder = self.folder_of(setting)
-        resumed = checkpoint.last(folder / "checkpoints") if any((folder / "checkpoints").glob("[0-9]*")) else None
+        begun = any((folder / "checkpoints").glob("[0-9]*"))
+        resumed = checkpoint.last(folder / "checkpoints").checkpoint if begun else None
         session = TrainingSession(self._plans[setting], self.request.run(), folder, resumed)
         progress.begin(setting)
         outcome = session.run(progress.update, ready)

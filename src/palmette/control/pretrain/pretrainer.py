@@ -15,6 +15,7 @@ from palmette.control.pretrain.power import refuse_unpowered
 from palmette.control.pretrain.request import PretrainRequest
 from palmette.control.run.data import COMMON
 from palmette.control.run.engines import engine_of, refuse_open_network
+from palmette.control.run.folder import owned
 from palmette.control.run.request import Request
 from palmette.cost.estimate import evaluator
 from palmette.cost.evaluate import Evaluator
@@ -37,7 +38,7 @@ from palmette.runtime.engines.registry import ENGINES, EngineSettings
 from palmette.runtime.engines.testbed import Testbed
 from palmette.runtime.training.loop import refuse_unfit
 from palmette.spec.cluster import Cluster, Source
-from palmette.spec.files import make_folder, write_text
+from palmette.spec.files import write_text
 from palmette.spec.measurements import Measurements
 from palmette.spec.plan import Plan
 from palmette.spec.profile import Profile
@@ -101,9 +102,13 @@ class Pretrainer:
         """Measure all devices.
 
         Raises:
+            InputError: another process is using the folder.
             Infeasible: none of them could train.
         """
-        make_folder(self.folder)
+        with owned(self.folder):
+            return self._measured()
+
+    def _measured(self) -> Measurements:
         write_text(self.folder / "profile.json", self.profile.to_json())
         alone = self._train_all()
         self._progress("building")

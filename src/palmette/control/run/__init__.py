@@ -2,6 +2,7 @@
 
 request     what a user asks of a run, checked
 session     prepares a training, runs it, or resumes it
+folder      the folder of a run: who owns it, and what of a run is removed there
 callbacks   what a user's program hears of a run while it goes on
 validation  whether plan, profile and network fit one another
 recipes     which training it is: a recipe's, or a network with data

@@ -15,6 +15,7 @@ from palmette.errors import ArgumentFault, Fault, InputError
 from palmette.runtime.engines.registry import ENGINES
 from palmette.runtime.optimizer_choice import optimizer_cost
 from palmette.runtime.options import Options
+from palmette.spec.limits import MOST_DILATION
 from palmette.testbed.registry import TESTBEDS, default_testbed
 from palmette.zoo.models import UNNAMED
 from palmette.zoo.recipes.recipe import Recipe
@@ -22,6 +23,7 @@ from palmette.zoo.user_code import at_line
 
 LEAST_DRIFT = 0.05
 USUAL_TRANSPORT = "gloo"
+SUMMED_TRACE, FULL_TRACE = "summed", "full"
 _CALLABLES = ("optimizer", "schedule")
 # What the user of this machine allows is asked of each command, and never taken from a file.
 _PERMISSIONS = ("insecure",)
@@ -63,8 +65,8 @@ class CommonRequest:
         return TESTBEDS[self.testbed].emulates
 
     def _faults(self) -> Iterator[ArgumentFault]:
-        if self.dilation is not None and not 1 <= self.dilation < math.inf:
-            yield ArgumentFault("dilation", self.dilation, "expected a number of at least 1")
+        if self.dilation is not None and not 1 <= self.dilation <= MOST_DILATION:
+            yield ArgumentFault("dilation", self.dilation, f"expected a number from 1 to {MOST_DILATION:g}")
         if self.input_shape is not None and (not self.input_shape or min(self.input_shape) < 1):
             yield ArgumentFault("input_shape", self.input_shape, "expected whole numbers of 1 or more")
 
@@ -94,6 +96,8 @@ class Request(CommonRequest):
     drift: float = 0.5
     track: tuple[str, ...] = ()
     meter: tuple[str, ...] = ()
+    patience_s: float = 86400.0
+    trace: str = SUMMED_TRACE
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -113,6 +117,10 @@ class Request(CommonRequest):
         yield from super()._faults()
         if not LEAST_DRIFT <= self.drift < math.inf:
             yield ArgumentFault("drift", self.drift, f"expected a number of at least {LEAST_DRIFT:g}")
+        if self.trace not in (SUMMED_TRACE, FULL_TRACE):
+            yield ArgumentFault("trace", self.trace, f"expected {SUMMED_TRACE} or {FULL_TRACE}")
+        if not 0 <= self.patience_s < math.inf:
+            yield ArgumentFault("patience_s", self.patience_s, "expected 0 or more")
 
 
 def training_options(recipe: Recipe | None = None, **given: Any) -> Options:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,11 @@ from palmette.control.run.data import (
     with_sample_bytes,
 )
 from palmette.control.run.engines import engine_of, refuse_strange_hub, samples_folder
+from palmette.control.run.folder import refuse_owned, refuse_taken, remove_results, remove_samples
 from palmette.control.run.metering import RunMeters
 from palmette.control.run.recipes import find_training, refuse_metric
 from palmette.control.run.record import PlanChange, write_record
-from palmette.control.run.request import Request, from_record, to_record
+from palmette.control.run.request import FULL_TRACE, Request, from_record, to_record
 from palmette.control.run.trust import cluster_code, options_code, plan_code, refuse_untrusted, remember
 from palmette.control.run.validation import (
     clips_apart,
@@ -40,11 +41,13 @@ from palmette.control.run.validation import (
 )
 from palmette.control.weights import load, save_best, save_network, shrunk, with_initial_weights
 from palmette.cost.estimate import evaluator
+from palmette.errors import RunError
 from palmette.measure.frozen_profile import with_frozen
 from palmette.runtime.engines.registry import ENGINES
 from palmette.runtime.optimizer_choice import optimizer_cost, refuse_unfit_weights
 from palmette.runtime.training import checkpoint
 from palmette.runtime.training.base_weights import refuse_other_base
+from palmette.runtime.training.engine_loss import kept_after
 from palmette.runtime.training.job import Job, ProgressUpdate, RunOutcome
 from palmette.runtime.training.loop import Training
 from palmette.runtime.training.phase_length import epoch_iterations
@@ -60,12 +63,17 @@ from palmette.zoo.models import Network
 from palmette.zoo.recipes.objective import objective_for
 
 
-def prepare(plan: Plan, profile: Profile, cluster: Cluster, request: Request, folder: Path) -> TrainingSession:
-    """Prepare to run a plan from its beginning.
+def prepare(
+    plan: Plan, profile: Profile, cluster: Cluster, request: Request, folder: Path, *, force: bool = False
+) -> TrainingSession:
+    """Prepare to run a plan from its beginning; with ``force``, in the place of a run that the folder holds.
 
     Raises:
-        InputError: the plan cannot be executed, or network, data or options do not fit.
+        InputError: the plan cannot be executed, network, data or options do not fit, or the folder is taken.
     """
+    refuse_owned(folder)
+    if not force:
+        refuse_taken(folder)
     plan = _with_compression(plan, request.compress)
     refuse_strange_hub(request, plan)
     whole = plan.model_copy(update={"inputs": Inputs(cluster=cluster, profile=profile)})
@@ -87,23 +95,34 @@ def resume(
     """Prepare to continue a run that was stopped; its user allows what no file can, and has ``typed`` names of code.
 
     Raises:
-        InputError: there is no such run, no checkpoint to continue from, or it names code that is not trusted.
+        InputError: there is no such run, it is running, there is no checkpoint to continue from, or it names code that
+            is not trusted.
     """
+    refuse_owned(folder)
     written = read(folder / "run.json")
     plan = validated(Plan, written.get("plan"), str(folder / "run.json"))
     found = checkpoint.last(folder / "checkpoints")
-    if found.progress.phases:  # it left the plan
-        plan = plan.model_copy(update={"phases": _phases(found.progress.phases, str(folder / "checkpoints"))})
     profile, cluster = inputs_of(plan, None, None)
     refuse_unrunnable(plan, evaluator(profile, cluster))
     options = written.get("options")
     named = plan_code(plan) | cluster_code(cluster) | (options_code(options) if isinstance(options, dict) else set())
     refuse_untrusted({str(folder / "run.json"): named}, trust=trust_code, typed=typed)
     request = from_record(options, str(folder / "run.json"), insecure=insecure)
+    kept = kept_after(found.checkpoint, folder / "checkpoints", request.patience_s)
+    begin = kept or found.checkpoint
+    progress = begin.progress
+    if progress.phases:  # it left the plan
+        plan = plan.model_copy(update={"phases": _phases(progress.phases, str(folder / "checkpoints"))})
     changes = [PlanChange(**each) for each in written.get("changes", ())]
     finished, metered = written.get("ended") == "done", written.get("metered")
-    session = TrainingSession(plan, request, folder, found, finished=finished, changes=changes)
+    session = TrainingSession(plan, request, folder, begin, finished=finished, changes=changes)
     session.meters.restore(metered if isinstance(metered, dict) else {})
+    if not finished:
+        from_where = "what workers have kept" if kept else "the one before"
+        told = f"continuing after {progress.iteration} iterations, from {from_where}"
+        session.warnings += [f"{damage}; {told}" for damage in found.damaged]
+        if kept and not found.damaged:
+            session.warnings.append(f"the engine of this run has died; {told}")
     return session
 
 
@@ -114,7 +133,7 @@ def _phases(written: Sequence[Any], file: str) -> tuple[Phase, ...]:
 class TrainingSession:
     """A run that is ready to start, runs, and writes its files; unless it is ``finished`` already.
 
-    ``warnings`` are what a user should know of its estimate and its training.
+    ``warnings`` are what a user should know of its estimate and its training, and of checkpoints that were damaged.
     """
 
     def __init__(
@@ -190,6 +209,8 @@ class TrainingSession:
                 recipe=training.name if training.recipe is not None else None,
                 input_shape=request.input_shape,
             ),
+            patience_s=request.patience_s,
+            full_trace=request.trace == FULL_TRACE,
         )
         refuse_no_update(self._job)
         self.meters = meters or self._opened_meters()
@@ -231,16 +252,19 @@ class TrainingSession:
             RunError: it stopped before its end; the last checkpoint remains.
         """
         training = Training(self._job, on_update)
+        if self._job.resumed is None:
+            remove_results(self.folder)
         self._write(training, "running")
         training.on_time_estimate.append(lambda _: self._write(training, "running"))
         ready(training)
         try:
             outcome = training.run()
         except BaseException as error:
-            self._write(training, str(error) or type(error).__name__)
+            with suppress(RunError):  # what ended the run comes first
+                self._write(training, str(error) or type(error).__name__)
             raise
         if outcome.ended == "done" and not self._job.keep_samples:
-            shutil.rmtree(self._job.samples_folder, ignore_errors=True)
+            remove_samples(self._job.samples_folder)
         self.network = training.network
         save_network(self.network, training.pruning, self.folder / "model.safetensors")
         save_best(self.network, self.folder)

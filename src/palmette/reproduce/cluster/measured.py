@@ -27,7 +27,7 @@ from palmette.control.pretrain.pretrainer import Pretrainer
 from palmette.control.pretrain.request import PretrainRequest
 from palmette.control.pretrain.step_timer import StepCounts
 from palmette.control.run.engines import engine_of
-from palmette.control.run.request import Request
+from palmette.control.run.request import FULL_TRACE, Request
 from palmette.control.run.session import prepare
 from palmette.cost.estimate import evaluator
 from palmette.cost.evaluate import Evaluator
@@ -184,7 +184,7 @@ class _TrainableCluster:
         """Train for a few steps."""
         profile, cluster = self._prices.profile, self._prices.cluster
         plan = Plan(model=profile.model, batch=paper.BATCH, phases=(self._phase,))
-        request = Request(iterations=self._iterations, dilation=self.dilation, options=OPTIONS)
+        request = Request(iterations=self._iterations, dilation=self.dilation, trace=FULL_TRACE, options=OPTIONS)
         with tempfile.TemporaryDirectory(prefix="palmette-") as folder:
             outcome = prepare(plan, profile, cluster, request, Path(folder)).run(lambda _: None, lambda _: None)
             trace = [json.loads(line) for line in (Path(folder) / "trace.jsonl").read_text().splitlines()]

@@ -175,6 +175,11 @@ def file_name(name: str) -> str:
     return f"{plain}-{zlib.crc32(name.encode()):08x}"
 
 
+def is_file_name(name: str) -> bool:
+    """Whether a name may be one that ``file_name`` has made."""
+    return re.fullmatch(r"[A-Za-z0-9_-]{0,40}-[0-9a-f]{8}", name) is not None
+
+
 def _make_private(folder: Path) -> None:
     """Make a folder that only this user can read; one that somebody else has made is not used.
 

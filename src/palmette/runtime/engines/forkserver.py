@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import tempfile
 from multiprocessing.context import ForkServerContext
+from multiprocessing.forkserver import ensure_running
 from multiprocessing.util import get_temp_dir
 
 from palmette.runtime.engines.socket_folder import short_root
@@ -15,7 +17,17 @@ def forkserver_context() -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["palmette.runtime.preload"])
     _find_folder()
+    _start_server()
     return context
+
+
+def _start_server() -> None:
+    """Start the server, if it is not there, deaf to Ctrl-C: it would print a traceback while it imports."""
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 def _find_folder() -> None:

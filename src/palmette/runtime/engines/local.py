@@ -30,31 +30,36 @@ from palmette.runtime.engines.crew import (
 from palmette.runtime.engines.forkserver import forkserver_context
 from palmette.runtime.transports.liveness import Liveness
 from palmette.runtime.transports.service import ProcessInitializer
-from palmette.runtime.worker.commands import Command, Event, Stop, WorkerAlive, WorkerFailed
+from palmette.runtime.worker.commands import Command, EngineGone, Event, Stop, WorkerAlive, WorkerFailed
 from palmette.runtime.worker.failure import blamed, failure
 from palmette.runtime.worker.setup import Setup
 from palmette.runtime.worker.tuning import tune_worker, use_threads
 from palmette.runtime.worker.worker import Worker
 
+# How long a worker whose engine is gone has to write its state.
+_ORPHANED_S = 30.0
+
 
 class _PipeControl:
-    """A worker's end of the pipe to the engine; its process exits when the engine is gone."""
+    """A worker's end of the pipe to the engine."""
 
     def __init__(self, connection: Connection[Any, Any]) -> None:
         self._connection, self._lock = connection, threading.Lock()
+        self.gone = threading.Event()
 
     def send(self, event: Event) -> None:
         try:
             with self._lock:
                 self._connection.send_bytes(pickle.dumps(event))
         except OSError:
-            os._exit(1)
+            self.gone.set()  # whoever waits for a command hears it
 
     def receive(self) -> Any:
         try:
             return pickle.loads(self._connection.recv_bytes())  # noqa: S301  (a pipe of our own)
         except (EOFError, OSError):
-            os._exit(1)
+            self.gone.set()
+            raise EngineGone from None
 
 
 def _work(initializer: ProcessInitializer | None, connection: Connection[Any, Any]) -> None:
@@ -78,12 +83,14 @@ def _work(initializer: ProcessInitializer | None, connection: Connection[Any, An
 
 
 def _keep_alive(line: _PipeControl) -> None:
-    """Send heartbeats to the engine from a separate thread."""
+    """Send heartbeats to the engine from a separate thread; end the process some time after the engine is gone."""
 
     def tell() -> None:
-        while True:
+        while not line.gone.is_set():
             line.send(WorkerAlive())
             time.sleep(ALIVE_EVERY_S)
+        time.sleep(_ORPHANED_S)
+        os._exit(1)
 
     threading.Thread(target=tell, daemon=True).start()
 

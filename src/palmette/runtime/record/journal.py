@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import errno
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
 from palmette.errors import RunError
 from palmette.runtime.record.operations import OperationRecord
+from palmette.runtime.record.trace_sums import TraceSums
+from palmette.spec.durable import flush, write_file
 from palmette.spec.plan import Phase
 
 
 class Journal:
-    """The files ``metrics.jsonl`` and ``trace.jsonl`` of a run; keeps lines of iterations ``before`` a number."""
+    """The files ``metrics.jsonl`` and ``trace.jsonl`` of a run; keeps lines of iterations ``before`` a number.
 
-    def __init__(self, folder: Path, *, before: int) -> None:
-        self._folder = folder
+    With ``full_trace``, the trace has the operations of all iterations. ``on_trace`` hears of all in any case.
+    """
+
+    def __init__(self, folder: Path, *, before: int, full_trace: bool = False) -> None:
+        self._folder, self._sums = folder, TraceSums(full=full_trace)
+        self.on_trace: list[Callable[[Sequence[Mapping[str, Any]]], None]] = []
         self._metrics = self._open("metrics.jsonl", before)
         self._trace = self._open("trace.jsonl", before)
 
@@ -34,30 +42,55 @@ class Journal:
         """Add a line to the metrics."""
         self._write(self._metrics, [values])
 
-    def trace(self, operations: Iterable[Mapping[str, Any]]) -> None:
-        """Add lines to the trace."""
-        self._write(self._trace, operations)
+    def begin_phase(self) -> None:
+        """Trace the next iterations with all their operations."""
+        self._sums.begin_phase()
+
+    def trace(self, operations: Sequence[Mapping[str, Any]]) -> None:
+        """Add operations of an iteration to the trace."""
+        for told in self.on_trace:
+            told(operations)
+        self._write(self._trace, self._sums.taken(operations))
 
     def _write(self, file: IO[str], lines: Iterable[Mapping[str, Any]]) -> None:
         try:
             file.writelines(json.dumps(line) + "\n" for line in lines)
             file.flush()
+            if os.fstat(file.fileno()).st_nlink == 0:
+                raise FileNotFoundError(errno.ENOENT, "it was removed while the run was going on")
         except OSError as error:
-            raise RunError(f"{file.name}: cannot be written: {error.strerror}") from None
+            raise _unwritable(file, error) from None
+
+    def flush(self) -> None:
+        """Wait until everything that was added is on the disk."""
+        self._write(self._trace, self._sums.rest())
+        for file in (self._metrics, self._trace):
+            try:
+                flush(Path(file.name))
+            except OSError as error:
+                raise _unwritable(file, error) from None
 
     def close(self) -> None:
         """Close the files; write errors were reported when they occurred."""
+        with suppress(RunError):
+            self._write(self._trace, self._sums.rest())
         for file in (self._metrics, self._trace):
             with suppress(OSError):
                 file.close()
 
 
+def _unwritable(file: IO[str], error: OSError) -> RunError:
+    return RunError(f"{file.name}: cannot be written: {error.strerror}")
+
+
 def _shorten(path: Path, before: int) -> None:
     """Remove the lines of later iterations, which a resumed run writes again, and an incomplete line."""
-    draft = path.with_name(f".{path.name}")
-    with path.open(encoding="utf-8", errors="replace") as old, draft.open("w", encoding="utf-8") as new:
-        new.writelines(line for line in old if _iteration(line) < before)
-    draft.replace(path)
+
+    def write(draft: Path) -> None:
+        with path.open(encoding="utf-8", errors="replace") as old, draft.open("w", encoding="utf-8") as new:
+            new.writelines(line for line in old if _iteration(line) < before)
+
+    write_file(path, write)
 
 
 def _iteration(line: str) -> float:

@@ -44,7 +44,7 @@ from palmette.runtime.worker.compute import Compute, summed
 from palmette.runtime.worker.deliveries import NO_DELIVERIES
 from palmette.runtime.worker.executor import Actions, Values
 from palmette.runtime.worker.messages import pack
-from palmette.runtime.worker.rollback import RollbackCopy
+from palmette.runtime.worker.rollback import RollbackCopy, State
 from palmette.runtime.worker.setup import Setup, StateDicts
 from palmette.runtime.worker.state import compute_for, initial_optimizer_state, message_format, state_dicts
 
@@ -99,12 +99,26 @@ class StepWorkerSide:
         assert self._compute is not None, "a worker has a program"
         if after is None or self._rollback is None:
             return state_dicts(self._compute, layers)
-        weights, optimizer = self._rollback.after(after)
+        return self._of(layers, self._rollback.after(after))
+
+    def _of(self, layers: Sequence[int], state: State) -> StateDicts:
+        """The part of a state that belongs to some layers."""
+        assert self._compute is not None, "a worker has a program"
+        weights, optimizer = state
         own = {name for number in layers for name in self._compute.layers[number].state_dict()}
         return (
             {name: value for name, value in weights.items() if name in own},
             {key: value for key, value in optimizer.items() if key.rpartition("/")[0] in own},
         )
+
+    def last_states(self, finished: int) -> dict[int, StateDicts]:
+        """Those of the layers that this node is the first to hold; none where gradients accumulate on each node."""
+        program = self._setup.programs[0]
+        if self._rollback is None or program is None or len(self._setup.programs) > UPDATE:
+            return {}
+        layers = holders(program.phase).get(self._setup.node, [])
+        states = self._rollback.last_states(finished)
+        return {iteration: self._of(layers, state) for iteration, state in states.items()}
 
 
 class GradientAveraging(SyncActions):

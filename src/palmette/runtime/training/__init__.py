@@ -8,6 +8,7 @@ launch           starts the workers of a segment or a hand-over, and calibrates 
 handover         the change from one phase to the next: the model is gathered, made smaller, and delivered
 checkpoint       what a run can resume from
 base_weights     what never changes in it, and is left out of checkpoints
+engine_loss      resumes from what workers have kept where the engine died
 evaluation       accuracy and loss on held-out data
 log              records what happens in a phase
 remaining_time   the estimated time of what is left of a run

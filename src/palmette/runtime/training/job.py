@@ -56,7 +56,8 @@ class Job:
     the phases to continue with, None for no change. With ``rollback``, workers can roll back to the previous iteration
     when one of them is lost. Nodes keep samples of others in ``samples_folder``, each in a folder of its own; with
     ``keep_samples`` also beyond the end of the run. With ``real_hosts`` every node is a machine of its own;
-    ``names`` are those by which it finds network and recipe.
+    ``names`` are those by which it finds network and recipe. For ``patience_s`` workers keep their state where the
+    engine is gone. With ``full_trace``, every operation of the run is in its trace.
     """
 
     plan: Plan
@@ -80,11 +81,18 @@ class Job:
     keep_samples: bool = False
     real_hosts: bool = False
     names: SetupNames = field(default_factory=lambda: SetupNames(model=UNNAMED))
+    patience_s: float = 0.0
+    full_trace: bool = False
 
     @property
     def can_roll_back(self) -> bool:
         """Whether workers can roll back an iteration; on a testbed, where iterations may be long, all can."""
         return self.rollback or self.testbed.emulates
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether workers keep their state where the engine is gone: in the run's folder, which they have to reach."""
+        return self.patience_s > 0 and not self.real_hosts
 
     @property
     def epoch_data(self) -> EpochData:

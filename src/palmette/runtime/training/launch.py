@@ -22,6 +22,7 @@ from palmette.runtime.options import TrainedIterations
 from palmette.runtime.phase_programs import PhasePart
 from palmette.runtime.program import Program
 from palmette.runtime.sync.registry import WORKER_SIDES
+from palmette.runtime.training.engine_loss import kept_folder
 from palmette.runtime.training.job import Job
 from palmette.runtime.training.phase_length import phase_iterations
 from palmette.runtime.worker.actions import raw_dtype
@@ -143,6 +144,7 @@ class SetupFactory:
             profiled_precision=self.job.evaluator.profile.precision,
             rollback=self.job.testbed.emulates or (self.job.rollback and len(self.phase.nodes()) > 1),
             optimizer=to_bytes(unshared(kept)) if kept else b"",
+            kept_state=kept_folder(self.job.folder.absolute() / "checkpoints") if self.job.keeps_state else None,
             store=SampleStore(self.job.samples_folder / file_name(name)),
             names=replace(self.job.names, pruning=self.phase.pruning, side=self.side.side),
         )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from palmette.errors import RunError
+from palmette.errors import Diverged
 from palmette.runtime.program import Channel
 from palmette.runtime.record.activity import Activity
 from palmette.runtime.record.journal import Journal, operations, span_s
@@ -38,6 +38,7 @@ class TrainingLog:
     ) -> None:
         self._job, self._phase, self._channels = job, phase, channels
         self._journal, self._outcome, self._watch = journal, outcome, watch
+        journal.begin_phase()
         self._activity = Activity(job.evaluator, channels)
         self._began_s = time.monotonic()
         self._losses: list[float] = []
@@ -114,12 +115,11 @@ class TrainingLog:
         """Record a finished iteration.
 
         Raises:
-            RunError: its loss is not finite.
+            Diverged: its loss is not finite.
         """
         number, epoch = self.position.numbers(at)
         if not math.isfinite(loss):
-            scale = " or --loss-scale" if self._job.options.autocast == "fp16" else ""
-            raise RunError(f"the loss is {loss} in iteration {number}; try a smaller --lr{scale}")
+            raise Diverged(_diverged(number, loss, self._job))
         wall_s = self.wall_s()
         self._journal.metric(
             iteration=number, epoch=epoch, loss=loss, samples=samples, wall_s=wall_s, iteration_s=took_s, **more
@@ -136,3 +136,15 @@ class TrainingLog:
             iteration=number, epoch=epoch, accuracy=found.accuracy, loss=found.loss, **found.metrics, **more
         )
         self._watch(ProgressUpdate(number + 1, self.position.iterations, epoch, found.loss, 0, 0.0, found))
+
+
+def _diverged(number: int, loss: float, job: Job) -> str:
+    """What to do about a loss that is not finite, so that it does not come again."""
+    if number == 0:  # no update has been made
+        look = "look for values that are not finite, or far too large, in the data and in the initial weights"
+        return f"the loss is {loss} before the first update, whatever the options of the training; {look}"
+    options = job.options
+    smaller = f"--lr (it was {options.lr:g})" if options.lr is not None else "--lr"
+    clip = "" if options.clip_norm is not None else ", or --clip-norm 1"
+    scale = f", or --loss-scale (it was {options.loss_scale:g})" if options.autocast == "fp16" else ""
+    return f"the loss is {loss} in iteration {number}; start again with a smaller {smaller}{scale}{clip}"

@@ -7,12 +7,13 @@ Between two segments model and nodes change; at the end of an epoch the remainin
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 
-from palmette.errors import Fault, InputError, NodeLost
+from palmette.errors import Fault, InputError, NodeLost, RunError
 from palmette.runtime.early_stopping import BY_ACCURACY, BY_LOSS
 from palmette.runtime.engines.crew import Crew, Stopped
 from palmette.runtime.options import TrainedIterations
@@ -23,6 +24,7 @@ from palmette.runtime.sync.registry import sync_method
 from palmette.runtime.training import checkpoint as checkpoints
 from palmette.runtime.training.base_weights import base_weights, checksum
 from palmette.runtime.training.checkpoint import Checkpoint, Progress
+from palmette.runtime.training.engine_loss import forget_kept, note_agreed
 from palmette.runtime.training.evaluation import Evaluation, evaluate
 from palmette.runtime.training.handover import Handover
 from palmette.runtime.training.job import EpochStatus, Job, ProgressUpdate, RemainingTime, RunOutcome
@@ -47,7 +49,8 @@ class Training:
     """Executes a job, segment by segment.
 
     ``on_time_estimate``: callbacks for the remaining time on this machine; ``on_epoch``: for the end of an epoch;
-    ``on_other_phases``: for the phases that the job's epoch callback goes on with, after so many iterations.
+    ``on_other_phases``: for the phases that the job's epoch callback goes on with, after so many iterations;
+    ``on_trace``: for the operations of every iteration, whether they are written or not.
     """
 
     def __init__(self, job: Job, watch: Callable[[ProgressUpdate], None]) -> None:
@@ -56,6 +59,7 @@ class Training:
         self.on_time_estimate: list[Callable[[RemainingTime], None]] = []
         self.on_epoch: list[Callable[[EpochStatus], None]] = []
         self.on_other_phases: list[Callable[[int, Sequence[Phase]], None]] = []
+        self.on_trace: list[Callable[[Sequence[Mapping[str, Any]]], None]] = []
         for layer in job.network.layers:
             layer.module.to(getattr(torch, job.options.dtype))
         # Where the network becomes smaller, so do its frozen weights.
@@ -98,17 +102,21 @@ class Training:
         Raises:
             RunError: a worker is lost, or something cannot be written; the last checkpoint remains.
         """
+        folder = self.job.folder / "checkpoints"
         if self.job.resumed is None:
-            checkpoints.clear(self.job.folder / "checkpoints")
-        self._journal = Journal(self.job.folder, before=self._progress.iteration)
+            checkpoints.clear(folder)
+        self._journal = Journal(self.job.folder, before=self._progress.iteration, full_trace=self.job.full_trace)
+        self._journal.on_trace += self.on_trace
         try:
-            if self.job.resumed is None:
+            if self.job.resumed is None or not checkpoints.is_saved(folder, self._progress.iteration):
                 self._save()
+            forget_kept(folder)
             while not self._whole() and not self._stopping:
                 if self._progress.phase_iteration == 0:
                     self._change(self._progress.phase)
                 self._run_segment(self._progress.phase)
             self.outcome.ended = "done" if self._whole() else "stopped"
+            forget_kept(folder)
         finally:
             self._journal.close()
         return self.outcome
@@ -213,6 +221,8 @@ class Training:
             at = side.advance(at, end, lambda: self._stopping)
             if at > before:
                 self._come_to(number, at, side)
+                if at < end:  # else a checkpoint follows
+                    self._note_agreed()
             if side.aborted:
                 self._go_back(side)
                 break
@@ -258,6 +268,15 @@ class Training:
             phase_iteration=0 if over else at,
             tree_steps=side.tree_steps,
         )
+
+    def _note_agreed(self) -> None:
+        """Note how far all have come, for the case that this process dies."""
+        if not self.job.keeps_state:
+            return
+        try:
+            note_agreed(self.job.folder / "checkpoints", self._progress)
+        except OSError as error:
+            raise RunError(f"{self.job.folder}: cannot be written: {error.strerror}") from None
 
     def _rescue(self, side: EngineSide, lost: NodeLost) -> None:
         """Save the last iteration that all have done, if the remaining workers have it; else an older one stays."""
@@ -342,6 +361,7 @@ class Training:
         )
 
     def _save(self, *, best: bool = False) -> None:
+        self._journal.flush()
         weights = {name: each for name, each in unshared(state(self.network.layers)).items() if name not in self._base}
         kept = Checkpoint(self._progress, weights, unshared(self._segment_state.optimizer))
         checkpoints.save(kept, self.job.folder / "checkpoints", best=best)

@@ -23,6 +23,7 @@ dropout           masks that do not depend on which node computes what
 parameter_server  the weights of the whole network and their optimizer, for ``async``
 state             weights and optimizer state, as a worker starts with them and reports them
 rollback          a copy of the state before the current iteration
+kept_state        what workers leave on the disk when their engine is gone
 cpu_queue         a node's CPU, shared by calls first come first served
 calibration       how long calls take on this machine without padding
 tuning            process settings: threads and memory

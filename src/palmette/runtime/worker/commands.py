@@ -162,13 +162,21 @@ class WorkerFailed:
 Event = Ready | KeptVerified | KeptDeleted | WorkerAlive | IterationDone | StateReply | Calibrated | WorkerFailed
 
 
+class EngineGone(Exception):
+    """The engine has ended, or cannot be reached any more."""
+
+
 class ControlChannel(Protocol):
     """A worker's connection to the engine."""
 
     def send(self, event: Event) -> None:
-        """Send an event to the engine; may be called from any thread."""
+        """Send an event to the engine, unless that is gone; may be called from any thread."""
         ...
 
     def receive(self) -> Command:
-        """Wait for the next command."""
+        """Wait for the next command.
+
+        Raises:
+            EngineGone: none will come.
+        """
         ...

@@ -38,6 +38,17 @@ class RollbackCopy:
         with self._lock:
             return (self._weights, self._optimizer) if self._iteration == iteration + 1 else self._current()
 
+    def last_states(self, finished: int) -> dict[int, State]:
+        """The states that are known, by the iteration that they are after: the copy's, and that of the last iteration.
+
+        The worker is about to end: no iteration begins any more, so that none changes meanwhile.
+        """
+        self._lock.acquire()
+        if self._iteration is None:
+            return {}
+        found: dict[int, State] = {self._iteration - 1: (self._weights, self._optimizer)}
+        return found | ({finished: self._current()} if self._iteration == finished else {})
+
 
 def _copy(found: Mapping[str, Tensor], kept: dict[str, Tensor]) -> None:
     with torch.no_grad():

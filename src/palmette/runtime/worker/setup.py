@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 import torch
@@ -36,6 +37,13 @@ class WorkerSide(Protocol):
         """
         ...
 
+    def last_states(self, finished: int) -> Mapping[int, StateDicts]:
+        """What this node alone has to keep where the engine is gone, by the iteration that it is the state after.
+
+        ``finished`` is the last iteration that this node has done. Empty where workers do not agree in every iteration.
+        """
+        ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class SetupNames:
@@ -63,6 +71,7 @@ class Setup:
     ``outputs`` describe all tensors that go into the network, and that each layer returns, where they are several;
     ``ties`` are weights that several layers use. ``threads`` is None for as many as the machine has cores.
     ``profiled_precision`` is that of the profile's times. ``names`` are for engines that send no code.
+    ``kept_state`` is the folder for the last states where the engine is gone, None where they are not kept.
     """
 
     node: str
@@ -87,6 +96,7 @@ class Setup:
     outputs: Sequence[Sequence[TensorSpec]] = ()
     ties: Sequence[TiedWeight] = ()
     names: SetupNames | None = None
+    kept_state: Path | None = None
 
     @property
     def learning(self) -> dict[int, list[bool]]:

@@ -21,6 +21,7 @@ from palmette.runtime.worker.commands import (
     Command,
     ControlChannel,
     DeleteKept,
+    EngineGone,
     Execute,
     GetState,
     IterationDone,
@@ -37,6 +38,7 @@ from palmette.runtime.worker.cpu_queue import CpuQueue
 from palmette.runtime.worker.deliveries import SampleReceiver, SampleSender
 from palmette.runtime.worker.executor import Actions, Executor, IterationResult
 from palmette.runtime.worker.failure import failure
+from palmette.runtime.worker.kept_state import write_kept
 from palmette.runtime.worker.setup import Setup, unshared
 
 
@@ -53,6 +55,7 @@ class Worker:
         self._receivers: dict[str, list[SampleReceiver]] = {}
         self._last: dict[int, int] = {}
         self._stopped = False
+        self._finished_last = -1
         for number, program in enumerate(setup.programs):
             if program is not None:
                 self._add(number, program)
@@ -87,16 +90,30 @@ class Worker:
         return from_numbers(found)
 
     def run(self) -> None:
-        """Execute commands until the one to stop."""
+        """Execute commands until the one to stop.
+
+        Raises:
+            EngineGone: no more will come; what a resumed run may need is written.
+        """
         self._control.send(Ready(self._kept()))
-        while not isinstance(command := self._control.receive(), Stop):
-            self._obey(command)
+        try:
+            while not isinstance(command := self._control.receive(), Stop):
+                self._obey(command)
+        except EngineGone:
+            self._keep_state()
+            raise
         self._stopped = True
         for executor in self._executors.values():
             executor.close()
         self._transport.close()
         if self._setup.store is not None:
             self._setup.store.close()
+
+    def _keep_state(self) -> None:
+        folder = self._setup.kept_state
+        if folder is not None and folder.parent.exists():
+            states = self._side.last_states(self._finished_last)
+            write_kept(folder, self._setup.node, {iteration + 1: state for iteration, state in states.items()})
 
     def _obey(self, command: Command) -> None:
         match command:
@@ -146,6 +163,7 @@ class Worker:
             return
         loss = sum(value.loss for k in backwards if isinstance(value := result.values[k], BackwardResult))
         executor = self._executors[number]
+        self._finished_last = result.iteration
         # Decided before the engine is informed: its next command may change the last iteration.
         goes_on = not executor.inline and result.iteration < self._last[number]
         self._control.send(IterationDone(number, result.iteration, loss, result.began_s, result.records))
