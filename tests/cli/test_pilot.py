@@ -36,7 +36,7 @@ PIPES: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "
         (("--replicas", ""), "--replicas: none: expected at least one"),
         (("--fractions", "1.5"), "--fractions: 1.5: expected more than 0 and at most 1"),
         (("--batch", "0"), "--batch: 0: expected at least 1"),
-        (("--engine", "rai"), "--engine: rai: no such engine; expected one of local, ray"),
+        (("--engine", "rai"), "--engine: rai: no such engine; expected one of local, ray, hub"),
     ],
 )
 def test_bad_options_are_a_line_each(world: World, asked: tuple[str, str], told: str) -> None:

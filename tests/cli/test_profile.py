@@ -94,7 +94,6 @@ def test_the_profile_of_stored_samples_has_their_size_and_the_time_to_decode_the
         ("lenet5", ("--on", "phon"), "--on: phon: no such node; did you mean phone?"),
         ("{nets}:net", (*HERE, "--input-shape", "7"), "cannot be cut into layers: its layer 0 fails: RuntimeError"),
         ("{nets}:net", HERE, "give one, e.g. --input-shape 3,32,32"),
-        ("{nets}:Undecided", (*HERE, *SHAPE), "model: Undecided: cannot be cut into layers"),
         ("{nets}:nett", (*HERE, *SHAPE), "did you mean net?"),
         ("{nets}_not:net", HERE, "no module own_nets_of_profile_not"),
         ("lenet5", (*HERE, "--data", "digts"), "data: digts: no such data set; did you mean digits?"),

@@ -66,19 +66,17 @@ def random_cluster(draw: random.Random, names: list[str]) -> Cluster:
 
 
 def random_link(draw: random.Random, pair: tuple[str, str]) -> Fields:
-    apart = draw.random() < 0.3
-    rates = {name: random_bps(draw) for name in (("up_bps", "down_bps") if apart else ("bandwidth_bps",))}
-    return {
-        "between": draw.sample(pair, 2),
-        **rates,
+    between = draw.sample(pair, 2)
+    bps = draw.choice([8.0, 16.0, 24.0, round(draw.uniform(1, 100), 3), round(10 ** draw.uniform(0, 6), 2)])
+    found: Fields = {
+        "between": between,
         "latency_s": draw.choice([0.0, 0.0, 0.5, round(draw.random(), 3)]),
         "energy_j_per_bit": draw.choice([0.0, 0.25, round(draw.random(), 3)]),
-        "duplex": "full" if apart else draw.choice(["full", "half"]),
+        "duplex": draw.choice(["full", "half"]),
     }
-
-
-def random_bps(draw: random.Random) -> float:
-    return draw.choice([8.0, 16.0, 24.0, round(draw.uniform(1, 100), 3), round(10 ** draw.uniform(0, 6), 2)])
+    if between > list(pair) and found["duplex"] == "full":
+        return found | {"up_bps": bps, "down_bps": 2.5 * bps}
+    return found | {"bandwidth_bps": bps}
 
 
 def random_node(draw: random.Random) -> Fields:

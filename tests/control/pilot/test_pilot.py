@@ -52,7 +52,11 @@ class CurveSession:
 @pytest.fixture(autouse=True)
 def curve_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pilots, "TrainingSession", CurveSession)
-    monkeypatch.setattr(pilots.checkpoint, "last", lambda folder: max(int(each.name) for each in folder.iterdir()))
+
+    def last(folder: Path) -> SimpleNamespace:
+        return SimpleNamespace(checkpoint=max(int(each.name) for each in folder.iterdir()))
+
+    monkeypatch.setattr(pilots.checkpoint, "last", last)
     monkeypatch.setattr(CurveSession, "made", [])
     monkeypatch.setattr(CurveSession, "budget", 10**6)
 

@@ -174,5 +174,5 @@ def test_ragged_samples_without_a_collate_are_named(runs: Runs, capsys: pytest.C
     assert said.startswith(
         f"palmette: data: {MODULE}:uncollated[1]: its input is 4 of int64, that of the first sample 5"
     )
-    assert said.endswith("expected one form, e.g. by padding in a recipe's collate\n")
+    assert "expected one form, e.g. by padding in a recipe's collate (" in said
     assert len(said.splitlines()) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -201,16 +202,20 @@ def test_a_run_that_goes_on_later_keeps_them_frozen_and_out_of_its_checkpoints(
             training[0].stop()
 
     assert begun.run(stop, training.append).ended == "stopped"
-    (kept,) = (stopped / "checkpoints").glob("[0-9]*")
+    kept = max((stopped / "checkpoints").glob("[0-9]*"))
     frozen = {n for n, each in parameters(load_network(ADAPTERS).layers).items() if not each.requires_grad}
     assert frozen
     assert load_file(kept / "model.safetensors").keys() == weights(whole).keys() - frozen
-    progress = (kept / "progress.json").read_text()
-    (kept / "progress.json").write_text(progress.replace('"base": "', '"base": "0'))
+    written = {name: (kept / name).read_text() for name in ("progress.json", "SHA256SUMS")}
+    other = written["progress.json"].replace('"base": "', '"base": "0')
+    (kept / "progress.json").write_text(other)
+    before, after = (hashlib.sha256(text.encode()).hexdigest() for text in (written["progress.json"], other))
+    (kept / "SHA256SUMS").write_text(written["SHA256SUMS"].replace(before, after))
     capsys.readouterr()
     assert execute(["run", "--resume", str(stopped), "--quiet"]) == 2
     assert "its frozen weights are not those that the run began with" in capsys.readouterr().err
-    (kept / "progress.json").write_text(progress)
+    for name, text in written.items():
+        (kept / name).write_text(text)
     assert execute(["run", "--resume", str(stopped), "--quiet"]) == 0
     assert off(weights(stopped), weights(whole)) == 0
     assert_only_the_trainable_changed(ADAPTERS, weights(stopped))

@@ -74,6 +74,7 @@ def test_a_plan_is_trusted_once_as_long_as_it_stays_the_same(
     assert execute([*words, "--trust-code"]) == 0
     assert imported.exists()
     assert stat.S_IMODE(trusted.stat().st_mode) == 0o600
+    words.append("--force")
     assert execute(words) == 0
 
     plan = Path(words[1])

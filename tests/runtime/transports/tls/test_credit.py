@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from palmette.runtime.program import Channel
+from palmette.runtime.transports.heartbeat import ASLEEP_S, SILENCE_S
+from palmette.runtime.transports.liveness import Liveness
 from palmette.runtime.transports.tls.credit import WINDOW_BYTES, ReceiveWindow
 from palmette.runtime.transports.tls.frames import BadFrame, Frame, credit, data_frames, decoded, grant
 from palmette.runtime.transports.tls.transport import TlsTransport
@@ -46,6 +48,7 @@ def over(stream: Scripted) -> Any:
     transport: Any = TlsTransport.__new__(TlsTransport)
     transport._streams, transport._hub, transport._gate = {SAMPLES.number: stream}, "cloud", SendGate()
     transport._credits, transport._windows = {}, {}
+    transport._liveness = Liveness(SILENCE_S, ASLEEP_S)
     return transport
 
 
