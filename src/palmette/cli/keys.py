@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from palmette.cli.passphrase import PassphraseFile, read_passphrase
 from palmette.errors import ArgumentFault, InputError, expected_name
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def pack(
     from palmette.runtime.transports.keys.pack import new_code, write_pack
 
     made = new_code() if code else None
-    write_pack(Keys(folder), node, output, made or _passphrase(passphrase_file, new=True), _hub(hub))
+    write_pack(Keys(folder), node, output, made or read_passphrase(passphrase_file, new=True), _hub(hub))
     print(f"{output}: all that {node} needs; give it to nobody else" + (f"\ncode: {made}" if made else ""))
 
 
@@ -152,9 +152,7 @@ def pack(
 def unpack(
     file: Annotated[Path, typer.Argument(help="A file of palmette keys pack.")],
     folder: Folder = Path("keys"),
-    passphrase_file: Annotated[
-        Path | None, typer.Option("--passphrase-file", help="Read the passphrase or code from this file.")
-    ] = None,
+    passphrase_file: PassphraseFile = None,
 ) -> None:
     """Write the keys of a pack to a folder, for runs with --transport tls.
 
@@ -162,7 +160,7 @@ def unpack(
     """
     from palmette.runtime.transports.keys.pack import open_pack, write_folder
 
-    found = open_pack(file, _passphrase(passphrase_file))
+    found = open_pack(file, read_passphrase(passphrase_file))
     write_folder(found, folder)
     print(f"{folder}: keys of {found.node}")
     if found.hub is not None:
@@ -253,16 +251,3 @@ def _hub(text: str | None) -> tuple[str, str] | None:
     if not (node and at and host and colon and port.isdecimal() and 0 < int(port) < 2**16):
         raise InputError(ArgumentFault("hub", text, "expected NODE@host:port, such as server@hub.example:8443"))
     return address, node
-
-
-def _passphrase(file: Path | None, *, new: bool = False) -> str:
-    """What a user types, twice where it is new, or what a file has."""
-    if file is not None:
-        try:
-            return file.read_text().strip()
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "expected text"
-            raise InputError(ArgumentFault("passphrase_file", str(file), f"cannot be read: {why}")) from None
-    if not sys.stdin.isatty():
-        raise InputError(ArgumentFault("passphrase_file", "missing", "there is nobody to ask; expected one"))
-    return str(typer.prompt("Passphrase", hide_input=True, confirmation_prompt=new, err=True))
