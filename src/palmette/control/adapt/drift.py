@@ -26,6 +26,8 @@ from palmette.spec.plan import Phase
 WINDOW = 5
 # Shorter ones say more about the machine than about the link.
 _SHORTEST_S = 0.05
+# One bandwidth for both directions stays one where they do not differ by more.
+_ALIKE = 1.25
 
 
 class _Arrival(NamedTuple):
@@ -152,6 +154,9 @@ def with_measured_bandwidth(cluster: Cluster, off: Mapping[int, float]) -> Clust
     """The cluster with the bandwidth that its links really have; a direction that did not show is like the other."""
     links = []
     for k, link in enumerate(cluster.links):
-        up, down = off.get(2 * k), off.get(2 * k + 1)
-        links.append(link.scaled(1 / (up or down or 1.0), 1 / (down or up or 1.0)))
+        seen = [off[resource] for resource in (2 * k, 2 * k + 1) if resource in off]
+        up, down = (off.get(2 * k, seen[0]), off.get(2 * k + 1, seen[0])) if seen else (1.0, 1.0)
+        if link.bandwidth_bps is not None and max(up, down) < _ALIKE * min(up, down):
+            up = down = (up + down) / 2
+        links.append(link.scaled(1 / up, 1 / down))
     return with_links(cluster, links)
