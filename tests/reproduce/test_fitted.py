@@ -67,7 +67,7 @@ def test_verdicts_of_claims_that_differ() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("network", ["AlexNet", "LeNet-5", "cluster"])
+@pytest.mark.parametrize("network", [pytest.param("AlexNet", marks=pytest.mark.thorough), "LeNet-5", "cluster"])
 def test_a_search_finds_machines_for_the_same_claims(network: str) -> None:
     kept: Fitted
     if network == "cluster":
@@ -76,5 +76,5 @@ def test_a_search_finds_machines_for_the_same_claims(network: str) -> None:
     else:
         problem, kept, outcomes = fit.problem(network), fitted.FITTED[network], fit.OUTCOMES[network]
         proven = fitted.PROVEN[network]
-    found = search(problem, list(outcomes(kept.values)), proven)
+    found = search(problem, list(outcomes(kept.values)), proven, kept)
     assert (found.given_up, found.contradictions) == (kept.given_up, kept.contradictions)

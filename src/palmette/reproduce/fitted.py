@@ -28,8 +28,12 @@ class Fitted(NamedTuple):
     """Sets of claims that exclude each other, and why."""
 
 
-def search(problem: InverseProblem, claims: Sequence[str], proven: Mapping[tuple[str, ...], str]) -> Fitted:
-    """Fit the unknowns to the claims anew; ``proven`` are contradictions with a proof."""
+def search(
+    problem: InverseProblem, claims: Sequence[str], proven: Mapping[tuple[str, ...], str], known: Fitted
+) -> Fitted:
+    """Fit the unknowns to the claims anew, from ``known`` machines, too; ``proven`` contradictions have a proof."""
+    for values in (known.closest, known.values):
+        problem.start_from(values)
     closest = problem.fit(claims)
     found = problem.consistent(claims, list(proven))
     contradictions = {each: proven.get(each, SEARCHED) for each in found.contradictions}

@@ -59,6 +59,11 @@ class InverseProblem:
         self._bounds, self._outcomes = dict(bounds), outcomes
         self._samples, self._generations = samples, generations
         self._tried: dict[tuple[float, ...], Outcomes] = {}
+        self._sampled = False
+
+    def start_from(self, values: Values) -> None:
+        """Try these values, too: a search ends no farther from the claims than they are."""
+        self.at(np.log10(np.array([values[name] for name in self._bounds])))
 
     def at(self, point: Floats) -> Outcomes:
         """The outcomes at the logarithms of some unknowns."""
@@ -130,9 +135,10 @@ class InverseProblem:
 
     def _best(self, claims: Sequence[str]) -> Floats:
         """The logarithms that came closest to these claims so far."""
-        if not self._tried:
+        if not self._sampled:
             from scipy.stats import qmc
 
+            self._sampled = True
             for point in qmc.scale(qmc.Sobol(len(self._bounds), seed=0).random(self._samples), *self._ranges()):
                 self.at(point)
         ranked = sorted(self._tried, key=lambda point: (_off(self._tried[point], claims), point))

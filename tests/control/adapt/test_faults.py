@@ -109,7 +109,7 @@ def test_emulated_links_that_are_gone_end_the_run(runs: Runs, capsys: pytest.Cap
 @pytest.mark.slow
 def test_when_the_engine_is_killed_workers_end_by_themselves(runs: Runs) -> None:
     out = runs.folder / "out"
-    arguments = [*runs.arguments(TINY, THREE), "--iterations", "1000000", "--quiet", "-o", str(out)]
+    arguments = [*runs.arguments(TINY, THREE), "--iterations", "1000000", "--quiet", "--force", "-o", str(out)]
     for testbed in ("none", "paced"):
         with palmette(*arguments, "--testbed", testbed, folder=runs.folder / "temporary") as process:
             when(out / "metrics.jsonl", 10, lambda: None).join()

@@ -123,12 +123,12 @@ def test_a_log_that_is_too_short_does_not_end_the_run(runs: Runs) -> None:
 
 @pytest.mark.slow
 def test_a_run_plans_on_when_a_node_has_used_its_energy(runs: Runs) -> None:
-    eventful = Eventful(runs, REPLICAS, 40)
+    eventful = Eventful(runs, REPLICAS, 150)
     limited = "server: {tier: edge, limits: {energy: 1 J}, power"
     runs.cluster.write_text(runs.cluster.read_text().replace("server: {tier: edge, power", limited))
     log = plug(runs.folder, 1e-3).replace("phone=", "server=")
     watts = Path(log.partition("replay:")[2])
-    watts.write_text("time_s,power_w\n0,0\n1,0.01\n3,2000\n1000000,2000\n")
+    watts.write_text("time_s,power_w\n0,0\n0.3,0.01\n0.8,2000\n1000000,2000\n")
     assert execute([*eventful.arguments, "--meter", log, "-o", str(eventful.out)]) == 0
     (change,) = eventful.record["changes"]
     assert change["reason"].startswith("node server: its limit of energy is reached")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from functools import partial
 from typing import Any, NoReturn
@@ -11,7 +12,14 @@ from typing import Any, NoReturn
 import pytest
 
 from palmette.errors import Fault, Infeasible, InputError, RunError, too_late
+from palmette.plan.core import parallel
 from palmette.plan.core.parallel import run_parallel
+
+
+@pytest.fixture(autouse=True)
+def _no_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever tests before have left in this process."""
+    monkeypatch.setattr(parallel, "_may_fork", lambda: True)
 
 
 def refuse(error: Exception) -> NoReturn:
@@ -25,6 +33,21 @@ def test_results_come_in_the_order_of_the_jobs() -> None:
 
 def test_nothing_to_do_is_done_at_once() -> None:
     assert run_parallel([]) == []
+
+
+def test_beside_a_hub_jobs_are_done_here_and_fail_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    over = threading.Event()
+    polling = threading.Thread(target=over.wait, name="Thread-1 (_poll_wrapper)")
+    polling.start()
+    try:
+        assert parallel.parallel_jobs() == 1
+        here, failed = run_parallel([os.getpid, partial(refuse, ZeroDivisionError("of what"))])
+    finally:
+        over.set()
+        polling.join()
+    assert here.result == os.getpid()
+    assert str(failed.error) == "it failed: ZeroDivisionError: of what"
 
 
 def test_each_job_has_a_process_of_its_own() -> None:

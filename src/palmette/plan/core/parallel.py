@@ -1,12 +1,14 @@
 """Jobs in parallel, each in its own process: one that fails or dies does not affect the others.
 
 Planning is pure Python, so threads would take turns. A process is forked: it starts at once with all the data of its
-parent, and sends back nothing but its result.
+parent, and sends back nothing but its result. Beside a hub, whose gRPC thread holds locks that a forked process would
+wait for without end, jobs are done here, one after the other.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Sequence
 from multiprocessing import connection, current_process, get_context
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -14,6 +16,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from palmette.errors import PalmetteError, RunError, one_line
 
 T = TypeVar("T")
+_GRPC_THREAD = "_poll_wrapper"
 _FORK = get_context("fork")
 
 
@@ -33,11 +36,17 @@ class JobResult(NamedTuple, Generic[T]):
 
 def parallel_jobs() -> int:
     """How many jobs can run in parallel from here: a job of ``run_parallel`` itself has one core."""
-    return 1 if current_process().daemon else len(os.sched_getaffinity(0))
+    return 1 if current_process().daemon or not _may_fork() else len(os.sched_getaffinity(0))
+
+
+def _may_fork() -> bool:
+    return all(_GRPC_THREAD not in thread.name for thread in threading.enumerate())
 
 
 def run_parallel(jobs: Sequence[Callable[[], T]]) -> list[JobResult[T]]:
     """The result of each job, in their order; at most as many run at a time as there are cores."""
+    if not _may_fork():
+        return [JobResult(*_done(job)) for job in jobs]
     waiting, done = list(enumerate(jobs)), {}
     running: dict[connection.Connection, tuple[int, Any]] = {}
     try:
@@ -65,13 +74,18 @@ def _started(number: int, job: Callable[[], Any]) -> tuple[connection.Connection
 def _work(job: Callable[[], Any], end: connection.Connection) -> None:
     """Do a job and send its result, or the error that kept it from one."""
     try:
-        end.send((job(), None))
-    except PalmetteError as error:
-        end.send((None, error))
+        end.send(_done(job))
     except KeyboardInterrupt:
         os._exit(130)  # the parent was interrupted too, and reports it
+
+
+def _done(job: Callable[[], Any]) -> tuple[Any, PalmetteError | None]:
+    try:
+        return job(), None
+    except PalmetteError as error:
+        return None, error
     except Exception as error:  # noqa: BLE001 -- a strategy with a bug must not keep the others from planning
-        end.send((None, RunError(f"it failed: {one_line(f'{type(error).__name__}: {error}')}")))
+        return None, RunError(f"it failed: {one_line(f'{type(error).__name__}: {error}')}")
 
 
 def _received(end: Any, process: Any) -> JobResult[Any]:

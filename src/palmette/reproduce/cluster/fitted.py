@@ -35,4 +35,4 @@ def fits(again: bool, progress: Progress) -> Record:
     """The fitted machines and what the claims come to with them; searched ``again``, or as kept."""
     progress("Fitting the machines" if again else "Fitted machines")
     claims = list(outcomes({name: high for name, (_, high) in BOUNDS.items()}))
-    return describe(search(problem(), claims, PROVEN) if again else FITTED, outcomes)
+    return describe(search(problem(), claims, PROVEN, FITTED) if again else FITTED, outcomes)

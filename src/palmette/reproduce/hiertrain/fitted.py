@@ -64,4 +64,5 @@ def _fitted(network: str, again: bool, progress: Progress) -> Fitted:
     if not again:
         return FITTED[network]
     progress(f"Fitting the machines to the claims about {network}")
-    return search(problem(network), list(OUTCOMES[network](catalogue_sample_s(network))), PROVEN[network])
+    claims = list(OUTCOMES[network](catalogue_sample_s(network)))
+    return search(problem(network), claims, PROVEN[network], FITTED[network])
