@@ -209,7 +209,8 @@ def test_a_node_without_a_host_is_named(cluster: RayCluster, runs: Runs) -> None
 
 def test_a_pilot_trains_on_the_hosts(cluster: RayCluster, runs: Runs) -> None:
     files = ["--cluster", str(runs.cluster), "--profile", str(runs.profile(TINY))]
-    asked = ["--fractions", "1,0.5", "--replicas", "2", "--epochs", "2", "--batch", "200", "--engine", "ray", "--json"]
+    asked = ["--fractions", "1,0.5", "--replicas", "2", "--epochs", "2", "--batch", "200", "--json"]
+    asked += ["--engine", "ray", "--insecure"]
     done = cluster.palmette("pilot", TINY, *files, *asked, "-o", str(runs.folder / "pilot"))
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
