@@ -98,6 +98,14 @@ TrustCode = Annotated[
         help="Import and call the code that the given files name as package.module:callable; remembered for each file.",
     ),
 ]
+TrainingDataName = Annotated[
+    str | None,
+    typer.Option(
+        "--data",
+        help=f"digits (default, or the recipe's), {DATA_KINDS}; "
+        "where the sources name data in the cluster file, only for the evaluation.",
+    ),
+]
 TransportName = Annotated[
     str, typer.Option("--transport", help="gloo (default) on a trusted network, tls on any other.")
 ]

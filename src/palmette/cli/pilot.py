@@ -23,14 +23,7 @@ def pilot(
     cluster: opt.ClusterFile,
     model: opt.ModelNameIfGiven = None,
     recipe: opt.RecipeName = None,
-    data: Annotated[
-        str | None,
-        typer.Option(
-            "--data",
-            help=f"digits (default, or the recipe's), {opt.DATA_KINDS}; "
-            "where the sources name data in the cluster file, only for the evaluation.",
-        ),
-    ] = None,
+    data: opt.TrainingDataName = None,
     profile: Annotated[
         Path | None, typer.Option("--profile", help="The profile of the network; measured if not given.")
     ] = None,

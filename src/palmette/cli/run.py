@@ -26,14 +26,7 @@ def run(
     profile: opt.AnyProfileFile = None,
     cluster: opt.AnyClusterFile = None,
     recipe: opt.RecipeName = None,
-    data: Annotated[
-        str | None,
-        typer.Option(
-            "--data",
-            help=f"digits (default, or the recipe's), {opt.DATA_KINDS}; "
-            "where the sources name data in the cluster file, only for the evaluation.",
-        ),
-    ] = None,
+    data: opt.TrainingDataName = None,
     iterations: Annotated[int | None, typer.Option("--iterations", min=1, help="Iterations to train.")] = None,
     epochs: Annotated[int | None, typer.Option("--epochs", min=1, help="Epochs to train.")] = None,
     optimizer: Annotated[
