@@ -42,6 +42,7 @@ from palmette.api import (
     plan,
     profile,
     run,
+    what_if,
 )
 from palmette.errors import Infeasible, InputError, PalmetteError, RunError
 
@@ -67,6 +68,7 @@ __all__ = [
     "plan",
     "profile",
     "run",
+    "what_if",
 ]
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from palmette.control.pilot.pilot import PilotProgress
     from palmette.control.prune import Compression
     from palmette.control.run.callbacks import RunCallback
+    from palmette.control.what_if import PlanVariant
     from palmette.cost.optimizer import OptimizerCost
     from palmette.plan.core.comparison import Comparison
     from palmette.runtime.options import (
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from palmette.spec.measurements import Measurements
     from palmette.spec.plan import InputAs, Plan
     from palmette.spec.profile import Profile
+    from palmette.spec.sync import OuterOptimizer
     from palmette.zoo.adapters import Adapters
     from palmette.zoo.recipes.recipe import Recipe
 
@@ -122,9 +124,14 @@ def plan(
     batch: int = 32,
     goal: str | Goal | None = None,
     optimizer: str | None = None,
+    accumulate: int | None = None,
+    dtype: str | None = None,
     seed: int = 0,
     epochs: int | None = None,
     input_as: InputAs = "stored",
+    exchange_codec: str = "none",
+    overlap: bool = False,
+    robust: float | None = None,
     freeze: Sequence[str] = (),
     precision: Precision | None = None,
     progress: Progress | None = None,
@@ -135,26 +142,40 @@ def plan(
     ``profile`` may also be a recipe, a module or the name of a network, which is then profiled on the cluster first;
     ``progress`` is called with the layer at hand and the fraction that is done, and ``freeze`` and ``precision`` are
     those of ``profile``; the precision is the recipe's if it is not given. ``optimizer`` is the recipe's, else
-    ``"sgd"``, if it is not given.
-    ``goal`` is what to minimise (``"time"``, ``"energy"``, ``"power"``, ``"edp"``, a weighted sum such as
-    ``"0.3*time+0.7*energy"``, or a ``Goal`` with deadlines); each strategy has its own default. ``epochs`` is how long
-    the plan will be used, uploads included. With ``input_as="tensor"`` samples travel as the numbers that the network
-    takes, as the papers count them, else as they are stored. ``options`` are the strategy's own. Strategies that take
-    tables of their own need no profile and cluster; such a plan has no estimate.
+    ``"sgd"``, if it is not given; so is ``accumulate``, how many iterations' gradients make one update. With a
+    ``dtype`` of ``"float64"``, sizes and memory are those of training in double precision.
+    ``goal`` is what to minimise (``"time"``, ``"energy"``, ``"power"``, ``"edp"``, ``"cost"``, ``"carbon"``, a weighted
+    sum such as ``"0.3*time+0.7*energy"``, or a ``Goal`` with deadlines); each strategy has its own default. ``epochs``
+    is how long the plan will be used, uploads included. With ``input_as="tensor"`` samples travel as the numbers that
+    the network takes, as the papers count them, else as they are stored. ``exchange_codec`` is how gradients of
+    replicas travel: ``"none"``, ``"bf16"``, ``"int8"``, ``"topk:0.01"`` (a ratio) or ``"lowrank:2"`` (a rank). With
+    ``overlap`` they do so while backward goes on, where that is faster. With ``robust=0.9``, links that vary
+    (``bandwidth_trace``) count as what they reach in nine of ten moments, else as their mean. ``options`` are the
+    strategy's own. Strategies that take tables of their own need no profile and cluster; such a plan has no estimate.
 
     Raises:
         InputError: an unknown strategy or option, or an input that it needs is missing.
         Infeasible: no plan can meet the goal.
     """
+    from palmette.cost.number_width import in_float_type
+    from palmette.plan.core.comparison import planned
     from palmette.plan.core.make_plan import configured, make_plan
     from palmette.plan.core.strategy import Ask, Task
+    from palmette.spec.exchange import known_exchange
+    from palmette.spec.plan import Inputs
 
     chosen = configured(strategy, options)
     inputs: dict[str, Any] = {"batch": _checked_batch(batch), "goal": _goal(goal or chosen.default_goal)}
-    inputs |= {"optimizer": optimizer or _optimizer_of(profile), "seed": seed, "epochs": epochs, "input_as": input_as}
+    inputs |= {"optimizer": _cost_of(profile, optimizer, accumulate)}
+    inputs |= {"seed": seed, "epochs": epochs, "input_as": input_as, "robust": robust}
+    inputs |= {"exchange": known_exchange(exchange_codec), "overlap": overlap}
     profile = _profiled(profile, cluster, progress, freeze, precision)
+    profile = profile if profile is None or dtype is None else in_float_type(profile, dtype)
     if profile is not None and cluster is not None:
-        return make_plan(chosen, Task(profile=profile, cluster=cluster, **inputs))
+        task = Task(profile=profile, cluster=cluster, **inputs)
+        if chosen.plans_epochs or task.goal.loss is None or options.get("learning") is None:
+            return make_plan(chosen, task)
+        return planned(strategy, task, options).model_copy(update={"inputs": Inputs(cluster=cluster, profile=profile)})
     return make_plan(chosen, Ask(profile=profile, cluster=cluster, **inputs))
 
 
@@ -165,9 +186,13 @@ def compare(
     batch: int = 32,
     goal: str | Goal = "time",
     optimizer: str | None = None,
+    accumulate: int | None = None,
+    dtype: str | None = None,
     seed: int = 0,
     epochs: int | None = None,
     input_as: InputAs = "stored",
+    exchange_codec: str = "none",
+    overlap: bool = False,
     freeze: Sequence[str] = (),
     precision: Precision | None = None,
     progress: Progress | None = None,
@@ -175,19 +200,23 @@ def compare(
 ) -> Comparison:
     """The plans of every strategy that applies, best first by the goal, and why the others have none.
 
-    Strategies plan in parallel, each in a process of its own. ``profile``, ``optimizer``, ``epochs``, ``input_as``,
-    ``freeze``, ``precision`` and ``progress`` are those of ``plan``; ``options`` go to every strategy that has them.
+    Strategies plan in parallel, each in a process of its own. ``profile``, ``optimizer``, ``accumulate``, ``dtype``,
+    ``epochs``, ``input_as``, ``exchange_codec``, ``overlap``, ``freeze``, ``precision`` and ``progress`` are those of
+    ``plan``; ``options`` go to every strategy that has them.
 
     Raises:
         InputError: the goal or the batch cannot be used.
     """
+    from palmette.cost.number_width import in_float_type
     from palmette.plan.core.comparison import compare as compare_plans
     from palmette.plan.core.strategy import Task
+    from palmette.spec.exchange import known_exchange
 
     inputs: dict[str, Any] = {"batch": _checked_batch(batch), "goal": _goal(goal)}
-    inputs |= {"optimizer": optimizer or _optimizer_of(profile)}
+    inputs |= {"optimizer": _cost_of(profile, optimizer, accumulate)}
     known = _profiled(profile, cluster, progress, freeze, precision)
     assert known is not None
+    known = known if dtype is None else in_float_type(known, dtype)
     task = Task(
         profile=known,
         cluster=cluster,
@@ -195,8 +224,21 @@ def compare(
         seed=seed,
         epochs=epochs,
         input_as=input_as,
+        exchange=known_exchange(exchange_codec),
+        overlap=overlap,
     )
     return compare_plans(task, options)
+
+
+def _cost_of(found: Profile | Model | None, optimizer: str | None, accumulate: int | None) -> str | OptimizerCost:
+    """What an optimizer costs, by its name, else that of the recipe that a model is.
+
+    Raises:
+        InputError: there is no such optimizer, or the recipe cannot be imported.
+    """
+    from palmette.cost.optimizer import accumulating
+
+    return accumulating(optimizer or _optimizer_of(found), accumulate)
 
 
 def _optimizer_of(found: Profile | Model | None) -> str | OptimizerCost:
@@ -208,9 +250,12 @@ def _optimizer_of(found: Profile | Model | None) -> str | OptimizerCost:
     options = _options_of(found)
     if options is None:
         return "sgd"
+    from palmette.control.run.recipes import divisor_varies
     from palmette.runtime.optimizer_choice import optimizer_cost
+    from palmette.zoo.recipes.recipe import Recipe
 
-    return optimizer_cost(options)
+    assert isinstance(found, str | Recipe), "a recipe, or its name"
+    return replace(optimizer_cost(options), divisor_varies=divisor_varies(found))
 
 
 def _options_of(found: Profile | Model | None) -> Options | None:
@@ -280,26 +325,64 @@ def estimate(
     profile: Profile | None = None,
     cluster: Cluster | None = None,
     optimizer: str = "sgd",
+    accumulate: int | None = None,
+    dtype: str | None = None,
     timeline: bool = False,
     epochs: int | None = None,
     input_as: InputAs | None = None,
+    moment_s: float | None = None,
 ) -> Estimate:
     """What a plan costs: seconds and joules of an iteration and of the whole training, and each node's part.
 
     Profile and cluster are those in the plan unless they are given. ``timeline`` adds every operation
     with its start and end. ``epochs`` is how long a plan will be used that does not say so itself, ``input_as`` how
-    samples travel instead of what it says.
+    samples travel instead of what it says. ``accumulate`` and ``dtype`` are those of ``plan``. Links that vary have
+    their mean bandwidth, or, with ``moment_s``, what their traces say from that moment on.
 
     Raises:
         InputError: the plan has no inputs and none are given, or it cannot be executed; holds every reason.
     """
     from palmette.cost.estimate import estimate as price
+    from palmette.cost.number_width import in_float_type
+    from palmette.cost.optimizer import accumulating
     from palmette.plan.core.used import used_as
     from palmette.spec.plan import inputs_of
 
     profile, cluster = inputs_of(plan, profile, cluster)
     plan, profile, cluster = used_as(plan, profile, cluster, epochs, input_as)
-    return price(plan, profile, cluster, optimizer=optimizer, timeline=timeline, epochs=epochs)
+    profile = profile if dtype is None else in_float_type(profile, dtype)
+    cost = accumulating(optimizer, accumulate)
+    return price(plan, profile, cluster, optimizer=cost, timeline=timeline, epochs=epochs, moment_s=moment_s)
+
+
+def what_if(
+    plan: Plan,
+    *,
+    links: Mapping[str, str] | None = None,
+    without: Sequence[str] = (),
+    epochs: int | None = None,
+    profile: Profile | None = None,
+    cluster: Cluster | None = None,
+) -> list[PlanVariant]:
+    """What a plan would cost if something were different: as it is, after each change, and after all of them.
+
+    ``links`` are other bandwidths, such as ``{"phone-server": "50 Mbit/s"}``, ``without`` are nodes that are not there.
+    Each variant has the estimate of the plan as it is (``kept``) and the plan that its strategy makes instead
+    (``planned``), or in their place the error that says why that is not possible.
+
+    Raises:
+        InputError: the plan has no inputs and none are given, it cannot be executed, or a change names nothing.
+    """
+    from palmette.control.what_if import VariantChange, link_changes, node_changes
+    from palmette.control.what_if import what_if as variants
+    from palmette.plan.core.strategy import refuse_epochs
+    from palmette.spec.plan import inputs_of
+
+    refuse_epochs(epochs)
+    _, known = inputs_of(plan, profile, cluster)
+    changes = [*link_changes(known, links or {}), *node_changes(known, without)]
+    changes += [] if epochs is None else [VariantChange(f"{epochs} epochs", epochs=epochs)]
+    return variants(plan, changes, profile, cluster)
 
 
 def profile(
@@ -311,6 +394,8 @@ def profile(
     data: Data | None = None,
     input_as: InputAs = "stored",
     engine: str = "local",
+    listen: str | None = None,
+    keys: File | None = None,
     variants: Sequence[float] = (),
     lora: str | Sequence[str] | None = None,
     rank: int | None = None,
@@ -329,7 +414,10 @@ def profile(
         data: the data to train on, by name, as a map-style data set, or as a pair of them (to train on, and held out):
             the profile has the size of a stored sample, and the time of decoding one. A recipe has its own.
         input_as: ``"tensor"`` if samples are to travel as tensors of the network's input: ``data`` adds nothing.
-        engine: ``"ray"`` measures on every node that is a host of the Ray cluster.
+        engine: ``"ray"`` measures on every node that is a host of the Ray cluster, ``"hub"`` on every one whose worker
+            dials in.
+        listen: where engine hub waits for workers, ``"host:port"``.
+        keys: its folder of keys.
         variants: fractions of its parameters to prune: the smaller networks are profiled, too.
         lora: names of modules that get LoRA adapters, such as ``"q_proj,v_proj"``; everything else is frozen. Needs
             peft. Plans of this profile, and their runs, have them, too.
@@ -342,17 +430,16 @@ def profile(
     Raises:
         InputError: the network or the data cannot be loaded, or a node can neither be measured nor predicted.
     """
-    from palmette.control.run.engines import refuse_unknown
+    from palmette.control.run.engines import refuse_listen, refuse_unknown
+    from palmette.measure.hosts import measure_times_on_hosts, prober_of
     from palmette.measure.profiling import load_samples, profile_network, recipe_data_of
-    from palmette.measure.ray_hosts import measure_times_on_hosts
-    from palmette.runtime.engines.registry import ENGINES, refuse_unmeasurable
     from palmette.runtime.options import checked_precision
     from palmette.zoo.freezing import frozen_network, refuse_all_frozen
     from palmette.zoo.models import load_network
     from palmette.zoo.recipes.objects import recipe_with
 
     refuse_unknown("engine", engine)
-    refuse_unmeasurable(engine)
+    refuse_listen(engine, listen)
     adapters = _adapters_of(model, lora, rank)
     if data is None or isinstance(data, str):
         network = load_network(model, input_shape, seed=0, adapters=adapters)
@@ -366,11 +453,12 @@ def profile(
     if freeze:
         refuse_all_frozen(network.name, network.layers)
     computed_in = checked_precision(precision, mixed=mixed_precision)
+    prober = prober_of(engine, cluster, on, listen=listen, keys=None if keys is None else Path(keys))
     elsewhere = {}
-    if ENGINES[engine].real_hosts:
+    if prober is not None:
         name = _named(model, adapters)
         elsewhere = measure_times_on_hosts(
-            name, cluster, on, input_shape, variants, freeze=freeze, precision=computed_in
+            prober, name, cluster, input_shape, variants, freeze=freeze, precision=computed_in
         )
     return profile_network(
         network, cluster, on, progress, elsewhere, variants=variants, samples=samples, precision=computed_in
@@ -392,6 +480,8 @@ def pilot(
     fractions: Sequence[float] = (1.0, 0.5, 0.25),
     replicas: Sequence[int] = (1, 2),
     each_source: bool = False,
+    windows: Sequence[int] = (1,),
+    outer: OuterOptimizer | None = None,
     optimizer: str | OptimizerFactory | None = None,
     lr: float | None = None,
     seed: int = 0,
@@ -402,11 +492,12 @@ def pilot(
     transport: str = "",
     keys: File | None = None,
     hub: str | None = None,
+    listen: str | None = None,
     insecure: bool = False,
     trust_code: bool = False,
     progress: Callable[[PilotProgress], None] = lambda _: None,
 ) -> Learning:
-    """The learning curve of a network, through short real runs that vary the data and the replicas.
+    """The learning curve of a network, through short real runs that vary data, replicas and windows.
 
     Runs that the folder has already are not made again, and one that was interrupted continues. A script that calls
     this guards its main part with ``if __name__ == "__main__"``.
@@ -422,16 +513,20 @@ def pilot(
         fractions: of the data that an epoch uses, each with each number of ``replicas``.
         replicas: numbers of instances of the first layer.
         each_source: also train on each source alone, where sources name data, to learn what their samples are worth.
+        windows: steps that the most replicas take before they average their weights; 1 is ``step``.
+        outer: what updates with the mean difference after longer windows; without it, the mean is what remains.
         optimizer: the recipe's if not given, else SGD; the same counts for the runs of later plans.
         lr: the learning rate.
         seed: of weights and batches.
         lora: names of modules that get LoRA adapters, as ``profile`` takes them.
         rank: their rank.
         input_shape: the shape of one sample, where the network does not say it.
-        engine: ``"local"`` (this machine, as fast as it is) or ``"ray"`` (hosts of a Ray cluster).
+        engine: ``"local"`` (this machine, as fast as it is), ``"ray"`` (hosts of a Ray cluster) or ``"hub"`` (workers
+            that dial in).
         transport: as for ``run``, as are ``keys``, ``hub``, ``insecure`` and ``trust_code``.
         keys: the folder of keys for tls.
         hub: the node that relays messages for tls.
+        listen: where engine hub waits for workers, ``"host:port"``.
         insecure: let nodes on other machines talk over gloo.
         trust_code: call the code that the cluster names.
         progress: called with a ``PilotProgress`` after each iteration.
@@ -455,7 +550,15 @@ def pilot(
     refuse_untrusted({"": cluster_code(cluster)}, trust=trust_code, typed=typed)
     if profile is None:
         profile = _profile(
-            model, cluster=cluster, data=data, engine=engine, input_shape=input_shape, lora=lora, rank=rank
+            model,
+            cluster=cluster,
+            data=data,
+            engine=engine,
+            keys=keys,
+            listen=listen,
+            input_shape=input_shape,
+            lora=lora,
+            rank=rank,
         )
     name = _model_name(model, _adapters_of(model, lora, rank))
     recipe = model if isinstance(model, Recipe) else None
@@ -467,11 +570,18 @@ def pilot(
         data=data_name,
         batch=batch,
         epochs=epochs,
-        grid=PilotGrid(fractions=tuple(fractions), replicas=tuple(replicas), each_source=each_source),
+        grid=PilotGrid(
+            fractions=tuple(fractions),
+            replicas=tuple(replicas),
+            each_source=each_source,
+            windows=tuple(windows),
+            outer=outer,
+        ),
         engine=engine,
         transport=transport,
         keys=None if keys is None else str(keys),
         hub=hub,
+        listen=listen,
         insecure=insecure,
         input_shape=input_shape,
         options=options_of_beginning(requested_recipe(name, training), optimizer=optimizer, lr=lr, seed=seed),

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.others.published import FOLDER as PUBLISHED
 from benchmarks.power_cut.disk import why_not
 from palmette.errors import InputError
 from palmette.testbed import iproute
@@ -148,6 +149,11 @@ def strategies(found: Found) -> None:
     assert found["median"] < 0.3  # a busy machine
 
 
+def others(found: Found) -> None:
+    assert all(row["estimated_s"] > 0 for row in found["rows"])
+    assert found["mit"]["mean_error"] < 0.15
+
+
 def tls(found: Found) -> None:
     (row,) = found["trees"].values()
     assert 0.3 < row["ratio"] < 3
@@ -167,7 +173,20 @@ def upload_first(found: Found) -> None:
 CHECKS: dict[str, Callable[[Found], None]] = {
     check.__name__: check
     for check in (
-        *(cluster_choice, compare, evaluator, exchange, fidelity, leak, modules, overhead, pact, pact_run, peers),
+        *(
+            cluster_choice,
+            compare,
+            evaluator,
+            exchange,
+            fidelity,
+            leak,
+            modules,
+            others,
+            overhead,
+            pact,
+            pact_run,
+            peers,
+        ),
         *(planner, power_cut, recovery, righttrain, soak, startup, strategies, tls, upload_first),
     )
 }
@@ -201,6 +220,8 @@ def test_help_names_the_options(name: str, monkeypatch: pytest.MonkeyPatch, caps
 def test_quick_prints_figures(name: str) -> None:
     if name == "power_cut" and why_not() is not None:
         pytest.skip(str(why_not()))
+    if name == "others" and not (ROOT / PUBLISHED).is_dir():
+        pytest.skip("needs what others published")
     CHECKS[name](json.loads(run(name, "--quick")))
 
 

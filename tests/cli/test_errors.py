@@ -73,7 +73,7 @@ class TestGoalsThatCannotBeMet:
         edited(world, "hardware: xeon-gtx-1080-ti", "memory: 1 kB")
         (line,) = world.refused("compare", *world.inputs, code=3)
         assert "all-edge: instances: " in line
-        assert "all-device: instances: " in line
+        assert "all-device, federated: instances: " in line
         assert "does not fit the memory" in line
 
 
@@ -83,7 +83,7 @@ class TestGoalsThatCannotBeMet:
         ("--batch", "x", "expected an integer"),
         ("--seed", "1.5", "expected an integer"),
         ("--loss", "low", "expected a number"),
-        ("--goal", "", "expected time|energy|power|edp or a weighted sum such as 0.3*time+0.7*energy"),
+        ("--goal", "", "expected time|energy|power|edp|cost|carbon or a weighted sum such as 0.3*time+0.7*energy"),
         ("--deadline", "1 s", "all-edge does not decide how long to train; expected --iteration-deadline or neither"),
     ],
 )

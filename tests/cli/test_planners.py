@@ -77,6 +77,20 @@ def test_where_gradients_meet_stands_on_the_screen(capsys: pytest.CaptureFixture
     assert "the tree (step, gradients averaged at cloud)" in capsys.readouterr().out
 
 
+def test_how_gradients_travel_stands_on_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    instances = [{"id": name, "layers": [1, 2], "node": name} for name in ("phone", "server")]
+    sources = [{"node": "phone", "samples": 4, "into": name} for name in ("phone", "server")]
+    phase = {"exchange": {"codec": "topk", "ratio": 0.05}, "overlap": True, "sources": sources, "instances": instances}
+    show_plan(Plan.model_validate({"model": "tiny", "batch": 8, "phases": [phase]}))
+    assert "(step, gradients as topk ratio 0.05, gradients sent while backward goes on)" in capsys.readouterr().out
+
+
+def test_a_codec_of_exchanges_that_is_none_is_refused_in_one_line(world: World) -> None:
+    done = world.palmette("plan", "all-edge", *world.inputs, "--exchange-codec", "int9")
+    assert (done.code, done.out) == (2, "")
+    assert done.lines == ["palmette: --exchange-codec: int9: no such codec; did you mean int8?"]
+
+
 @pytest.mark.slow
 def test_the_row_of_a_lossy_plan_says_so(world: World) -> None:
     known, cluster = where_integers_help()
@@ -89,7 +103,7 @@ def test_the_row_of_a_lossy_plan_says_so(world: World) -> None:
 
     plain, lossy = notes(), notes("--lossy")
     assert plain.pop("jalad") == "8-bit outputs"
-    assert set(plain.values()) == {None}
+    assert set(plain.values()) <= {None, "replicas train apart"}
     assert lossy["hybrid"] == "8-bit outputs"
     assert "8-bit outputs" in world.palmette("compare", *inputs).out
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from palmette.compress.codec import decode, encode, encoded_bytes
 from palmette.compress.coders.int8 import LEVELS
-from palmette.spec.codec import Codec
+from palmette.spec.codec import SMALLEST, Codec, returning_codec
 
 SHAPES = [(7,), (1, 1), (5, 3), (4, 3, 6), (3, 5, 4, 2), (2, 1, 8, 8)]
 TYPES = [torch.float32, torch.float64]
@@ -107,3 +107,27 @@ def test_what_is_not_a_number_does_not_arrive_as_one(odd: float) -> None:
 def test_a_tensor_that_is_not_contiguous_arrives_in_order() -> None:
     values = torch.randn(4, 6).T
     assert torch.equal(there_and_back(values, "none"), values)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("shape", [*SHAPES, (3, 67), (2, 64)])
+def test_int4_is_off_by_at_most_half_a_step_of_the_block(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    values = torch.randn(shape, dtype=dtype)
+    found, flat = there_and_back(values, "int4").flatten(), values.flatten()
+    for begin in range(0, flat.numel(), 64):
+        block = flat[begin : begin + 64]
+        assert ((found[begin : begin + 64] - block).abs() <= block.abs().max() / 7 / 2 * (1 + 1e-4)).all()
+    assert encoded_bytes(shape, dtype, "int4") == -(-flat.numel() // 2) + -(-flat.numel() // 64) * dtype.itemsize
+
+
+def test_int4_has_fifteen_levels_and_keeps_zeros_and_nan() -> None:
+    values = torch.linspace(-1, 1, 64)
+    assert len(set(there_and_back(values, "int4").tolist())) == 15
+    assert not there_and_back(torch.zeros(3, 5), "int4").any()
+    values[3] = torch.nan
+    assert there_and_back(values, "int4").isnan().any()
+
+
+def test_strategies_do_not_choose_a_codec_that_only_plans_name() -> None:
+    assert SMALLEST == "int8"
+    assert returning_codec("int4") == "int8"

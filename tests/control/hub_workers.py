@@ -10,9 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from palmette.measure.meters.base import Meter
+from palmette.measure.probing import WorkerProbes
 from palmette.runtime.engines.hub.allowed import AllowedNames
 from palmette.runtime.engines.hub.building import SetupBuilder
 from palmette.runtime.engines.hub.dialler import HubDoor, HubWorker
+from palmette.runtime.engines.hub.limits import NO_LIMITS, WorkerLimits
 from palmette.runtime.engines.hub.server import close_hubs, open_hub
 from palmette.runtime.sync.registry import WORKER_SIDES
 from palmette.runtime.transports.keys.folder import Keys
@@ -45,15 +48,26 @@ class HubWorkers:
         self.address, self.listen = f"127.0.0.1:{port}", f"{listen}:{port}"
         self.hub = open_hub(self.listen, self.keys.folder)  # the run's own; now, so that no worker has to wait for it
         self.workers: dict[str, HubWorker] = {}
+        self.meters: dict[str, Meter] = {}
         self.errors: dict[str, Exception] = {}
         self.said: dict[str, list[str]] = {}
         self._threads: list[threading.Thread] = []
 
-    def start(self, nodes: Sequence[str] = NODES, allowed: AllowedNames = ALLOWED, **how: Any) -> Self:
+    def start(
+        self,
+        nodes: Sequence[str] = NODES,
+        allowed: AllowedNames = ALLOWED,
+        limits: WorkerLimits = NO_LIMITS,
+        **how: Any,
+    ) -> Self:
         for node in nodes:
             said = self.said.setdefault(node, [])
-            door = HubDoor(self.address, self.keys.credentials(node))
-            worker = HubWorker(lambda door=door: door, SetupBuilder(allowed, WORKER_SIDES), said.append)
+            door = HubDoor(self.address, self.keys.credentials(node), self.keys.keep_certificate)
+            builder, probes = (
+                SetupBuilder(allowed, WORKER_SIDES, limits=limits),
+                WorkerProbes(allowed, self.meters.get(node)),
+            )
+            worker = HubWorker(lambda door=door: door, builder, probes, said.append)
             self.workers[node] = worker
             thread = threading.Thread(target=self._run, args=(node, worker, how), name=f"worker {node}", daemon=True)
             self._threads.append(thread)

@@ -56,6 +56,22 @@ def test_a_file_is_pruned_further_by_the_original(tmp_path: Path, capsys: pytest
     ]
 
 
+def test_code_that_a_file_names_is_called_only_if_the_user_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given, out = tmp_path / "given.safetensors", tmp_path / "out.safetensors"
+    values = {name: value.clone() for name, value in state(load_network(TINY, seed=5).layers).items()}
+    save_file(values, given, {"model": "os:getcwd"})
+    asked = [str(given), "--ratio", "0.5", "-o", str(out)]
+    expected = "would be imported and called; expected --trust-code, if you trust it"
+    assert said(capsys, *asked) == [f"palmette: {given}: code: os:getcwd: {expected}"]
+    save_file(values, given, {"model": TINY})
+    assert execute(["prune", *asked, "--trust-code"]) == 0
+    assert execute(["prune", *asked]) == 0  # it is remembered
+    save_file({name: value + 1 for name, value in values.items()}, given, {"model": TINY})
+    assert said(capsys, *asked) == [f"palmette: {given}: code: {TINY}: {expected}"]
+
+
 def test_a_file_of_another_program_needs_a_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given, out = tmp_path / "given.safetensors", tmp_path / "out.safetensors"
     save_file({name: value.clone() for name, value in state(load_network(TINY, seed=5).layers).items()}, given)

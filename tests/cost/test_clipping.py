@@ -54,7 +54,17 @@ def test_layers_without_weights_are_left_out() -> None:
     assert counted(thin) == [("a", ((1, 1),)), ("c", ((3, 3),))]
 
 
-@pytest.mark.parametrize("sync", ["epoch", "async"])
-def test_other_kinds_of_sync_clip_where_they_update(sync: str) -> None:
-    found = phase(source("a", 1, "I"), instance("I", 1, 2, "a", "J"), instance("J", 3, 3, "b"), sync=sync)
+def test_a_parameter_server_clips_where_it_updates() -> None:
+    found = phase(source("a", 1, "I"), instance("I", 1, 2, "a", "J"), instance("J", 3, 3, "b"), sync="async")
     assert priced(found, clips=True) == priced(found, clips=False)
+
+
+def test_trees_that_train_apart_have_a_norm_each() -> None:
+    """The one that is cut sends two messages; the other finds its norm alone, as it updates."""
+    two = phase(
+        *(source("a", 1, "I"), source("c", 1, "K")),
+        *(instance("I", 1, 2, "a", "J"), instance("J", 3, 3, "b"), instance("K", 1, 3, "c")),
+        sync="epoch",
+    )
+    assert priced(two, clips=True) - priced(two, clips=False) == pytest.approx(2 * (1 + 2))
+    assert counted(two) == [("a", ((1, 1),)), ("b", ((3, 3),))]

@@ -6,6 +6,7 @@ import pytest
 
 from palmette.cost.evaluate import Evaluator
 from palmette.spec.cluster import Cluster
+from palmette.spec.plan import Phase
 from palmette.spec.profile import Profile
 from tests.cost.small import cluster, instance, link, node, phase, price, profile, source, times, timetable
 
@@ -250,6 +251,47 @@ def test_two_trees_of_federated_averaging_share_the_samples_of_one_node() -> Non
     assert found.epoch.time_s == 2 * (4 + 4 * 3 + 0.5)
 
 
+def windows_of(every: int, **more: object) -> Phase:
+    return phase(
+        source("a", 2, "I"),
+        source("b", 1, "J"),
+        instance("I", 1, 1, "a"),
+        instance("J", 1, 1, "b"),
+        sync="every",
+        server="c",
+        every=every,
+        **more,
+    )
+
+
+def test_a_window_is_so_many_steps_of_the_slowest_tree_and_an_exchange_of_weights() -> None:
+    found = price(line(), layers(1, weights=4.0), windows_of(3))
+    a_step, b_step = 2 * 3 + 0.5, 3 + 0.5
+    # a to c and b to c share the link from b to c: 8 bytes in 8 s, and the same back.
+    assert found.iteration_s == pytest.approx(a_step + 16 / 3)
+    # 24 samples in batches of 3 are 8 steps: windows of 3, 3 and 2.
+    assert found.epoch_iterations == 8
+    assert found.epoch.time_s == 8 * a_step + 3 * 16
+    assert found.epoch.nodes["a"].busy_s == 8 * a_step
+    assert found.epoch.nodes["b"].busy_s == 8 * b_step
+    assert found.epoch.nodes["c"].received_bytes == found.epoch.nodes["c"].sent_bytes == 3 * 8
+    assert found.epoch.energy_j == 3 * found.epoch.time_s * 1 + 2 * 8 * (a_step + b_step)
+    assert found.nodes["a"].sent_bytes == pytest.approx(4 / 3)
+
+
+def test_a_window_is_no_longer_than_an_epoch() -> None:
+    found = price(line(), layers(1, weights=4.0), windows_of(1000))
+    assert found.epoch.time_s == 8 * (2 * 3 + 0.5) + 16
+    assert found.iteration_s == found.epoch.time_s / 8
+
+
+def test_a_window_of_one_step_costs_what_step_costs_unless_an_outer_optimizer_follows() -> None:
+    step = windows_of(1).model_copy(update={"sync": "step", "every": None})
+    known = line(), layers(1, weights=4.0)
+    assert price(*known, windows_of(1)).epoch == price(*known, step).epoch
+    assert price(*known, windows_of(1, outer={})).iteration_s == 2 * 3 + 0.5 + 16
+
+
 def test_local_epochs_repeat_the_shard_before_weights_are_exchanged() -> None:
     parts = [source("a", 6, "I"), instance("I", 1, 1, "a")]
     once = price(line(), layers(1, weights=4.0), phase(*parts, sync="epoch", server="b"))
@@ -266,24 +308,24 @@ def test_a_lone_tree_without_a_server_exchanges_nothing() -> None:
 
 
 def test_the_rates_of_asynchronous_workers_add_up() -> None:
-    # Each pulls 4 bytes, computes, pushes 4 bytes; the server updates in 0.5 s. b is next to it, a two hops away.
+    # Each pulls 4 bytes, computes, pushes 4 bytes over a link of its own; no two updates of 0.5 s meet.
     both = phase(
         source("a", 1, "I"),
-        source("b", 2, "J"),
+        source("c", 2, "J"),
         instance("I", 1, 1, "a"),
-        instance("J", 1, 1, "b"),
+        instance("J", 1, 1, "c"),
         sync="async",
-        server="c",
+        server="b",
     )
     found = price(line(latency_s=0.5), layers(1, weights=4.0), both)
-    a_step, b_step = 5 + 3 + 5 + 0.5, 4.5 + 6 + 4.5 + 0.5
-    mean = 1 / (1 / a_step + 1 / b_step)
+    a_step, c_step = 4.5 + 3 + 4.5 + 0.5, 4.5 + 6 + 4.5 + 0.5
+    mean = 1 / (1 / a_step + 1 / c_step)
     assert found.iteration_s == pytest.approx(mean)
     assert found.nodes["a"].busy_s == pytest.approx(3 * mean / a_step)
-    assert found.nodes["c"].busy_s == pytest.approx(0.5)
-    assert found.nodes["c"].sent_bytes == pytest.approx(4)
-    assert found.iteration_j == pytest.approx(3 * mean + 2 * (3 * mean / a_step + 6 * mean / b_step + 0.5))
-    samples = (1 / a_step + 2 / b_step) * mean
+    assert found.nodes["b"].busy_s == pytest.approx(0.5)
+    assert found.nodes["b"].sent_bytes == pytest.approx(4)
+    assert found.iteration_j == pytest.approx(3 * mean + 2 * (3 * mean / a_step + 6 * mean / c_step + 0.5))
+    samples = (1 / a_step + 2 / c_step) * mean
     assert found.epoch.time_s == pytest.approx(-(-24 // samples) * mean)
 
 

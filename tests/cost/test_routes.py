@@ -24,6 +24,13 @@ def test_a_link_of_its_own_is_the_route_even_where_another_way_is_wider() -> Non
     assert joined(ring, "a", "b").resources == (0,)
 
 
+def test_routes_of_a_star_meet_at_its_centre_and_those_of_a_ring_nowhere() -> None:
+    star = Routes(cluster(*(link(name, "hub") for name in "abc"), hub=node(relay=True), **nodes("a b c")))
+    assert [star.meeting_node(some) for some in ("abc", "ab")] == ["hub", "hub"]
+    ring = Routes(cluster(link("a", "b"), link("b", "c"), link("c", "a"), **nodes("a b c")))
+    assert (ring.meeting_node("abc"), ring.meeting_node("ab"), ring.meeting_node("a")) == (None, "a", "a")
+
+
 def test_a_route_has_the_least_bandwidth_and_the_sums_of_latency_and_energy() -> None:
     line = cluster(
         link("a", "b", 30.0, latency_s=1.0, energy_j_per_bit=0.5),

@@ -10,11 +10,11 @@ import torch
 from safetensors.torch import load_file
 
 from palmette.cli import execute
+from tests.peers import NEEDS_PEFT
 from tests.runtime.world import ROOT
 
-peft = pytest.importorskip("peft")
 
-
+@NEEDS_PEFT
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.filterwarnings("default")  # what transformers and peft tell each other is not ours
@@ -30,6 +30,7 @@ def test_the_commands_of_its_readme_end_in_adapters(tmp_path: Path, monkeypatch:
     assert execute([*run, "-o", "run"]) == 0
 
     import lora
+    import peft
 
     from palmette.zoo.models import seeded
 

@@ -24,7 +24,7 @@ def test_the_first_layer_of_lenet_is_the_example_of_the_format() -> None:
     first = layer_sizes(lenet, no_progress)[0]
     assert input_bytes(lenet) == 12288
     sizes = {"parameter_bytes": 1824, "output_bytes": 18816, "flops": 705600, "activation_bytes": 37632}
-    assert first == Layer(name="conv1", **sizes, output_channels=6)
+    assert first == Layer(name="conv1", **sizes, output_channels=6, weight_shapes=((6, 3, 5, 5), (6,)))
 
 
 def test_a_network_written_by_hand() -> None:
@@ -37,6 +37,7 @@ def test_a_network_written_by_hand() -> None:
             activation_bytes=0,
             output_channels=8,
             gradient_bytes=0,
+            weight_shapes=(),
         ),
         Layer(
             name="1",
@@ -45,8 +46,17 @@ def test_a_network_written_by_hand() -> None:
             flops=2 * 8 * 4,
             activation_bytes=16,
             output_channels=4,
+            weight_shapes=((4, 8), (4,)),
         ),
-        Layer(name="2", parameter_bytes=0, output_bytes=16, flops=0, activation_bytes=16, output_channels=4),
+        Layer(
+            name="2",
+            parameter_bytes=0,
+            output_bytes=16,
+            flops=0,
+            activation_bytes=16,
+            output_channels=4,
+            weight_shapes=(),
+        ),
         Layer(
             name="3",
             parameter_bytes=4 * (4 * 2 + 2),
@@ -54,6 +64,7 @@ def test_a_network_written_by_hand() -> None:
             flops=2 * 4 * 2,
             activation_bytes=8,
             output_channels=2,
+            weight_shapes=((2, 4), (2,)),
         ),
     )
 

@@ -109,6 +109,6 @@ def extreme_world(draw: random.Random) -> tuple[Profile, Cluster]:
         Layer(name=f"l{k}", parameter_bytes=number(), output_bytes=number(), activation_bytes=number())
         for k in range(2)
     )
-    of_layers = [field for field in Times.model_fields if field not in ("prune_s", "decode_s", "source")]
+    of_layers = [field for field in Times.model_fields if field not in ("prune_s", "decode_s", "coding_s", "source")]
     nodes = {name: Times(**{field: several() for field in of_layers}) for name in names}
     return Profile(model="extreme", input_bytes=number(1e-9), layers=layers, nodes=nodes), cluster

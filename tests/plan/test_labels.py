@@ -133,8 +133,14 @@ def test_the_bound_counts_the_last_layer_at_home() -> None:
     assert lower_bounds(free).time_s < lower_bounds(kept).time_s
 
 
+@pytest.mark.parametrize("name", ["federated", "local-sgd", "diloco"])
+def test_replicas_that_train_apart_are_at_home(name: str) -> None:
+    assert isinstance(obeyed(name, two_sources()), Plan)
+
+
 def test_every_strategy_is_tested_here() -> None:
     schedules = {"pact", "pact-optimum", "static-learn", "one-switch"}  # of the same stages
     tried = {"all-device", "all-edge", "all-cloud", "jalad", "jointdnn", "jointdnn+", "hiertrain", "hybrid", "auto"}
     tried |= {"upload", "near-first", "righttrain", "righttrain-optimum", "split-learning", "cluster"}
+    tried |= {"federated", "local-sgd", "diloco"}
     assert set(strategies()) == tried | schedules

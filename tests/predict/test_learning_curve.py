@@ -58,5 +58,25 @@ def test_short_runs_are_not_left_out() -> None:
 
 def test_what_the_runs_had_is_told() -> None:
     curve = fit_learning_curve([point for run in runs() for point in run])
-    assert curve.fitted_on == {"epochs": (1, 24), "data": (0.25, 1), "replicas": (1, 3)}
+    assert curve.fitted_on == {"epochs": (1, 24), "data": (0.25, 1), "replicas": (1, 3), "window": (1, 1)}
     assert curve.unvaried() == {}
+
+
+def test_windows_are_fitted_where_runs_vary_them_and_unknown_where_not() -> None:
+    true = TRUE.model_copy(update={"window_exponent": 0.08})
+    points = [
+        LossPoint(k, 1.0, g, true.loss(k, 1.0, g, h), h)
+        for k in range(1, 25)
+        for g, h in ((1, 1), (2, 1), (2, 8), (2, 32))
+    ]
+    found = fit_learning_curve(points)
+    assert found.window_exponent == pytest.approx(0.08, abs=0.01)
+    assert found.fitted_on["window"] == (1.0, 32.0)
+    assert fit_learning_curve([point for point in points if point.window == 1]).window_exponent is None
+
+
+def test_longer_windows_are_never_taken_to_help() -> None:
+    points = [
+        LossPoint(k, 1.0, 2, TRUE.loss(k, 1.0, 2) * (0.9 if h > 1 else 1.0), h) for k in range(1, 9) for h in (1, 8)
+    ]
+    assert fit_learning_curve(points).window_exponent == pytest.approx(0.0, abs=1e-6)

@@ -41,11 +41,16 @@ class PlainUpdates:
             (loss / self._options.accumulate).backward()
         self.step_with_gradients()
 
-    def step_with_gradients(self) -> None:
+    @property
+    def comes_next(self) -> bool:
+        """Whether the next iteration updates."""
+        return (self._iteration + 1) % self._options.accumulate == 0
+
+    def step_with_gradients(self, *, clip: bool = True) -> None:
         """An iteration whose part of the mean gradient is in ``grad`` already."""
         self._iteration += 1
         if self._iteration % self._options.accumulate == 0:
-            if self._options.clip_norm is not None:
+            if self._options.clip_norm is not None and clip:
                 own = [weight for group in self.optimizer.param_groups for weight in group["params"]]
                 nn.utils.clip_grad_norm_(own, self._options.clip_norm)
             self.optimizer.step()

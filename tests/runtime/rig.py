@@ -199,13 +199,17 @@ class Rig:
 
     def parts(self, phase: Phase, cluster: Cluster) -> list[PhasePart]:
         """An iteration, and an update where that is apart."""
+        return parts_of(phase, self.optimizing(cluster))
+
+    def optimizing(self, cluster: Cluster) -> Evaluator:
+        """The evaluator that knows what the optimizer exchanges."""
         known = self.evaluator(cluster)
         known.optimizer = OptimizerCost(
             clips_norm=self.options.clip_norm is not None,
             divisor_varies=self.objective.loss.per_sample is None,
             accumulate=self.options.accumulate,
         )
-        return parts_of(phase, known)
+        return known
 
     @contextmanager
     def crew(
@@ -269,7 +273,7 @@ class Rig:
         """One process that passes the samples through the network in the tree's groups."""
 
         def loss(layers: list[nn.Module], inputs: Tensor, labels: Tensor, number: int) -> Tensor:
-            return _Groups(self, phase, layers, labels, number).loss(inputs)
+            return Groups(self, phase, layers, labels, number).loss(inputs)
 
         return self._loop(phase.batch, iterations, loss)
 
@@ -297,7 +301,7 @@ class Rig:
         return losses, {name: value for layer in layers for name, value in layer.state_dict().items()}
 
 
-class _Groups:
+class Groups:
     """One iteration of a tree in one process: every instance sees its own samples, all share the weights."""
 
     def __init__(self, rig: Rig, phase: Phase, layers: list[nn.Module], labels: Tensor, number: int) -> None:

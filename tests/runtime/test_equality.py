@@ -76,6 +76,21 @@ def test_any_tree_of_a_network_with_frozen_weights_equals_one_process(seed: int)
         assert all(torch.equal(found[name], before[name]) for name in frozen)
 
 
+@pytest.mark.parametrize("seed", mostly_thorough(range(8), 4))
+def test_any_tree_in_turns_equals_one_process(seed: int) -> None:
+    rig, tree, known = random_rig(seed)
+    assert_equal(rig, tree.model_copy(update={"order": "1f1b"}), known, 8)
+
+
+def test_a_pipeline_of_microbatches_in_turns_equals_one_process() -> None:
+    parts = []
+    for m in range(4):
+        parts += [source("a", 2, f"a{m}"), instance(f"a{m}", 1, 1, "a", f"b{m}"), instance(f"b{m}", 2, 2, "b", f"c{m}")]
+        parts.append(instance(f"c{m}", 3, 3, "c"))
+    rig = Rig(random_layers(random.Random(3), 3), (5,), options=Options(lr=0.05, dtype="float64"))
+    assert_equal(rig, phase(*parts, order="1f1b"), three())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("block", mostly_thorough(range(20), 4))
 def test_any_tree_equals_one_process_many_times(block: int) -> None:

@@ -16,6 +16,7 @@ from palmette.cost.operations import iteration
 from palmette.cost.steps import Kind, Step
 from palmette.runtime.transports.memory import MemoryEndpoint
 from palmette.spec.cluster import Cluster
+from palmette.spec.codec import CODEC_KINDS
 from palmette.spec.plan import Phase
 from palmette.zoo.data.raw_bytes import to_bytes
 from tests.cost.small import cluster, instance, link, node, phase, source
@@ -83,7 +84,7 @@ def test_of_private_sources_no_sample_leaves_many_times(block: int) -> None:
 
 
 @pytest.mark.parametrize("seed", mostly_thorough(range(25), 12))
-@pytest.mark.parametrize("codec", ["int8", "none", "any"])
+@pytest.mark.parametrize("codec", ["int8", "int4", "none", "any"])
 def test_the_estimate_counts_the_bytes_that_are_sent(codec: str, seed: int) -> None:
     rig, tree, known = random_owners(seed)
     rig.options = replace(rig.options, dtype="float32")
@@ -101,7 +102,7 @@ def test_the_estimate_counts_the_bytes_that_are_sent(codec: str, seed: int) -> N
 
 
 def _drawn(codec: str, draw: random.Random) -> str:
-    return draw.choice(["int8", "none"]) if codec == "any" else codec
+    return draw.choice(["int8", "int4", "none"]) if codec == "any" else codec
 
 
 def uncounted_label_bytes(tree: Phase, step: Step) -> int:
@@ -112,7 +113,7 @@ def uncounted_label_bytes(tree: Phase, step: Step) -> int:
     if step.kind is Kind.DATA:
         assert step.source is not None
         return 1 + (tree.sources[step.source].samples if travelling(tree)[step.source] else 0)
-    coded = tree.instances[step.instance].codec == "int8"
+    coded = CODEC_KINDS[tree.instances[step.instance].codec].counts_labels
     return 8 * labels_by_instance(tree)[step.instance] if step.kind is Kind.OUTPUT and not coded else 0
 
 

@@ -15,10 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from palmette.cost.delivery import keeps_samples
 from palmette.cost.operations import trees
-from palmette.runtime.data.batches import Batches
+from palmette.runtime.data.batches import Batches, DealtBatches, Indices
 from palmette.runtime.data.epoch_length import phase_shards
-from palmette.runtime.data.shards import by_tree
+from palmette.runtime.data.shards import by_tree, own_data
 from palmette.runtime.engines.testbed import Calibrations
 from palmette.runtime.engines.threads import ThreadCrew
 from palmette.runtime.training.checkpoint import last
@@ -103,7 +104,7 @@ class Forest:
                 layer.module.load_state_dict({name: resumed.weights[name] for name in layer.state_names})
         return Job(
             plan=Plan(model="toy", batch=self.phase.batch, phases=(self.phase,)),
-            evaluator=self.rig.evaluator(self.cluster),
+            evaluator=self.rig.optimizing(self.cluster),
             network=Network("toy", made, self.rig.shape, self.rig.dtype),
             data=load_data(DATA, self.rig.shape),
             own_data={name: load_data(name, self.rig.shape) for name in (DATA, OTHER_DATA)},
@@ -126,6 +127,24 @@ class Forest:
 
     def batches(self) -> list[list[Callable[[int], tuple[Tensor, Tensor]]]]:
         """For each source of each tree, its batch of a step."""
+        return self.slices() if self.phase.sync == "every" else self.shard_batches()
+
+    def slices(self) -> list[list[Callable[[int], tuple[Tensor, Tensor]]]]:
+        """Slices of batches from all data, or from each node's own, in the plan's order; sorted where they are kept."""
+        named = own_data([feed.node for feed in self.phase.sources], self.cluster)
+        kind = DealtBatches if keeps_samples(self.phase) else Batches
+        taken: dict[int, Callable[[int], tuple[Tensor, Tensor]]] = {}
+        for group in dict.fromkeys(feed.node if named else "" for feed in self.phase.sources):
+            feeds = [feed for feed in self.phase.sources if group in (feed.node, "")]
+            part = load_data(named.get(group, DATA), self.rig.shape).train
+            drawn, end = kind(len(part), sum(feed.samples for feed in feeds), self.rig.options.seed), 0
+            for feed in feeds:
+                begin, end = end, end + feed.samples
+                taken[id(feed)] = lambda k, d=drawn, p=part, b=begin, e=end: p.batch(_sorted(d, k)[b:e])
+        return [[taken[id(feed)] for feed in tree.sources] for tree in trees(self.phase)]
+
+    def shard_batches(self) -> list[list[Callable[[int], tuple[Tensor, Tensor]]]]:
+        """Batches of the sources' own shards."""
         job = self.job()
         owned = by_tree(self.phase, phase_shards(self.phase, job.evaluator, job.epoch_data))
         found = []
@@ -138,6 +157,12 @@ class Forest:
                 row.append(lambda k, p=part, i=indices, d=drawn: p.batch(i[d.indices(k)]))
             found.append(row)
         return found
+
+
+def _sorted(batches: Batches, iteration: int) -> Indices:
+    """The samples of a batch, in the fixed order where they are dealt by that."""
+    found = batches.indices(iteration)
+    return found[batches.order(iteration)] if isinstance(batches, DealtBatches) else found
 
 
 class Local:
@@ -154,10 +179,16 @@ class Local:
             module.load_state_dict({name: values[name].clone() for name in module.state_dict()})
         named = {name: weight for module in self.modules for name, weight in module.named_parameters()}
         trained = {name: weight for name, weight in named.items() if name not in self._options.freeze}
-        self.weights = list(trained.values())
+        self.weights, self.trained = list(trained.values()), set(trained)
         for weight in self.weights:
             weight.grad = None
         self.updates = PlainUpdates(trained, self._options, total, first=first)
+        self.samples = 0
+
+    def go_on_from(self, values: Weights) -> None:
+        """Load weights, and go on with the same optimizer."""
+        for module in self.modules:
+            module.load_state_dict({name: values[name].clone() for name in module.state_dict()})
         self.samples = 0
 
     def state(self) -> Weights:
@@ -219,7 +250,11 @@ class FedAvg:
                 if gradient is not None:
                     part = gradient * (len(labels) / reached[instance.id]) / self.forest.rig.options.accumulate
                     weight.grad = part if weight.grad is None else weight.grad + part
-            each.updates.step_with_gradients()
+        most = self.forest.rig.options.clip_norm
+        if most is not None and own[0].updates.comes_next:
+            nn.utils.clip_grad_norm_(weights, most)  # the tree is one network
+        for instance, each in zip(tree.instances, own, strict=True):
+            each.updates.step_with_gradients(clip=False)
             each.samples += reached[instance.id]
         return float(loss.detach())
 
@@ -259,3 +294,43 @@ class Sgd:
             updates.step(loss)
             self.losses.append(float(loss.detach()))
         return {name: value for module in self.modules for name, value in module.state_dict().items()}
+
+
+class LocalSgd(FedAvg):
+    """Local SGD in one process, with or without an outer optimizer, written out: no optimizer of PyTorch's for that."""
+
+    def __init__(self, forest: Forest) -> None:
+        super().__init__(forest, [])
+        self.momentum: Weights = {}
+
+    def iterations(self, many: int, epoch: int) -> Weights:
+        """Train for so many iterations, of which ``epoch`` make an epoch; all windows end with one."""
+        every = self.forest.phase.every
+        assert every is not None
+        for each in self.local.values():
+            each.load(self.now, 0, many)
+        for done in range(1, many + 1):
+            lost = [(self._step(tree, k, done - 1), tree.batch) for k, tree in enumerate(trees(self.forest.phase))]
+            self.losses.append(sum(loss * part for loss, part in lost) / sum(part for _, part in lost))
+            place = (done - 1) % epoch + 1
+            if place % every == 0 or place == epoch or done == many:
+                self._average(done)
+        return self.now
+
+    def _average(self, done: int) -> None:
+        outer, begun = self.forest.phase.outer, {name: value.clone() for name, value in self.now.items()}
+        learning = {name for each in self.local.values() for name in each.trained}
+        for name in self.now:
+            holders = [each for each in self.local.values() if name in each.state()]
+            total = sum(each.samples for each in holders)
+            mean = sum(each.state()[name] * (each.samples / total) for each in holders)
+            if not begun[name].is_floating_point():
+                mean = holders[0].state()[name]
+            elif outer is not None and name in learning:
+                change = begun[name] - mean
+                momentum = change + outer.momentum * self.momentum.get(name, torch.zeros_like(change))
+                self.momentum[name] = momentum
+                mean = begun[name] - outer.lr * (change + outer.momentum * momentum if outer.nesterov else momentum)
+            self.now[name] = torch.as_tensor(mean).clone()
+        for each in self.local.values():
+            each.go_on_from(self.now)

@@ -37,6 +37,8 @@ nodes = some(
     memory_bytes=positive,
     storage_bytes=positive,
     power=powers(),
+    price=some(_per_hour=numbers, _currency=st.just("EUR")),
+    carbon_g_per_kwh=st.none() | numbers,
     source=some(_samples=counts, private=st.booleans(), data=names, sample_bytes=positive, stream=st.booleans()),
     limits=some(cpu_share=shares, energy_j=positive),
     host=names,
@@ -57,7 +59,7 @@ def clusters(draw: st.DrawFn) -> dict[str, Any]:
     links |= some(_up_bps=rates, _down_bps=rates, latency_s=numbers, energy_j_per_bit=numbers)
     content["links"] = [draw(links) | {"between": list(pair)} for pair in joined]
     content["sets"] = draw(st.dictionaries(names, st.lists(st.sampled_from(known), max_size=3), max_size=2))
-    return content
+    return content | draw(some(carbon_g_per_kwh=st.none() | numbers))
 
 
 @st.composite
@@ -118,6 +120,9 @@ estimates = some(
     epochs=numbers,
     total_s=numbers,
     total_j=numbers,
+    currency=st.just("EUR"),
+    iteration_cost=st.none() | numbers,
+    total_carbon_g=numbers,
     energy_source=st.text(max_size=5),
     nodes=st.dictionaries(names, parts, max_size=2),
     timeline=st.lists(operations, max_size=3),
@@ -162,7 +167,11 @@ def phases(draw: st.DrawFn) -> dict[str, Any]:
         ahead_iterations=st.integers(1, 64),
         noted_by_a_newer_version=plain,
     )
-    return draw(options) | {"sources": sources, "instances": draw(st.permutations(instances))}
+    found = draw(options) | {"sources": sources, "instances": draw(st.permutations(instances))}
+    if draw(st.booleans()):
+        outer = st.fixed_dictionaries({"lr": st.floats(0.1, 2.0), "nesterov": st.booleans()})
+        found |= {"sync": "epoch", "outer": draw(st.none() | outer)}
+    return found
 
 
 plans = some(

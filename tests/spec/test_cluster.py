@@ -171,7 +171,7 @@ def test_nodes_joined_twice_are_told(tmp_path: Path) -> None:
         ("nodes: {a: {teir: edge}}", "nodes.a.teir: edge: unknown field; did you mean tier?"),
         ("nodes: {a: {tier: edge, memroy: 1 B}}", "nodes.a.memroy: 1 B: unknown field; did you mean memory?"),
         (TWO + "lnks: []", "lnks: []: unknown field; did you mean links?"),
-        (TWO + "color: red", "color: red: unknown field; expected one of nodes, links, sets"),
+        (TWO + "color: red", "color: red: unknown field; expected one of carbon, nodes, links, sets"),
     ],
 )
 def test_unknown_fields_are_told_once_with_the_nearest(tmp_path: Path, content: str, guess: str) -> None:
@@ -262,3 +262,43 @@ def test_of_very_many_wrong_names_only_the_first_are_guessed() -> None:
     assert len(said) == 299
     assert said[0].startswith("no such node; did you mean node")
     assert said[-1] == "no such node"
+
+
+PRICED = """\
+carbon: 300 g/kWh
+nodes:
+  phone: {tier: device, source: {samples: 10}}
+  cloud: {tier: cloud, price: 0.4 EUR/h, carbon: 0.05 kg/kWh}
+"""
+
+
+def test_prices_and_intensities_read_and_write_as_a_person_would(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(PRICED, encoding="utf-8")
+    cluster = load(Cluster, tmp_path / "c.yaml")
+    assert cluster.currency == "EUR"
+    price = cluster.nodes["cloud"].price
+    assert price is not None
+    assert price.per_hour == 0.4
+    assert [cluster.carbon_of(name) for name in cluster.nodes] == [300, 50]
+    written = cluster.to_yaml()
+    assert "price: 0.4 EUR/h" in written
+    assert "carbon: 300 g/kWh" in written
+    (tmp_path / "again.yaml").write_text(written, encoding="utf-8")
+    assert load(Cluster, tmp_path / "again.yaml") == cluster
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line"),
+    [
+        ("0.4 EUR/h", "0.4", "nodes.cloud.price: 0.4: expected a price with its currency, such as 0.4 EUR/h"),
+        ("0.4 EUR/h", "-1 EUR/h", "expected a price with its currency, such as 0.4 EUR/h"),
+        ("0.05 kg/kWh", "50", "nodes.cloud.carbon: 50: expected a carbon intensity with a unit"),
+        ("{samples: 10}", "{samples: 10}, price: 1 USD/h", "expected one currency in a cluster; phone has USD"),
+    ],
+)
+def test_a_price_that_cannot_be_read_is_told(tmp_path: Path, before: str, after: str, line: str) -> None:
+    (tmp_path / "c.yaml").write_text(PRICED.replace(before, after), encoding="utf-8")
+    with pytest.raises(InputError) as told:
+        load(Cluster, tmp_path / "c.yaml")
+    assert line in str(told.value)
+    assert len(str(told.value).splitlines()) == 1

@@ -36,7 +36,7 @@ def test_a_weighted_sum(text: str, weights: dict[str, float]) -> None:
     ("text", "expected"),
     [
         ("tiem", "did you mean time?"),
-        ("", "expected time|energy|power|edp or a weighted sum"),
+        ("", "expected time|energy|power|edp|cost|carbon or a weighted sum"),
         ("time*0.3", "weighted sum such as 0.3*time+0.7*energy"),
         ("time+", "weighted sum"),
         ("0*time", "expected a weight above 0"),

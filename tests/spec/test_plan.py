@@ -73,7 +73,7 @@ AT = "phases[0]."
             changed("instances", 0, "cpu_share", to=1.5),
             AT + "instances[0].cpu_share: 1.5: expected a number less than or equal to 1",
         ),
-        (changed("instances", 0, "codec", to="zip"), AT + "instances[0].codec: zip: expected 'none' or 'int8'"),
+        (changed("instances", 0, "codec", to="zip"), AT + "instances[0].codec: zip: expected 'none', 'int8' or 'int4'"),
         (changed("instances", 0, "coded", to=1), AT + "instances[0].coded: 1: unknown field; did you mean codec?"),
         (
             changed("sources", 0, "samples", to=0),
@@ -82,7 +82,14 @@ AT = "phases[0]."
         (changed("sources", 0, "samples", to=2.0), AT + "sources[0].samples: 2.0: expected an integer"),
         (changed("sources", 0, "samples", to=41), "batch: 64: the sources of phases[0] take 65 samples an iteration"),
         (changed("sources", to=[]), AT + "sources: []: expected at least 1"),
-        (changed("sync", to="sometimes"), AT + "sync: sometimes: expected 'step', 'epoch' or 'async'"),
+        (changed("sync", to="sometimes"), AT + "sync: sometimes: expected 'step', 'epoch', 'every' or 'async'"),
+        (changed("sync", to="every"), AT + "every: missing: expected after how many steps weights are averaged"),
+        (changed("every", to=3), AT + "every: 3: expected none under step"),
+        (changed("every", to=0), AT + "every: 0: expected a number greater than or equal to 1"),
+        (changed("outer", to={}), AT + "outer: given: expected none under step"),
+        (changed("outer", to={"lr": 0}), AT + "outer.lr: 0: expected a number greater than 0"),
+        (changed("outer", to={"momentum": 1}), AT + "outer.momentum: 1: expected a number less than 1"),
+        (changed("outer", to={"momentun": 1}), AT + "outer.momentun: 1: unknown field; did you mean momentum?"),
         (changed("pruning", to=1), AT + "pruning: 1: expected a number less than 1"),
         (changed("epochs", to=0), AT + "epochs: 0: expected a number greater than or equal to 1"),
     ],
@@ -170,3 +177,14 @@ def test_a_long_chain_is_checked_in_time() -> None:
     chain[-1]["into"] = "i1"
     with pytest.raises(ValueError, match="cycle"):
         validated(Phase, {"sources": [{"node": "a", "samples": 1, "into": "i1"}], "instances": chain})
+
+
+def test_a_window_of_one_step_is_executed_as_step_unless_an_outer_optimizer_follows() -> None:
+    def made(**more: Any) -> Phase:
+        sources = [{"node": "a", "samples": 1, "into": "I"}]
+        return Phase.model_validate({"sources": sources, "instances": [part("I", 1, 2)], "sync": "every", **more})
+
+    assert made(every=1).executed_sync == made(every=1, outer={"lr": 1.0, "momentum": 0.0}).executed_sync == "step"
+    assert made(every=1, outer={}).executed_sync == made(every=2).executed_sync == "every"
+    assert "every" not in made(every=2).model_copy(update={"sync": "step", "every": None}).model_dump()
+    assert made(every=5, outer={}).model_dump()["outer"] == {"lr": 0.7, "momentum": 0.9, "nesterov": True}

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from palmette.testbed.link_emulator import ChannelRoute, LinkClient, LinkEmulator
+from palmette.spec.link_trace import BandwidthTrace
+from palmette.testbed.link_emulator import ChannelRoute, LinkClient, LinkEmulator, LinkTraces
+from palmette.testbed.replay import Replay
 
 SAMPLES, GRADIENT = 0, 1
 ROUTES = {
@@ -50,3 +52,34 @@ def test_what_is_under_way_goes_on_when_time_is_stretched(tmp_path: Path) -> Non
         channel, arrived_s = client.arrives()
     assert channel == SAMPLES
     assert 0.4 <= arrived_s - began_s <= 0.8
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("dilation", [1.0, 2.0])
+def test_a_trace_is_replayed_as_slowly_as_all_else(dilation: float, tmp_path: Path) -> None:
+    # Half of the bytes in the first 0.1 s, none in the next, the rest afterwards.
+    trace = BandwidthTrace(time_s=(0.0, 0.1, 0.2), down_bps=(1.0, 1.0, 1.0), up_bps=(BITS_PER_S, 0.0, BITS_PER_S))
+    links = LinkEmulator(ROUTES, [1.0, 1.0], ["a", "b"], tmp_path, LinkTraces({0: trace}))
+    try:
+        client, _ = (LinkClient(links.address, node) for node in ("a", "b"))
+        links.set_dilation(dilation)
+        began_s = time.monotonic()
+        client.begin(SAMPLES, 20_000, began_s)
+        _, arrived_s = client.arrives()
+    finally:
+        links.close()
+    assert arrived_s - began_s == pytest.approx(0.3 * dilation, abs=0.03)
+
+
+def test_emulated_time_goes_on_when_it_is_stretched() -> None:
+    trace = BandwidthTrace(time_s=(0.0, 10.0, 20.0), down_bps=(1.0, 2.0, 3.0))
+    replay = Replay({4: trace}, moment_s=5.0)
+    assert replay.rates_bps == {4: (1.0, 1.0)}
+    assert replay.next_s == float("inf")
+    replay.begin(100.0, 1.0)
+    assert replay.next_s == 105.0
+    replay.begin(102.0, 3.0)  # 2 s have passed, the other 3 take three times as long
+    assert replay.next_s == 111.0
+    assert replay.take() == (4, (2.0, 2.0))
+    assert replay.next_s == 102.0 + (15.0 - 2.0) * 3
+    assert replay.passed_s(105.0) == 3.0

@@ -24,6 +24,7 @@ from palmette.runtime.phase_programs import parts_of
 from palmette.runtime.transports.rendezvous import FileRendezvous
 from palmette.runtime.transports.tls.rendezvous import HubRendezvous
 from palmette.spec.cluster import Link
+from palmette.spec.link_trace import BandwidthTrace
 from palmette.testbed import iproute
 from palmette.testbed.namespaces import NamespaceTestbed
 from tests.testbed.stand import Files, Message, ahead, cluster, ends, evaluator, split, standing
@@ -137,6 +138,18 @@ def test_each_direction_has_a_bandwidth_of_its_own():
     with ends(NamespaceTestbed(1.0), apart, "a", "b") as pair:
         pair.transfer_s([pair.there, pair.back], 20_000)
         assert pair.transfer_s([pair.there, pair.back], 250_000) == pytest.approx([0.5, 0.1], rel=0.08)
+
+
+@pytest.mark.timing
+def test_a_trace_changes_the_rate_of_a_link() -> None:
+    trace = BandwidthTrace(time_s=(0.0, 0.3, 60.0), down_bps=(20e6, 200e3, 200e3))
+    (link,) = cluster(("a", "b", "1 Mbit/s")).links
+    varying = link.model_copy(update={"bandwidth_bps": None, "bandwidth_trace": trace})
+    wires = cluster(("a", "b", "1 Mbit/s")).model_copy(update={"links": (varying,)})
+    with ends(NamespaceTestbed(1.0), wires, "a", "b") as pair:
+        time.sleep(0.6)
+        taken_s = min(pair.transfer_s([pair.there], 10_000)[0] for _ in range(2))
+    assert taken_s == pytest.approx(10_000 * 8 / 200e3, rel=0.15)
 
 
 @pytest.mark.timing

@@ -5,15 +5,25 @@
     passphrase  asked for, or read from a file
     signals     what Ctrl-C does while something trains
     show        results as people see them
+    run_places  where runs without a terminal are
+    detach      palmette run --detach
+    mirror      files of a run at a hub, copied as they grow
     init        palmette init
+    up          palmette up
     profile     palmette profile
     pretrain    palmette pretrain
     estimate    palmette estimate
     program     palmette program
     run         palmette run
+    hub         palmette hub
     worker      palmette worker
+    ls          palmette ls
+    logs        palmette logs
+    stop        palmette stop
+    fetch       palmette fetch
     prune       palmette prune
     compare     palmette compare
+    what_if     palmette what-if
     report      palmette report
     watch       palmette watch
     strategies  palmette strategies
@@ -44,6 +54,7 @@ from collections.abc import Sequence
 from palmette.errors import PalmetteError, RunError
 
 INTERRUPTED = 130  # as shells have it
+_FOR_RUNS = ("cloudpickle", "cryptography", "grpc", "psutil", "safetensors", "sklearn", "torch", "torch_pruning")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -55,11 +66,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def execute(arguments: Sequence[str]) -> int:
     """Execute a command; returns the exit code."""
-    from palmette.cli.options import reason_of
-
     try:
         return _command(arguments)
     except PalmetteError as error:
+        from palmette.cli.options import reason_of
+
         _print_error(reason_of(error))
         return error.exit_code
     except KeyboardInterrupt:
@@ -71,6 +82,9 @@ def execute(arguments: Sequence[str]) -> int:
     except Exception as error:
         if os.environ.get("PALMETTE_DEBUG"):
             raise
+        if isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] in _FOR_RUNS:
+            _print_error(f"{error.name} is not installed; profiling and training need: pip install 'palmette[run]'")
+            return 1
         if isinstance(error, OSError):
             _print_error(f"cannot continue: {error.strerror or error}")
             _stop_writing()
@@ -89,7 +103,9 @@ def _command(arguments: Sequence[str]) -> int:
     if sys.stdout is None:
         raise RunError("cannot print the output: stdout is closed")
     try:
-        code = typer.main.get_command(app).main(list(arguments), prog_name="palmette", standalone_mode=False)
+        code = typer.main.get_command(app).main(
+            list(arguments), prog_name="palmette", standalone_mode=False, obj=list(arguments)
+        )
     except usage_error as error:
         text = error.format_message()  # type: ignore[attr-defined]
         if text.startswith("Usage:"):  # no command given: its help

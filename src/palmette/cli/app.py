@@ -12,10 +12,14 @@ from palmette.cli.compare import compare
 from palmette.cli.curves import curves
 from palmette.cli.doctor import doctor
 from palmette.cli.estimate import estimate
+from palmette.cli.fetch import fetch
 from palmette.cli.hardware import hardware
+from palmette.cli.hub import hub
 from palmette.cli.init import init
 from palmette.cli.keys import keys
 from palmette.cli.learn import learn
+from palmette.cli.logs import logs
+from palmette.cli.ls import ls
 from palmette.cli.pilot import pilot
 from palmette.cli.plan import plan
 from palmette.cli.power import power
@@ -27,20 +31,30 @@ from palmette.cli.prune import prune
 from palmette.cli.report import report
 from palmette.cli.reproduce.app import reproduce
 from palmette.cli.run import run
+from palmette.cli.stop import stop
 from palmette.cli.strategies import strategies
+from palmette.cli.up import up
 from palmette.cli.watch import watch
+from palmette.cli.what_if import what_if
 from palmette.cli.worker import worker
 
 COMMANDS = (
     init,
+    up,
     profile,
     pretrain,
     estimate,
     program,
     run,
+    hub,
     worker,
+    ls,
+    logs,
+    stop,
+    fetch,
     prune,
     compare,
+    what_if,
     report,
     watch,
     strategies,
@@ -62,7 +76,7 @@ GROUPS = {
 
 app = typer.Typer(
     name="palmette",
-    help="Train deep networks across phones, edge servers and the cloud, in the least time or with the least energy.",
+    help="Train deep networks across phones, edge servers and the cloud, in the least time, energy, money or carbon.",
     no_args_is_help=True,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -41,12 +41,17 @@ def summarize(path: Path) -> str:
     from palmette.spec.cluster import Cluster
     from palmette.spec.curves import load_curves
     from palmette.spec.files import read, validated
+    from palmette.spec.training import TrainingFile
     from palmette.zoo.hardware_defaults import fill_hardware_defaults
 
     if path.suffix == ".jsonl":
         curves = load_curves(path)
         return f"{_count(curves.curves, 'learning curve')} of {curves.model} on {curves.data}"
     data = read(path)
+    if "format" not in data and "cluster" in data:
+        training = validated(TrainingFile, data, str(path))
+        training.planned_for()
+        return f"a training of {training.network} for {training.goal}"
     if "format" not in data:
         cluster = fill_hardware_defaults(validated(Cluster, data, str(path)), str(path))
         return f"a cluster of {_count(cluster.nodes, 'node')} and {_count(cluster.links, 'link')}"

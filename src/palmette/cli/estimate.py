@@ -16,7 +16,12 @@ def estimate(
     cluster: opt.AnyClusterFile = None,
     epochs: opt.PlannedEpochs = None,
     input_as: opt.InputFormIfGiven = None,
+    moment: Annotated[
+        str | None, typer.Option("--moment", help="Begin at this moment of the links' traces, such as 30s.")
+    ] = None,
     optimizer: opt.OptimizerName = "sgd",
+    accumulate: opt.PlannedAccumulate = None,
+    dtype: opt.PlannedDtype = None,
     timeline: Annotated[bool, typer.Option("--timeline", help="Add every operation with its start and end.")] = False,
     json_: opt.Json = False,
 ) -> None:
@@ -35,9 +40,12 @@ def estimate(
             profile=pt.load_profile(profile) if profile else None,
             cluster=pt.load_cluster(cluster) if cluster else None,
             optimizer=optimizer,
+            accumulate=accumulate,
+            dtype=dtype,
             timeline=timeline,
             epochs=epochs,
             input_as=None if input_as is None else known_input_as(input_as),
+            moment_s=None if moment is None else opt.parse_duration("moment", moment),
         )
     if json_:
         print_json(priced.model_dump(mode="json", exclude=None if timeline else {"timeline"}))

@@ -1,10 +1,10 @@
-"""``palmette init``: a few questions, and a cluster file to start from; or a recipe file."""
+"""``palmette init``: a few questions, and a cluster file and a training file to start from; or a recipe file."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,7 +33,13 @@ QUESTIONS = {
     "stream": "Are samples always new, like a camera's",
     "storage": "How much may servers keep of samples on disk, such as 32 GiB",
 }
-# Asked last, and left at their defaults where the answers end before them.
+TRAINING_QUESTIONS = {
+    "model": "Which network (palmette profile --help), or recipe of your own, such as training:recipe",
+    "data": "Which data",
+    "goal": "What to minimise: time, energy, cost, carbon, or a sum such as 0.3*time+0.7*energy",
+    "epochs": "How many epochs",
+}
+# Asked last, and left at their defaults where the answers end before them, as those about the training are.
 LATER = ("sample", "stream", "storage")
 PLAIN = ("bandwidth", "cloud_bandwidth", "samples", "private", *LATER)
 
@@ -71,6 +77,16 @@ def init(
     storage: Annotated[
         str | None, typer.Option("--storage", help="What a server may keep of samples on disk, such as '32 GiB'.")
     ] = None,
+    training: Annotated[
+        Path | None,
+        typer.Option("--training", help="The training file to write; training.yaml beside the other if not given."),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help="The network to train, or package.module:recipe.")
+    ] = None,
+    data: Annotated[str | None, typer.Option("--data", help="The data to train on.")] = None,
+    goal: Annotated[str | None, typer.Option("--goal", help="What to minimise.")] = None,
+    epochs: Annotated[int | None, typer.Option("--epochs", min=1, help="Epochs to train.")] = None,
     local: Annotated[str | None, typer.Option("--local", help="The node that this machine is.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask no questions; use the defaults.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
@@ -79,7 +95,7 @@ def init(
         typer.Option("--recipe", help="Write this recipe file, for a training of your own, instead."),
     ] = None,
 ) -> None:
-    """Ask a few questions and write a cluster file, with comments.
+    """Ask a few questions and write a cluster file and, beside it, a training file, with comments.
 
     Example: palmette init cluster.yaml --devices 2 --bandwidth '40 Mbit/s' --yes
     """
@@ -108,6 +124,42 @@ def init(
         raise InputError(Fault("", "file exists", "choose another name or pass --force", str(file)))
     write_text(file, render_cluster(replace(_sketch(_answers(given, ask=not yes)), local=local)))
     print(f"{file}: written. Next: palmette profile lenet5 --cluster {file} -o profile.json")
+    _write_training(file, training, {"model": model, "data": data, "goal": goal, "epochs": epochs}, ask=not yes)
+
+
+def _write_training(cluster: Path, asked: Path | None, given: Mapping[str, Any], *, ask: bool) -> None:
+    """Write the training file; one that is there stays, since it may be for another cluster."""
+    from palmette.spec.files import write_text
+    from palmette.zoo.training_template import TrainingTemplate, render_training
+
+    file = asked or cluster.with_name("training.yaml")
+    if file.exists():
+        print(f"{file}: is there and stays as it is. Next: palmette up {file}")
+        return
+    named = cluster.name if cluster.parent == file.parent else str(cluster.absolute())
+    answers = asdict(TrainingTemplate(cluster=named)) | {name: value for name, value in given.items() if value}
+    for name, question in TRAINING_QUESTIONS.items():
+        if ask and given[name] is None:
+            answers[name] = _ask_training(name, question, answers, file)
+    write_text(file, render_training(TrainingTemplate(**answers), str(file)))
+    print(f"{file}: written. Next: palmette up {file}")
+
+
+def _ask_training(name: str, question: str, answers: Mapping[str, Any], file: Path) -> Any:
+    """A valid answer about the training, the default where the answers have ended."""
+    from palmette.zoo.training_template import TrainingTemplate, render_training
+
+    while True:
+        try:
+            answer = _ask(question, answers[name])
+            render_training(TrainingTemplate(**{**answers, name: answer}), str(file))
+            return answer
+        except InputError as error:
+            if error.faults[0].field == STDIN:
+                return answers[name]
+            if not sys.stdin.isatty():
+                raise
+            print(f"palmette: {reason_of(error)}", file=sys.stderr)
 
 
 def _write_recipe(file: Path, force: bool) -> None:

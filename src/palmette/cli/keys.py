@@ -188,6 +188,23 @@ def enroll(
 
 
 @keys.command()
+def invite(
+    node: Node,
+    hub: Annotated[str, typer.Option("--hub", help="Address of the hub, as the node reaches it: host:port.")],
+    folder: Folder = Path("keys"),
+) -> None:
+    """At the authority: print a code with which a node gets its certificate from the hub, once and within a day.
+
+    Example: palmette keys invite phone --hub hub.example:8443
+    """
+    from palmette.runtime.engines.hub.dialler import hub_address
+    from palmette.runtime.transports.keys.folder import Keys
+    from palmette.runtime.transports.keys.invitation import invite as make_code
+
+    print(make_code(Keys(folder), node, hub_address(hub)))
+
+
+@keys.command()
 def sign(
     node: Node,
     request: Annotated[Path, typer.Argument(help="The request that palmette keys enroll has made.")],
@@ -237,10 +254,11 @@ def accept(
 def _role(name: str) -> Role:
     from palmette.runtime.transports.keys.certificates import ROLES
 
-    for role in ROLES:
+    given = [role for role in ROLES if role != "invited"]
+    for role in given:
         if role == name:
             return role
-    raise InputError(ArgumentFault("role", name, expected_name(name, "role", ROLES)))
+    raise InputError(ArgumentFault("role", name, expected_name(name, "role", given)))
 
 
 def _hub(text: str | None) -> tuple[str, str] | None:

@@ -17,8 +17,8 @@ def learn(
 ) -> None:
     """Fit a learning curve, as RightTrain needs one, to the losses of runs; print its error on held-out runs.
 
-    What no run varies (epochs, the fraction of the data, replicas) stays unknown: it is named, and plans that would
-    vary it are refused. palmette pilot makes runs that vary all of them. Where runs mix the data of the sources
+    What no run varies (epochs, the fraction of the data, replicas, windows) stays unknown: it is named, and plans that
+    would vary it are refused. palmette pilot makes runs that vary them. Where runs mix the data of the sources
     differently, the worth of a sample of each source is fitted, too.
 
     Example: palmette learn run1 run2 run3 -o l.json

@@ -56,7 +56,7 @@ Batch = Annotated[int, typer.Option("--batch", help="Samples per iteration.")]
 GoalText = Annotated[
     str | None,
     typer.Option(
-        "--goal", help="What to minimise: time, energy, power, edp or a weighted sum such as 0.3*time+0.7*energy."
+        "--goal", help="What to minimise: time, energy, power, edp, cost, carbon or a sum such as 0.3*time+0.7*energy."
     ),
 ]
 Deadline = Annotated[str | None, typer.Option("--deadline", help="Time limit of the whole training, such as 2h.")]
@@ -74,6 +74,28 @@ OptimizerNameIfGiven = Annotated[
         "--optimizer",
         help="The recipe's, or sgd (default), momentum, adam, adamw or any of torch.optim; they differ in memory.",
     ),
+]
+ExchangeCodecName = Annotated[
+    str,
+    typer.Option(
+        "--exchange-codec",
+        help="How gradients of replicas travel: none (default), bf16, int8, topk:RATIO or lowrank:RANK; "
+        "what these leave out is sent later.",
+    ),
+]
+Overlap = Annotated[
+    bool,
+    typer.Option(
+        "--overlap",
+        help="Let gradients of replicas leave while backward goes on, last layers first, where that is faster.",
+    ),
+]
+PlannedAccumulate = Annotated[
+    int | None,
+    typer.Option("--accumulate", min=1, help="Iterations whose gradients make one update; the recipe's if not given."),
+]
+PlannedDtype = Annotated[
+    str | None, typer.Option("--dtype", help="float64: sizes and memory of training in double precision.")
 ]
 LearningRate = Annotated[
     float | None, typer.Option("--lr", help="Learning rate; the default depends on the optimizer.")
@@ -112,6 +134,10 @@ TransportName = Annotated[
 KeysFolder = Annotated[
     Path | None,
     typer.Option("--keys", help="Folder of keys for tls (palmette keys); created for the run if not given."),
+]
+Listen = Annotated[
+    str | None,
+    typer.Option("--listen", help="Where engine hub waits for workers: host:port; 0.0.0.0:8443 if not given."),
 ]
 HubName = Annotated[
     str | None, typer.Option("--hub", help="The node that relays messages for tls; chosen if not given.")
@@ -163,6 +189,10 @@ InputForm = Annotated[
     typer.Option(
         "--input-as", help="How samples travel: stored, or tensor (the network's input), as the papers count them."
     ),
+]
+Robust = Annotated[
+    float | None,
+    typer.Option("--robust", help="Plan for what varying links reach for this share of the time, such as 0.9."),
 ]
 InputFormIfGiven = Annotated[
     str | None,

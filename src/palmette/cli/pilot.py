@@ -42,6 +42,13 @@ def pilot(
         bool,
         typer.Option("--each-source", help="Also train on each source alone, to learn what its samples are worth."),
     ] = False,
+    windows: Annotated[
+        str,
+        typer.Option("--windows", help="Steps that the most replicas take before weights are averaged, e.g. 1,8,32."),
+    ] = "1",
+    outer: Annotated[
+        bool, typer.Option("--outer", help="Windows end with DiLoCo's outer optimizer instead of the mean.")
+    ] = False,
     optimizer: opt.OptimizerNameIfGiven = None,
     lr: opt.LearningRate = None,
     lora: opt.Lora = None,
@@ -51,6 +58,7 @@ def pilot(
     transport: opt.TransportName = "",
     keys: opt.KeysFolder = None,
     hub: opt.HubName = None,
+    listen: opt.Listen = None,
     insecure: opt.Insecure = False,
     trust_code: opt.TrustCode = False,
     seed: opt.Seed = 0,
@@ -60,7 +68,7 @@ def pilot(
     json_: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Learn how the loss of a network falls with epochs, data and replicas, by short real runs.
+    """Learn how the loss of a network falls with epochs, data, replicas and windows, by short real runs.
 
     Runs are made as fast as this machine can, or on the hosts of a Ray cluster; nothing is emulated, since the loss
     does not depend on it. After Ctrl-C, the same command continues where it stopped.
@@ -76,6 +84,7 @@ def pilot(
     from palmette.control.run.request import options_of_beginning
     from palmette.control.run.trust import cluster_code, refuse_untrusted
     from palmette.spec.files import write_text
+    from palmette.spec.sync import OuterOptimizer
 
     named, shape = opt.model_or_recipe(model, recipe, lora, rank), opt.parse_shape(input_shape)
     request = PilotRequest(
@@ -87,11 +96,14 @@ def pilot(
             fractions=opt.parse_numbers("fractions", fractions, float),
             replicas=opt.parse_numbers("replicas", replicas, int),
             each_source=each_source,
+            windows=opt.parse_numbers("windows", windows, int),
+            outer=OuterOptimizer() if outer else None,
         ),
         engine=engine,
         transport=transport,
         keys=None if keys is None else str(keys),
         hub=hub,
+        listen=listen,
         insecure=insecure,
         input_shape=shape,
         options=options_of_beginning(requested_recipe(named, None), optimizer=optimizer, lr=lr, seed=seed),
@@ -102,7 +114,15 @@ def pilot(
         if profile is None:
             with profile_progress(quiet or json_) as watch:
                 times = pt.profile(
-                    named, cluster=described, on=on or (), input_shape=shape, data=data, engine=engine, progress=watch
+                    named,
+                    cluster=described,
+                    on=on or (),
+                    input_shape=shape,
+                    data=data,
+                    engine=engine,
+                    keys=keys,
+                    listen=listen,
+                    progress=watch,
                 )
         else:
             times = pt.load_profile(profile)
@@ -157,7 +177,7 @@ def _progress(quiet: bool) -> Iterator[Callable[[PilotProgress], None]]:
 def _show(found: Learning, folder: Path, cluster: Path, batch: int) -> None:
     from palmette.cli.show.learning_curve import show_curve
 
-    show_curve(found, "the same command with other --fractions, --replicas or --epochs")
+    show_curve(found, "the same command with other --fractions, --replicas, --windows or --epochs")
     next_ = f"palmette plan righttrain --cluster {cluster} --profile {folder / 'profile.json'}"
     next_ += f" --learning {folder / 'learning.json'} --batch {batch} --loss LOSS --deadline TIME"
     print(f"{folder / 'learning.json'}: written. Next: {next_}")

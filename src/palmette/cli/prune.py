@@ -29,6 +29,7 @@ def prune(
     ] = None,
     input_shape: opt.InputShape = None,
     seed: opt.Seed = 0,
+    trust_code: opt.TrustCode = False,
     json_: opt.Json = False,
 ) -> None:
     """Make a network smaller by removing whole channels, those with the smallest weights.
@@ -47,6 +48,7 @@ def prune(
         model=model,
         input_shape=opt.parse_shape(input_shape),
         seed=seed,
+        trust_code=trust_code,
     )
     made = prune_to_file(source, request, output)
     if json_:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from palmette.cli import options as opt
+from palmette.cli.run_places import HolderName
 from palmette.cli.signals import restored_signals, stop_on_signals
 from palmette.errors import ArgumentFault, Diverged, Fault, InputError, RunError, shown
 
@@ -90,10 +91,7 @@ def run(
     hub: opt.HubName = None,
     insecure: opt.Insecure = False,
     trust_code: opt.TrustCode = False,
-    listen: Annotated[
-        str | None,
-        typer.Option("--listen", help="Where engine hub waits for workers: host:port; 0.0.0.0:8443 if not given."),
-    ] = None,
+    listen: opt.Listen = None,
     init: Annotated[
         Path | None,
         typer.Option("--init", help="Start from these weights: safetensors, or a state_dict saved by torch.save."),
@@ -147,7 +145,20 @@ def run(
         str,
         typer.Option("--patience", help="How long workers keep their state for --resume when this process dies."),
     ] = "24h",
-    resume: Annotated[Path | None, typer.Option("--resume", help="Continue the run in this folder.")] = None,
+    resume: Annotated[
+        Path | None, typer.Option("--resume", help="Continue the run in this folder, or that of this name at a hub.")
+    ] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Run without this terminal, here or at a hub: see palmette ls.")
+    ] = False,
+    at: Annotated[
+        str | None,
+        typer.Option("--at", help="With --detach: the hub (palmette hub) that is to keep the run: host:port."),
+    ] = None,
+    name: HolderName = None,
+    lines: Annotated[
+        bool, typer.Option("--lines", help="Print progress as lines, every few seconds, instead of a bar.")
+    ] = False,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for what the run writes.")] = Path("run"),
     force: Annotated[bool, typer.Option("--force", help="Replace the run that the folder of -o holds.")] = False,
     json_: Annotated[bool, typer.Option("--json", help="Print run.json when the run ends.")] = False,
@@ -158,6 +169,7 @@ def run(
     Example: palmette run plan.json --data digits --iterations 20 --seed 0 -o run
     """
     import palmette as pt
+    from palmette.cli.detach import resume_at_hub, run_here, submit
     from palmette.control.prune import known_compression
     from palmette.control.run.recipes import refuse_other_adapters, requested_recipe
     from palmette.control.run.request import Request, training_options
@@ -166,8 +178,15 @@ def run(
     from palmette.control.run.trust import cluster_code, plan_code, refuse_untrusted
     from palmette.control.run.validation import refuse_unrunnable
     from palmette.cost.estimate import evaluator
-    from palmette.spec.plan import inputs_of
+    from palmette.spec.plan import Inputs, inputs_of
 
+    if at is not None and not detach:
+        raise InputError(ArgumentFault("at", at, "a run at a hub has no terminal; expected --detach with it"))
+    if detach and at is None:
+        raise typer.Exit(run_here(context.obj, output if resume is None else resume, new=resume is None and not force))
+    if resume is not None and at is not None:
+        resume_at_hub(str(resume), at, keys, name)
+        return
     if resume is not None:
         if force:
             raise InputError(ArgumentFault("force", True, "a run is continued, not replaced; expected --resume alone"))
@@ -175,7 +194,7 @@ def run(
         session = resume_run(resume, insecure=insecure, trust_code=trust_code, typed=typed)
         _refuse_other_options(session, resume, context)
         refuse_other_adapters(session.plan.model, lora, rank)
-        _execute(session, json_, quiet)
+        execute_run(session, json_=json_, quiet=quiet, lines=lines)
         return
     if plan is None:
         raise InputError(Fault("PLAN", "missing", "expected a plan file, or --resume DIR"))
@@ -196,7 +215,7 @@ def run(
         testbed=testbed,
         dilation=dilation,
         transport=transport,
-        keys=None if keys is None else str(keys),
+        keys=None if keys is None or at is not None else str(keys),
         hub=hub,
         insecure=insecure,
         listen=listen,
@@ -233,11 +252,16 @@ def run(
             freeze=tuple(freeze or ()),
         ),
     )
-    _await_workers(request, quiet)
-    _execute(prepare(known, for_profile, for_cluster, request, output, force=force), json_, quiet)
+    if at is not None:
+        whole = known.model_copy(update={"inputs": Inputs(cluster=for_cluster, profile=for_profile)})
+        submit(whole, request, at, keys, name)
+        return
+    await_workers(request, quiet)
+    session = prepare(known, for_profile, for_cluster, request, output, force=force)
+    execute_run(session, json_=json_, quiet=quiet, lines=lines)
 
 
-def _await_workers(request: Request, quiet: bool) -> None:
+def await_workers(request: Request, quiet: bool) -> None:
     """Let workers dial in while the run is prepared, where the engine listens, and say where on stderr."""
     from palmette.control.run.engines import membership_of
     from palmette.runtime.engines.registry import ENGINES
@@ -298,17 +322,22 @@ def _same(given: Any, known: Any) -> bool:
     return bool((tuple(given) if isinstance(given, list) else given) == known)
 
 
-def _execute(session: TrainingSession, json_: bool, quiet: bool) -> None:
-    """Run, and show what happens.
+def execute_run(
+    session: TrainingSession, *, json_: bool, quiet: bool, lines: bool = False, again: str | None = None
+) -> None:
+    """Run, and show what happens, with a bar or as ``lines``.
+
+    ``again`` is the command that continues the run, if it is not ``palmette run``.
 
     Raises:
         RunError: it failed or was stopped; the message says how to continue.
     """
     from palmette.cli.show.run_outcome import show_outcome
     from palmette.control.adapt.supervise import Supervisor
+    from palmette.control.progress.lines import ProgressLines
     from palmette.control.progress.terminal import terminal_progress
 
-    folder = session.folder
+    folder, again = session.folder, again or _resuming(session)
     if session.finished:
         if json_:
             _print_record(folder)
@@ -318,20 +347,21 @@ def _execute(session: TrainingSession, json_: bool, quiet: bool) -> None:
     for warning in () if quiet else session.warnings:
         print(f"palmette: warning: {warning}", file=sys.stderr)
     try:
-        with restored_signals(), terminal_progress(quiet) as display:
-            supervisor = Supervisor(session, [display, _ChangeReport()])
+        with restored_signals(), terminal_progress(quiet or lines) as display:
+            shown = [ProgressLines(_print_line)] if lines else [display, _ChangeReport()]
+            supervisor = Supervisor(session, shown)
             outcome = supervisor.run(stop_on_signals)
     except Diverged:
         raise  # resumed, it would come to the same
     except RunError as error:
-        further = f"; continue with: {_resuming(session)}" if (folder / "run.json").exists() else ""
+        further = f"; continue with: {again}" if (folder / "run.json").exists() else ""
         raise RunError(f"{opt.reason_of(error)}{further}") from None
     if json_:
         _print_record(folder)
     elif not quiet:
         show_outcome(outcome, supervisor.session)
     if outcome.ended == "stopped":
-        raise RunError(f"stopped after {outcome.iterations} iterations; continue with: {_resuming(session)}")
+        raise RunError(f"stopped after {outcome.iterations} iterations; continue with: {again}")
 
 
 def _resuming(session: TrainingSession) -> str:
@@ -341,6 +371,10 @@ def _resuming(session: TrainingSession) -> str:
 
 def _print_record(folder: Path) -> None:
     print((folder / "run.json").read_text(), end="")
+
+
+def _print_line(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 class _ChangeReport:

@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 import time as clock
 import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from palmette.cli.run_places import HolderName, HubAt, HubKeys, RunPlace, RunsHere, find_run, run_place
+from palmette.errors import Fault, InputError
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from palmette.report.live_run import LiveRun
 
 REFRESH_S = 1.0
 SPARKS = "▁▂▃▄▅▆▇█"
 
 
 def watch(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.", metavar="RUN")],
+    run: Annotated[Path, typer.Argument(help="The folder of a run, or its name in palmette ls.", metavar="RUN")],
     terminal: Annotated[bool, typer.Option("--terminal", help="Show it in the terminal instead of a page.")] = False,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port of the page; 0 for any free one.")] = 0,
     browser: Annotated[bool, typer.Option("--browser", help="Open the page in the browser.")] = False,
+    at: HubAt = None,
+    keys: HubKeys = None,
+    name: HolderName = None,
 ) -> None:
     """Watch a run while it goes on: its loss, and what each node is doing now.
 
@@ -29,18 +40,39 @@ def watch(
 
     Example: palmette watch run
     """
-    if terminal:
-        _show_in_terminal(run)
-    else:
-        _serve(run, port, browser)
+    with _followed(run, run_place(at, keys, name)) as followed:
+        if terminal:
+            _show_in_terminal(followed)
+        else:
+            _serve(followed, port, browser)
 
 
-def _serve(folder: Path, port: int, open_browser: bool) -> None:
-    """Serve the live page until Ctrl-C."""
+@contextmanager
+def _followed(run: Path, place: RunPlace) -> Iterator[LiveRun]:
+    """A run in a folder, on this machine by its name, or at a hub."""
     from palmette.report.live_run import LiveRun
+
+    here = isinstance(place, RunsHere)
+    if here and (run.exists() or not any(each.run.startswith(str(run)) for each in place.entries())):
+        yield LiveRun(run)
+        return
+    found = find_run(place, str(run))
+    if found.state == "waiting":
+        raise InputError(Fault("RUN", found.run, f"it waits {found.why}; expected one that has begun"))
+    if here:
+        yield LiveRun(Path(found.folder))
+        return
+    from palmette.cli.mirror import MirroredRun, RunMirror
+
+    with tempfile.TemporaryDirectory(prefix="palmette-watch-") as folder:
+        yield MirroredRun(RunMirror(place, found.run, Path(folder)))
+
+
+def _serve(followed: LiveRun, port: int, open_browser: bool) -> None:
+    """Serve the live page until Ctrl-C."""
     from palmette.report.live_server import LiveServer
 
-    with LiveServer(LiveRun(folder), port) as server:
+    with LiveServer(followed, port) as server:
         print(f"{server.address}", flush=True)
         print("Ctrl-C stops serving; the run continues.", flush=True)
         if open_browser:
@@ -51,15 +83,13 @@ def _serve(folder: Path, port: int, open_browser: bool) -> None:
             print()
 
 
-def _show_in_terminal(folder: Path) -> None:
+def _show_in_terminal(follower: LiveRun) -> None:
     """Show the run in the terminal until it ends or Ctrl-C."""
     from rich.live import Live
 
     from palmette.cli.show.console import console
-    from palmette.report.live_run import LiveRun
 
-    follower, out = LiveRun(folder), console()
-    view = follower.view()
+    out, view = console(), follower.view()
     if not out.is_terminal or _ended(view):
         out.print(_screen(view))
         return

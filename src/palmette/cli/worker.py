@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ from palmette.errors import ArgumentFault, InputError
 
 if TYPE_CHECKING:
     from palmette.runtime.engines.hub.dialler import HubDoor
+    from palmette.runtime.transports.keys.folder import Credentials
 
 
 def worker(
@@ -33,6 +35,10 @@ def worker(
         ),
     ] = Path("keys"),
     passphrase_file: PassphraseFile = None,
+    enroll: Annotated[
+        str | None,
+        typer.Option("--enroll", help="First get a certificate, with a code of palmette keys invite; - to type it."),
+    ] = None,
     allow: Annotated[
         list[str] | None,
         typer.Option("--allow", help="Code that runs may use: package.module:name; may be repeated."),
@@ -43,32 +49,60 @@ def worker(
             "--data", help="Data that runs may use: NAME=WHAT, such as photos=folder:/srv/photos; may be repeated."
         ),
     ] = None,
+    meter: Annotated[
+        str | None,
+        typer.Option("--meter", help="Power meter of this machine: zeus, replay:FILE or catalogue:NAME."),
+    ] = None,
     samples: Annotated[
         Path | None,
         typer.Option(
             "--samples", help="Folder for kept samples of other nodes; that for temporary files if not given."
         ),
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="End when the hub has left after a run.")] = False,
+    cpu: Annotated[
+        str | None, typer.Option("--cpu", help="The most of the CPU that a plan may take, such as 50%.")
+    ] = None,
+    memory: Annotated[
+        str | None, typer.Option("--memory", help="The most memory that this process may take, such as 2 GiB.")
+    ] = None,
+    storage: Annotated[
+        str | None, typer.Option("--storage", help="The most that is kept of other nodes' samples, such as 10 GB.")
+    ] = None,
+    hours: Annotated[
+        str | None, typer.Option("--hours", help="Work only in these hours of the day, such as 22:00-07:00.")
+    ] = None,
+    mains: Annotated[bool, typer.Option("--mains", help="Work only while this machine is not on its battery.")] = False,
+    any_version: Annotated[
+        bool, typer.Option("--any-version", help="Also work for a hub whose torch was not tested with the one here.")
+    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="End when a run is over.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
 ) -> None:
     """Work for a hub: connect to it, wait for runs, and connect again when the connection is lost.
 
     Example: palmette worker hub.example:8443 --keys keys --node phone
     """
+    from palmette.measure.meters.registry import open_meter
+    from palmette.measure.probing import WorkerProbes
     from palmette.runtime.engines.hub.allowed import allowed_names
     from palmette.runtime.engines.hub.building import SetupBuilder
     from palmette.runtime.engines.hub.dialler import HubWorker
+    from palmette.runtime.engines.hub.limits import worker_limits
     from palmette.runtime.sync.registry import WORKER_SIDES
     from palmette.runtime.worker.tuning import tune_worker
 
     allowed = allowed_names(allow or (), data or ())
-    door = _packed(hub, node, keys, passphrase_file) if keys.is_file() else _from_folder(hub, node, keys)
+    limits = worker_limits(cpu, memory, storage, hours, mains)
+    if enroll is not None:
+        hub, node = _enrolled(enroll, keys, hub, node)
+    door = door_of_pack(hub, node, keys, passphrase_file) if keys.is_file() else door_of_folder(hub, node, keys)
     tune_worker()
     dialler = HubWorker(
         door,
-        SetupBuilder(allowed, WORKER_SIDES, samples),
+        SetupBuilder(allowed, WORKER_SIDES, samples, limits),
+        WorkerProbes(allowed, None if meter is None else open_meter(meter)),
         lambda line: None if quiet else print(f"palmette: {line}", file=sys.stderr, flush=True),
+        any_version=any_version,
     )
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -77,7 +111,27 @@ def worker(
         dialler.close()
 
 
-def _from_folder(hub: str | None, node: str | None, folder: Path) -> Callable[[], HubDoor]:
+def _enrolled(code: str, folder: Path, hub: str | None, node: str | None) -> tuple[str, str]:
+    """Get a certificate with a code, and keep it in a folder; returns the hub's address and the node."""
+    from palmette.runtime.engines.hub.enrolment import enrolled
+    from palmette.runtime.transports.keys.folder import Keys
+    from palmette.runtime.transports.keys.invitation import read_invitation
+
+    typed = str(typer.prompt("Code", hide_input=True, err=True)) if code == "-" else code
+    found = read_invitation(typed.strip())
+    if node not in (None, found.own.node):
+        raise InputError(ArgumentFault("node", node, f"the code is for {found.own.node}; expected that node"))
+    enrolled(found, Keys(folder))
+    print(f"palmette: {folder} has the certificate of {found.own.node} now", file=sys.stderr, flush=True)
+    return hub or found.address, found.own.node
+
+
+def door_of_folder(hub: str | None, node: str | None, folder: Path) -> Callable[[], HubDoor]:
+    """The way to a hub with the keys in a folder, which are read again each time.
+
+    Raises:
+        InputError: the address or the name is missing, or the keys are.
+    """
     from palmette.runtime.engines.hub.dialler import HubDoor, hub_address
     from palmette.runtime.transports.keys.folder import Keys
 
@@ -85,19 +139,30 @@ def _from_folder(hub: str | None, node: str | None, folder: Path) -> Callable[[]
         argument = "hub" if hub is None else "node"
         raise InputError(ArgumentFault(argument, "missing", "expected it, or a pack of keys that has it"))
     address, keys = hub_address(hub), Keys(folder)
-    return lambda: HubDoor(address, keys.credentials(node))
+    return lambda: HubDoor(address, keys.credentials(node), keys.keep_certificate)
 
 
-def _packed(hub: str | None, node: str | None, file: Path, passphrase_file: Path | None) -> Callable[[], HubDoor]:
-    """The way to the hub that a pack describes; what is typed counts for the address."""
+def door_of_pack(hub: str | None, node: str | None, file: Path, passphrase_file: Path | None) -> Callable[[], HubDoor]:
+    """The way to the hub that a pack describes; what is typed counts for the address.
+
+    Raises:
+        InputError: the pack cannot be opened, or is another node's, or nothing says where the hub is.
+    """
     from palmette.runtime.engines.hub.dialler import HubDoor, hub_address
-    from palmette.runtime.transports.keys.pack import open_pack
+    from palmette.runtime.transports.keys.pack import open_pack, renew_pack
 
-    pack = open_pack(file, read_passphrase(passphrase_file))
+    secret = read_passphrase(passphrase_file)
+    pack = open_pack(file, secret)
     if node not in (None, pack.node):
         raise InputError(ArgumentFault("node", node, f"{file} has the keys of {pack.node}; expected that node"))
     if hub is None and pack.hub is None:
         raise InputError(ArgumentFault("hub", "missing", f"{file} does not say where the hub is; expected host:port"))
     address = hub_address(pack.hub.address if hub is None and pack.hub is not None else hub or "")
-    own = pack.keys.credentials(pack.node)
-    return lambda: HubDoor(address, own)
+    held = [pack.keys.credentials(pack.node)]
+
+    def keep(renewed: Credentials) -> None:
+        held[0] = renewed
+        with suppress(InputError):  # where it cannot be written, it is renewed again
+            renew_pack(file, secret, renewed)
+
+    return lambda: HubDoor(address, held[0], keep)

@@ -1,34 +1,55 @@
-"""How activations and gradients travel: the coder of each codec, and the bytes of what it makes.
+"""How activations and gradients travel: the coder of each codec.
 
-A new codec is a row of ``spec.codec``, which says how large its messages are, a file of ``coders``, and a row here.
+A new codec is a row of ``spec.codec`` (outputs) or ``spec.exchange`` (gradients of replicas), which says how large its
+messages are, a file of ``coders``, and a row here.
 """
 
 from __future__ import annotations
 
-from math import prod
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from palmette.compress.coders.base import Coder, channels_of
+from palmette.compress.coders.base import Coder
+from palmette.compress.coders.bf16 import Bf16Coder
+from palmette.compress.coders.int4 import Int4Coder
 from palmette.compress.coders.int8 import Int8Coder
+from palmette.compress.coders.int8_blocks import Int8BlockCoder
+from palmette.compress.coders.lowrank import LowRankCoder
 from palmette.compress.coders.plain import PlainCoder
+from palmette.compress.coders.topk import TopKCoder
 from palmette.spec.codec import CODEC_KINDS, Codec
+from palmette.spec.exchange import EXCHANGE_KINDS, Exchange, ExchangeCodec
 
-CODERS: dict[Codec, Coder] = {"none": PlainCoder(), "int8": Int8Coder()}
-assert CODERS.keys() == CODEC_KINDS.keys(), "every codec has a coder"
+CODERS: dict[Codec, Coder] = {"none": PlainCoder(), "int8": Int8Coder(), "int4": Int4Coder()}
+assert CODERS.keys() == CODEC_KINDS.keys(), "every codec of outputs has a coder"
+
+EXCHANGE_CODERS: dict[ExchangeCodec, Callable[[Exchange], Coder]] = {
+    "none": lambda _: PlainCoder(),
+    "bf16": Bf16Coder,
+    "int8": Int8BlockCoder,
+    "topk": TopKCoder,
+    "lowrank": LowRankCoder,
+}
+assert EXCHANGE_CODERS.keys() == EXCHANGE_KINDS.keys(), "every codec of exchanges has a coder"
+
+
+def exchange_coder(exchange: Exchange) -> Coder:
+    """The coder of the gradients in an exchange."""
+    return EXCHANGE_CODERS[exchange.codec](exchange)
 
 
 def encode(values: Tensor, codec: Codec) -> Tensor:
-    """The bytes of a tensor on the wire."""
-    return CODERS[codec].encode(values.detach())
+    """The bytes of an output or its gradient on the wire."""
+    return CODERS[codec].compress(values.detach(), {})
 
 
 def decode(message: Tensor, shape: tuple[int, ...], dtype: torch.dtype, codec: Codec) -> Tensor:
     """The tensor that ``encode`` made a message of."""
-    return CODERS[codec].decode(message, shape, dtype)
+    return CODERS[codec].extract(message, shape, dtype)
 
 
 def encoded_bytes(shape: tuple[int, ...], dtype: torch.dtype, codec: Codec) -> int:
     """The length of the message for a tensor of this shape."""
-    return round(CODEC_KINDS[codec].message_bytes(prod(shape), channels_of(shape), dtype.itemsize))
+    return CODERS[codec].bytes_of(shape, dtype)

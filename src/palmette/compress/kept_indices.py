@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from palmette.compress.error_feedback import is_of_exchange
+
 
 @dataclass(frozen=True, eq=False)
 class KeptIndices:
@@ -27,16 +29,18 @@ class KeptIndices:
 def carried(state: Mapping[str, Tensor], places: Mapping[str, KeptIndices]) -> dict[str, Tensor]:
     """An optimizer's state by ``weight's name/key`` after weights shrank; that of the other weights is unchanged.
 
-    Sums of a weight's rows and columns, as Adafactor has them, cannot be shrunk: such a weight begins anew.
+    Sums of a weight's rows and columns, as Adafactor has them, cannot be shrunk: such a weight begins anew. What error
+    feedback has left out shrinks with the weight; the basis of a low rank is found again.
     """
     kept, anew = {}, set()
     for name, value in state.items():
         weight = name.rpartition("/")[0]
         found = places.get(weight)
-        kept[name] = value if found is None else found.taken(value)
-        if found is not None and value.numel() > 1 and value.shape != found.before:
-            anew.add(weight)
-    return {name: value for name, value in kept.items() if name.rpartition("/")[0] not in anew}
+        fits = found is None or value.numel() <= 1 or value.shape == found.before
+        if fits or not is_of_exchange(name):
+            kept[name] = value if found is None else found.taken(value)
+            anew |= set() if fits else {weight}
+    return {name: value for name, value in kept.items() if is_of_exchange(name) or name.rpartition("/")[0] not in anew}
 
 
 def carry_over(

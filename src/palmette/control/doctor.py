@@ -45,8 +45,16 @@ class Finding:
 
 def examine(keys: Path | None = None) -> list[Finding]:
     """What this machine can do; ``keys`` is a folder of keys whose certificates are looked at, too."""
-    found = [probe() for probe in PROBES]
+    found = [each for each in map(_probed, PROBES) if each is not None]
     return found if keys is None else [*found, *_certificates(keys)]
+
+
+def _probed(probe: Callable[[], Finding]) -> Finding | None:
+    """What a probe finds; None where it needs a package that only runs need, about which ``_torch`` says more."""
+    try:
+        return probe()
+    except ModuleNotFoundError:
+        return None
 
 
 def examine_hosts(nodes: Sequence[str]) -> dict[str, list[Finding]]:
@@ -70,7 +78,7 @@ def _torch() -> Finding:
     try:
         here = version("torch")
     except PackageNotFoundError:
-        return Finding("torch", "wrong", "not installed", f"pip install torch=={tested}")
+        return Finding("torch", "absent", "not installed: enough to plan", "pip install 'palmette[run]' to train, too")
     same = here.partition("+")[0] == tested
     return Finding("torch", "ok" if same else "wrong", here, "" if same else f"pip install torch=={tested}")
 

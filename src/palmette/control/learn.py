@@ -16,6 +16,7 @@ from palmette.spec.files import load
 from palmette.spec.learning import Learning
 from palmette.spec.plan import Phase, inputs_of
 from palmette.spec.run import RunRecord
+from palmette.spec.sync import OuterOptimizer
 
 _SHARED = "all sources"
 """Sources that draw from the same data: a sample of one is worth as much as of any other."""
@@ -28,6 +29,9 @@ class LearnedRun(NamedTuple):
     batch: int
     command: str
     """The command that would vary what runs like this have in common."""
+    window: int = 1
+    """The steps that its replicas took apart."""
+    outer: OuterOptimizer | None = None
 
 
 def learned_run(folder: Path) -> LearnedRun:
@@ -42,12 +46,15 @@ def learned_run(folder: Path) -> LearnedRun:
         raise InputError(Fault("phases", many, "expected one, with the same model throughout", str(folder)))
     (phase,) = record.plan.phases
     used, owned = _data(record, phase)
-    losses = _losses(list(read_metrics(folder / "metrics.jsonl")))
+    losses, iterations = _losses(list(read_metrics(folder / "metrics.jsonl")))
     if not losses:
         raise InputError(Fault("metrics.jsonl", "no whole epoch", "expected a run of at least one", str(folder)))
     fraction = sum(used.values()) / sum(owned.values())
-    points = [LossPoint(k, fraction, phase.replicas, loss) for k, loss in enumerate(losses, 1)]
-    return LearnedRun(SourceRun(points, used, owned), phase.batch, _pilot_command(record))
+    window = phase.window(iterations)
+    passes = phase.epoch_passes
+    points = [LossPoint(k * passes, fraction, phase.replicas, loss, window) for k, loss in enumerate(losses, 1)]
+    outer = phase.outer if window > 1 else None
+    return LearnedRun(SourceRun(points, used, owned), phase.batch, _pilot_command(record), window, outer)
 
 
 def learn(runs: Sequence[LearnedRun]) -> Learning:
@@ -64,12 +71,28 @@ def learn(runs: Sequence[LearnedRun]) -> Learning:
     return curve.model_copy(
         update={
             "weights": weights,
+            "outer": _common_outer(runs),
             "fitted_on": curve.fitted_on | {"batch": (min(batches), max(batches))},
             "runs": len(runs),
             "fit_error": rms_error(curve, every),
             "left_out_error": cross_validation_error(points),
         }
     )
+
+
+def _common_outer(runs: Sequence[LearnedRun]) -> OuterOptimizer | None:
+    """The outer optimizer of all runs whose replicas train apart.
+
+    Raises:
+        InputError: they have different ones, which a curve cannot tell apart.
+    """
+    found = [run.outer for run in runs if run.window > 1]
+    different = [each for each in found if each != found[0]]
+    if different:
+        named = ["none" if each is None else each.shown for each in (found[0], different[0])]
+        expected = "expected the same in all runs whose replicas train apart, as a curve has one term for them"
+        raise InputError(Fault("outer", f"{named[0]} and {named[1]}", expected))
+    return found[0] if found else None
 
 
 def _pilot_command(record: RunRecord) -> str:
@@ -92,8 +115,11 @@ def _data(record: RunRecord, phase: Phase) -> tuple[dict[str, int], dict[str, in
     return {_SHARED: sum(used.values())}, {_SHARED: sum(owned.values())}
 
 
-def _losses(lines: list[MetricsRow]) -> list[float]:
-    """The loss of each whole epoch, in order: on held-out data where it was evaluated, else in training."""
+def _losses(lines: list[MetricsRow]) -> tuple[list[float], int]:
+    """The loss of each whole epoch, in order, and how many iterations these have.
+
+    On held-out data where it was evaluated, else in training.
+    """
     training: dict[int, list[float]] = {}
     held_out: dict[int, float] = {}
     for line in lines:
@@ -105,8 +131,9 @@ def _losses(lines: list[MetricsRow]) -> list[float]:
             training.setdefault(line.epoch, []).append(line.loss)
     whole = max((len(each) for each in training.values()), default=0)
     everywhere = all(epoch in held_out for epoch, each in training.items() if len(each) == whole)
-    return [
+    losses = [
         held_out[epoch] if everywhere else sum(each) / len(each)
         for epoch, each in sorted(training.items())
         if len(each) == whole
     ]
+    return losses, whole

@@ -12,6 +12,7 @@ import numpy as np
 from palmette.compress.channels import PruningOrigin
 from palmette.compress.distillation import Distillation, distill
 from palmette.compress.networks import network_origin, prune_network
+from palmette.control.run.trust import model_code, refuse_untrusted, remember
 from palmette.control.weights import load, pruning_of, read_weights, save_network, shrunk
 from palmette.errors import ArgumentFault, Fault, InputError
 from palmette.zoo.capture import parameters
@@ -60,6 +61,7 @@ class PruneRequest:
     model: str | None = None
     input_shape: tuple[int, ...] | None = None
     seed: int = 0
+    trust_code: bool = False
 
     def __post_init__(self) -> None:
         known_compression(self.compress)
@@ -89,6 +91,8 @@ def prune_to_file(source: str, request: PruneRequest, path: Path) -> PruneResult
         data = load_data(request.data, network.input_shape)
         distill(smaller, network, data.train, np.arange(len(data.train)), Distillation(seed=request.seed))
     save_network(smaller, request.ratio, path)
+    if model_code(smaller.name):
+        remember(path)  # the network was typed, or trusted
     return PruneResult(
         model=network.name,
         pruning=request.ratio,
@@ -105,13 +109,14 @@ def is_file(source: str) -> bool:
 
 
 def _name(source: str, about: Mapping[str, str], request: PruneRequest) -> str:
-    """The network's name: the one given, or what a file says that its weights are of."""
-    if not is_file(source):
-        return source
-    name = request.model or about.get("model")
+    """The network's name: the one given, or what a file says that its weights are of, if its code may be called."""
+    if request.model or not is_file(source):
+        return request.model or source
+    name = about.get("model")
     if name is None:
         expected = "the file does not say which network they are of; expected model with it, such as lenet5"
         raise InputError(Fault("weights", source, expected))
+    refuse_untrusted({source: model_code(name)}, trust=request.trust_code)
     return name
 
 

@@ -12,19 +12,27 @@ handover      what is sent between two phases, and its price
 steps         the operations of an iteration: what they are
 operations    which operations an iteration has, without times
 passes        the forward and the backward pass of a tree
+order         the order in which a node computes its microbatches
 replicas      layers that several instances hold, where they meet, how their gradients do
+buckets       gradients that leave while backward goes on
+ring          replicas that average their gradients around a ring
+number_width  sizes in double precision
 accumulation  gradients that are exchanged once an update
 divisor       what the loss of a batch is divided by, where that varies
 clipping      the norm of all gradients, where they are clipped by it
 batch_norm    where replicas share the statistics of a batch norm
 delivery      how many samples are sent in an epoch, and how many are kept
+coding        what compressing and extracting add to messages
 sizes         bytes of layers and messages
 seconds       layer times of a node, as sums
 routes        how nodes reach one another
+moments       how much an iteration varies where the bandwidth of links does
 clock         plays calls and transfers
+looping       parts of a graph that are played over and over, each at its own pace
 sharing       transfers that share links, max-min fair
 priorities    transfers in the background, which give way to the others
 energy        joules of a node from its load
+spending      money and carbon of nodes
 optimizer     what an optimizer keeps of each weight
 memory        bytes that a node holds at most
 recompute     what an instance keeps that computes its activations again, in which blocks

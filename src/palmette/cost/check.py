@@ -34,7 +34,8 @@ def check(plan: Plan, evaluator: Evaluator) -> list[Fault]:
 def missing(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
     """Nodes, layers and paths between nodes that are missing."""
     unknown = [*_unknown_nodes(phase, evaluator), *_wrong_model(phase, evaluator)]
-    unknown += [*_wrong_norms(phase), *_wrong_ahead(phase), *_wrong_upload(phase)]
+    unknown += [*_wrong_norms(phase), *_wrong_ahead(phase), *_wrong_upload(phase), *_wrong_overlap(phase)]
+    unknown = unknown or list(_wrong_exchange(phase, evaluator))
     yield from unknown
     if not unknown:
         yield from _unmeasured_nodes(phase, evaluator)
@@ -55,7 +56,24 @@ def _wrong_ahead(phase: Phase) -> Iterator[Fault]:
 
 def _wrong_upload(phase: Phase) -> Iterator[Fault]:
     if phase.upload and not phase.sync_kind.one_model:
-        yield Fault("upload", ", ".join(phase.upload), f"under {phase.sync} sources own shards; expected none")
+        yield Fault(
+            "upload", ", ".join(phase.upload), f"under {phase.sync} trees take their steps apart; expected none"
+        )
+
+
+def _wrong_overlap(phase: Phase) -> Iterator[Fault]:
+    if phase.overlap and not phase.sync_kind.one_model:
+        yield Fault("overlap", True, f"under {phase.sync} no gradients are averaged; expected false")
+
+
+def _wrong_exchange(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
+    codec, kind = phase.exchange.codec, phase.exchange.kind
+    if kind.lossy and not phase.sync_kind.one_model:
+        yield Fault("exchange.codec", codec, f"under {phase.sync} no gradients are averaged; expected none")
+    elif kind.needs_shapes and not evaluator.sizes(phase.pruning).has_shapes:
+        yield Fault(
+            "exchange.codec", codec, "the profile has no shapes of weights; expected another codec, or a new profile"
+        )
 
 
 def forbidden(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:

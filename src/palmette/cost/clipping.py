@@ -4,6 +4,8 @@ Each weight counts once, on the first node of the plan that updates it, with its
 send the sum of the squares of their part to the first root's node, and get the norm of the whole back:
 
     phone   … pull ──▶ squares ──▶ norm ──▶ total norm ──▶ update       (the norm is found on the first root's node)
+
+Where trees train apart, each is a network of its own: its instances find the norm of their own gradients at its root.
 """
 
 from __future__ import annotations
@@ -15,9 +17,26 @@ from palmette.cost.steps import Kind, Step, Steps, add
 from palmette.spec.plan import Phase
 
 
-def add_total_norm(steps: Steps, phase: Phase, sizes: Sizes, updates: Sequence[Step]) -> None:
-    """Add the exchange of the norm, after all that updates wait for; they wait for the norm from now on."""
-    home = next(k for k, instance in enumerate(phase.instances) if instance.into is None)
+def add_tree_norms(steps: Steps, phase: Phase, sizes: Sizes, updates: Sequence[Step]) -> None:
+    """Add the exchange of the norm for every tree that is cut; ``updates`` are those of all instances, in order."""
+    index = {instance.id: k for k, instance in enumerate(phase.instances)}
+    by_root: dict[int, list[Step]] = {}
+    for k, update in enumerate(updates):
+        root, into = k, phase.instances[k].into
+        while into is not None:
+            root, into = index[into], phase.instances[index[into]].into
+        by_root.setdefault(root, []).append(update)
+    for root, own in by_root.items():
+        if len(own) > 1:
+            add_total_norm(steps, phase, sizes, own, root)
+
+
+def add_total_norm(steps: Steps, phase: Phase, sizes: Sizes, updates: Sequence[Step], root: int | None = None) -> None:
+    """Add the exchange of the norm, after all that updates wait for; they wait for the norm from now on.
+
+    It is found at the first root, or at ``root``.
+    """
+    home = next(k for k, instance in enumerate(phase.instances) if instance.into is None) if root is None else root
     place = phase.instances[home].node
     by_node: dict[str, list[Step]] = {}
     for update in updates:

@@ -3,19 +3,20 @@
 A node runs calls in parallel while their CPU shares add up to at most its limit; the others queue, first
 come first served (ties in the order of the graph). A transfer shares its resources fairly with the others under way
 (see ``sharing``), or takes what they leave if it is in the background (``priorities``); its last bit arrives a latency
-later.
+later. It may hold nodes, which compute nothing meanwhile: it queues at them like a call that takes all of their CPU,
+and begins when it is its turn at each.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from palmette.cost.priorities import PrioritizedFlows, flows_over
-from palmette.cost.sharing import Flows, Path
+from palmette.cost.priorities import flows_over
+from palmette.cost.sharing import Path
 
 _TOGETHER = 1 + 1e-12  # events closer than this part of the time are one moment
 _SLACK = 1e-9  # for shares that add up to 1 but for rounding
@@ -35,15 +36,23 @@ class Graph:
         self.share: list[float] = []
         self.path: list[Path] = []
         self.background: set[int] = set()
+        self.holds: dict[int, tuple[int, ...]] = {}
 
     def add_call(self, after: Sequence[int], node: int, share: float) -> None:
         """Append computing on a node with a CPU share."""
         self._add(after, node, share, ())
 
-    def add_transfer(self, after: Sequence[int], path: Path, *, background: bool = False) -> None:
-        """Append a transfer over the resources of a path; one in the background gives way to those that are not."""
+    def add_transfer(
+        self, after: Sequence[int], path: Path, *, background: bool = False, holds: tuple[int, ...] = ()
+    ) -> None:
+        """Append a transfer over the resources of a path; one in the background gives way to those that are not.
+
+        The nodes that it holds compute nothing while its bits are carried.
+        """
         if background:
             self.background.add(len(self.after))
+        if holds:
+            self.holds[len(self.after)] = holds
         self._add(after, NOWHERE, 0.0, path)
 
     def _add(self, after: Sequence[int], node: int, share: float, path: Path) -> None:
@@ -68,8 +77,21 @@ class Graph:
 
     @cached_property
     def hosts(self) -> list[int]:
-        """The nodes that compute."""
-        return [node for node in dict.fromkeys(self.node) if node != NOWHERE]
+        """The nodes that compute, or that transfers hold."""
+        held = [node for nodes in self.holds.values() for node in nodes]
+        return [node for node in dict.fromkeys((*self.node, *held)) if node != NOWHERE]
+
+
+CapacityChange = tuple[float, int, float]
+"""When a resource changes, its number, and its capacity from then on (bit/s)."""
+_NO_CHANGES: Iterator[CapacityChange] = iter(())
+
+
+class Capacities(NamedTuple):
+    """Of the resources (bit/s) at first, and what they change to, in the order of time."""
+
+    bps: Sequence[float]
+    changes: Iterator[CapacityChange] = _NO_CHANGES
 
 
 class Timing(NamedTuple):
@@ -90,30 +112,38 @@ def play(
     bits: Sequence[float],
     limits: Sequence[float],
     capacities: Sequence[float],
+    *,
+    changes: Iterator[CapacityChange] = _NO_CHANGES,
 ) -> Timing:
     """Play a graph. A call takes its ``seconds``; a transfer carries its ``bits``, and its seconds are its latency.
 
-    ``limits`` are the CPU shares that each node may use, ``capacities`` those of the resources (bit/s).
+    ``limits`` are the CPU shares that each node may use, ``capacities`` those of the resources (bit/s), which change as
+    ``changes`` says.
     """
-    clock = _Clock(graph, seconds, bits, limits, flows_over(capacities, graph.background))
+    clock = Clock(graph, seconds, bits, limits, Capacities(capacities, changes))
     clock.run()
     return Timing(clock.start_s, clock.end_s)
 
 
-class _Clock:
+class Clock:
+    """A graph as it is played, from the first moment to the last."""
+
     def __init__(
         self,
         graph: Graph,
         seconds: Sequence[float],
         bits: Sequence[float],
         limits: Sequence[float],
-        flows: Flows | PrioritizedFlows,
+        capacities: Capacities,
     ) -> None:
+        self._rates, self._changes = list(capacities.bps), capacities.changes
+        flows = flows_over(self._rates, graph.background)
         self._node, self._share, self._path, self._next = graph.node, graph.share, graph.path, graph.following
         self._seconds, self._bits, self._flows = seconds, bits, flows
+        self._holds, self._limits, self._carrying = graph.holds, limits, False
         self.start_s = [0.0] * len(graph.after)
         self.end_s = [0.0] * len(graph.after)
-        self._missing = graph.needs.copy()
+        self.missing = graph.needs.copy()
         self._free = {node: limits[node] + _SLACK for node in graph.hosts}
         self._queues: dict[int, deque[int]] = {node: deque() for node in graph.hosts}
         self._events: list[tuple[float, int]] = []
@@ -121,25 +151,34 @@ class _Clock:
     def run(self) -> None:
         """Play until nothing is left to happen."""
         events, flows, seconds = self._events, self._flows, self._seconds
-        begun = self._start(0.0, [number for number, missing in enumerate(self._missing) if not missing])
-        carried_s = flows.share(0.0) if begun else _NEVER
-        while events or carried_s < _NEVER:
+        self._start(0.0, [number for number, missing in enumerate(self.missing) if not missing])
+        carried_s = flows.share(0.0) if self._carrying else _NEVER
+        change = next(self._changes, None)
+        while events or carried_s < _NEVER or (change is not None and flows.resources()):
             now = carried_s if not events or carried_s < events[0][0] else events[0][0]
+            now = now if change is None else min(now, change[0])
             soon = now * _TOGETHER
-            changed = carried_s <= soon
-            if changed:
+            self._carrying = ends = carried_s <= soon
+            while change is not None and change[0] <= soon:
+                self._rates[change[1]] = change[2]
+                flows.renew(change[1], now)
+                change, self._carrying = next(self._changes, None), True
+            if ends:
                 for number in flows.end(now, soon):
                     heappush(events, (now + seconds[number], number))
+                    if number in self._holds:
+                        self._let_go(now, number)
             ended = []
             while events and events[0][0] <= soon:
                 ended.append(heappop(events)[1])
-            if self._start(now, self._end(now, ended)) or changed:
+            self._start(now, self.end(now, ended))
+            if self._carrying:
                 carried_s = flows.share(now)
-        assert not any(self._missing), "an operation waits for itself, or asks for more CPU than its node may use"
+        assert not any(self.missing), "an operation waits for itself, or asks for more CPU than its node may use"
 
-    def _end(self, now: float, ended: list[int]) -> list[int]:
+    def end(self, now: float, ended: list[int]) -> list[int]:
         """Note the end of operations; returns those that can start now."""
-        missing, ready = self._missing, []
+        missing, ready = self.missing, []
         for number in ended:
             self.end_s[number] = now
             node = self._node[number]
@@ -153,30 +192,63 @@ class _Clock:
                     ready.append(following)
         return ready
 
-    def _start(self, now: float, ready: list[int]) -> bool:
-        """Start operations or let them wait their turn; returns whether a transfer began."""
-        begun = False
+    def _start(self, now: float, ready: list[int]) -> None:
+        """Start operations or let them wait their turn."""
         if len(ready) > 1:
             ready.sort()
+            if self._holds:
+                ready.sort(key=lambda number: number not in self._holds)  # what is ready leaves before more is computed
         for number in ready:
             node = self._node[number]
             if node >= 0:
                 self._queues[node].append(number)
                 self._take_turns(now, node)
-                continue
-            self.start_s[number] = now
-            if self._bits[number]:
-                self._flows.begin(number, self._path[number], self._bits[number], now)
-                begun = True
+            elif self._bits[number] and number in self._holds:
+                for held in self._holds[number]:
+                    self._queues[held].append(number)
+                self._take_turns(now, self._holds[number][0])
             else:
-                heappush(self._events, (now + self._seconds[number], number))
-        return begun
+                self._begin(now, number)
+
+    def _begin(self, now: float, number: int) -> None:
+        """Begin a transfer, or what takes no node."""
+        self.start_s[number] = now
+        if self._bits[number]:
+            self._flows.begin(number, self._path[number], self._bits[number], now)
+            self._carrying = True
+        else:
+            heappush(self._events, (now + self._seconds[number], number))
 
     def _take_turns(self, now: float, node: int) -> None:
-        """Start the calls at the head of a node's queue that its free CPU has room for."""
+        """Start what is at the head of a node's queue and has room: calls, and transfers that hold it."""
         queue, shares = self._queues[node], self._share
-        while queue and shares[queue[0]] <= self._free[node]:
-            number = queue.popleft()
-            self._free[node] -= shares[number]
-            self.start_s[number] = now
-            heappush(self._events, (now + self._seconds[number], number))
+        while queue:
+            number = queue[0]
+            if number in self._holds:
+                if not self._hold(number):
+                    return
+                self._begin(now, number)
+            elif shares[number] <= self._free[node]:
+                queue.popleft()
+                self._free[node] -= shares[number]
+                self.start_s[number] = now
+                heappush(self._events, (now + self._seconds[number], number))
+            else:
+                return
+
+    def _hold(self, number: int) -> bool:
+        """Take all nodes that a transfer holds, if it is its turn at each and they are free."""
+        nodes = self._holds[number]
+        if any(self._queues[node][0] != number or self._free[node] < self._limits[node] for node in nodes):
+            return False
+        for node in nodes:
+            self._queues[node].popleft()
+            self._free[node] -= self._limits[node]
+        return True
+
+    def _let_go(self, now: float, number: int) -> None:
+        """Give back the nodes that a transfer held."""
+        for node in self._holds[number]:
+            self._free[node] += self._limits[node]
+        for node in self._holds[number]:
+            self._take_turns(now, node)

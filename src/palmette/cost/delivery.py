@@ -82,7 +82,7 @@ def later_fractions(phase: Phase, cluster: Cluster) -> list[float]:
     """For each source, the fraction of its samples that are sent in a later epoch: those that no node has kept."""
     if not keeps_samples(phase):
         return first_fractions(phase)
-    sending, dealt = sending_sources(phase), _dealt(phase, cluster) if phase.sync_kind.one_model else {}
+    sending, dealt = sending_sources(phase), _dealt(phase, cluster) if phase.sync_kind.common_batch else {}
     nodes = {instance.id: instance.node for instance in phase.instances}
     fractions = []
     for k, source in enumerate(phase.sources):
@@ -118,7 +118,7 @@ def waiting_bytes(phase: Phase, sizes: Sizes) -> dict[str, float]:
 
 def _kept_samples(phase: Phase, cluster: Cluster) -> dict[tuple[str, str], float]:
     """How many samples are kept of which node on which other one."""
-    if phase.sync_kind.one_model:
+    if phase.sync_kind.common_batch:
         dealt, owned = _dealt(phase, cluster), _drawn_samples(phase, cluster)
         return {pair: owned[pair[0]] * _kept_fraction(*dealt[pair]) for pair in kept_pairs(phase)}
     kept: dict[tuple[str, str], float] = {}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator
+from functools import reduce
 from itertools import pairwise
-from typing import NamedTuple, assert_never
+from typing import Any, NamedTuple, assert_never
 
 from palmette.cost.check import check
 from palmette.cost.clock import Timing
@@ -19,6 +21,8 @@ from palmette.cost.warnings import warnings_of
 from palmette.errors import InputError
 from palmette.spec.cluster import Cluster
 from palmette.spec.estimate import Estimate, NodeEstimate
+from palmette.spec.exchange import PLAIN_EXCHANGE, Exchange
+from palmette.spec.goal import Spending
 from palmette.spec.plan import Phase, Plan
 from palmette.spec.profile import Profile
 from palmette.spec.trace import Op, Operation
@@ -28,16 +32,24 @@ DECLARED = "modelled: declared power of the nodes and energy a bit of the links"
 _recent: deque[Evaluator] = deque(maxlen=4)
 
 
-def evaluator(profile: Profile, cluster: Cluster, optimizer: str | OptimizerCost = "sgd") -> Evaluator:
+def evaluator(
+    profile: Profile,
+    cluster: Cluster,
+    optimizer: str | OptimizerCost = "sgd",
+    exchange: Exchange = PLAIN_EXCHANGE,
+) -> Evaluator:
     """The evaluator of a profile and a cluster; a recent one is used again.
+
+    ``exchange`` is how gradients travel in phases that do not say so themselves.
 
     Raises:
         InputError: there is no such optimizer.
     """
     for known in _recent:
-        if known.profile is profile and known.cluster is cluster and known.optimizer == known_optimizer(optimizer):
+        same = known.profile is profile and known.cluster is cluster and known.exchange == exchange
+        if same and known.optimizer == known_optimizer(optimizer):
             return known
-    _recent.append(Evaluator(profile, cluster, optimizer))
+    _recent.append(Evaluator(profile, cluster, optimizer, exchange))
     return _recent[-1]
 
 
@@ -49,15 +61,19 @@ def estimate(
     optimizer: str | OptimizerCost = "sgd",
     timeline: bool = False,
     epochs: int | None = None,
+    moment_s: float | None = None,
 ) -> Estimate:
     """What a plan costs: time and energy of an iteration and of the whole, and each node's part.
 
-    ``epochs`` is how long a plan of one phase will be used, where it does not say so itself.
+    ``epochs`` is how long a plan of one phase will be used, where it does not say so itself. With ``moment_s``,
+    iterations begin at that moment of the traces of links, instead of their mean.
 
     Raises:
         InputError: the plan cannot be executed; holds every fault.
     """
     prices = evaluator(profile, cluster, optimizer)
+    if moment_s is not None:
+        prices = Evaluator(profile, cluster, optimizer, moment_s=moment_s)
     wrong = check(plan, prices)
     if wrong:
         raise InputError(wrong)
@@ -68,9 +84,10 @@ def summary(plan: Plan, prices: Evaluator, *, timeline: bool = False, epochs: in
     """The estimate of a plan that ``check`` finds nothing wrong with."""
     priced = [prices.price(phase) for phase in plan.phases]
     first, phase = priced[0], plan.phases[0]
-    changes = [change_price(before, after, prices) for before, after in pairwise(plan.phases)]
-    joules = _known([energy_j for _, energy_j in changes])
-    whole = _whole(plan, priced, epochs)
+    changes = _sum([change_price(before, after, prices) for before, after in pairwise(plan.phases)])
+    whole = _whole(plan, priced, epochs, prices)
+    total = whole.spent.plus(changes) if whole else None
+    several = len(plan.phases) > 1
     return Estimate(
         iteration_s=first.iteration_s,
         iteration_j=first.iteration_j,
@@ -79,15 +96,18 @@ def summary(plan: Plan, prices: Evaluator, *, timeline: bool = False, epochs: in
         epoch_j=first.epoch.energy_j,
         epoch_bytes=first.epoch.sent_bytes,
         epoch_iterations=first.epoch_iterations,
+        epoch_batches=math.ceil(sum(prices.epoch_samples(phase).values()) / plan.batch),
         first_epoch_s=first.first_epoch.time_s,
         first_epoch_j=first.first_epoch.energy_j,
         first_epoch_bytes=first.first_epoch.sent_bytes,
         epochs=whole.epochs if whole else None,
-        total_s=whole.time_s + sum(time_s for time_s, _ in changes) if whole else None,
-        total_j=whole.energy_j + sum(joules) if whole and whole.energy_j is not None and joules is not None else None,
+        total_s=total.time_s if total else None,
+        total_j=total.energy_j if total else None,
         total_bytes=whole.sent_bytes if whole else None,
-        changes_s=sum(time_s for time_s, _ in changes) if changes else None,
-        changes_j=sum(joules) if changes and joules is not None else None,
+        changes_s=changes.time_s if several else None,
+        changes_j=changes.energy_j if several else None,
+        currency=prices.cluster.currency,
+        **_money_and_carbon(first, total, prices),
         frozen_bytes=frozen_bytes(prices.profile) or None,
         saved_bytes=saved_bytes(phase, first, prices),
         energy_source=None if first.iteration_j is None else DECLARED,
@@ -97,16 +117,27 @@ def summary(plan: Plan, prices: Evaluator, *, timeline: bool = False, epochs: in
     )
 
 
+def _money_and_carbon(first: Price, total: Spending | None, prices: Evaluator) -> dict[str, Any]:
+    """What the parts of the training cost and emit, by the names of the estimate's fields."""
+    parts = {
+        "iteration": prices.spending(first.nodes, first.iteration_s),
+        "epoch": prices.total(first, 1, delivered=True),
+        "first_epoch": prices.total(first, 1),
+    }
+    parts |= {} if total is None else {"total": total}
+    costs = {f"{name}_cost": spent.cost for name, spent in parts.items()}
+    return costs | {f"{name}_carbon_g": spent.carbon_g for name, spent in parts.items()}
+
+
 class _Whole(NamedTuple):
     """All epochs of a plan, changes between its phases aside."""
 
     epochs: int
-    time_s: float
-    energy_j: float | None
+    spent: Spending
     sent_bytes: float
 
 
-def _whole(plan: Plan, priced: list[Price], epochs: int | None) -> _Whole | None:
+def _whole(plan: Plan, priced: list[Price], epochs: int | None, prices: Evaluator) -> _Whole | None:
     """The epochs of all phases; None where it is not known how many they are."""
     lengths = [phase.epochs for phase in plan.phases]
     if lengths == [None]:
@@ -115,29 +146,29 @@ def _whole(plan: Plan, priced: list[Price], epochs: int | None) -> _Whole | None
     if len(known) < len(lengths):
         return None
     there: set[tuple[str, str]] = set()
-    time_s, sent_bytes, joules = 0.0, 0.0, list[float | None]()
+    sent_bytes, spent = 0.0, list[Spending]()
     for phase, price, many in zip(plan.phases, priced, known, strict=True):
         delivered = bool(kept_pairs(phase)) and kept_pairs(phase) <= there
         there |= kept_pairs(phase) | upload_pairs(phase)
-        time_s += price.total_s(many, delivered=delivered)
-        joules.append(price.total_j(many, delivered=delivered))
+        spent.append(prices.total(price, many, delivered=delivered))
         sent_bytes += price.sent_bytes(many, delivered=delivered)
-    spent = _known(joules)
-    return _Whole(sum(known), time_s, None if spent is None else sum(spent), sent_bytes)
+    return _Whole(sum(known), _sum(spent), sent_bytes)
 
 
-def _known(values: list[float | None]) -> list[float] | None:
-    """The values, if all of them are known."""
-    known = [value for value in values if value is not None]
-    return known if len(known) == len(values) else None
+def _sum(spent: list[Spending]) -> Spending:
+    """All of it, one after the other."""
+    return reduce(Spending.plus, spent, Spending(0.0, 0.0, 0.0, 0.0))
 
 
 def _nodes(phase: Phase, prices: Evaluator, price: Price) -> dict[str, NodeEstimate]:
     peaks = prices.peak_bytes(phase)
+    spent = {name: prices.spending({name: part}, price.iteration_s) for name, part in price.nodes.items()}
     return {
         name: NodeEstimate(
             busy_s=part.busy_s,
-            energy_j=prices.node_energy_j(name, part, price.iteration_s),
+            energy_j=spent[name].energy_j,
+            cost=spent[name].cost,
+            carbon_g=spent[name].carbon_g,
             sent_bytes=part.sent_bytes,
             received_bytes=part.received_bytes,
             peak_memory_bytes=peaks.get(name, 0.0),

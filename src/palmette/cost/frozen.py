@@ -16,7 +16,7 @@ def saved_bytes(phase: Phase, price: Price, prices: Evaluator) -> float | None:
     """Bytes that nodes send less in an epoch than if nothing were frozen; None where nothing is."""
     if not frozen_bytes(prices.profile):
         return None
-    trained = Evaluator(_all_trained(prices.profile), prices.cluster, prices.optimizer)
+    trained = Evaluator(_all_trained(prices.profile), prices.cluster, prices.optimizer, prices.exchange)
     return max(0.0, trained.price(phase).epoch.sent_bytes - price.epoch.sent_bytes)
 
 
@@ -32,4 +32,6 @@ def _trained_table(table: Table) -> Table:
 def _trained(layer: Layer) -> Layer:
     """The layer as if all of its weights were trained, and those before it; integers have no gradient."""
     gradient_bytes = max(0.0, layer.output_bytes - layer.uncoded_bytes)
-    return layer.model_copy(update={"trainable_bytes": None, "gradient_bytes": gradient_bytes})
+    shapes = layer.weight_shapes if layer.learned_bytes == layer.parameter_bytes else None
+    found = {"trainable_bytes": None, "gradient_bytes": gradient_bytes, "weight_shapes": shapes}
+    return layer.model_copy(update=found)

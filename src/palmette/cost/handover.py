@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from palmette.cost.energy import node_energy_j
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.operations import exchanges_weights
 from palmette.cost.optimizer import OptimizerCost
+from palmette.cost.prices import NodePrice
 from palmette.cost.sizes import Run, Sizes, runs_of
 from palmette.cost.steps import Iteration, Kind, Step
+from palmette.spec.goal import Spending
 from palmette.spec.plan import Phase
 from palmette.spec.tree import Feed, Instance
 
@@ -71,10 +72,16 @@ def changes_model(before: Phase, after: Phase) -> bool:
 
 
 def copies_per_weight(before: Phase, after: Phase, optimizer: OptimizerCost) -> int:
-    """How many numbers travel for each weight: itself, and the optimizer's state of it if that is kept."""
-    ended = before.sync_kind.averages_weights and exchanges_weights(before)
-    distilled = changes_model(before, after) and after.compress == "distill"
-    return 1 if ended or distilled else 1 + optimizer.state_copies
+    """How many numbers travel for each weight: itself, the optimizer's state of it if that is kept, and its momentum.
+
+    That is the outer optimizer's, where both phases have one.
+    """
+    if changes_model(before, after) and after.compress == "distill":
+        return 1
+    kind = before.sync_kind
+    begins_anew = kind.averages_weights and not kind.keeps_optimizers and exchanges_weights(before)
+    outer = before.outer is not None and after.outer is not None
+    return 1 + (0 if begins_anew else optimizer.state_copies) + outer
 
 
 def transfer_phase(like: Phase, giver: str, nodes: Sequence[str]) -> Phase:
@@ -106,17 +113,16 @@ def all_transfer_steps(found: ModelTransfer, phase: Phase, sizes: tuple[Sizes, S
     return Iteration([*first.steps, *second.steps], first.samples, [*first.size_bytes, *second.size_bytes])
 
 
-def change_price(before: Phase, after: Phase, evaluator: Evaluator) -> tuple[float, float | None]:
-    """Seconds and joules of the change from one phase to the next; joules are None where a power is unknown."""
+def change_price(before: Phase, after: Phase, evaluator: Evaluator) -> Spending:
+    """What the change from one phase to the next takes."""
     found = model_transfer(before, after)
-    made_s, made_j = _compressing(before, after, evaluator)
+    compressing = _compressing(before, after, evaluator)
     if len(found.nodes) == 1:
-        return made_s, made_j
+        return compressing
     phase = transfer_phase(after, found.giver, found.nodes)
     sizes = evaluator.sizes(before.pruning), evaluator.sizes(after.pruning)
     made = all_transfer_steps(found, phase, sizes, copies_per_weight(before, after, evaluator.optimizer))
-    time_s, energy_j = evaluator.transfer_price(phase, made)
-    return time_s + made_s, None if energy_j is None or made_j is None else energy_j + made_j
+    return evaluator.transfer_price(phase, made).plus(compressing)
 
 
 def compressing_s(before: Phase, after: Phase, evaluator: Evaluator) -> float:
@@ -144,13 +150,15 @@ def _distilling_s(before: Phase, after: Phase, evaluator: Evaluator) -> float:
     return many * step_s
 
 
-def _compressing(before: Phase, after: Phase, evaluator: Evaluator) -> tuple[float, float | None]:
-    """Seconds and joules of making the model smaller."""
-    time_s, node = compressing_s(before, after, evaluator), evaluator.cluster.nodes[before.meeting_node]
-    if node.power is None:
-        return time_s, None if time_s else 0.0
-    share = node.limits.cpu_share
-    return time_s, node_energy_j(node.power, time_s, time_s * share**node.power.exponent)
+def _compressing(before: Phase, after: Phase, evaluator: Evaluator) -> Spending:
+    """What making the model smaller takes."""
+    time_s, giver = compressing_s(before, after, evaluator), before.meeting_node
+    if not time_s:
+        return Spending(0.0, 0.0, 0.0, 0.0)
+    node = evaluator.cluster.nodes[giver]
+    exponent = 1.0 if node.power is None else node.power.exponent
+    effort_s = time_s * node.limits.cpu_share**exponent
+    return evaluator.spending({giver: NodePrice(busy_s=time_s, effort_s=effort_s)}, time_s)
 
 
 def _held(phase: Phase) -> dict[str, set[int]]:

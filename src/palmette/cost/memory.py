@@ -5,34 +5,55 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from palmette.cost.optimizer import OptimizerCost
+from palmette.cost.order import in_flight, microbatches
 from palmette.cost.sizes import Run, Sizes
 from palmette.spec.plan import Phase
+
+_OUTER_COPIES = 2
+"""What an outer optimizer keeps of each weight: as a window began with it, and its momentum."""
 
 
 def peak_bytes(phase: Phase, sizes: Sizes, samples: Sequence[int], optimizer: OptimizerCost) -> dict[str, float]:
     """Bytes that each node holds at most: weights + gradients + optimizer state + activations of its samples.
 
     Frozen weights have neither gradients nor optimizer state. An instance that recomputes holds the inputs of its
-    blocks and the activations of one block; instances of one node count one by one, since their calls may alternate.
+    blocks and the activations of one block; instances of one node count one by one, since their calls may alternate,
+    and of microbatches as many as are in flight (``order``).
     Under ``step``, replicas on one node share all but their activations; otherwise each has weights of its own, and the
-    server holds the whole network too. A node where gradients only meet holds no more than those of the whole network.
+    server holds the whole network too, and an outer optimizer two more numbers for each weight. A node where gradients
+    only meet holds no more than those of the whole network. Where exchanges leave something out of gradients, nodes
+    keep as much as these take.
     """
     runs: dict[str, list[Run]] = {}
     peaks: dict[str, float] = {}
-    for instance, many in zip(phase.instances, samples, strict=True):
-        runs.setdefault(instance.node, []).append(instance.layers)
-        kept = (sizes.recompute_bytes if instance.recompute else sizes.activation_bytes)(instance.layers, many)
-        peaks[instance.node] = peaks.get(instance.node, 0.0) + kept
+    for group in microbatches(phase):
+        kept = []
+        for k in group:
+            instance = phase.instances[k]
+            runs.setdefault(instance.node, []).append(instance.layers)
+            bytes_of = sizes.recompute_bytes if instance.recompute else sizes.activation_bytes
+            kept.append(bytes_of(instance.layers, samples[k]))
+        most = sum(sorted(kept, reverse=True)[: in_flight(phase, group)])
+        peaks[instance.node] = peaks.get(instance.node, 0.0) + most
     if not phase.sync_kind.one_model:
         runs.setdefault(phase.meeting_node, []).append((1, phase.depth))
+        if phase.outer is not None:
+            outer = _OUTER_COPIES * sizes.trainable_bytes([(1, phase.depth)])
+            peaks[phase.meeting_node] = peaks.get(phase.meeting_node, 0.0) + outer
     elif phase.meet is not None and phase.meet in phase.nodes() and phase.meet not in runs:
-        peaks[phase.meet] = 2 * sizes.trainable_bytes([(1, phase.depth)])  # gradients that arrive, and their sums
-    copies = 1 + optimizer.state_copies
+        arriving = 2 + _left_out(phase, sizes)  # gradients that arrive, and their sums
+        peaks[phase.meet] = arriving * sizes.trainable_bytes([(1, phase.depth)])
+    copies = 1 + optimizer.state_copies + _left_out(phase, sizes)
     for node, held in runs.items():
         own = _union(held) if phase.sync_kind.one_model else held
         trained = copies * sizes.trainable_bytes(own)
         peaks[node] = peaks.get(node, 0.0) + sizes.weight_bytes(own) + trained
     return peaks
+
+
+def _left_out(phase: Phase, sizes: Sizes) -> bool:
+    """Whether nodes keep a part of the gradients for the next exchange."""
+    return sizes.exchange_of(phase.exchange).kind.lossy and phase.sync_kind.one_model and phase.shares_layers()
 
 
 def _union(runs: list[Run]) -> list[Run]:

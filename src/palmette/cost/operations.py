@@ -11,13 +11,16 @@ from typing import assert_never
 
 from palmette.cost.accumulation import divided_at_update
 from palmette.cost.batch_norm import shared_norms
-from palmette.cost.clipping import add_total_norm
+from palmette.cost.buckets import bucket_runs, divided_instances
+from palmette.cost.clipping import add_total_norm, add_tree_norms
 from palmette.cost.delivery import upload_bytes
 from palmette.cost.divisor import add_total_divisor
 from palmette.cost.labels import labels_by_instance
 from palmette.cost.optimizer import PLAIN_SGD, OptimizerCost
+from palmette.cost.order import add_order
 from palmette.cost.passes import BackwardPass, ForwardPass
-from palmette.cost.replicas import add_averages
+from palmette.cost.replicas import AveragingSteps, exchanged_runs
+from palmette.cost.ring import add_ring
 from palmette.cost.routes import Routes
 from palmette.cost.sizes import Sizes
 from palmette.cost.steps import NUMBER_BYTES, Iteration, Kind, Step, Steps, add
@@ -65,19 +68,37 @@ def _whole_steps(phase: Phase, sizes: Sizes, routes: Routes, optimizer: Optimize
     steps: Steps = []
     order = topological(phase.instances)
     shared = shared_norms(phase, sizes, routes)
-    forward = ForwardPass(steps, phase, sizes, shared).add(order)
+    runs = exchanged_runs(phase, sizes, routes) if phase.sync_kind.one_model else []
+    apart = phase.overlap and not shared and not _accumulates(phase, optimizer)
+    runs = bucket_runs(runs, phase, sizes) if apart else runs
+    parts = divided_instances(runs, phase) if apart else {}
+    forward = ForwardPass(steps, phase, sizes, shared, parts=parts).add(order)
     if optimizer.divisor_varies and phase.sync_kind.one_model:
         forward = add_total_divisor(steps, phase, forward)
-    backward = BackwardPass(steps, phase, forward, sizes, shared).add(order[::-1])
+    back = BackwardPass(steps, phase, forward, sizes, shared, parts=parts)
+    backward = back.add(order[::-1])
+    add_order(steps, phase)
     if phase.sync_kind.one_model:
-        updates = add_averages(steps, phase, sizes, routes, backward)
+        match phase.averaging:
+            case "ring":
+                updates = add_ring(steps, phase, sizes, routes, backward)
+            case "meet":
+                computed = back.computed if apart else lambda k, _: backward[k]
+                updates = AveragingSteps(phase, sizes, runs, computed, apart=apart).add(steps, backward)
+            case _:
+                assert_never(phase.averaging)
         if optimizer.clips_norm:
             add_total_norm(steps, phase, sizes, updates)
         steps += updates
         _add_uploads(steps, phase)
     else:
-        for k, instance in enumerate(phase.instances):
-            add(steps, Step(Kind.UPDATE, k, instance.node, [backward[k]]))
+        updates = [
+            Step(Kind.UPDATE, k, instance.node, [backward[k]], layers=(instance.layers,))
+            for k, instance in enumerate(phase.instances)
+        ]
+        if optimizer.clips_norm and phase.sync_kind.averages_weights:
+            add_tree_norms(steps, phase, sizes, updates)
+        steps += updates
     return steps
 
 
@@ -121,7 +142,9 @@ def with_sizes(steps: Steps, phase: Phase, sizes: Sizes, sent: Sequence[float] |
                 size_bytes[number] = step.point.size_bytes
             case Kind.PUSH | Kind.PULL:
                 one_model = phase.sync_kind.one_model
-                size_bytes[number] = (sizes.exchanged_bytes if one_model else sizes.trainable_bytes)(step.layers)
+                exchanged = sizes.exchanged_bytes(step.layers, phase.exchange) if one_model else None
+                whole = sizes.trainable_bytes(step.layers) if exchanged is None else exchanged
+                size_bytes[number] = whole / step.parts
             case Kind.SQUARES | Kind.TOTAL_NORM | Kind.COUNT | Kind.TOTAL_DIVISOR:
                 size_bytes[number] = NUMBER_BYTES
             case (Kind.FORWARD | Kind.RECOMPUTE | Kind.BACKWARD | Kind.UPDATE) | (
@@ -143,7 +166,7 @@ def _label_bytes(phase: Phase) -> list[int]:
 
 
 def exchange(phase: Phase, sizes: Sizes) -> Iteration:
-    """The exchange of weights after an epoch of federated averaging: all to the server, and the average back."""
+    """The exchange of weights after a window: all to the server, and the average back."""
     steps: Steps = []
     server = phase.meeting_node
     away = [(k, i) for k, i in enumerate(phase.instances) if i.node != server]
@@ -155,9 +178,9 @@ def exchange(phase: Phase, sizes: Sizes) -> Iteration:
 
 
 def exchanges_weights(phase: Phase) -> bool:
-    """Whether an epoch of federated averaging ends with an exchange: a layer has replicas, or a server is named."""
+    """Whether a window ends with an exchange: a layer has replicas, or a server or an outer optimizer is named."""
     held = sum(last - first + 1 for first, last in (instance.layers for instance in phase.instances))
-    return phase.server is not None or held > phase.depth
+    return phase.server is not None or phase.outer is not None or held > phase.depth
 
 
 def worker_step(tree: Phase, sizes: Sizes, sent: Sequence[float] | None = None) -> Iteration:

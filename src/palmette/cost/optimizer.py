@@ -6,7 +6,7 @@ table is written down because nothing here may import torch; a test compares it 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from palmette.errors import ArgumentFault, InputError, expected_name
 
@@ -65,6 +65,23 @@ def known_optimizer(given: str | OptimizerCost) -> OptimizerCost:
     if name in REFUSED:
         expected = f"{REFUSED[name]}; expected an optimizer that needs gradients alone, such as adamw"
     raise InputError(ArgumentFault("optimizer", given, expected))
+
+
+def accumulating(given: str | OptimizerCost, many: int | None) -> str | OptimizerCost:
+    """The optimizer with gradients that accumulate over so many iterations, for which a node keeps their sum.
+
+    None: as it is.
+
+    Raises:
+        InputError: there is no such optimizer, or that is no number of iterations.
+    """
+    if many is None:
+        return given
+    if many < 1:
+        raise InputError(ArgumentFault("accumulate", many, "expected 1 iteration or more"))
+    known = known_optimizer(given)
+    plain = known.state_copies - int(known.accumulate > 1)
+    return replace(known, state_copies=plain + int(many > 1), accumulate=many)
 
 
 def recorded_name(optimizer: OptimizerCost) -> str:

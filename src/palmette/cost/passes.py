@@ -8,7 +8,8 @@ as well, and each block is computed again before its backward.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from palmette.cost.batch_norm import SharedNorm, add_totals
 from palmette.cost.sizes import Run, Sizes
@@ -20,18 +21,28 @@ class TreePass(ABC):
     """The calls of one pass.
 
     ``last`` is the number of each instance's last call, ``at`` where in the network it has come to; ``blocks`` are
-    those of the instances that recompute.
+    those of the instances that recompute, or the parts of those whose gradients leave in buckets.
     """
 
     kind: Kind
 
-    def __init__(self, steps: Steps, phase: Phase, sizes: Sizes, shared: Sequence[SharedNorm]) -> None:
+    def __init__(
+        self,
+        steps: Steps,
+        phase: Phase,
+        sizes: Sizes,
+        shared: Sequence[SharedNorm],
+        parts: Mapping[int, tuple[Run, ...]],
+    ) -> None:
         self.steps, self.phase, self._shared = steps, phase, shared
-        self.blocks = [sizes.blocks(each.layers) if each.recompute else () for each in phase.instances]
+        self.blocks = [
+            sizes.blocks(each.layers) if each.recompute else parts.get(k, ()) for k, each in enumerate(phase.instances)
+        ]
         self.index = {instance.id: k for k, instance in enumerate(phase.instances)}
         self.last: dict[int, int] = {}
         self._ready: dict[int, list[int]] = {}
         self.at: dict[int, float] = {}
+        self.reached: dict[int, list[tuple[float, int]]] = {}
 
     def add(self, order: Sequence[int]) -> list[int]:
         """Add all calls and what passes between them, instances in this order; returns each one's last call."""
@@ -70,10 +81,12 @@ class TreePass(ABC):
         return self.add_call(k, until, self.blocks[k], point)
 
     def add_call(self, k: int, until: float, blocks: tuple[Run, ...], point: NormPoint | None = None) -> int:
-        """Add one call; ``blocks`` are those that it goes through, if the instance recomputes."""
+        """Add one call; ``blocks`` are those that it goes through, if the instance has any."""
         at, self.at[k] = self.at[k], until
         span = None if (at, until) == self.ends(k) else (min(at, until), max(at, until))
-        return self.add_step(Step(self.kind, k, self.phase.instances[k].node, [], None, None, blocks, span, point))
+        number = self.add_step(Step(self.kind, k, self.phase.instances[k].node, [], None, None, blocks, span, point))
+        self.reached.setdefault(k, []).append((until, number))
+        return number
 
     def add_step(self, step: Step) -> int:
         """Add a call of an instance after its last one."""
@@ -100,8 +113,16 @@ class ForwardPass(TreePass):
 
     kind = Kind.FORWARD
 
-    def __init__(self, steps: Steps, phase: Phase, sizes: Sizes, shared: Sequence[SharedNorm] = ()) -> None:
-        super().__init__(steps, phase, sizes, shared)
+    def __init__(
+        self,
+        steps: Steps,
+        phase: Phase,
+        sizes: Sizes,
+        shared: Sequence[SharedNorm] = (),
+        *,
+        parts: Mapping[int, tuple[Run, ...]] = MappingProxyType({}),
+    ) -> None:
+        super().__init__(steps, phase, sizes, shared, parts)
         self._feeds: list[list[int]] = [[] for _ in phase.instances]
         self._feeders: list[list[int]] = [[] for _ in phase.instances]
         for k, instance in enumerate(phase.instances):
@@ -145,10 +166,17 @@ class BackwardPass(TreePass):
     kind = Kind.BACKWARD
 
     def __init__(
-        self, steps: Steps, phase: Phase, forward: Sequence[int], sizes: Sizes, shared: Sequence[SharedNorm] = ()
+        self,
+        steps: Steps,
+        phase: Phase,
+        forward: Sequence[int],
+        sizes: Sizes,
+        shared: Sequence[SharedNorm] = (),
+        *,
+        parts: Mapping[int, tuple[Run, ...]] = MappingProxyType({}),
     ) -> None:
         shared = [each for each in reversed(shared) if sizes.has_gradient(each.point.layer)]
-        super().__init__(steps, phase, sizes, shared)
+        super().__init__(steps, phase, sizes, shared, parts)
         self._forward = forward
         self._left = [list(blocks) for blocks in self.blocks]
         for k, instance in enumerate(phase.instances):
@@ -177,12 +205,17 @@ class BackwardPass(TreePass):
         left = self._left[k]
         while left:
             first, last = block = left[-1]
-            if self.at[k] == last:
+            if self.at[k] == last and self.phase.instances[k].recompute:
                 self.add_step(Step(Kind.RECOMPUTE, k, self.phase.instances[k].node, [], layers=(block,)))
             if until >= first - 1 or len(left) == 1:  # layers before the first block do not learn
                 return self.add_call(k, until, (block,), point)
             self.add_call(k, first - 1, (left.pop(),))
         return self.add_call(k, until, (), point)
+
+    def computed(self, k: int, run: Run) -> int:
+        """The call of an instance by which the gradients of a run are computed; of a tie, its last."""
+        calls = self.reached.get(k, []) if run[0] <= self.phase.depth else []
+        return next((number for until, number in calls if until < run[0]), self.last[k])
 
     def pass_on(self, k: int) -> None:
         """Nothing: the instances below fetch their gradients when they enter."""

@@ -48,6 +48,10 @@ class PrioritizedFlows:
             self._outdated = False
         return min(foreground_s, self._background.share(now_s))
 
+    def resources(self) -> list[int]:
+        """Those that transfers under way use."""
+        return self._foreground.resources() + self._background.resources()
+
     def renew(self, resource: int, now_s: float) -> None:
         """Note that the capacity of a resource is another from now on; ``share`` has to follow."""
         self._foreground.renew(resource, now_s)

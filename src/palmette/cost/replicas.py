@@ -6,7 +6,8 @@ message a node, together with those of all other layers that meet at the same pl
     phone   backward I ─┐
             backward J ─┴▶ push ──▶ average ──▶ pull ──▶ update       (the average is on the meeting node)
 
-Every node updates a layer once, by the first of its instances that holds it.
+Every node updates a layer once, by the first of its instances that holds it. Where a phase says ``overlap``, there is
+one message for each bucket (``buckets``) as soon as its gradients are computed, and each bucket is updated by itself.
 
 A weight that several layers use (a tie) is treated as a layer of its own, which all instances hold that hold one of
 those: its number follows the last layer's, ties in the profile's order.
@@ -15,7 +16,7 @@ those: its number follows the last layer's, ties in the profile's order.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -64,33 +65,100 @@ def _meeting_place(phase: Phase, replicas: Sequence[int], routes: Routes) -> str
     return min(nodes, key=lambda node: routes.hops(node, home))
 
 
-def add_averages(steps: Steps, phase: Phase, sizes: Sizes, routes: Routes, backward: list[int]) -> list[Step]:
-    """Add the exchange of gradients under ``step``; returns the updates that follow it."""
-    instances = phase.instances
+def exchanged_runs(phase: Phase, sizes: Sizes, routes: Routes) -> list[ReplicatedLayers]:
+    """Runs of layers, and ties, whose gradients meet."""
     runs = [*replicated_layers(phase, routes), *replicated_ties(phase, sizes, routes)]
-    runs = [run for run in runs if sizes.exchanged_bytes([run.layers])]
-    messages = _messages(runs, instances)
-    pushed = {}
-    for (node, place), message in messages.items():
-        after = [backward[k] for k in message.senders]
-        pushed[node, place] = add(steps, Step(Kind.PUSH, message.senders[0], node, after, place, layers=message.layers))
-    averages: dict[Run, int] = {}
-    for run in runs:
-        after = [pushed.get((instances[k].node, run.place), backward[k]) for k in run.replicas]
-        step = Step(Kind.AVERAGE, run.replicas[0], run.place, list(dict.fromkeys(after)), layers=(run.layers,))
-        averages[run.layers] = add(steps, step)
-    pulled = {}
-    for (node, place), message in messages.items():
-        after = [averages[layers] for layers in message.layers]
-        pulled[node, place] = add(steps, Step(Kind.PULL, message.senders[0], place, after, node, layers=message.layers))
-    updates: list[Step] = []
-    for k, layers in enumerate(updated_layers(instances, sizes.ties, phase.depth)):
-        if layers:
-            met = [run for run in runs if k in run.replicas and _overlap(run.layers, layers)]
-            ready = [pulled.get((instances[k].node, run.place), averages[run.layers]) for run in met]
-            after = [backward[k], *dict.fromkeys(ready)]
-            updates.append(Step(Kind.UPDATE, k, instances[k].node, after, layers=layers))
-    return updates
+    return [run for run in runs if sizes.exchanged_bytes([run.layers])]
+
+
+class AveragingSteps:
+    """The operations that average gradients of runs: one message a node, or, ``apart``, one for each run.
+
+    ``computed`` says which call of an instance computes the gradients of a run, ``done`` which is its last.
+    """
+
+    def __init__(
+        self,
+        phase: Phase,
+        sizes: Sizes,
+        runs: Sequence[ReplicatedLayers],
+        computed: Callable[[int, Run], int],
+        *,
+        apart: bool = False,
+    ) -> None:
+        self._phase, self._sizes, self._runs, self._computed, self._apart = phase, sizes, runs, computed, apart
+
+    def add(self, steps: Steps, done: Sequence[int]) -> list[Step]:
+        """Add the exchange of gradients under ``step``; returns the updates that follow it."""
+        messages = self._messages()
+        pushed = {}
+        for ends, message in messages.items():
+            after = list(dict.fromkeys(self._computed(k, run) for run in message.layers for k in message.senders))
+            push = Step(Kind.PUSH, message.senders[0], ends.node, after, ends.place, layers=message.layers)
+            pushed[ends] = add(steps, push)
+        averages: dict[Run, int] = {}
+        for run in self._runs:
+            after = [pushed.get(self._ends(run, k), self._computed(k, run.layers)) for k in run.replicas]
+            step = Step(Kind.AVERAGE, run.replicas[0], run.place, list(dict.fromkeys(after)), layers=(run.layers,))
+            averages[run.layers] = add(steps, step)
+        ready = {}
+        for ends, message in messages.items():
+            after = [averages[layers] for layers in message.layers]
+            pull = Step(Kind.PULL, message.senders[0], ends.place, after, ends.node, layers=message.layers)
+            ready[ends] = add(steps, pull)
+        return [
+            Step(
+                Kind.UPDATE,
+                k,
+                self._phase.instances[k].node,
+                [done[k], *self._met(k, layers, ready, averages)],
+                layers=layers,
+            )
+            for k, layers in self._updates()
+        ]
+
+    def _updates(self) -> Iterator[tuple[int, tuple[Run, ...]]]:
+        """The layers that each instance updates: at once, or run by run as they are exchanged, then the others."""
+        phase = self._phase
+        for k, layers in enumerate(updated_layers(phase.instances, self._sizes.ties, phase.depth)):
+            left = [n for first, last in layers for n in range(first, last + 1)]
+            for run in self._runs if self._apart else ():
+                own = [n for n in left if k in run.replicas and run.layers[0] <= n <= run.layers[1]]
+                left = [n for n in left if n not in own]
+                if own:
+                    yield k, runs_of(own)
+            if left:
+                yield k, runs_of(left)
+
+    def _met(
+        self, k: int, layers: Sequence[Run], ready: Mapping[MessageEnds, int], averages: Mapping[Run, int]
+    ) -> list[int]:
+        """What brings an instance the averages of some layers."""
+        met = [run for run in self._runs if k in run.replicas and _overlap(run.layers, layers)]
+        return list(dict.fromkeys(ready.get(self._ends(run, k), averages[run.layers]) for run in met))
+
+    def _ends(self, run: ReplicatedLayers, k: int) -> MessageEnds:
+        return MessageEnds(self._phase.instances[k].node, run.place, run.layers if self._apart else None)
+
+    def _messages(self) -> dict[MessageEnds, GradientMessage]:
+        """What each node sends to each meeting place."""
+        layers: dict[MessageEnds, dict[Run, None]] = {}
+        senders: dict[MessageEnds, set[int]] = {}
+        for run in self._runs:
+            for k in run.replicas:
+                ends = self._ends(run, k)
+                if ends.node != ends.place:
+                    layers.setdefault(ends, {})[run.layers] = None
+                    senders.setdefault(ends, set()).add(k)
+        return {ends: GradientMessage(tuple(held), tuple(sorted(senders[ends]))) for ends, held in layers.items()}
+
+
+class MessageEnds(NamedTuple):
+    """A node that sends gradients and gets averages, where these meet, and which they are, if not all."""
+
+    node: str
+    place: str
+    run: Run | None
 
 
 class GradientMessage(NamedTuple):
@@ -98,21 +166,6 @@ class GradientMessage(NamedTuple):
 
     layers: tuple[Run, ...]
     senders: tuple[int, ...]
-
-
-def _messages(
-    runs: Sequence[ReplicatedLayers], instances: Sequence[Instance]
-) -> dict[tuple[str, str], GradientMessage]:
-    """What each node sends to each meeting place, in one message."""
-    layers: dict[tuple[str, str], dict[Run, None]] = {}
-    senders: dict[tuple[str, str], set[int]] = {}
-    for run in runs:
-        for k in run.replicas:
-            ends = (instances[k].node, run.place)
-            if ends[0] != ends[1]:
-                layers.setdefault(ends, {})[run.layers] = None
-                senders.setdefault(ends, set()).add(k)
-    return {ends: GradientMessage(tuple(held), tuple(sorted(senders[ends]))) for ends, held in layers.items()}
 
 
 def replicated_ties(phase: Phase, sizes: Sizes, routes: Routes) -> list[ReplicatedLayers]:

@@ -6,19 +6,26 @@ the same reversed. A link has a resource for each direction (one for both if hal
 
 from __future__ import annotations
 
+import heapq
 import itertools
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from palmette.spec.cluster import Cluster
+from palmette.cost.clock import Capacities, CapacityChange
+from palmette.spec.cluster import Cluster, Link
 
 
 class Route(NamedTuple):
-    """A path between two nodes: its resources in order, its bottleneck, and the sums along it."""
+    """A path between two nodes: its resources in order, its bottleneck, and the sums along it.
+
+    ``links`` are those on which the size of a message counts, each with the node that sends.
+    """
 
     resources: tuple[int, ...]
     bandwidth_bps: float
     latency_s: float
     energy_j_per_bit: float
+    links: tuple[tuple[Link, str], ...] = ()
 
     @property
     def hops(self) -> int:
@@ -27,7 +34,13 @@ class Route(NamedTuple):
 
     def transfer_s(self, size_bytes: float) -> float:
         """Seconds for a transfer that has the path to itself."""
-        return self.latency_s + size_bytes * 8 / self.bandwidth_bps
+        return self.latency_s + self.bits(size_bytes) / self.bandwidth_bps
+
+    def bits(self, size_bytes: float) -> float:
+        """Bits that a message costs: more than it has where its size does not reach the whole bandwidth."""
+        if not self.links:
+            return 8 * size_bytes
+        return 8 * size_bytes / min(link.reached(size_bytes, sender) for link, sender in self.links)
 
 
 class Routes:
@@ -40,9 +53,19 @@ class Routes:
         for k, link in enumerate(cluster.links):
             a, b = link.between
             self._neighbours[a][b] = self._neighbours[b][a] = k
+        self.by_size = any(link.by_size for link in cluster.links)
         self.capacities = [rate for link in cluster.links for rate in link.rates_bps]
         self._parents: dict[str, dict[str, str]] = {}
         self._found: dict[tuple[str, str], Route | None] = {}
+
+    def from_moment(self, moment_s: float) -> Capacities:
+        """The capacities from a moment on, for links with a trace as it says."""
+        now_bps, courses = list(self.capacities), []
+        for k, link in enumerate(self._links):
+            if link.bandwidth_trace is not None:
+                now_bps[2 * k : 2 * k + 2] = link.bandwidth_trace.at(moment_s)
+                courses.append(_resource_changes(k, link.bandwidth_trace.changes(moment_s)))
+        return Capacities(now_bps, heapq.merge(*courses))
 
     def between(self, a: str, b: str) -> Route | None:
         """The route from ``a`` to ``b``, None where there is no path."""
@@ -57,6 +80,16 @@ class Routes:
         route = self.between(a, b)
         return float("inf") if route is None else route.hops
 
+    def meeting_node(self, nodes: Iterable[str]) -> str | None:
+        """A node that all routes between some nodes pass, or end at; None where there is none."""
+        shared: set[str] | None = None
+        for a, b in itertools.combinations(nodes, 2):
+            passed = set(self._path(a, b) or ())
+            shared = passed if shared is None else shared & passed
+            if not shared:
+                return None
+        return min(shared or nodes, key=self._order.__getitem__)
+
     def _route(self, path: list[str]) -> Route:
         steps = [(self._neighbours[a][b], a) for a, b in itertools.pairwise(path)]
         links = [self._links[k] for k, _ in steps]
@@ -66,6 +99,7 @@ class Routes:
             min(rates, default=float("inf")),
             sum(link.latency_s for link in links),
             sum(link.energy_j_per_bit for link in links),
+            tuple((self._links[k], a) for k, a in steps if self._links[k].by_size),
         )
 
     def _path(self, a: str, b: str) -> list[str] | None:
@@ -110,3 +144,10 @@ class Routes:
             width.update(reached)
             ring = list(reached)
         return parents
+
+
+def _resource_changes(link: int, changes: Iterator[tuple[float, tuple[float, float]]]) -> Iterator[CapacityChange]:
+    """The changes of a link's trace as those of its two resources."""
+    for at_s, (up_bps, down_bps) in changes:
+        yield at_s, 2 * link, up_bps
+        yield at_s, 2 * link + 1, down_bps

@@ -14,8 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, assert_never
 
-from palmette.cost.clock import Graph, Timing, play
+from palmette.cost.clock import Capacities, Graph, Timing, play
+from palmette.cost.coding import coding_seconds
 from palmette.cost.energy import load, node_energy_j
+from palmette.cost.looping import Loop, play_looping
 from palmette.cost.operations import iteration_steps, trees, with_sizes
 from palmette.cost.optimizer import PLAIN_SGD, OptimizerCost
 from palmette.cost.prices import NodePrice
@@ -24,6 +26,7 @@ from palmette.cost.seconds import Seconds
 from palmette.cost.sizes import Sizes
 from palmette.cost.steps import REDUCTIONS, SAMPLES, Iteration, Kind, Step, Steps, is_background
 from palmette.spec.cluster import Cluster
+from palmette.spec.exchange import PLAIN_EXCHANGE, Exchange
 from palmette.spec.plan import Phase
 from palmette.spec.profile import Profile, Table
 from palmette.spec.tree import Instance
@@ -62,10 +65,22 @@ class Steady(NamedTuple):
 
 
 class PhaseSimulator:
-    """Plays phases for one profile and one cluster, with the exchanges that an optimizer needs."""
+    """Plays phases for one profile and one cluster, with the exchanges that an optimizer needs.
 
-    def __init__(self, profile: Profile, cluster: Cluster, optimizer: OptimizerCost = PLAIN_SGD) -> None:
-        self.profile, self.cluster, self.optimizer = profile, cluster, optimizer
+    ``exchange`` is how gradients travel in phases that do not say so themselves. Links with a trace have its mean
+    bandwidth, or, with ``moment_s``, all that it says from that moment on.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        cluster: Cluster,
+        optimizer: OptimizerCost = PLAIN_SGD,
+        exchange: Exchange = PLAIN_EXCHANGE,
+        moment_s: float | None = None,
+    ) -> None:
+        self.profile, self.cluster, self.optimizer, self.exchange = profile, cluster, optimizer, exchange
+        self.moment_s = moment_s
         self.routes = Routes(cluster)
         self._index = {name: k for k, name in enumerate(cluster.nodes)}
         self._limits = [node.limits.cpu_share for node in cluster.nodes.values()]
@@ -77,7 +92,9 @@ class PhaseSimulator:
         """The bytes of the layers of the model with this fraction of its parameters removed."""
         if pruning not in self._sizes:
             owned = {name: node.source.samples for name, node in self.cluster.nodes.items() if node.source}
-            self._sizes[pruning] = Sizes(self._table(pruning), self.profile.input_bytes, self._stored_bytes(), owned)
+            table, known = self._table(pruning), self.profile
+            sent = (known.input_bytes, self._stored_bytes(), owned, self.exchange)
+            self._sizes[pruning] = Sizes(table, *sent, float_bytes=known.float_bytes)
         return self._sizes[pruning]
 
     def _stored_bytes(self) -> dict[str, float]:
@@ -150,6 +167,23 @@ class PhaseSimulator:
         """When each operation of an iteration of a phase starts and ends."""
         return self._play(self._prepare(phase, made.steps), phase, made)
 
+    def play_together(self, parts: Sequence[tuple[Phase, Iteration]]) -> list[Loop]:
+        """Parts of a phase that repeat their operations over and over, each at its own pace."""
+        if len(parts) == 1:
+            alone = self.play(*parts[0])
+            return [Loop(alone.total_s, alone)]
+        graph, places = Graph(), list[range]()
+        seconds, bits = list[float](), list[float]()
+        for part, made in parts:
+            begin = len(graph.after)
+            for step in made.steps:
+                self._add_step(graph, part, step, [begin + need for need in step.after])
+            places.append(range(begin, len(graph.after)))
+            latencies_s = [self._latency_s(step) for step in made.steps]
+            seconds += self._durations(part, made, latencies_s)
+            bits += self._bits(made)
+        return play_looping(graph, places, seconds, bits, limits=self._limits, capacities=self._capacities())
+
     def _prepared_for(self, phase: Phase, iterations: int = 1) -> _Prepared:
         feeds = [(source.node, source.into) for source in phase.sources]
         key = (
@@ -160,6 +194,10 @@ class PhaseSimulator:
             phase.ahead,
             phase.ahead_iterations,
             phase.upload,
+            phase.order,
+            phase.averaging,
+            phase.overlap,
+            phase.exchange if phase.overlap else None,
             iterations,
             *feeds,
         )
@@ -180,8 +218,8 @@ class PhaseSimulator:
                 if number:
                     after += _after_iterations_before(steps, k, begin, phase.ahead_iterations)
                 self._add_step(graph, phase, step, after)
-                hidden = step.to is None or (iterations > 1 and step.kind is Kind.DATA)
-                latencies_s.append(0.0 if hidden else self.route(step.node, step.to or "").latency_s)
+                hidden = iterations > 1 and step.kind is Kind.DATA
+                latencies_s.append(0.0 if hidden else self._latency_s(step))
             if iterations > 1:
                 samples = {begin + k for k, step in enumerate(steps) if step.kind is Kind.DATA}
                 graph.add_transfer(sorted(samples), ())
@@ -192,24 +230,50 @@ class PhaseSimulator:
     def _add_step(self, graph: Graph, phase: Phase, step: Step, after: list[int]) -> None:
         if step.to is not None:
             background = is_background(step, phase)
-            graph.add_transfer(after, self.route(step.node, step.to).resources, background=background)
+            path = self.route(step.node, step.to).resources
+            holds = (
+                () if step.parts > 1 else self._without_overlap(step.node, step.to)
+            )  # a ring sends and receives at once
+            graph.add_transfer(after, path, background=background, holds=holds)
         elif step.kind in REDUCTIONS:
             graph.add_transfer(after, ())
         else:
             graph.add_call(after, self._index[step.node], self._share(phase, step))
 
     def _play(self, prepared: _Prepared, phase: Phase, made: Iteration, iterations: int = 1) -> Timing:
-        seconds = prepared.latencies_s[: len(made.steps)]
-        for number, step in enumerate(made.steps):
-            if step.kind in SAMPLES and not made.size_bytes[number]:
-                seconds[number] = 0.0  # nothing is sent
-        for number, call_s in self.call_seconds(phase, made).items():
-            seconds[number] = call_s
-        bits = [8 * size for size in made.size_bytes]
+        seconds = self._durations(phase, made, prepared.latencies_s[: len(made.steps)])
+        bits = self._bits(made)
         if iterations > 1:
             marks = [0.0] * _MARKS
             seconds, bits = [*seconds, *marks] * iterations, [*bits, *marks] * iterations
-        return play(prepared.graph, seconds, bits, self._limits, self.routes.capacities)
+        now = self._capacities()
+        return play(prepared.graph, seconds, bits, self._limits, now.bps, changes=now.changes)
+
+    def _bits(self, made: Iteration) -> list[float]:
+        if not self.routes.by_size:
+            return [8 * size for size in made.size_bytes]
+        sized = zip(made.steps, made.size_bytes, strict=True)
+        return [self.route(step.node, step.to).bits(size) if step.to is not None else 0.0 for step, size in sized]
+
+    def _capacities(self) -> Capacities:
+        """Those of the links: in the mean, or from a moment of their traces on."""
+        if self.moment_s is None or not self.cluster.varies:
+            return Capacities(self.routes.capacities)
+        return self.routes.from_moment(self.moment_s)
+
+    def _latency_s(self, step: Step) -> float:
+        return 0.0 if step.to is None else self.route(step.node, step.to).latency_s
+
+    def _durations(self, phase: Phase, made: Iteration, latencies_s: list[float]) -> list[float]:
+        """What the clock takes as seconds of each operation: of a call how long it lasts, of a transfer its latency."""
+        for number, step in enumerate(made.steps):
+            if step.kind in SAMPLES and not made.size_bytes[number]:
+                latencies_s[number] = 0.0  # nothing is sent
+        for number, call_s in self.call_seconds(phase, made).items():
+            latencies_s[number] = call_s
+        for number, coding_s in self.coding_seconds(phase, made).items():
+            latencies_s[number] += coding_s
+        return latencies_s
 
     def call_seconds(self, phase: Phase, made: Iteration) -> dict[int, float]:
         """How long each call of an iteration lasts with its share of the CPU, by its number."""
@@ -218,6 +282,14 @@ class PhaseSimulator:
             return {}  # nodes that only send something need not be in the profile
         places = [(self.seconds(i.node, phase.pruning), *i.layers, i.cpu_share) for i in phase.instances]
         return {k: self._call_s(phase, step, places[step.instance], made.samples[step.instance]) for k, step in calls}
+
+    def coding_seconds(self, phase: Phase, made: Iteration) -> dict[int, float]:
+        """What coding adds to messages and averages, by number, where the profile has times for it."""
+        nodes = self._table(phase.pruning).nodes
+        if not any(times.coding_s for times in nodes.values()):
+            return {}
+        known = {name: times.coding_s or {} for name, times in nodes.items()}
+        return coding_seconds(phase, made, self.sizes(phase.pruning), lambda name: known.get(name, {}))
 
     def _call_s(self, phase: Phase, step: Step, place: tuple[Seconds, int, int, float], samples: int) -> float:
         seconds, first, last, share = place
@@ -270,6 +342,10 @@ class PhaseSimulator:
             power = self.cluster.nodes[name].power
             nodes[name].busy_s, nodes[name].effort_s = load(times, power.exponent if power else 1.0)
         return nodes
+
+    def _without_overlap(self, *names: str) -> tuple[int, ...]:
+        """Those of the nodes that compute nothing while they send or receive."""
+        return tuple(self._index[name] for name in names if self.cluster.nodes[name].blocking)
 
     def _share(self, phase: Phase, step: Step) -> float:
         if step.kind is Kind.UPDATE and phase.sync_kind.has_server:  # the parameter server's is no instance's

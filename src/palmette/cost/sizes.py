@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
 from palmette.cost.recompute import Blocks, Run, best_blocks
-from palmette.spec.codec import CODEC_KINDS, FLOAT_BYTES, Codec
+from palmette.spec.codec import CODEC_KINDS, FLOAT_BYTES, Codec, returning_codec
+from palmette.spec.exchange import PLAIN_EXCHANGE, Exchange
 from palmette.spec.plan import InputAs
 from palmette.spec.profile import Table
 
@@ -28,12 +29,14 @@ class Sizes:
     """What travels and what is kept: samples, the input, outputs, weights and activations of each layer.
 
     ``stored_bytes`` are those of a sample as it is stored, by the node that owns it, which has so many ``samples``.
+    ``exchange`` is how gradients travel in phases that do not say so themselves.
     """
 
     __slots__ = (
         "_blocks",
         "_channels",
         "_exchanged",
+        "_exchanges",
         "_frozen_kept",
         "_gradient_channels",
         "_kept",
@@ -42,8 +45,10 @@ class Sizes:
         "_trainable",
         "_uncoded",
         "_weights",
+        "_width",
         "batch_norm_channels",
         "batch_norm_layers",
+        "exchange",
         "gradient_bytes",
         "input_bytes",
         "mixing_layers",
@@ -58,8 +63,13 @@ class Sizes:
         input_bytes: float,
         stored_bytes: Mapping[str, float] | None = None,
         samples: Mapping[str, int] | None = None,
+        exchange: Exchange = PLAIN_EXCHANGE,
+        *,
+        float_bytes: int = FLOAT_BYTES,
     ) -> None:
+        self._width = float_bytes
         self.input_bytes = input_bytes
+        self.exchange = exchange
         self.samples = samples or {}
         self._stored = stored_bytes or {}
         self.output_bytes = [0.0, *(layer.output_bytes for layer in table.layers)]
@@ -73,7 +83,8 @@ class Sizes:
         self._weights = [0.0, *accumulate(layer.parameter_bytes for layer in table.layers)]
         self.ties = [tie.layers for tie in table.ties]
         self._trainable = [0.0, *accumulate(layer.learned_bytes for layer in table.layers)]
-        self._exchanged = [0.0, *accumulate(_exchanged_bytes(table))]
+        self._exchanges = ExchangedBytes(table)
+        self._exchanged = self._exchanges.sums(exchange)
         kept = [0.0, *(layer.kept_bytes for layer in table.layers)]
         self._kept = list(accumulate(each * learns for each, learns in zip(kept, self._learns, strict=True)))
         self._frozen_kept = [each * (not learns) for each, learns in zip(kept, self._learns, strict=True)]
@@ -98,12 +109,30 @@ class Sizes:
             total += self._trainable[last] - self._trainable[first - 1]
         return total
 
-    def exchanged_bytes(self, runs: Iterable[Run]) -> float:
-        """Bytes of the gradients of runs of layers that meet in every iteration; ties are runs of their own."""
+    def exchanged_bytes(self, runs: Iterable[Run], exchange: Exchange = PLAIN_EXCHANGE) -> float:
+        """Bytes on the wire of gradients of runs of layers that meet in every iteration; ties are runs of their own.
+
+        ``exchange`` is what a phase says.
+        """
+        sums = self._exchanged if exchange is PLAIN_EXCHANGE else self._exchanges.sums(self.exchange_of(exchange))
         total = 0.0
         for first, last in runs:
-            total += self._exchanged[last] - self._exchanged[first - 1]
+            total += sums[last] - sums[first - 1]
         return total
+
+    def exchanged_numbers(self, runs: Iterable[Run]) -> float:
+        """The numbers of those gradients."""
+        sums = self._exchanges.sums(PLAIN_EXCHANGE)
+        return sum(sums[last] - sums[first - 1] for first, last in runs) / FLOAT_BYTES
+
+    def exchange_of(self, said: Exchange) -> Exchange:
+        """How gradients travel in a phase that says so, or says nothing."""
+        return self.exchange if said == PLAIN_EXCHANGE else said
+
+    @property
+    def has_shapes(self) -> bool:
+        """Whether the shapes of all weights that are exchanged are known."""
+        return self._exchanges.has_shapes
 
     def activation_bytes(self, run: Run, samples: int) -> float:
         """What samples keep at most: until backward, or while a layer before all that learn computes."""
@@ -138,20 +167,51 @@ class Sizes:
 
     def message_bytes(self, layer: int, samples: int, codec: Codec) -> float:
         """Bytes on the wire of the output of a layer, labels aside."""
-        uncoded = self._uncoded[layer]
-        numbers = samples * (self.output_bytes[layer] - uncoded) / FLOAT_BYTES
-        return CODEC_KINDS[codec].message_bytes(numbers, self._channels[layer]) + samples * uncoded
+        numbers = self.coded_numbers(layer, samples)
+        coded = CODEC_KINDS[codec].message_bytes(numbers, self._channels[layer], self._width)
+        return coded + samples * self._uncoded[layer]
 
     def gradient_message_bytes(self, layer: int, samples: int, codec: Codec) -> float:
         """Bytes on the wire of the gradient that comes back to the output of a layer."""
-        numbers = samples * self.gradient_bytes[layer] / FLOAT_BYTES
-        return CODEC_KINDS[codec].message_bytes(numbers, self._gradient_channels[layer])
+        numbers, kind = self.coded_numbers(layer, samples, back=True), CODEC_KINDS[returning_codec(codec)]
+        return kind.message_bytes(numbers, self._gradient_channels[layer], self._width)
+
+    def coded_numbers(self, layer: int, samples: int, *, back: bool = False) -> float:
+        """The numbers of the output of a layer, or of the gradient that comes back, that a codec is for."""
+        each = self.gradient_bytes[layer] if back else self.output_bytes[layer] - self._uncoded[layer]
+        return samples * each / self._width
 
 
-def _exchanged_bytes(table: Table) -> list[float]:
-    """Bytes of the gradients of each layer's own weights, then of each tie's."""
-    own = [layer.learned_bytes for layer in table.layers]
-    for tie in table.ties:
-        for number in tie.layers:
-            own[number - 1] -= tie.parameter_bytes
-    return [*own, *(tie.parameter_bytes for tie in table.ties)]
+class ExchangedBytes:
+    """Bytes of the gradients of each layer's own weights, then of each tie's, as they travel in an exchange."""
+
+    def __init__(self, table: Table) -> None:
+        own = [layer.learned_bytes for layer in table.layers]
+        for tie in table.ties:
+            for number in tie.layers:
+                own[number - 1] -= tie.parameter_bytes
+        self._plain = [*own, *(tie.parameter_bytes for tie in table.ties)]
+        known = [layer.weight_shapes for layer in table.layers]
+        self._shapes = [*known, *(None if tie.shape is None else (tie.shape,) for tie in table.ties)]
+        self._sums: dict[Exchange, list[float]] = {}
+
+    @property
+    def has_shapes(self) -> bool:
+        """Whether the shapes of all these weights are known."""
+        return not any(size and shapes is None for size, shapes in zip(self._plain, self._shapes, strict=True))
+
+    def sums(self, exchange: Exchange) -> list[float]:
+        """The bytes of all before each layer or tie, and of all."""
+        if exchange not in self._sums:
+            coded = self._plain
+            if exchange.kind.lossy:
+                both = zip(self._plain, self._shapes, strict=True)
+                coded = [_coded_bytes(size, shapes, exchange) for size, shapes in both]
+            self._sums[exchange] = [0.0, *accumulate(coded)]
+        return self._sums[exchange]
+
+
+def _coded_bytes(size_bytes: float, shapes: Sequence[Sequence[int]] | None, exchange: Exchange) -> float:
+    """Bytes of a layer's gradients; of weights whose shapes are not known, as if they were one."""
+    numbers = round(size_bytes / FLOAT_BYTES)
+    return float(sum(map(exchange.bytes_of, [(numbers,)] if shapes is None else shapes)))

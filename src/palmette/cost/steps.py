@@ -91,9 +91,10 @@ class Step:
 
     ``node`` is the node of a call, the sender of a transfer; ``to`` the receiver of a transfer, else None.
     ``layers`` are those that a push, an average, a pull or an update is about, as runs (first, last); of an instance
-    that recomputes, all blocks for its forward, and one of them for a recompute or a backward.
+    that recomputes, all blocks for its forward, and one of them for a recompute or a backward; likewise the parts of
+    one whose gradients leave in buckets.
     ``span`` is the part of the network that a segment of a forward or backward call goes through; ``point`` the batch
-    norm that statistics are about, or that a segment stops at.
+    norm that statistics are about, or that a segment stops at. A push may carry one of several ``parts`` of its layers.
     """
 
     kind: Kind
@@ -105,6 +106,7 @@ class Step:
     layers: tuple[Run, ...] = ()
     span: Span | None = None
     point: NormPoint | None = None
+    parts: int = 1
 
 
 Steps = list[Step]

@@ -22,6 +22,7 @@ def warnings_of(plan: Plan, prices: Evaluator) -> list[str]:
 
 def _of_phase(phase: Phase, prices: Evaluator) -> Iterator[str]:
     yield from _lossy(phase)
+    yield from _lossy_exchange(phase)
     yield from _labels(phase, prices.cluster)
     yield from _norms(phase, prices)
     yield from _useless_recompute(phase, prices)
@@ -59,7 +60,17 @@ def _useless_recompute(phase: Phase, prices: Evaluator) -> Iterator[str]:
 
 def _lossy(phase: Phase) -> Iterator[str]:
     """Outputs that arrive as other numbers than were sent."""
-    lossy = [i.id for i in phase.instances if i.into is not None and CODEC_KINDS[i.codec].lossy]
-    if lossy:
-        named = ", ".join(lossy)
-        yield f"outputs of {named} travel as 8-bit integers; what that costs in loss is unknown until it is measured"
+    lossy: dict[int, list[str]] = {}
+    for instance in phase.instances:
+        kind = CODEC_KINDS[instance.codec]
+        if instance.into is not None and kind.coded_bits is not None:
+            lossy.setdefault(kind.coded_bits, []).append(instance.id)
+    for bits, ids in lossy.items():
+        travel = f"outputs of {', '.join(ids)} travel as {bits}-bit integers"
+        yield f"{travel}; what that costs in loss is unknown until it is measured"
+
+
+def _lossy_exchange(phase: Phase) -> Iterator[str]:
+    """Gradients of which only a part arrives in the iteration that they belong to."""
+    if phase.exchange.kind.lossy:
+        yield f"gradients travel as {phase.exchange}; what that costs in loss is unknown until it is measured"

@@ -3,15 +3,15 @@
     device  ▐── bytes ──▶▐                the clock runs on the device
     other                ▐── bytes ──▶▐   from the first byte out to the last one back
 
-A few bytes give the latency; then more and more are sent until a round trip takes long enough, and the time beyond the
-latency gives the bandwidth. The testbed (this machine's loopback, paced or namespaced links) is that of the run.
+A few bytes give the latency; then more and more are sent until a round trip takes long enough, and one with many bytes
+there and few back tells the directions apart. The testbed (this machine's loopback, paced or namespaced links) is that
+of the run.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from time import monotonic
@@ -23,9 +23,9 @@ from palmette.cost.estimate import evaluator
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import RunError
 from palmette.runtime.engines.forkserver import forkserver_context
+from palmette.runtime.engines.probes import MOST_TRANSFERRED_BYTES, TimeTransfer
 from palmette.runtime.engines.testbed import Testbed
 from palmette.runtime.phase_programs import parts_of
-from palmette.runtime.program import Channel
 from palmette.runtime.transports.base import Endpoint, Transport
 from palmette.runtime.transports.service import ProcessInitializer
 from palmette.spec.cluster import Cluster, Source
@@ -33,7 +33,7 @@ from palmette.spec.plan import Phase, Plan
 from palmette.spec.profile import Layer, Profile, Times
 from palmette.spec.tree import Feed, Instance
 
-FIRST_BYTES, GROWTH, MAX_BYTES = 1 << 16, 16, 1 << 26
+FIRST_BYTES, GROWTH = 1 << 16, 16
 LONG_ENOUGH_S = 0.2
 FEW_BYTES = 64
 ROUND_TRIPS = 3
@@ -44,10 +44,37 @@ RunTransfer = Callable[["TransferEnd", "TransferEnd"], float]
 
 
 class MeasuredLink(NamedTuple):
-    """Bits per second between two nodes, and the seconds that even the shortest message takes."""
+    """Bits per second from one node to another and back, and the seconds that even the shortest message takes."""
 
-    bandwidth_bps: float
+    up_bps: float
+    down_bps: float
     latency_s: float
+
+    @property
+    def bandwidth_bps(self) -> float:
+        """That of as many bytes there as back."""
+        return 2 / (1 / self.up_bps + 1 / self.down_bps)
+
+    @property
+    def reversed(self) -> MeasuredLink:
+        """The same, seen from the other node."""
+        return MeasuredLink(self.down_bps, self.up_bps, self.latency_s)
+
+
+def measured_link(round_trip_s: Callable[[int, int], float], most_bytes: int = MOST_TRANSFERRED_BYTES) -> MeasuredLink:
+    """Both directions of a path by the seconds of round trips with so many bytes there, and so many back."""
+    short_s, size = round_trip_s(FEW_BYTES, FEW_BYTES), FIRST_BYTES
+    both_s = round_trip_s(size, size)
+    while both_s < LONG_ENOUGH_S and size < most_bytes:
+        size = min(most_bytes, size * GROWTH)
+        both_s = round_trip_s(size, size)
+    there_s = round_trip_s(size, FEW_BYTES)
+    bits = 8 * (size - FEW_BYTES)
+    return MeasuredLink(bits / _positive_s(there_s - short_s), bits / _positive_s(both_s - there_s), short_s / 2)
+
+
+def _positive_s(seconds: float) -> float:
+    return max(seconds, 1e-9)
 
 
 def measure_bandwidth(
@@ -58,30 +85,29 @@ def measure_bandwidth(
     Raises:
         RunError: nothing came through.
     """
-    short_s = _round_trip_s((device, other), FEW_BYTES, cluster, testbed_for, run_transfer)
-    size = FIRST_BYTES
-    long_s = _round_trip_s((device, other), size, cluster, testbed_for, run_transfer)
-    while long_s < LONG_ENOUGH_S and size < MAX_BYTES:
-        size *= GROWTH
-        long_s = _round_trip_s((device, other), size, cluster, testbed_for, run_transfer)
-    added_s = max(long_s - short_s, 1e-9)
-    return MeasuredLink(2 * 8 * (size - FEW_BYTES) / added_s, short_s / 2)
+    return measured_link(
+        lambda there, back: _round_trip_s((device, other), (there, back), cluster, testbed_for, run_transfer)
+    )
 
 
 def _round_trip_s(
-    pair: tuple[str, str], size: int, cluster: Cluster, testbed_for: TestbedFor, run_transfer: RunTransfer | None
+    pair: tuple[str, str],
+    sizes: tuple[int, int],
+    cluster: Cluster,
+    testbed_for: TestbedFor,
+    run_transfer: RunTransfer | None,
 ) -> float:
-    """The fastest of a few round trips of ``size`` bytes: a busy machine only ever adds to it."""
+    """The fastest of a few round trips of so many bytes: a busy machine only ever adds to it."""
     device, other = pair
-    phase, prices = _probe_plan(device, other, size, cluster)
+    phase, prices = _probe_plan(device, other, max(sizes), cluster)
     plan = Plan(model="probe", batch=1, phases=(phase,))
     testbed = testbed_for(plan, prices)
     parts = parts_of(phase, prices)
     channels = {channel.sender: channel for part in parts for channel in part.programs[device].channels}
     testbed.open(phase, parts, prices)
     try:
-        both = (channels[device], channels[other])
-        ends = [TransferEnd(node, testbed.initializer(node), testbed.endpoint(node), both, size) for node in pair]
+        request = TimeTransfer(channels=(channels[device], channels[other]), sizes=sizes)
+        ends = [TransferEnd(node, testbed.initializer(node), testbed.endpoint(node), request) for node in pair]
         return run_transfer(ends[0], ends[1]) if run_transfer else transfer_in_processes(ends[0], ends[1], testbed)
     finally:
         testbed.close()
@@ -151,13 +177,12 @@ def _receive(line: Connection[Any, Any], one: TransferEnd, two: TransferEnd) -> 
 
 @dataclass(frozen=True)
 class TransferEnd:
-    """One end of a transfer: how it gets to its place, the channels there and back, and the bytes."""
+    """One end of a transfer: how it gets to its place, and what to send."""
 
     node: str
     initializer: ProcessInitializer | None
     endpoint: Endpoint
-    channels: tuple[Channel, Channel]
-    size: int
+    request: TimeTransfer
 
 
 def _serve_end(end: TransferEnd, line: Connection[Any, Any]) -> None:
@@ -165,40 +190,34 @@ def _serve_end(end: TransferEnd, line: Connection[Any, Any]) -> None:
 
     It does not exit by itself: what it sent last may still be on its way.
     """
-    transport = _connect(end)
-    line.send(0.0)
-    line.recv()
-    line.send(_fastest_s(end, transport))
-    threading.Event().wait()
-
-
-def fastest_round_trip_s(end: TransferEnd) -> float:
-    """Make a few round trips from one end; the sender of the first channel begins."""
-    transport = _connect(end)
-    best_s = _fastest_s(end, transport)
-    with suppress(RunError):
-        transport.close()
-    return best_s
-
-
-def _connect(end: TransferEnd) -> Transport:
     if end.initializer is not None:
         end.initializer()
     torch.set_num_threads(1)
-    return end.endpoint.connect(end.node)
+    transport = end.endpoint.connect(end.node)
+    line.send(0.0)
+    line.recv()
+    line.send(_fastest_s(end.node, end.request, transport))
+    threading.Event().wait()
 
 
-def _fastest_s(end: TransferEnd, transport: Transport) -> float:
-    there, back = end.channels
-    message = torch.zeros(end.size, dtype=torch.uint8)
+def fastest_round_trip_s(node: str, request: TimeTransfer, endpoint: Endpoint) -> float:
+    """Make a few round trips as one of the two nodes; the sender of the first channel begins.
+
+    The transport is not closed: what was sent last may still be on its way. It ends with the relay, or the process.
+    """
+    return _fastest_s(node, request, endpoint.connect(node))
+
+
+def _fastest_s(node: str, request: TimeTransfer, transport: Transport) -> float:
+    (there, back), (out_bytes, back_bytes) = request.channels, request.sizes
     times_s = []
     for _ in range(ROUND_TRIPS):
         began_s = monotonic()
-        if there.sender == end.node:
-            transport.send(there, message)
-            transport.receive(back, end.size)
+        if there.sender == node:
+            transport.send(there, torch.zeros(out_bytes, dtype=torch.uint8))
+            transport.receive(back, back_bytes)
         else:
-            transport.receive(there, end.size)
-            transport.send(back, message)
+            transport.receive(there, out_bytes)
+            transport.send(back, torch.zeros(back_bytes, dtype=torch.uint8))
         times_s.append(monotonic() - began_s)
     return min(times_s)

@@ -3,35 +3,15 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import NamedTuple
 
 import torch
 
 from palmette.measure.contexts import stable_timing, training_mode
 from palmette.measure.pass_timer import PassTimer
+from palmette.runtime.engines.probes import BuildTime
 from palmette.zoo.models import load_network
 
 REPEATS = 3
-
-
-class BuildTime(NamedTuple):
-    """Seconds of building a network on this machine, of its first training pass, and of a warm one."""
-
-    network_s: float
-    first_pass_s: float
-    pass_s: float
-
-    @property
-    def build_s(self) -> float:
-        """Seconds until this machine can train."""
-        return self.network_s + self.first_pass_s
-
-    def emulated_s(self, step_s: float, first_step_s: float) -> float:
-        """Seconds until a machine can train whose step, and whose first one, take so long.
-
-        It builds as many times slower than this machine as it trains.
-        """
-        return self.network_s * step_s / self.pass_s + first_step_s
 
 
 def measure_build_time(model: str, input_shape: tuple[int, ...] | None, samples: int) -> BuildTime:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from palmette.measure.layer_sizes import layer_ties
+from palmette.measure.layer_sizes import shared_weights, weight_shapes
 from palmette.measure.roofline import backward_part
 from palmette.spec.profile import Layer, Profile, Table, Times
 from palmette.zoo.capture import NetworkLayer
@@ -21,9 +21,12 @@ def with_frozen(profile: Profile, network: Network) -> Profile:
     """The profile for a network with the same layers, of which fewer weights may be trained; itself if none are."""
     if not any(map(_freezes, profile.layers, network.layers)):
         return profile
-    tied = {tie.name for tie in layer_ties(network)}
+    shared = shared_weights(network)
+    tied = {tie.names[0] for tie in shared.values()}
     tables = {key: _table(table, network.layers, tied) for key, table in profile.variants.items()}
     whole = _table(profile, network.layers, tied)
+    if all(layer.weight_shapes is not None for layer in profile.layers):
+        whole = _with_shapes(whole, [weight_shapes(layer, shared) for layer in network.layers])
     update = {"layers": whole.layers, "nodes": whole.nodes, "ties": whole.ties, "variants": tables}
     return profile.model_copy(update=update)
 
@@ -42,7 +45,13 @@ def _layer(known: Layer, found: NetworkLayer) -> Layer:
         return known
     part = _ratio(sum(spec.sample_bytes for spec in found.outputs if spec.gradient), _output_bytes(found))
     gradient_bytes = min(known.returned_bytes, part * known.output_bytes)
-    return known.model_copy(update={"trainable_bytes": _trained_bytes(known, found), "gradient_bytes": gradient_bytes})
+    sizes = {"trainable_bytes": _trained_bytes(known, found), "gradient_bytes": gradient_bytes}
+    return known.model_copy(update={**sizes, "weight_shapes": None})
+
+
+def _with_shapes(table: Table, shapes: Sequence[tuple[tuple[int, ...], ...]]) -> Table:
+    layers = [layer.model_copy(update={"weight_shapes": own}) for layer, own in zip(table.layers, shapes, strict=True)]
+    return table.model_copy(update={"layers": tuple(layers)})
 
 
 def _freezes(known: Layer, found: NetworkLayer) -> bool:

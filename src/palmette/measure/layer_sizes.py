@@ -8,12 +8,12 @@ with the batch, such as the statistics of batch norm, drops out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -24,7 +24,7 @@ from palmette.measure.contexts import Progress, name_failing_layer, training_mod
 from palmette.runtime.options import Precision
 from palmette.spec.profile import Layer, Tie
 from palmette.zoo.batch_norms import BatchNormRecorder
-from palmette.zoo.capture import NetworkLayer, TensorSpec, as_bundle, tied_weights
+from palmette.zoo.capture import NetworkLayer, TensorSpec, TiedWeight, as_bundle, tied_weights
 from palmette.zoo.capture.bundle import Bundle
 from palmette.zoo.models import Network
 
@@ -54,6 +54,7 @@ def layer_sizes(network: Network, progress: Progress, precision: Precision | Non
     """
     with training_mode(network), ComputeSettings(precision=precision).autocast():
         fewer, more = (list(_layer_usages(network, samples, progress)) for samples in (FEWER, MORE))
+    shared = shared_weights(network)
     return tuple(
         Layer(
             name=layer.name,
@@ -66,6 +67,7 @@ def layer_sizes(network: Network, progress: Progress, precision: Precision | Non
             batch_norm_channels=many.batch_norm_channels,
             output_channels=many.output_channels,
             mixes_samples=layer.mixes_samples,
+            weight_shapes=weight_shapes(layer, shared),
         )
         for layer, few, many in zip(network.layers, fewer, more, strict=True)
     )
@@ -74,9 +76,21 @@ def layer_sizes(network: Network, progress: Progress, precision: Precision | Non
 def layer_ties(network: Network) -> tuple[Tie, ...]:
     """The trained weights that several layers use."""
     return tuple(
-        Tie(name=tied.names[0], parameter_bytes=tied.size_bytes, layers=tied.layers)
-        for tied in tied_weights(network.layers)
+        Tie(name=tied.names[0], parameter_bytes=tied.size_bytes, layers=tied.layers, shape=tuple(weight.shape))
+        for weight, tied in shared_weights(network).items()
     )
+
+
+def shared_weights(network: Network) -> dict[nn.Parameter, TiedWeight]:
+    """The trained weights that several layers use, in the order of their first use."""
+    ties = tied_weights(network.layers)
+    return {network.layers[each.layers[0] - 1].module.get_parameter(each.names[0]): each for each in ties}
+
+
+def weight_shapes(layer: NetworkLayer, shared: Container[nn.Parameter]) -> tuple[tuple[int, ...], ...]:
+    """The shapes of the weights of a layer that are trained and that no other layer uses."""
+    own = [weight for weight in layer.module.parameters() if weight.requires_grad and weight not in shared]
+    return tuple(tuple(weight.shape) for weight in own)
 
 
 def batch_norm_channels(network: Network) -> list[tuple[int, ...]]:

@@ -12,17 +12,19 @@ from torch import nn
 from palmette.compress.networks import network_origin, prune_network
 from palmette.errors import ArgumentFault, Fault, InputError, expected_name
 from palmette.measure.call_time_fit import CallTime
+from palmette.measure.coding_time import measure_coding_time, predict_coding_time, with_coding
 from palmette.measure.compute_settings import ComputeSettings, node_settings
 from palmette.measure.contexts import Progress, no_progress
 from palmette.measure.decode_time import measure_decode_time, predict_decode_time, with_decoding
 from palmette.measure.layer_sizes import input_bytes, layer_sizes, layer_ties
 from palmette.measure.layer_times import measure_layer_times
 from palmette.measure.roofline import roofline_times
+from palmette.measure.typical_length import at_typical_length, layer_sizes_of_lengths, length_notes
 from palmette.runtime.devices import is_usable
 from palmette.runtime.options import Precision
-from palmette.spec.cluster import Cluster
+from palmette.spec.cluster import HERE, Cluster
 from palmette.spec.plan import InputAs, known_input_as
-from palmette.spec.profile import Profile, Table, Times
+from palmette.spec.profile import CodingSeconds, Profile, Table, Times
 from palmette.zoo.capture import notes
 from palmette.zoo.data import DataSplit, load_data, recipe_data
 from palmette.zoo.freezing import frozen_network
@@ -68,12 +70,13 @@ def profile_network(
     }
     machines = {
         name: hardware(node.hardware)
-        for name, node in cluster.nodes.items()
-        if name not in here and name not in elsewhere and node.hardware is not None
+        for name in cluster.computing
+        if name not in here and name not in elsewhere and (node := cluster.nodes[name]).hardware is not None
     }
     require_times(cluster, {*here, *machines, *elsewhere})
     smaller = prune_networks(network, variants)
     decoding = None if samples is None else _decode_times(cluster, machines, samples, network, progress)
+    coding = _coding_times(cluster, machines, progress)
 
     def table(fraction: float, each: Network, prune_s: float | None = None) -> Table:
         known = {name: times[fraction] for name, times in elsewhere.items()}
@@ -81,18 +84,19 @@ def profile_network(
         nodes = found.nodes | {name: _with_pruning(found.nodes[name], prune_s) for name in here}
         if decoding is not None:
             nodes = {name: with_decoding(times, decoding[name]) for name, times in nodes.items()}
-        return Table(layers=found.layers, nodes={name: nodes[name] for name in cluster.nodes}, ties=found.ties)
+        nodes = {name: with_coding(times, coding[name]) for name, times in nodes.items()}
+        return Table(layers=found.layers, nodes={name: nodes[name] for name in cluster.computing}, ties=found.ties)
 
     whole = table(0.0, network)
     return Profile(
         model=network.name,
-        input_bytes=input_bytes(network),
+        input_bytes=input_bytes(at_typical_length(network)),
         sample_bytes=None if samples is None else samples.sample_bytes,
         precision=precision,
         layers=whole.layers,
         nodes=whole.nodes,
         ties=whole.ties,
-        notes=(*notes(network.layers), *_precision_notes(machines, precision)),
+        notes=(*notes(network.layers), *length_notes(network), *_precision_notes(machines, precision)),
         variants={str(fraction): table(fraction, *each) for fraction, each in smaller.items()},
     )
 
@@ -144,7 +148,8 @@ def _table(
     precision: Precision | None,
 ) -> Table:
     """The layers of one network, and their times on nodes: measured here, predicted, or already known."""
-    layers, taken = layer_sizes(network, progress, precision), input_bytes(network)
+    layers, network = layer_sizes_of_lengths(network, progress, precision), at_typical_length(network)
+    taken = input_bytes(network)
     measured = {each: measure_layer_times(network, layers, progress, each) for each in dict.fromkeys(here.values())}
     nodes = {**known, **{name: measured[each] for name, each in here.items()}}
     nodes |= {name: roofline_times(machine, layers, taken) for name, machine in machines.items()}
@@ -158,7 +163,16 @@ def _decode_times(
     progress("decoding", 0.0)
     here = measure_decode_time(samples, network.dtype)
     predicted = {name: predict_decode_time(machine, here) for name, machine in machines.items()}
-    return dict.fromkeys(cluster.nodes, here) | predicted
+    return dict.fromkeys(cluster.computing, here) | predicted
+
+
+def _coding_times(cluster: Cluster, machines: Mapping[str, Hardware], progress: Progress) -> dict[str, CodingSeconds]:
+    """The times of codecs on each node: predicted for hardware of the catalogue, otherwise as on this machine."""
+    predicted = {name: predict_coding_time(machine) for name, machine in machines.items()}
+    if len(predicted) == len(cluster.computing):
+        return predicted
+    progress("coding", 0.0)
+    return dict.fromkeys(cluster.computing, measure_coding_time()) | predicted
 
 
 def measure_times_here(
@@ -181,6 +195,7 @@ def measure_times_here(
 
 
 def _measure_here(network: Network, settings: ComputeSettings) -> Times:
+    network = at_typical_length(network)
     sizes = layer_sizes(network, no_progress, settings.precision)
     return measure_layer_times(network, sizes, no_progress, settings)
 
@@ -220,11 +235,11 @@ def nodes_here(cluster: Cluster, measured_on: Sequence[str]) -> list[str]:
     Raises:
         InputError: one is not a node of the cluster, or trains on a device that cannot be measured here.
     """
-    known = list(cluster.nodes)
-    unknown = [name for name in measured_on if name not in cluster.nodes]
+    known = cluster.computing
+    unknown = [name for name in measured_on if name not in known]
     if unknown:
         raise InputError(ArgumentFault("on", name, expected_name(name, "node", known)) for name in unknown)
-    here = [name for name, node in cluster.nodes.items() if name in measured_on or node.host == "local"]
+    here = [name for name in known if name in measured_on or cluster.nodes[name].host == HERE]
     expected = "this machine's torch has no such device; expected cpu, or hardware: … and neither host: local nor --on"
     wrong = [name for name in here if not is_usable(cluster.nodes[name].device)]
     if wrong:
@@ -234,7 +249,7 @@ def nodes_here(cluster: Cluster, measured_on: Sequence[str]) -> list[str]:
 
 def require_times(cluster: Cluster, covered: Collection[str]) -> None:
     """Refuse a cluster with nodes without times."""
-    left = [name for name in cluster.nodes if name not in covered]
+    left = [name for name in cluster.computing if name not in covered]
     if left:
         expected = "give it hardware: … or host: local, or measure it with --on {}"
         raise InputError(Fault(f"nodes.{name}", "no times", expected.format(name)) for name in left)

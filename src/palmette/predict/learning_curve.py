@@ -1,10 +1,11 @@
 """A learning curve through the losses of real runs.
 
-    loss = floor + scale · φ^(−data_exponent) · g^(replica_exponent) · k^(−epoch_exponent)
+    loss = floor + scale · φ^(−data_exponent) · g^(replica_exponent) · h^(window_exponent) · k^(−epoch_exponent)
 
-Each run gives points (k, φ, g, loss), one per epoch. For a given floor, log(loss − floor) is linear in the logs of
-k, φ and g: least squares with exponents of k and φ of at least 0. The floor is the one with the least squared error of
-the loss itself. An exponent that no run varies the base of cannot be fitted: it is 0, and ``fitted_on`` says so.
+Each run gives points (k, φ, g, h, loss), one per epoch. For a given floor, log(loss − floor) is linear in the logs of
+k, φ, g and h: least squares with exponents of k, φ and h of at least 0. The floor is the one with the least squared
+error of the loss itself. An exponent that no run varies the base of cannot be fitted: it is 0, and ``fitted_on`` says
+so; that of h is None.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from sklearn.model_selection import LeaveOneGroupOut
 
 from palmette.errors import Fault, InputError
 from palmette.predict.scalar_minimum import scalar_minimum
-from palmette.spec.learning import FACTORS, Factor, Learning
+from palmette.spec.learning import FACTORS, FittedValue, Learning
 
 _HALVINGS = np.linspace(0.0, 9.975, 40)
 """Floors that are tried: the lowest loss minus 0.5^halvings of it."""
@@ -27,17 +28,25 @@ _MIN_POINTS = 3
 _MAX_LOSS = 1e9
 _SCALES = (1e-18, 1e18)
 _MAX_EXPONENT = 1000.0
-_SIGNS = (-1.0, -1.0, 1.0)  # of the exponents of epochs, data and replicas
-_LEAST = (-np.inf, 0.0, 0.0, -np.inf)  # of the logarithm of the scale, and of the exponents
+_SIGNS = (-1.0, -1.0, 1.0, 1.0)  # of the exponents of epochs, data, replicas and window
+_LEAST = (-np.inf, 0.0, 0.0, -np.inf, 0.0)  # of the logarithm of the scale, and of the exponents
+_WINDOW = 3
+"""The number of the window among the bases."""
 
 
 class LossPoint(NamedTuple):
-    """The loss after so many epochs over a fraction of the data, in so many replicas."""
+    """The loss after so many epochs over a fraction of the data, in so many replicas that took so many steps apart."""
 
     epochs: float
     fraction: float
     replicas: int
     loss: float
+    window: float = 1.0
+
+    @property
+    def bases(self) -> tuple[float, float, int, float]:
+        """What the loss depends on, in the order of ``Learning.loss``."""
+        return self.epochs, self.fraction, self.replicas, self.window
 
 
 def fit_learning_curve(points: Sequence[LossPoint]) -> Learning:
@@ -61,10 +70,11 @@ def fit_learning_curve(points: Sequence[LossPoint]) -> Learning:
     return best.model_copy(update={"fitted_on": _ranges(points)})
 
 
-def _ranges(points: Sequence[LossPoint]) -> dict[Factor, tuple[float, float]]:
+def _ranges(points: Sequence[LossPoint]) -> dict[FittedValue, tuple[float, float]]:
     """The least and the largest value of each factor."""
-    columns = list(zip(*points, strict=True))[: len(FACTORS)]
-    return {name: (float(min(each)), float(max(each))) for name, each in zip(FACTORS, columns, strict=True)}
+    names: tuple[FittedValue, ...] = (*FACTORS, "window")
+    columns = zip(*(point.bases for point in points), strict=True)
+    return {name: (float(min(each)), float(max(each))) for name, each in zip(names, columns, strict=True)}
 
 
 def rms_error(curve: Learning, points: Sequence[LossPoint]) -> float:
@@ -86,12 +96,13 @@ def cross_validation_error(runs: Sequence[Sequence[LossPoint]]) -> float | None:
 
 
 def _squares(curve: Learning, points: Sequence[LossPoint]) -> list[float]:
-    return [(curve.loss(*point[:3]) - point.loss) ** 2 for point in points]
+    return [(curve.loss(*point.bases) - point.loss) ** 2 for point in points]
 
 
 def _fit_with_floor(points: Sequence[LossPoint], floor: float) -> Learning:
     """The best curve with a given floor, by bounded least squares on logarithms."""
-    *bases, losses = np.array(points, dtype=np.float64).T
+    bases = np.array([point.bases for point in points], dtype=np.float64).T
+    losses = np.array([point.loss for point in points])
     logarithms = [sign * np.log(base) for sign, base in zip(_SIGNS, bases, strict=True)]
     varied = [k for k, column in enumerate(logarithms) if np.ptp(column) > 0]
     design = np.column_stack([np.ones(len(points)), *(logarithms[k] for k in varied)])
@@ -100,11 +111,12 @@ def _fit_with_floor(points: Sequence[LossPoint], floor: float) -> Learning:
     exponents = [0.0] * len(bases)
     for k, exponent in zip(varied, found, strict=True):
         exponents[k] = max(-_MAX_EXPONENT, min(_MAX_EXPONENT, exponent))
-    epochs, data, replicas = exponents
+    epochs, data, replicas, window = exponents
     return Learning(
         floor=floor,
         scale=math.exp(np.clip(scale, *np.log(_SCALES))),
         epoch_exponent=epochs,
         data_exponent=data,
         replica_exponent=replicas,
+        window_exponent=window if _WINDOW in varied else None,
     )

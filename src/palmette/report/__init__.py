@@ -6,6 +6,7 @@ run_files    reads the metrics and the trace of a run
 plan_view    a plan as its page shows it
 run_view     a run as its page shows it
 pareto       time and energy of all strategies
+sliders      what plans take at other bandwidths, for the sliders of the page
 page         one self-contained HTML page; its style and scripts are in assets
 live_run     a run in progress
 live_server  its live page, on loopback

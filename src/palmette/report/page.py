@@ -13,7 +13,7 @@ from typing import Any
 
 from palmette.report.plan_view import JsonObject
 
-SCRIPTS = ("base.js", "tree.js", "timeline.js", "loss.js", "energy.js", "pareto.js", "live.js", "main.js")
+SCRIPTS = ("base.js", "tree.js", "timeline.js", "loss.js", "energy.js", "pareto.js", "sliders.js", "live.js", "main.js")
 
 
 def render_page(title: str, lead: str, view: JsonObject, *, live: bool = False) -> str:

@@ -113,6 +113,8 @@ def _price_view(entry: ReportEntry) -> JsonObject:
 def _figures(estimate: Estimate | None) -> JsonObject | None:
     wanted = {"iteration_s", "iteration_j", "epoch_s", "epoch_j", "epochs", "total_s", "total_j"}
     wanted |= {"epoch_iterations", "first_epoch_s", "first_epoch_j", "first_epoch_bytes", "epoch_bytes", "total_bytes"}
+    parts = ("iteration", "epoch", "first_epoch", "total")
+    wanted |= {"currency", *(f"{part}_{what}" for part in parts for what in ("cost", "carbon_g"))}
     return None if estimate is None else estimate.model_dump(include=wanted)
 
 

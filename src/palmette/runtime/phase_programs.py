@@ -33,7 +33,7 @@ def parts_of(phase: Phase, evaluator: Evaluator) -> list[PhasePart]:
     """The parts of a phase, in the order of their numbers."""
     made: list[PhasePart] = []
     channels = 0
-    sizes, parts = evaluator.sizes(phase.pruning), SYNC_COSTS[phase.sync].parts
+    sizes, parts = evaluator.sizes(phase.pruning), SYNC_COSTS[phase.executed_sync].parts
     for each, graph in parts(phase, sizes, evaluator.routes, evaluator.optimizer):
         programs = compile_programs(each, graph, channels)
         made.append(PhasePart(each, graph, {node: program for node, program in programs.items() if program.operations}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast, get_args
 
 from pydantic import Field, PlainValidator, model_validator
@@ -23,7 +24,11 @@ from palmette.spec.document import (
     refuse,
 )
 from palmette.spec.files import yaml_text
-from palmette.spec.units import BANDWIDTH, DURATION, ENERGY, ENERGY_PER_BIT, POWER, SHARE, SIZE
+from palmette.spec.hourly_price import HourlyPrice, WrittenPrice
+from palmette.spec.link import Link, with_trace
+from palmette.spec.units import CARBON, ENERGY, POWER, SHARE, SIZE
+
+__all__ = ["Cluster", "Limits", "Link", "Node", "Power", "Source", "Tier"]
 
 Tier = Literal["device", "edge", "cloud"]
 TIERS: tuple[Tier, ...] = get_args(Tier)
@@ -31,8 +36,6 @@ DeviceName = Literal["cpu", "cuda", "mps"]
 HERE = "local"
 """The host of a node that is this machine."""
 Share = Annotated[float, Field(strict=True, ge=1e-6, le=1)]
-_LEAST_BPS, _MOST_BPS = 1.0, 1e18
-Rate = Annotated[float, Field(strict=True, ge=_LEAST_BPS, le=_MOST_BPS)]
 
 
 def _privacy(value: Any) -> bool | Literal["labels"]:
@@ -95,21 +98,40 @@ class Node(Document):
     """A machine that computes. ``memory_bytes`` and ``power`` are None where they are not known.
 
     ``storage_bytes`` is what it may keep of other nodes' samples on disk; where it is None, they count as memory.
-    ``threads`` is how many cores a call of a layer uses; see ``thread_count`` where it is None.
+    ``threads`` is how many cores a call of a layer uses; see ``thread_count`` where it is None. A ``relay`` computes
+    nothing, and owns nothing: messages pass it. ``price`` is what it costs while a plan uses it, nothing where it is
+    None; ``carbon_g_per_kwh`` what its electricity emits, where that differs from the cluster's. A ``blocking`` one
+    computes nothing while it sends or receives. ``reserved_bytes`` of its memory are taken before any layer is there.
     """
 
-    written = {"memory": ("memory_bytes", SIZE), "storage": ("storage_bytes", SIZE)}
+    written = {
+        "memory": ("memory_bytes", SIZE),
+        "storage": ("storage_bytes", SIZE),
+        "carbon": ("carbon_g_per_kwh", CARBON),
+        "reserved": ("reserved_bytes", SIZE),
+    }
 
     tier: Tier
     memory_bytes: Positive | None = None
     storage_bytes: Positive | None = None
+    reserved_bytes: Number = 0.0
+    blocking: Flag = False
     power: Power | None = None
+    price: WrittenPrice | None = None
+    carbon_g_per_kwh: Number | None = None
     source: Source | None = None
     limits: Limits = Limits()
     host: Name | None = None
     hardware: Name | None = None
     device: DeviceName = "cpu"
     threads: Annotated[int, Field(strict=True, ge=1, le=4096)] | None = None
+    relay: Flag = False
+
+    @model_validator(mode="after")
+    def _relay_owns_nothing(self) -> Self:
+        if self.relay and self.source is not None:
+            refuse("Node", [LocatedFault(("source",), "given", "expected none: a relay only passes messages on")])
+        return self
 
     def thread_count(self, *, real_host: bool = False) -> int | None:
         """How many threads compute; None for as many as the machine has cores, as on a host of its own.
@@ -121,80 +143,19 @@ class Node(Document):
         return 1
 
 
-class Link(Document):
-    """A link between two nodes: one bandwidth for both directions, or ``up`` and ``down``.
-
-    Up is from the first named node to the second. Half duplex shares one bandwidth between both directions.
-    """
-
-    written = {
-        "bandwidth": ("bandwidth_bps", BANDWIDTH),
-        "up": ("up_bps", BANDWIDTH),
-        "down": ("down_bps", BANDWIDTH),
-        "latency": ("latency_s", DURATION),
-        "energy": ("energy_j_per_bit", ENERGY_PER_BIT),
-    }
-
-    between: tuple[Name, Name]
-    bandwidth_bps: Rate | None = None
-    up_bps: Rate | None = None
-    down_bps: Rate | None = None
-    latency_s: Number = 0.0
-    energy_j_per_bit: Number = 0.0
-    duplex: Literal["full", "half"] = "full"
-
-    @model_validator(mode="after")
-    def _has_one_rate_for_each_direction(self) -> Self:
-        each = {"up": self.up_bps, "down": self.down_bps}
-        stated = {key: BANDWIDTH.write(rate) for key, rate in each.items() if rate is not None}
-        missing = [key for key in each if key not in stated]
-        if self.bandwidth_bps is not None and stated:
-            expected = "expected bandwidth, or up and down, not both"
-            refuse("Link", [LocatedFault((key,), rate, expected) for key, rate in stated.items()])
-        if self.bandwidth_bps is None and missing:
-            expected = f"expected {missing[0]}, too" if stated else "expected bandwidth, or up and down"
-            refuse("Link", [LocatedFault((missing[0] if stated else "bandwidth",), "missing", expected)])
-        if stated and self.duplex == "half":
-            refuse("Link", [LocatedFault(("duplex",), "half", "expected full, or one bandwidth for both directions")])
-        return self
-
-    @property
-    def rates_bps(self) -> tuple[float, float]:
-        """The bandwidth from the first named node to the second, and back."""
-        both = self.bandwidth_bps
-        rates = (self.up_bps, self.down_bps) if both is None else (both, both)
-        return cast("tuple[float, float]", rates)
-
-    @property
-    def slower_bps(self) -> float:
-        """The bandwidth of the slower direction."""
-        return min(self.rates_bps)
-
-    def from_bps(self, sender: str) -> float:
-        """The bandwidth from one end to the other."""
-        return self.rates_bps[sender != self.between[0]]
-
-    def scaled(self, up: float, down: float | None = None) -> Self:
-        """The link with its bandwidth multiplied by a factor, or by one for each direction."""
-        rates = [
-            min(_MOST_BPS, max(_LEAST_BPS, rate * factor))
-            for rate, factor in zip(self.rates_bps, (up, up if down is None else down), strict=True)
-        ]
-        if rates[0] == rates[1] or self.duplex == "half":
-            return self.model_copy(update={"bandwidth_bps": min(rates), "up_bps": None, "down_bps": None})
-        return self.model_copy(update={"bandwidth_bps": None, "up_bps": rates[0], "down_bps": rates[1]})
-
-
 class Cluster(Displayed, Document):
-    """All nodes and links, and named sets of nodes."""
+    """All nodes and links, named sets of nodes, and what the electricity of nodes emits that do not say so."""
+
+    written = {"carbon": ("carbon_g_per_kwh", CARBON)}
 
     nodes: Annotated[dict[Name, Node], Field(min_length=1)]
     links: tuple[Link, ...] = ()
     sets: dict[Name, tuple[Name, ...]] = {}
+    carbon_g_per_kwh: Number | None = None
 
     @model_validator(mode="after")
     def _names_are_known(self) -> Self:
-        wrong = self.wrong_names(dict(self))
+        wrong = [*self.wrong_names(dict(self)), *_other_currencies(self.nodes)]
         if wrong:
             refuse("Cluster", wrong)
         return self
@@ -206,13 +167,49 @@ class Cluster(Displayed, Document):
         known = [name for name in nodes if isinstance(name, str)] if isinstance(nodes, Mapping) else []
         return [*_wrong_links(data, known), *_wrong_sets(data, known)] if known else []
 
+    @classmethod
+    def with_files(cls, data: dict[str, Any], folder: Path) -> dict[str, Any]:
+        """Raw data with the traces of links in place of the files that they name.
+
+        Raises:
+            InputError: a trace cannot be read, or is none.
+        """
+        links = data.get("links")
+        if not isinstance(links, list):
+            return data
+        return {**data, "links": [with_trace(link, folder) for link in links]}
+
+    @property
+    def varies(self) -> bool:
+        """Whether the bandwidth of a link changes as it is known."""
+        return any(link.bandwidth_trace is not None for link in self.links)
+
+    def holding(self, share: float) -> Self:
+        """The cluster with what each link with a trace reaches for this share of the time."""
+        return self.model_copy(update={"links": tuple(link.holding(share) for link in self.links)})
+
     def tier(self, tier: Tier) -> list[str]:
-        """The nodes of a tier, in the order of the file."""
-        return [name for name, node in self.nodes.items() if node.tier == tier]
+        """The nodes of a tier that compute, in the order of the file."""
+        return [name for name in self.computing if self.nodes[name].tier == tier]
+
+    @property
+    def computing(self) -> list[str]:
+        """The nodes that are no relays, in the order of the file."""
+        return [name for name, node in self.nodes.items() if not node.relay]
 
     def sources(self) -> list[str]:
         """The nodes that own training data, in the order of the file."""
         return [name for name, node in self.nodes.items() if node.source is not None]
+
+    @property
+    def currency(self) -> str | None:
+        """The currency of all prices; None where no node has a price."""
+        return next((node.price.currency for node in self.nodes.values() if node.price is not None), None)
+
+    def carbon_of(self, name: str) -> float | None:
+        """Grams of carbon dioxide for a kilowatt-hour of a node's electricity; None where that is not known."""
+        own = self.nodes[name].carbon_g_per_kwh
+        return self.carbon_g_per_kwh if own is None else own
 
     def __repr__(self) -> str:
         nodes = listed([f"{name} ({node.tier})" for name, node in self.nodes.items()])
@@ -248,7 +245,18 @@ def _wrong_sets(data: Mapping[Any, Any], known: list[str]) -> Iterator[LocatedFa
                 yield LocatedFault(("sets", key, index), name, guess(name))
 
 
+def _other_currencies(nodes: Mapping[str, Node]) -> Iterator[LocatedFault]:
+    prices = {name: node.price for name, node in nodes.items() if node.price is not None}
+    for name, price in prices.items():
+        first, known = next(iter(prices.items()))
+        if price.currency != known.currency:
+            expected = f"expected one currency in a cluster; {first} has {known.currency}"
+            yield LocatedFault(("nodes", name, "price"), str(price), expected)
+
+
 def _as_person_writes(value: Any) -> Any:
+    if isinstance(value, HourlyPrice):
+        return str(value)
     if isinstance(value, Document):
         keys = {field: (key, dimension) for key, (field, dimension) in value.written.items()}
         text = {}

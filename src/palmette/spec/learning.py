@@ -1,14 +1,16 @@
-"""The learning curve: the loss after so many epochs, with so much of the data, in so many replicas.
+"""The learning curve: the loss after so many epochs, with so much of the data, in so many replicas and windows.
 
-    loss = floor + scale · φ^(−data_exponent) · g^(replica_exponent) · k^(−epoch_exponent)
+    loss = floor + scale · φ^(−data_exponent) · g^(replica_exponent) · h^(window_exponent) · k^(−epoch_exponent)
 
-k epochs, φ the fraction of all data in use, g the number of instances of the first layer. Where sources differ in worth
+k epochs, φ the fraction of all data in use, g the number of instances of the first layer, h the steps that replicas
+take before they average their weights: 1 under ``step``, and for one replica. Where sources differ in worth
 (the classes that they hold, noise of their labels), ``weights`` says what a sample of each counts, 1 where it does not:
 φ = Σ w(d)·x(d) / Σ w(d)·Δ(d) for x(d) samples used of the Δ(d) that d owns. Everything is worked out in logarithms, so
 that no exponent is too large for a float.
 
 ``fitted_on`` says which values the runs had that a curve was fitted to. What all of them had in common is unknown: its
-exponent reads 0, but nobody has tried anything else. A curve that does not say is taken as it is.
+exponent reads 0, but nobody has tried anything else. A curve that does not say is taken as it is. The exponent of the
+window is None where it is unknown, and belongs to the ``outer`` optimizer that the runs had.
 """
 
 from __future__ import annotations
@@ -22,13 +24,14 @@ from pydantic import Field, model_validator
 
 from palmette.errors import ArgumentFault, InputError
 from palmette.spec.document import Count, LocatedFault, Number, OpenDocument, Positive, refuse
+from palmette.spec.sync import OuterOptimizer
 
 Exponent = Annotated[float, Field(strict=True, ge=0, le=1000)]
 SignedExponent = Annotated[float, Field(strict=True, ge=-1000, le=1000)]
 Factor = Literal["epochs", "data", "replicas"]
 """What the loss depends on: k, φ and g."""
-FittedValue = Literal["epochs", "data", "replicas", "batch"]
-"""What the runs of a curve are described by: the factors, and the samples of a batch."""
+FittedValue = Literal["epochs", "data", "replicas", "window", "batch"]
+"""What the runs of a curve are described by: the factors, their longest steps apart, and the samples of a batch."""
 FACTORS: tuple[Factor, ...] = get_args(Factor)
 Range = tuple[Positive, Positive]
 _SAME = 1e-3
@@ -44,6 +47,9 @@ class Learning(OpenDocument):
     epoch_exponent: Exponent
     data_exponent: Exponent
     replica_exponent: SignedExponent
+    window_exponent: Exponent | None = None
+    outer: OuterOptimizer | None = None
+    """The outer optimizer of runs whose replicas train apart; without meaning where none do."""
     weights: dict[str, Positive] = Field(default_factory=dict)
     """What a sample of each source counts; 1 for sources that are not named."""
     fitted_on: dict[FittedValue, Range] = Field(default_factory=dict)
@@ -85,6 +91,29 @@ class Learning(OpenDocument):
             expected = f"no run of this curve varied that; expected a curve of runs that do, as {command} makes them"
             raise InputError(ArgumentFault("learning", " and ".join(unknown), expected))
 
+    def refuse_window(self, model: str, window: float, outer: OuterOptimizer | None) -> None:
+        """Refuse to say what replicas of ``model`` learn that take so many steps apart, where no run tells.
+
+        Raises:
+            InputError: names the command that would.
+        """
+        if window <= 1:
+            return
+        if self.window_exponent is None:
+            expected = "no run of this curve varied how many steps replicas take apart; expected one of runs that do"
+        elif self.outer != outer:
+            told = "no outer optimizer" if self.outer is None else f"the outer optimizer {self.outer.shown}"
+            expected = (
+                f"runs of this curve whose replicas train apart have {told}; expected a curve of runs like the plan"
+            )
+        else:
+            return
+        command = f"palmette pilot {model} --cluster CLUSTER --data DATA --windows 1,{window:g}"
+        command += "" if outer is None else " --outer"
+        raise InputError(
+            ArgumentFault("learning", f"windows of {window:g} steps", f"{expected}, as {command} makes them")
+        )
+
     def beyond(self, **values: float) -> list[str]:
         """What is outside of the runs that the curve was fitted to, by factor or ``batch``: one sentence each."""
         found = []
@@ -109,9 +138,9 @@ class Learning(OpenDocument):
             self.weight(name) * many for name, many in owned.items()
         )
 
-    def loss(self, epochs: float, fraction: float, replicas: int) -> float:
-        """The loss after so many epochs over a fraction of the data, in so many replicas."""
-        power = self.replica_exponent * math.log(replicas)
+    def loss(self, epochs: float, fraction: float, replicas: int, window: float = 1.0) -> float:
+        """The loss after so many epochs over a fraction of the data, in so many replicas, windows of so many steps."""
+        power = self._apart(replicas, window)
         power -= self.data_exponent * math.log(fraction) + self.epoch_exponent * math.log(epochs)
         return self.floor + self.scale * _exp(power)
 
@@ -122,9 +151,9 @@ class Learning(OpenDocument):
             return 0.0 if missing <= 0 else math.inf
         return _exp(missing / self.data_exponent)
 
-    def least_epochs(self, loss: float, fraction: float, replicas: int) -> float:
+    def least_epochs(self, loss: float, fraction: float, replicas: int, window: float = 1.0) -> float:
         """The least epochs, not rounded, that reach a loss with a fraction of the data; infinite if none do."""
-        missing = self._missing(loss, replicas) - self.data_exponent * math.log(fraction)
+        missing = self._missing(loss, replicas, window) - self.data_exponent * math.log(fraction)
         if self.epoch_exponent == 0:
             return 1.0 if missing <= 0 else math.inf
         return max(1.0, _exp(missing / self.epoch_exponent))
@@ -133,11 +162,15 @@ class Learning(OpenDocument):
         """The a and b of log k = a − b·log φ, the epochs k that reach a loss; needs an ``epoch_exponent``."""
         return self._missing(loss, replicas) / self.epoch_exponent, self.data_exponent / self.epoch_exponent
 
-    def _missing(self, loss: float, replicas: int) -> float:
+    def _missing(self, loss: float, replicas: int, window: float = 1.0) -> float:
         """The logarithm of what epochs and data have to make up for."""
         if loss <= self.floor:
             return math.inf
-        return self.replica_exponent * math.log(replicas) - math.log((loss - self.floor) / self.scale)
+        return self._apart(replicas, window) - math.log((loss - self.floor) / self.scale)
+
+    def _apart(self, replicas: int, window: float) -> float:
+        """The logarithm of what replicas and windows cost; ``refuse_window`` refuses windows that nobody tried."""
+        return self.replica_exponent * math.log(replicas) + (self.window_exponent or 0.0) * math.log(window)
 
     def to_json(self) -> str:
         """The curve as the text of a file."""

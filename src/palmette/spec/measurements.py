@@ -46,12 +46,14 @@ class MeasuredDevice(ClusterFactors):
     """A device alone: seconds of a step and of building the model, watts while it trains.
 
     The factors hold in clusters of two or more devices. Other ones, if given, hold where the parameter server is on the
-    device itself (``with_server``), or on one of these other devices (``by_server``).
+    device itself (``with_server``), or on one of these other devices (``by_server``). ``served_s`` are the seconds for
+    which each step of another device takes the way to a parameter server here that others share.
     """
 
     step_s: Divisor
     build_s: Number
     power_w: Watts
+    served_s: Number = 0.0
     with_server: ClusterFactors | None = None
     by_server: dict[Name, ClusterFactors] = Field(default_factory=dict)
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
 from palmette.errors import ArgumentFault, InputError, expected_name, listed
 from palmette.spec.cluster import Cluster
@@ -25,13 +25,16 @@ from palmette.spec.document import (
     refuse,
 )
 from palmette.spec.estimate import Estimate
+from palmette.spec.exchange import PLAIN_EXCHANGE, Exchange
 from palmette.spec.profile import Profile
 from palmette.spec.reading import layer_range
-from palmette.spec.sync import SYNC_KINDS, Sync, SyncKind
+from palmette.spec.sync import SYNC_KINDS, OuterOptimizer, Sync, SyncKind
 from palmette.spec.tree import Feed, Instance, wrong_instances, wrong_tree
 
 BatchNorm = Literal["whole", "parts"]
 InputAs = Literal["stored", "tensor"]
+Order = Literal["fifo", "1f1b"]
+Averaging = Literal["meet", "ring"]
 USUAL_AHEAD = 4
 """How many iterations ahead samples travel by default: enough for the latency of most links, few enough for memory."""
 
@@ -56,7 +59,12 @@ class Phase(OpenDocument):
     says over which samples batch norm takes its statistics: the whole batch, or each instance's part of it.
     ``input_as`` says how samples travel: as they are stored, or as the tensors that the network takes. With ``ahead``
     they travel while earlier iterations compute, at most ``ahead_iterations`` of them. While the phase runs, samples of
-    its sources are also sent to the nodes in ``upload``, in the background, and kept there for a later phase.
+    its sources are also sent to the nodes in ``upload``, in the background, and kept there for a later phase. ``order``
+    is that of the calls of microbatches on a node: as they become ready, or one forward, one backward in turns.
+    ``averaging`` says how gradients of replicas are averaged under ``step``: where they meet, or around a ring.
+    Under ``every``, weights are averaged after so many steps; ``outer`` is what then updates with the mean difference.
+    ``exchange`` says how gradients travel to where replicas meet, and their average back; with ``overlap`` they do so
+    while backward goes on, last layers first.
     """
 
     pruning: Annotated[float, Field(strict=True, ge=0, lt=1)] = 0.0
@@ -70,7 +78,13 @@ class Phase(OpenDocument):
     ahead: Flag = False
     ahead_iterations: Annotated[int, Field(strict=True, ge=1, le=64)] = USUAL_AHEAD
     upload: tuple[Name, ...] = ()
+    order: Order = "fifo"
+    averaging: Averaging = "meet"
     local_epochs: Count = 1
+    every: Count | None = None
+    outer: OuterOptimizer | None = None
+    exchange: Exchange = PLAIN_EXCHANGE
+    overlap: Flag = False
     sources: Annotated[tuple[Feed, ...], Field(min_length=1)]
     instances: Annotated[tuple[Instance, ...], Field(min_length=1)]
 
@@ -78,9 +92,21 @@ class Phase(OpenDocument):
     def _is_a_tree(self) -> Self:
         wrong = [*self.wrong_names(dict(self)), *wrong_instances(self.instances)]
         wrong = wrong or wrong_tree(self.sources, self.instances)
+        wrong += self._wrong_window()
         if wrong:
             refuse("Phase", wrong)
         return self
+
+    def _wrong_window(self) -> list[LocatedFault]:
+        """What says how weights are averaged, where they are not averaged like that."""
+        kind, wrong = SYNC_KINDS[self.sync], list[LocatedFault]()
+        if kind.counts_steps and self.every is None:
+            wrong.append(LocatedFault(("every",), "missing", "expected after how many steps weights are averaged"))
+        if self.every is not None and not kind.counts_steps:
+            wrong.append(LocatedFault(("every",), self.every, f"expected none under {self.sync}"))
+        if self.outer is not None and not kind.averages_weights:
+            wrong.append(LocatedFault(("outer",), "given", f"expected none under {self.sync}"))
+        return wrong
 
     @classmethod
     def wrong_names(cls, data: Mapping[Any, Any]) -> list[LocatedFault]:
@@ -93,6 +119,15 @@ class Phase(OpenDocument):
             if isinstance(into := part(feeder, "into"), str) and into not in names
         ]
 
+    @model_serializer(mode="wrap")
+    def _without_the_usual_exchange(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Files name how replicas agree where it is not the usual way."""
+        written: dict[str, Any] = handler(self)
+        usual = {"exchange": self.exchange == PLAIN_EXCHANGE, "overlap": not self.overlap}
+        usual |= {"every": self.every is None, "outer": self.outer is None}
+        usual |= {"order": self.order == "fifo", "averaging": self.averaging == "meet"}
+        return {key: value for key, value in written.items() if not usual.get(key)}
+
     @property
     def depth(self) -> int:
         """The number of layers from the sources to the loss."""
@@ -101,7 +136,25 @@ class Phase(OpenDocument):
     @property
     def sync_kind(self) -> SyncKind:
         """How its replicas agree."""
-        return SYNC_KINDS[self.sync]
+        return SYNC_KINDS[self.executed_sync]
+
+    @property
+    def executed_sync(self) -> Sync:
+        """How it is executed: where weights would be averaged after every step, gradients are instead."""
+        averages_only = self.outer is None or self.outer.averages_only
+        return "step" if self.every == 1 and averages_only else self.sync
+
+    @property
+    def epoch_passes(self) -> int:
+        """How often an epoch of the phase goes over its samples."""
+        own_shards = self.sync_kind.averages_weights and not self.sync_kind.common_batch
+        return self.local_epochs if own_shards else 1
+
+    def window(self, epoch_iterations: int) -> int:
+        """The steps that replicas take apart where an epoch has so many; 1 where they do not, or there is one."""
+        if not self.sync_kind.averages_weights or self.replicas == 1:
+            return 1
+        return min(self.every or epoch_iterations, epoch_iterations)
 
     @property
     def batch(self) -> int:
@@ -124,11 +177,11 @@ class Phase(OpenDocument):
         hosts = [*(s.node for s in self.sources), *(i.node for i in self.instances), *self.upload]
         if not self.sync_kind.one_model:
             hosts.append(self.meeting_node)
-        elif self.meet is not None and self._shares_layers():
+        elif self.meet is not None and self.shares_layers():
             hosts.append(self.meet)
         return list(dict.fromkeys(hosts))
 
-    def _shares_layers(self) -> bool:
+    def shares_layers(self) -> bool:
         """Whether two nodes hold the same layer, so that gradients have to meet."""
         held: dict[int, str] = {}
         return any(
@@ -158,9 +211,13 @@ class Asked(OpenDocument):
     iteration_deadline_s: Positive | None = None
     loss: Positive | None = None
     optimizer: Name = "sgd"
+    accumulate: Count = 1
     seed: Annotated[int, Field(strict=True)] = 0
     epochs: Count | None = None
     input_as: InputAs = "stored"
+    exchange: Exchange = PLAIN_EXCHANGE
+    overlap: Flag = False
+    robust: Annotated[float, Field(strict=True, gt=0, lt=1)] | None = None
     options: JsonObject = {}
 
 
@@ -183,7 +240,7 @@ class Plan(Displayed, OpenDocument):
         wrong = [
             LocatedFault(("batch",), self.batch, f"the sources of phases[{k}] take {phase.batch} samples an iteration")
             for k, phase in enumerate(self.phases)
-            if phase.sync_kind.one_model and phase.batch != self.batch
+            if phase.sync_kind.common_batch and phase.batch != self.batch
         ]
         if not (self.phases or self.decision):
             wrong.append(LocatedFault(("phases",), [], "expected at least 1"))

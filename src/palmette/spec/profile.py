@@ -13,6 +13,9 @@ from palmette.spec.document import Count, LocatedFault, Name, Number, OpenDocume
 from palmette.spec.reading import size
 
 Seconds = tuple[Number, ...]
+Shape = tuple[Count, ...]
+CodingSeconds = dict[Name, tuple[Number, Number]]
+"""Seconds a number of compressing and of extracting, by codec."""
 
 
 class Layer(OpenDocument):
@@ -26,6 +29,8 @@ class Layer(OpenDocument):
     ``gradient_channels`` that of its gradient; where a profile lacks it, scales are not counted. ``uncoded_bytes`` are
     those of the output that every codec leaves as they are: integers. ``mixes_samples``: what it returns for one sample
     depends on the others, batch norm aside, so that a batch is not divided over several of its instances.
+    ``weight_shapes`` are those of the trained weights that no other layer uses; where a profile lacks them, codecs of
+    an exchange are priced as for one weight.
     """
 
     name: Name
@@ -40,6 +45,7 @@ class Layer(OpenDocument):
     uncoded_bytes: Number = 0.0
     trainable_bytes: Number | None = None
     mixes_samples: bool = False
+    weight_shapes: tuple[Shape, ...] | None = None
 
     @property
     def returned_bytes(self) -> float:
@@ -66,7 +72,8 @@ class Times(OpenDocument):
     """Seconds of each layer on one node: a sample forward and backward, a call's fixed part, an update.
 
     ``prune_s``, of a variant: seconds that it takes the node to prune the network down to it. ``decode_s``: seconds to
-    turn one stored sample into an input, which are included in ``forward_s`` of layer 1.
+    turn one stored sample into an input, which are included in ``forward_s`` of layer 1. ``coding_s``: seconds to
+    compress and to extract one number of a message, by codec; not counted where a profile lacks them.
     """
 
     forward_s: Seconds
@@ -76,15 +83,17 @@ class Times(OpenDocument):
     backward_call_s: Seconds | None = None
     prune_s: Number | None = None
     decode_s: Number | None = None
+    coding_s: CodingSeconds | None = None
     source: Literal["measured", "modelled"] = "modelled"
 
 
 class Tie(OpenDocument):
-    """A weight that several layers use: its name, its bytes, and the layers, from 1."""
+    """A weight that several layers use: its name, its bytes, the layers, from 1, and its shape, if known."""
 
     name: Name
     parameter_bytes: Number
     layers: Annotated[tuple[Count, ...], Field(min_length=2)]
+    shape: Shape | None = None
 
 
 class Table(OpenDocument):
@@ -126,7 +135,8 @@ class Profile(Displayed, Table):
     """A network's layers on the nodes of a cluster; ``variants`` are the same for pruned networks.
 
     ``input_bytes`` is one sample as the network takes it; ``sample_bytes`` one as it is stored, the same if None.
-    ``precision`` is that of forward and backward where times were measured, if not that of the weights.
+    ``precision`` is that of forward and backward where times were measured, if not that of the weights;
+    ``float_bytes`` is how wide the numbers are that its sizes count.
     ``notes`` say which layers cannot be cut further, and why, and which share weights.
     """
 
@@ -135,6 +145,7 @@ class Profile(Displayed, Table):
     input_bytes: Positive
     sample_bytes: Positive | None = None
     precision: Literal["bf16", "fp16"] | None = None
+    float_bytes: Literal[4, 8] = 4
     layers: Annotated[tuple[Layer, ...], Field(min_length=1)]
     notes: tuple[str, ...] = ()
     variants: dict[str, Table] = {}

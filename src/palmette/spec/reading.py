@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from palmette.spec.goal import Spending
+
 
 def time(seconds: float | None) -> str:
     """A duration."""
@@ -25,6 +30,29 @@ def joule_seconds(product: float | None) -> str:
     if product is None:
         return "–"
     return f"{product:.3g} J·s" if product < 1 else _three_digits(product, "J·s")
+
+
+def money(amount: float | None, currency: str | None) -> str:
+    """An amount of money: cents to the last, and three digits of what is less than one."""
+    if amount is None or currency is None:
+        return "–"
+    if amount and amount < 1:
+        return f"{amount:.3g} {currency}"
+    return f"{amount:.2f} {currency}"
+
+
+def carbon(grams: float | None) -> str:
+    """A mass of carbon dioxide."""
+    if grams is None:
+        return "–"
+    return f"{grams * 1000:.3g} mg CO2" if 0 < grams < 1 else _three_digits(grams, "g CO2")
+
+
+def spending(spent: Spending, currency: str | None = None) -> str:
+    """What is spent: time and energy, and money and carbon where they are known."""
+    parts = [time(spent.time_s), energy(spent.energy_j)]
+    parts += [money(spent.cost, currency)] if spent.cost is not None and currency is not None else []
+    return ", ".join(parts + ([carbon(spent.carbon_g)] if spent.carbon_g is not None else []))
 
 
 def _three_digits(value: float, unit: str) -> str:

@@ -90,4 +90,5 @@ ENERGY_PER_BIT = Dimension(
     {"J/bit": 1, "mJ/bit": 1e-3, "uJ/bit": 1e-6, "µJ/bit": 1e-6, "nJ/bit": 1e-9, "pJ/bit": 1e-12},
     "20 nJ/bit",
 )
+CARBON = Dimension("a carbon intensity", {"g/kWh": 1, "kg/kWh": 1e3, "mg/kWh": 1e-3}, "300 g/kWh")
 SHARE = Dimension("a share", {"%": 0.01}, "30%")

@@ -16,7 +16,7 @@ import struct
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path as FilePath
 from typing import Any
@@ -24,6 +24,8 @@ from typing import Any
 from palmette.cost.priorities import flows_over
 from palmette.cost.sharing import Path
 from palmette.runtime.engines.forkserver import forkserver_context
+from palmette.spec.link_trace import BandwidthTrace
+from palmette.testbed.replay import Replay
 
 _BEGINS = struct.Struct("<qqd")
 _ARRIVES = struct.Struct("<qd")
@@ -43,16 +45,39 @@ class ChannelRoute:
     background: bool = False
 
 
+@dataclass(frozen=True)
+class LinkTraces:
+    """The bandwidths of links over time, by the link's number, from a moment on."""
+
+    by_link: Mapping[int, BandwidthTrace] = field(default_factory=dict)
+    moment_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class EmulatedLinks:
+    """The paths of channels, and the capacities of the resources on them, which traces may change."""
+
+    routes: dict[int, ChannelRoute]
+    capacities: list[float]
+    traces: LinkTraces
+
+
 class LinkEmulator:
     """The emulated links of a cluster, in a process of their own; nodes connect to its socket in a folder."""
 
     def __init__(
-        self, routes: Mapping[int, ChannelRoute], capacities: Sequence[float], nodes: Sequence[str], folder: FilePath
+        self,
+        routes: Mapping[int, ChannelRoute],
+        capacities: Sequence[float],
+        nodes: Sequence[str],
+        folder: FilePath,
+        traces: LinkTraces = LinkTraces(),
     ) -> None:
         context = forkserver_context()
         self.address = str(folder / "links")
         self._control, control = context.Pipe()
-        arguments = (dict(routes), list(capacities), len(nodes), self.address, control)
+        links = EmulatedLinks(dict(routes), list(capacities), traces)
+        arguments = (links, len(nodes), self.address, control)
         self._process = context.Process(target=_serve, args=arguments, name="palmette links", daemon=True)
         self._process.start()
         control.close()
@@ -88,9 +113,7 @@ class LinkClient:
         return channel, arrived_s
 
 
-def _serve(
-    routes: dict[int, ChannelRoute], capacities: list[float], count: int, address: str, control: Connection[Any, Any]
-) -> None:
+def _serve(links: EmulatedLinks, count: int, address: str, control: Connection[Any, Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with Listener(address, "AF_UNIX", backlog=count) as listener:
@@ -99,22 +122,22 @@ def _serve(
             for _ in range(count):
                 connection = listener.accept()
                 connections[connection.recv()] = connection
-        _Server(routes, capacities, connections, control).run()
+        _Server(links, connections, control).run()
     except (EOFError, OSError):
         os._exit(0)  # the process that started the emulator is gone
 
 
 class _Server:
     def __init__(
-        self,
-        routes: dict[int, ChannelRoute],
-        capacities: list[float],
-        connections: dict[str, Connection[Any, Any]],
-        control: Connection[Any, Any],
+        self, links: EmulatedLinks, connections: dict[str, Connection[Any, Any]], control: Connection[Any, Any]
     ) -> None:
-        self._routes, self._capacities, self._connections, self._control = routes, capacities, connections, control
-        self._dilation, self._dilated = 1.0, list(capacities)
-        background = {channel for channel, route in routes.items() if route.background}
+        self._routes, self._capacities = links.routes, list(links.capacities)
+        self._connections, self._control = connections, control
+        self._replay = Replay(links.traces.by_link, links.traces.moment_s)
+        for number, rates in self._replay.rates_bps.items():
+            self._capacities[2 * number : 2 * number + 2] = rates
+        self._dilation, self._dilated = 1.0, list(self._capacities)
+        background = {channel for channel, route in self._routes.items() if route.background}
         self._flows = flows_over(self._dilated, background)
         self._passed_s, self._next_s = 0.0, float("inf")
 
@@ -123,16 +146,30 @@ class _Server:
         now = max(time.monotonic(), self._passed_s)
         self._end_until(now)
         self._dilation = dilation
-        for resource, capacity in enumerate(self._capacities):
-            self._dilated[resource] = capacity / dilation
-            self._flows.renew(resource, now)
+        self._replay.begin(now, dilation)
+        for resource in range(len(self._capacities)):
+            self._renew(resource, now)
+        self._next_s, self._passed_s = self._flows.share(now), now
+
+    def _renew(self, resource: int, now: float) -> None:
+        self._dilated[resource] = self._capacities[resource] / self._dilation
+        self._flows.renew(resource, now)
+
+    def _change(self) -> None:
+        """Change the bandwidth of a link as its trace says."""
+        now = self._replay.next_s
+        number, rates = self._replay.take()
+        for resource, rate in zip((2 * number, 2 * number + 1), rates, strict=True):
+            self._capacities[resource] = rate
+            self._renew(resource, now)
         self._next_s, self._passed_s = self._flows.share(now), now
 
     def run(self) -> None:
         """Serve until the control connection closes."""
         open_connections = list(self._connections.values())
         while True:
-            timeout_s = None if self._next_s == float("inf") else max(0.0, self._next_s - time.monotonic())
+            next_s = min(self._next_s, self._replay.next_s)
+            timeout_s = None if next_s == float("inf") else max(0.0, next_s - time.monotonic())
             # Not multiprocessing's wait: that rounds up to whole milliseconds.
             for connection in select.select([*open_connections, self._control], [], [], timeout_s)[0]:
                 if connection is self._control:
@@ -159,7 +196,10 @@ class _Server:
         self._passed_s = now
 
     def _end_until(self, now: float) -> None:
-        while self._next_s <= now:
+        while min(self._next_s, self._replay.next_s) <= now:
+            if self._replay.next_s < self._next_s:
+                self._change()
+                continue
             ended_s = self._next_s
             for channel in self._flows.end(ended_s, ended_s):
                 self._announce(channel, ended_s)

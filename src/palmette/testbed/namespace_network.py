@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ from palmette.cost.routes import Route, Routes
 from palmette.runtime.transports.heartbeat import PING_TOS
 from palmette.runtime.transports.marking import BACKGROUND_TOS
 from palmette.spec.cluster import Cluster
+from palmette.testbed.replay import Replay
 
 Pair = tuple[str, str]
 
@@ -81,16 +82,17 @@ class VethLink:
 
 
 class NamespaceNetwork:
-    """The nodes and links over which some nodes of a cluster reach one another."""
+    """The nodes and links over which some nodes of a cluster reach one another; ``replay`` has those that change."""
 
-    def __init__(self, cluster: Cluster, hosts: Sequence[str], routes: Routes) -> None:
+    def __init__(self, cluster: Cluster, hosts: Sequence[str], routes: Routes, replay: Replay | None = None) -> None:
         self._cluster, self._routes = cluster, routes
         self._paths = {pair: path for pair in itertools.permutations(hosts, 2) if (path := self._path(*pair))}
         on_the_way = {node for path in self._paths.values() for node in path}
         self.nodes = [name for name in cluster.nodes if name in on_the_way or name in hosts]
         hops = {frozenset(hop) for path in self._paths.values() for hop in itertools.pairwise(path)}
+        now_bps = replay.rates_bps if replay is not None else {}
         self.links = [
-            VethLink(k, link.between, link.rates_bps)
+            VethLink(k, link.between, now_bps.get(k, link.rates_bps))
             for k, link in enumerate(cluster.links)
             if frozenset(link.between) in hops
         ]
@@ -148,10 +150,18 @@ class NamespaceNetwork:
             for line in shaping_rules(device, bandwidths[device] / dilation, passing, background=background)
         ]
 
-    def rate_commands(self, node: str, dilation: float) -> list[str]:
-        """Lines for ``tc`` that change the rate of each link, and let the packets wait that are under way."""
-        own = [link for link in self.links if node in link.ends]
+    def rate_commands(self, node: str, dilation: float, only: VethLink | None = None) -> list[str]:
+        """Lines for ``tc`` that change the rate of each link, or one, and let the packets wait that are under way."""
+        own = [link for link in (self.links if only is None else [only]) if node in link.ends]
         return [f"qdisc change dev {link.device} {token_bucket(link.from_bps(node) / dilation)}" for link in own]
+
+    def change(self, number: int, rates_bps: tuple[float, float]) -> VethLink | None:
+        """Give a link other rates; returns it, None where it is not in use."""
+        for k, link in enumerate(self.links):
+            if link.number == number:
+                self.links[k] = replace(link, rates_bps=rates_bps)
+                return self.links[k]
+        return None
 
     def _hop(self, to: str, node: str, following: str) -> str:
         device = self._devices[node, following]

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import itertools
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +37,7 @@ from palmette.testbed import iproute
 from palmette.testbed.namespace_network import NamespaceNetwork
 from palmette.testbed.padding import Padding, TransferOverhead
 from palmette.testbed.read_ahead import ReadAhead
+from palmette.testbed.replay import Replay, traces_of
 
 # A message passes the queues of every link, and wakes a thread that holds it back.
 OVERHEAD = TransferOverhead(0.0016, max_dilation=6.0)
@@ -93,13 +96,18 @@ class NamespaceTestbed:
         self._fixed = fixed_dilation
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._cleaner: iproute.NamespaceCleaner | None = None
+        self._replay = Replay({})
+        self._replayed_s = 0.0
+        self._shaping = threading.Lock()
+        self._ended: threading.Event | None = None
 
     def open(self, phase: Phase, parts: Sequence[PhasePart], evaluator: Evaluator) -> None:
         """Make the namespaces and their links, as fast as they can be."""
         self._padding = Padding(parts, evaluator, self._fixed, OVERHEAD)
         self._hosts = tuple(phase.nodes())
         self._parts, self._channels = parts, tuple(channels_of(parts).values())
-        self._network = NamespaceNetwork(evaluator.cluster, self._hosts, evaluator.routes)
+        self._replay = Replay(traces_of(evaluator.cluster), self._replayed_s)
+        self._network = NamespaceNetwork(evaluator.cluster, self._hosts, evaluator.routes, self._replay)
         iproute.remove_leftovers()
         try:
             self._set_up()
@@ -151,16 +159,34 @@ class NamespaceTestbed:
         flows = [flow for host in self._hosts for flow in iproute.established_flows(self._names[host])]
         background = bool(background_channels(self._parts))
         self._call_tc(lambda node: self._network.shaping_commands(node, self.dilation, flows, background=background))
+        self._replay.begin(time.monotonic(), self.dilation)
+        self._ended = threading.Event()
+        threading.Thread(target=self._follow_traces, args=(self._ended,), daemon=True).start()
         return paces
+
+    def _follow_traces(self, ended: threading.Event) -> None:
+        """Change the rates of links when their traces say so, until the testbed is closed."""
+        while (next_s := self._replay.next_s) < float("inf"):
+            if ended.wait(max(0.0, next_s - time.monotonic())):
+                return
+            with self._shaping:
+                if ended.is_set() or self._replay.next_s > time.monotonic():
+                    continue  # time was stretched meanwhile
+                link = self._network.change(*self._replay.take())
+                for node in link.ends if link is not None else ():
+                    lines = self._network.rate_commands(node, self.dilation, link)
+                    iproute.run_command("tc", "-n", self._names[node], "-batch", "-", lines=lines)
 
     def increase_dilation(self, by: float) -> dict[str, dict[int, Pace]] | None:
         """Increase the dilation of links and calls."""
         wider = self._padding.increased(self.dilation, by)
         if wider is None:
             return None
-        self.dilation = wider
-        self._write_dilation()
-        self._call_tc(lambda node: self._network.rate_commands(node, self.dilation))
+        with self._shaping:
+            self.dilation = wider
+            self._write_dilation()
+            self._call_tc(lambda node: self._network.rate_commands(node, self.dilation))
+            self._replay.begin(time.monotonic(), wider)
         return self._padding.paces(wider)
 
     def _write_dilation(self) -> None:
@@ -178,6 +204,11 @@ class NamespaceTestbed:
     def close(self) -> None:
         """End the rendezvous, and remove the namespaces and the folder."""
         self._rendezvous.close()
+        if self._ended is not None:
+            with self._shaping:
+                self._ended.set()
+            self._replayed_s += self._replay.passed_s(time.monotonic())
+            self._ended = None
         if self._cleaner is not None:
             self._cleaner.close()
             self._cleaner = None

@@ -24,9 +24,10 @@ from palmette.runtime.transports.service import ProcessInitializer
 from palmette.runtime.worker.cpu_queue import sleep_until
 from palmette.runtime.worker.executor import Pace
 from palmette.spec.plan import Phase
-from palmette.testbed.link_emulator import ChannelRoute, LinkClient, LinkEmulator
+from palmette.testbed.link_emulator import ChannelRoute, LinkClient, LinkEmulator, LinkTraces
 from palmette.testbed.padding import Padding, TransferOverhead
 from palmette.testbed.read_ahead import ReadAhead
+from palmette.testbed.replay import traces_of
 
 OVERHEAD = TransferOverhead(0.0008, max_dilation=3.0)
 
@@ -136,6 +137,8 @@ class PacedTestbed:
         self._fixed = fixed_dilation
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._links: LinkEmulator | None = None
+        self._began_s: float | None = None
+        self._replayed_s = 0.0  # emulated seconds of all phases so far: traces of links go on
 
     def open(self, phase: Phase, parts: Sequence[PhasePart], evaluator: Evaluator) -> None:
         """Start the emulated links."""
@@ -144,7 +147,8 @@ class PacedTestbed:
         self._padding = Padding(parts, evaluator, self._fixed, OVERHEAD)
         routes = {number: route for part in parts for number, route in _channel_routes(part, evaluator).items()}
         folder = Path(self._folder.name)
-        self._links = LinkEmulator(routes, evaluator.routes.capacities, self._nodes, folder)
+        traces = LinkTraces(traces_of(evaluator.cluster), self._replayed_s)
+        self._links = LinkEmulator(routes, evaluator.routes.capacities, self._nodes, folder, traces)
         self._rendezvous.open(on_loopback(folder, phase, parts))
 
     def endpoint(self, node: str) -> Endpoint:
@@ -160,22 +164,32 @@ class PacedTestbed:
         """Choose the dilation, slow the links down by it, and give every call its time."""
         assert self._links is not None, "open() comes first"
         self.dilation, paces = self._padding.apply_calibration(calibrated)
-        self._links.set_dilation(self.dilation)
+        self._set_dilation(self.dilation)
         return paces
+
+    def _set_dilation(self, dilation: float) -> None:
+        assert self._links is not None, "open() comes first"
+        self._note_replayed()
+        self._links.set_dilation(dilation)
+        self._began_s, self.dilation = time.monotonic(), dilation
+
+    def _note_replayed(self) -> None:
+        if self._began_s is not None:
+            self._replayed_s += (time.monotonic() - self._began_s) / self.dilation
+            self._began_s = None
 
     def increase_dilation(self, by: float) -> dict[str, dict[int, Pace]] | None:
         """Increase the dilation of links and calls."""
-        assert self._links is not None, "open() comes first"
         wider = self._padding.increased(self.dilation, by)
         if wider is None:
             return None
-        self.dilation = wider
-        self._links.set_dilation(wider)
+        self._set_dilation(wider)
         return self._padding.paces(wider)
 
     def close(self) -> None:
         """End the rendezvous and the links, and remove the folder."""
         self._rendezvous.close()
+        self._note_replayed()
         if self._links is not None:
             self._links.close()
             self._links = None

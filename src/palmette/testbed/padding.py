@@ -48,7 +48,7 @@ class Padding:
         overhead: TransferOverhead,
     ) -> None:
         self._fixed, self._programs = fixed_dilation, dict[str, list[int]]()
-        self._targets = [evaluator.call_seconds(part.phase, part.made) for part in parts]
+        self._targets = [_targets(evaluator, part) for part in parts]
         self._spans_s = [evaluator.play(part.phase, part.made).total_s for part in parts]
         spans = zip(parts, self._spans_s, strict=True)
         self._least = max(overhead_dilation(part.made, span_s, overhead) for part, span_s in spans)
@@ -79,6 +79,11 @@ class Padding:
         """The largest that any part needs."""
         taken = [_merged(f.seconds for f in _of_part(calibrated, number)) for number in range(len(self._targets))]
         return max(self._least, *map(dilation, self._targets, taken, self._spans_s))
+
+
+def _targets(evaluator: Evaluator, part: PhasePart) -> dict[int, float]:
+    """Seconds of calls, and of coding before a message leaves."""
+    return evaluator.call_seconds(part.phase, part.made) | evaluator.coding_seconds(part.phase, part.made)
 
 
 def _of_part(calibrated: Calibrations, number: int) -> list[Calibration]:

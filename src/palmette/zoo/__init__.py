@@ -6,6 +6,7 @@ capture            cuts any ``nn.Module`` into consecutive layers
 data               data sets by name
 recipes            a user's training: network, data and loss
 adapters           LoRA: adapters beside frozen weights
+lengths            samples of varying length, and batches cut to fit them
 freezing           which weights are not trained
 batch_norms        the batch norms that a network calls
 import_callable    the user's own code by name
@@ -13,6 +14,7 @@ user_code          where in it an error was raised
 hardware           the catalogue of machines
 hardware_defaults  fills memory and power of a cluster's nodes from that catalogue
 cluster_template   a cluster file to start from
+training_template  a training file to start from
 
 Nothing is imported here, so that ``import palmette.zoo`` costs no torch.
 """

@@ -31,12 +31,15 @@ from palmette.zoo.data.collated import recipe_sources
 from palmette.zoo.data.custom_source import call_user, fetched_pair
 from palmette.zoo.data.item_format import item_tensors, one_item_format, stack_items
 from palmette.zoo.import_callable import import_callable
+from palmette.zoo.lengths import Lengths, SampleLengths, VaryingAxis, known_lengths, mean_lengths
 from palmette.zoo.networks import registry
 from palmette.zoo.recipes.loading import load_recipe, names_recipe
 from palmette.zoo.recipes.recipe import Recipe
 from palmette.zoo.user_code import located, user_error
 
 VARIANT_KEYS = ("classes", "size", "channels")
+# Of so many samples are batches for which it is known how long they are on average: a profile is of no batch size.
+TYPICAL_BATCH = 32
 UNNAMED = "recipe"
 """What a recipe is called that was given as an object."""
 
@@ -45,7 +48,8 @@ UNNAMED = "recipe"
 class Network:
     """A network as consecutive layers; ``input_shape`` and ``dtype`` are those of one sample, of its first input.
 
-    ``module`` is what they were cut from, where that is known, and ``example`` what it was called with.
+    ``module`` is what they were cut from, where that is known, and ``example`` what it was called with, with the axes
+    that vary from batch to batch; ``typical_lengths`` are how long these are on average.
     """
 
     name: str
@@ -54,6 +58,7 @@ class Network:
     dtype: torch.dtype
     module: nn.Module | None = None
     example: ModuleInput | None = None
+    typical_lengths: Lengths = ()
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -65,6 +70,11 @@ class Network:
     def input_names(self) -> tuple[str, ...]:
         """The names of its inputs, in the order in which the first layer takes them; none if they have none."""
         return () if self.example is None else self.example.names
+
+    @property
+    def varying(self) -> tuple[VaryingAxis, ...]:
+        """The axes of its inputs that may be shorter than in the example; none if they are always the same."""
+        return () if self.example is None else self.example.varying
 
     def example_batch(self, samples: int) -> Bundle:
         """So many samples to run it on."""
@@ -199,22 +209,27 @@ def recipe_network(recipe: Recipe, name: str, input_shape: Sequence[int] | None)
     if isinstance(recipe.model, str):
         return replace(load_network(recipe.model, shape), name=name)
     module = copy.deepcopy(recipe.model) if isinstance(recipe.model, nn.Module) else _called(name, recipe.model)
-    samples = None if isinstance(recipe.data, str) else first_inputs(name, recipe)
-    if samples is not None and not isinstance(samples, Tensor):
-        return network_from_module(name, module, samples)
+    if isinstance(recipe.data, str):
+        return module_network(name, module, shape)
+    samples, lengths = first_inputs(name, recipe)
+    varying, typical = ((), ()) if lengths is None else (lengths.inputs, mean_lengths(lengths, TYPICAL_BATCH))
+    if not isinstance(samples, Tensor):
+        return replace(network_from_module(name, module, samples, varying), typical_lengths=typical)
     own = getattr(module, "input_shape", None)
-    known = shape if shape is not None else own if own is not None or samples is None else tuple(samples.shape[1:])
-    return module_network(name, module, known)
+    known = shape if shape is not None else own if own is not None else tuple(samples.shape[1:])
+    varying = varying if tuple(known) == tuple(samples.shape[1:]) else ()
+    return replace(module_network(name, module, known, varying), typical_lengths=typical)
 
 
-def first_inputs(name: str, recipe: Recipe) -> Example:
-    """The inputs of a recipe's first two samples."""
+def first_inputs(name: str, recipe: Recipe) -> tuple[Example, SampleLengths | None]:
+    """The inputs of a recipe's first two samples, and how long all are, if that varies from batch to batch."""
     with located(recipe.data):
-        return _stacked_inputs(name, recipe)
+        source = recipe_sources(name, recipe).train
+        lengths = known_lengths(source) if recipe.transform is None else None
+        return _stacked_inputs(name, recipe, source), lengths
 
 
-def _stacked_inputs(name: str, recipe: Recipe) -> Example:
-    source = recipe_sources(name, recipe).train
+def _stacked_inputs(name: str, recipe: Recipe, source: Any) -> Example:
     found = [fetched_pair(source, k, f"{name}[{k}]")[0] for k in range(2)]
     if recipe.transform is not None:
         found = [call_user(name, "transform", recipe.transform, each) for each in found]
@@ -223,22 +238,52 @@ def _stacked_inputs(name: str, recipe: Recipe) -> Example:
     return stack_items(tensors, lambda k: f"{name}[{k}]", first, "input")  # type: ignore[no-any-return]
 
 
-def module_network(name: str, module: nn.Module, input_shape: Sequence[int] | None) -> Network:
+def module_network(
+    name: str, module: nn.Module, input_shape: Sequence[int] | None, varying: Sequence[VaryingAxis] = ()
+) -> Network:
     """A user's own module, cut into layers."""
-    return network_from_module(name, module, custom_example(name, module, input_shape))
+    return network_from_module(name, module, custom_example(name, module, input_shape), varying)
 
 
-def network_from_module(name: str, module: nn.Module, example: Example) -> Network:
+def network_from_module(name: str, module: nn.Module, example: Example, varying: Sequence[VaryingAxis] = ()) -> Network:
     """A module cut into layers; ``example`` is a batch of two samples or more of what it is called with.
 
-    That is a tensor, or several in order, or by the names of the forward's arguments: ``{"input_ids": …}``.
+    That is a tensor, or several in order, or by the names of the forward's arguments: ``{"input_ids": …}``. Axes that
+    are ``varying`` are always as long as in the example, where the module cannot be cut otherwise.
 
     Raises:
         InputError: it cannot be cut into layers.
     """
-    given = module_input(example)
+    layers, given = cut_for_lengths(module, module_input(example, varying), example)
     first = given.tensors[0]
-    return Network(name, cut(module, example), tuple(first.shape[1:]), first.dtype, module, given)
+    return Network(name, layers, tuple(first.shape[1:]), first.dtype, module, given)
+
+
+def cut_for_lengths(
+    module: nn.Module, given: ModuleInput, example: Example
+) -> tuple[tuple[NetworkLayer, ...], ModuleInput]:
+    """Layers for all lengths that vary, and what the module is called with; for one length, if only that is cut.
+
+    Raises:
+        InputError: it cannot be cut into layers.
+    """
+    if not given.varying:
+        return cut(module, example), given
+    why = ""
+    try:
+        layers = cut(module, example, given.varying)
+        if len(layers) > 1:
+            return layers, given
+        why = layers[0].note
+    except InputError as error:
+        layers, why = (), error.faults[0].expected if isinstance(error.faults[0].expected, str) else ""
+    fixed = cut(module, example)
+    if len(fixed) <= len(layers):
+        return layers, given
+    reason = why.rpartition("cut: ")[2] or "its layers would compute something else"
+    note = f"every sample is padded to the longest of the data set: at other lengths it is not cut: {reason}"
+    noted = replace(fixed[0], note="; ".join(filter(None, (note, fixed[0].note))))
+    return (noted, *fixed[1:]), replace(given, varying=())
 
 
 def custom_example(name: str, module: nn.Module, input_shape: Sequence[int] | None) -> Example:
@@ -290,7 +335,7 @@ def _cut_like(network: Network, module: nn.Module) -> tuple[NetworkLayer, ...]:
     weights = next((w.dtype for w in module.parameters() if w.is_floating_point()), network.dtype)
     tensors = tuple(each.to(weights) if each.is_floating_point() else each for each in network.example_batch(2))
     named = dict(zip(network.input_names, tensors, strict=True)) if network.input_names else tensors
-    return cut(module, named if network.example is not None else tensors[0].to("meta"))
+    return cut(module, named if network.example is not None else tensors[0].to("meta"), network.varying)
 
 
 def build_custom(name: str) -> nn.Module:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Self
 
 import pytest
@@ -29,10 +29,10 @@ DOUBLE = Options(optimizer="momentum", lr=0.05, seed=3, dtype="float64")
 class Proxy:
     """An HTTP proxy that knows CONNECT alone; ``asked`` is where to."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "127.0.0.1") -> None:
         self.asked: list[str] = []
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.address = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        self._listening = socket.create_server((host, 0))
+        self.address = f"http://{host}:{self._listening.getsockname()[1]}"
         threading.Thread(target=self._serve, daemon=True).start()
 
     def _serve(self) -> None:
@@ -47,7 +47,7 @@ class Proxy:
         words = line.recv(4096).split()
         self.asked.append(words[1].decode())
         host, _, port = self.asked[-1].rpartition(":")
-        with line, socket.create_connection((host, int(port))) as other:
+        with suppress(ConnectionError), line, socket.create_connection((host, int(port))) as other:
             line.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
             ways = {line: other, other: line}
             while True:

@@ -135,6 +135,35 @@ def test_a_node_may_come_back_with_damaged_samples(runs: Runs, damage: str) -> N
     assert not (eventful.out / "samples").exists()
 
 
+def apart(**more: Any) -> Phase:
+    """Two replicas that take two steps before they agree; an epoch of five iterations has three windows."""
+    parts = [source("phone", 200, "phone"), source("phone", 100, "server")]
+    return phase(
+        *parts, *(instance(at, 1, 5, at) for at in ("phone", "server")), sync="every", every=2, server="cloud", **more
+    )
+
+
+@pytest.mark.slow
+def test_windows_go_on_from_the_last_checkpoint_to_the_same_weights(runs: Runs) -> None:
+    """Optimizer state of both replicas and the outer momentum included."""
+    eventful = Eventful(runs, apart(outer={}), iterations=40)
+    assert eventful.run(end("server"), "--no-replan") == 1
+    assert execute(["run", "--resume", str(eventful.out), "--quiet"]) == 0
+    assert execute([*eventful.arguments, "-o", str(runs.folder / "untouched")]) == 0
+    assert off(weights(eventful.out), weights(runs.folder / "untouched")) == 0
+    assert eventful.record["iterations"] == 40
+
+
+@pytest.mark.slow
+def test_another_plan_goes_on_from_the_last_checkpoint_of_windows(runs: Runs) -> None:
+    eventful = Eventful(runs, apart(), iterations=40)
+    assert eventful.run(end("cloud")) == 0
+    assert (eventful.record["ended"], eventful.record["iterations"]) == ("done", 40)
+    assert [change["nodes"] for change in eventful.record["changes"]] != []
+    metrics = [line["iteration"] for line in lines(eventful.out / "metrics.jsonl") if "accuracy" not in line]
+    assert metrics == list(range(40))
+
+
 @pytest.mark.timing
 def test_a_frozen_node_is_left_behind(runs: Runs) -> None:
     eventful = Eventful(runs, REPLICAS)

@@ -45,6 +45,17 @@ def test_without_a_worker_that_leaves(runs: Runs, place: HubWorkers) -> None:
     assert change["iteration"] >= 10  # not from the checkpoint of the beginning
 
 
+def test_the_hub_stays_the_way_between_those_that_are_left(runs: Runs, place: HubWorkers) -> None:
+    eventful = AtHub(runs, place.start())
+    described = runs.cluster.read_text().partition("links:")[0] + "  hub: {tier: edge, relay: true}\nlinks:\n"
+    ways = [f"  - {{between: [{node}, hub], bandwidth: 100 Mbit/s}}\n" for node in ("phone", "server", "cloud")]
+    runs.cluster.write_text(described + "".join(ways))
+    assert eventful.go(place.workers["cloud"].close) == 0
+    eventful.assert_nothing_is_missing()
+    (change,) = eventful.record["changes"]
+    assert set(change["nodes"]) <= {"phone", "server"}
+
+
 @pytest.mark.slow
 def test_a_worker_whose_connection_breaks_dials_in_again_and_takes_part(runs: Runs, place: HubWorkers) -> None:
     eventful = AtHub(runs, place.start(), iterations=400)

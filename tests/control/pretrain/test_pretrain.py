@@ -22,7 +22,7 @@ from palmette.control.pretrain.request import PretrainRequest, pretrain_options
 from palmette.control.pretrain.step_timer import StepCounts
 from palmette.errors import InputError, RunError
 from palmette.measure.bandwidth import MeasuredLink
-from palmette.measure.build_time import BuildTime
+from palmette.runtime.engines.probes import BuildTime
 from palmette.runtime.training.job import ProgressUpdate, RunOutcome
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import load, validated
@@ -74,7 +74,7 @@ class FakeRun:
 def faked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_runs, "TrainingSession", FakeRun)
     monkeypatch.setattr(pretrainer, "measure_build_time", lambda *_: BuildTime(1.5, 0.5, 0.2))
-    monkeypatch.setattr(pretrainer, "measure_bandwidth", lambda *_: MeasuredLink(1e8, 0.001))
+    monkeypatch.setattr(pretrainer, "measure_bandwidth", lambda *_: MeasuredLink(1e8, 1e8, 0.001))
     monkeypatch.setattr(FakeRun, "broken", ())
 
 
@@ -121,7 +121,9 @@ class TestTable:
     ) -> None:
         ways = {frozenset(("fast", "slow")): 1e8, frozenset(("fast", "third")): 1e8, frozenset(("slow", "third")): 1e7}
         monkeypatch.setattr(
-            pretrainer, "measure_bandwidth", lambda a, b, *_: MeasuredLink(ways[frozenset((a, b))], 0.001)
+            pretrainer,
+            "measure_bandwidth",
+            lambda a, b, *_: MeasuredLink(*[ways[frozenset((a, b))]] * 2, 0.001),
         )
         monkeypatch.setattr(FakeRun, "step_s", {"fast": 0.1, "slow": 0.5, "third": 0.7})
         third = "  third: {tier: edge, hardware: raspberry-pi-4}\nlinks:\n"

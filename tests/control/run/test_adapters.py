@@ -17,12 +17,16 @@ from palmette.runtime.options import Options
 from palmette.zoo.adapters import Adapters, requested_adapters, split_adapters
 from palmette.zoo.models import load_network
 from tests.cost.small import instance, phase, source
+from tests.peers import NEEDS_PEFT
 from tests.runtime.networks import tiny
 from tests.runtime.rig import off
 from tests.runtime.world import TINY, Runs, alone, losses, weights
 
-peft = pytest.importorskip("peft")
-pytestmark = pytest.mark.filterwarnings("default")  # what peft says at import is not ours
+pytestmark = [
+    NEEDS_PEFT,
+    pytest.mark.xdist_group("peft"),  # one process imports it, for five seconds
+    pytest.mark.filterwarnings("default"),  # what peft says at import is not ours
+]
 
 ADAPTED = f"{TINY}?lora=conv2.0,fc2&rank=2"
 DOUBLE = Options(dtype="float64", lr=0.05)
@@ -59,6 +63,8 @@ def test_a_run_leaves_what_one_process_does_and_changes_adapters_alone(runs: Run
 
 
 def assert_peft_reads(out: Path) -> None:
+    import peft
+
     base = tiny()
     base.load_state_dict(
         {name.replace(".base_layer.", "."): v for name, v in weights(out).items() if ".lora_" not in name}

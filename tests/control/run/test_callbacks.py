@@ -13,8 +13,6 @@ import pytest
 
 import palmette as pt
 from palmette.control.run.callbacks import EVENTS, CallbackList
-from palmette.control.run.validation import clips_apart
-from palmette.runtime.options import Options
 from palmette.spec.plan import Plan
 from tests.control.adapt.test_recovery import ASKED, CLUSTER, REPLICAS
 from tests.control.run.test_processes import trees
@@ -60,14 +58,6 @@ def test_other_phases_of_a_strategy_that_decides_online_are_another_plan(runs: R
     training.on_other_phases[0](7, [phase])
     (change,) = heard.of("on_replan")
     assert (change.iteration, change.nodes) == (7, tuple(phase.nodes()))
-
-
-def test_clipping_in_a_cut_tree_under_epoch_is_told_to_be_by_its_parts(runs: Runs) -> None:
-    plan = chain(runs)["plan"]
-    averaging = plan.model_copy(update={"phases": tuple(p.model_copy(update={"sync": "epoch"}) for p in plan.phases)})
-    clipping = Options(clip_norm=1.0)
-    assert clips_apart(plan, clipping) is clips_apart(averaging, Options()) is None
-    assert "norm of its own gradients" in (clips_apart(averaging, clipping) or "")
 
 
 def test_callbacks_hear_of_every_step_evaluation_and_epoch(runs: Runs) -> None:

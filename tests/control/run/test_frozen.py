@@ -22,6 +22,7 @@ from palmette.spec.plan import Phase
 from palmette.zoo.capture import parameters
 from palmette.zoo.models import load_network
 from tests.cost.small import instance, phase, source
+from tests.peers import NEEDS_PEFT
 from tests.runtime.rig import off, relatively_off
 from tests.runtime.world import Runs, alone, losses, weights
 
@@ -244,9 +245,9 @@ def test_batch_norm_with_frozen_weights_keeps_pytorchs_statistics_and_with_freez
     assert not torch.equal(weights(still)["conv2.1.running_mean"], before(HEADED)["conv2.1.running_mean"])
 
 
+@NEEDS_PEFT
 @pytest.mark.slow
 def test_adapters_of_peft_learn_and_nothing_else_does(runs: Runs) -> None:
-    pytest.importorskip("peft")
     model, out = "tests.runtime.networks:with_peft", runs.folder / "out"
     tree = replicas(len(load_network(model, seed=0).layers))
     assert execute([*runs.arguments(model, tree), "--iterations", "4", "--lr", "0.05", "--quiet", "-o", str(out)]) == 0

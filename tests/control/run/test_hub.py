@@ -49,20 +49,20 @@ def test_a_network_of_the_zoo_needs_no_permission(runs: Runs, place: HubWorkers)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sync", ["epoch", "async"])
+@pytest.mark.parametrize("sync", ["epoch", "every", "async"])
 def test_other_syncs(runs: Runs, place: HubWorkers, sync: str) -> None:
-    """Under ``epoch`` the weights are those over gloo, bit for bit."""
+    """But for ``async`` the weights are those over gloo, bit for bit."""
     place.start()
-    tree = phase(
-        *(source(at, 6, at) for at in NODES), *(instance(at, 1, 5, at) for at in NODES), sync=sync, server="server"
-    )
+    windows = {"every": 3, "outer": {}} if sync == "every" else {}
+    parts = [*(source(at, 6, at) for at in NODES), *(instance(at, 1, 5, at) for at in NODES)]
+    tree = phase(*parts, sync=sync, server="server", **windows)
     for name, more in (("hub", place.options), ("local", [])):
         arguments = [*runs.arguments(TINY, tree), *more, "--iterations", "4", "--quiet"]
         assert execute([*arguments, "-o", str(runs.folder / name)]) == 0
     record = json.loads((runs.folder / "hub" / "run.json").read_text())
     assert (record["ended"], record["transport"], record["iterations"]) == ("done", "tls", 4)
     assert "server" in receivers(runs.folder / "hub"), "weights or gradients went to the parameter server"
-    if sync == "epoch":
+    if sync != "async":
         hub, local = weights(runs.folder / "hub"), weights(runs.folder / "local")
         assert all(hub[key].equal(local[key]) for key in local)
 
@@ -104,6 +104,17 @@ def test_once_ends_with_the_hub(runs: Runs, place: HubWorkers) -> None:
     place.join()
     assert not place.errors
     assert relatively_off(weights(runs.folder / "out"), alone(TINY, 12, 2, DOUBLE)[1]) <= 1e-12
+
+
+def test_once_ends_with_a_run_that_did_not_use_the_node(runs: Runs, place: HubWorkers) -> None:
+    place.start(["phone"])
+    place.start(["cloud"], once=True)
+    arguments = [*runs.arguments(TINY, trees(5)["alone"]), *place.options, *CHOSEN, "--iterations", "2"]
+    assert execute([*arguments, "-o", str(runs.folder / "out")]) == 0
+    place.workers.pop("phone").close()
+    place.hub.close()
+    place.join()
+    assert place.said["cloud"][-1] == "the run is over; it did not use node cloud"
 
 
 class TestRefusals:

@@ -11,7 +11,9 @@ import torch
 from palmette.cli import execute
 from palmette.runtime.options import Options
 from palmette.runtime.training import loop
+from palmette.runtime.training.checkpoint import last
 from palmette.spec.plan import Phase
+from palmette.spec.sync import OuterOptimizer
 from tests.cost.small import instance, phase, source
 from tests.runtime.rig import off
 from tests.runtime.world import TINY, Runs, alone, lines, losses, weights
@@ -198,6 +200,20 @@ def test_other_agreements_go_on_with_a_smaller_model(runs: Runs, sync: str) -> N
     assert execute([*arguments, "--quiet", "-o", str(out)]) == 0
     assert len(losses(out)) == 8
     assert all(torch.isfinite(value).all() for value in weights(out).values())
+
+
+def test_windows_go_on_with_a_smaller_model_and_its_momentum(runs: Runs) -> None:
+    """The outer momentum shrinks with the weights, and moves to another server."""
+    out, windows = runs.folder / "out", {"sync": "every", "every": 2, "outer": OuterOptimizer()}
+    first, second = federated(0.0, "phone", "cloud"), federated(0.5, "server", "phone")
+    phases = [each.model_copy(update=windows) for each in (first, second)]
+    arguments = [*runs.arguments(TINY, *phases), "--iterations", "4", "--optimizer", "adam", "--quiet"]
+    assert execute([*arguments, "-o", str(out)]) == 0
+    assert len(losses(out)) == 8
+    kept = last(out / "checkpoints").checkpoint
+    outer = {name.rpartition("/")[0]: value for name, value in kept.optimizer.items() if name.endswith("@")}
+    assert outer
+    assert all(value.shape == kept.weights[name].shape for name, value in outer.items())
 
 
 def test_a_distilled_phase_learns_from_the_model_before(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:

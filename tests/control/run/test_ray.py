@@ -214,6 +214,12 @@ def test_a_pilot_trains_on_the_hosts(cluster: RayCluster, runs: Runs) -> None:
     done = cluster.palmette("pilot", TINY, *files, *asked, "-o", str(runs.folder / "pilot"))
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["fitted_on"] == {"epochs": [1, 2], "data": [0.5, 1], "replicas": [2, 2], "batch": [200, 200]}
+    assert found["fitted_on"] == {
+        "epochs": [1, 2],
+        "data": [0.5, 1],
+        "replicas": [2, 2],
+        "window": [1, 1],
+        "batch": [200, 200],
+    }
     record = json.loads((runs.folder / "pilot" / "runs" / "data-1-replicas-2" / "run.json").read_text())
     assert (record["engine"], record["ended"]) == ("ray", "done")

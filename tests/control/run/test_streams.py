@@ -56,3 +56,20 @@ def test_data_that_is_no_stream_is_used_again(runs: Runs) -> None:
     runs.cluster.write_text(runs.cluster.read_text().replace(", stream: true", ""))
     out = runs.folder / "out"
     assert execute([*runs.arguments(TINY, TREE), "--iterations", "16", "--quiet", "-o", str(out)]) == 0
+
+
+def test_under_async_a_tree_whose_stream_ended_leaves_its_steps_to_others(runs: Runs) -> None:
+    """The phone has 15 of 17 of 1,500 samples: 13 steps; the cloud takes what is left of 20."""
+    trees = phase(
+        source("phone", 97, "P"),
+        source("cloud", 20, "C"),
+        instance("P", 1, 5, "phone"),
+        instance("C", 1, 5, "cloud"),
+        sync="async",
+        server="server",
+    )
+    out = runs.folder / "out"
+    assert execute([*runs.arguments(TINY, trees), "--iterations", "40", "--quiet", "-o", str(out)]) == 0
+    taken = [line["tree"] for line in lines(out / "metrics.jsonl") if "accuracy" not in line]
+    assert len(taken) == 40
+    assert taken.count("P") <= 13

@@ -26,6 +26,7 @@ def time_power(devices: list[dict[str, Any]], steps: int) -> TimePower:
         (one,) = devices
         return one["build_s"] + steps * one["step_s"], one["power_w"]
     server = min(devices, key=lambda each: each["step_s"])
+    at = next(k for k, each in enumerate(devices) if each is server)
     devices = [
         each
         | (each.get("with_server", {}) if each is server else each.get("by_server", {}).get(server.get("name"), {}))
@@ -33,6 +34,7 @@ def time_power(devices: list[dict[str, Any]], steps: int) -> TimePower:
     ]
     builds = [each["build_s"] for each in devices]
     pace = [each["step_s"] * each.get("time_alpha", 1) * each.get("time_beta", 1) for each in devices]
+    pace = contended(pace, server.get("served_s", 0.0), at)
     watts = sum(each["power_w"] * each.get("power_alpha", 1) * each.get("power_beta", 1) for each in devices)
     low, high = 0.0, min(b + steps * c for b, c in zip(builds, pace, strict=True))
     for _ in range(100):
@@ -40,6 +42,20 @@ def time_power(devices: list[dict[str, Any]], steps: int) -> TimePower:
         taken = sum(max(0.0, middle - b) / c for b, c in zip(builds, pace, strict=True))
         low, high = (middle, high) if taken < steps else (low, middle)
     return high, watts
+
+
+def contended(pace: list[float], exchange: float, server: int) -> list[float]:
+    """Seconds of steps where all but the server share the way to it, device by device."""
+    if not exchange:
+        return pace
+    others = [k for k in range(len(pace)) if k != server]
+    way = dict.fromkeys(others, exchange / 2)
+    for _ in range(2000):
+        busy = {k: way[k] / (max(pace[k] - exchange, 0.0) + 2 * way[k]) for k in others}
+        for k in others:
+            there = [1.0 if abs(pace[j] - pace[k]) <= 0.01 * pace[k] else busy[j] for j in others if j != k]
+            way[k] = exchange / 2 * (1 + sum(there))
+    return [pace[k] if k == server else max(pace[k] - exchange, 0.0) + 2 * way[k] for k in range(len(pace))]
 
 
 def clusters(table: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], TimePower]]:
@@ -77,6 +93,8 @@ def random_table(rng: random.Random, many: int, *, servers: bool = False) -> dic
             devices[f"d{k}"] |= {name: rng.choice([1.0, rng.uniform(0.5, 3)]) for name in FACTORS}
         if servers and rng.random() < 0.7:
             devices[f"d{k}"]["with_server"] = {name: rng.choice([1.0, rng.uniform(0.5, 3)]) for name in FACTORS}
+        if servers and rng.random() < 0.5:
+            devices[f"d{k}"]["served_s"] = devices[f"d{k}"]["step_s"] * rng.uniform(0, 2)
         if servers and rng.random() < 0.7:
             others = [f"d{other}" for other in range(many) if other != k and rng.random() < 0.7]
             devices[f"d{k}"]["by_server"] = {

@@ -10,12 +10,14 @@ import pytest
 
 import palmette as pt
 from palmette.plan.cluster import subsets
+from palmette.plan.cluster.contention import contended_steps_s
 from palmette.plan.cluster.fleet import fleet_of
 from palmette.plan.cluster.single_quantity import mask
 from palmette.spec.cluster import Cluster
 from palmette.spec.goal import Goal, parse_weights
 from palmette.spec.measurements import Measurements
 from palmette.spec.plan import Plan
+from tests.cost.test_async import WEIGHTS, slow_mean_s
 from tests.plan.cluster.by_hand import VALUES, clusters, document, objectives, random_table, time_power
 from tests.plan.problems import link, node, profile
 from tests.spec.faulty import DATA, plain
@@ -333,3 +335,24 @@ class TestWithACluster:
 def test_wishes_that_it_cannot_grant(wish: str) -> None:
     with pytest.raises(pt.InputError, match="expected deadline_s or neither"):
         pt.plan("cluster", measurements=document(plain("measurements.json")), goal=Goal(**{wish: 1.0}))
+
+
+def test_devices_that_share_the_way_to_the_server_are_as_slow_as_when_they_are_played() -> None:
+    # The clock, an independent simulation and the factors of cluster choice agree on the same workers.
+    for computes in ([3.0] * 4, [5.0, 9.0, 2.0], [1.0, 30.0, 12.0, 7.5]):
+        exchange_s = 2 * 8 * WEIGHTS / 32.0
+        alone_s = np.array([each + exchange_s for each in computes])
+        sharing = np.ones((1, len(computes)), dtype=bool)
+        mean_s = 1 / (1 / contended_steps_s(alone_s, sharing, exchange_s)).sum()
+        assert mean_s == pytest.approx(slow_mean_s(computes, [8e9] * len(computes), 32.0, 0.0), rel=0.06)
+
+
+def test_a_busy_server_makes_a_large_fleet_no_faster_than_its_way_allows() -> None:
+    devices = {f"d{k}": {"step_s": 1.0 + k / 10, "build_s": 0.0, "power_w": 1.0} for k in range(40)}
+    free = decided({"steps": 1000, "devices": devices}, "time")
+    devices["d0"]["served_s"] = 0.5
+    busy = decided({"steps": 1000, "devices": devices}, "time")
+    assert free["exact"]
+    assert not busy["exact"]
+    assert busy["time_s"] > 1000 * 0.5 / 2 * 0.8 > free["time_s"]  # each direction lets four steps a second through
+    assert 0 < busy["gap"] <= 1 - free["time_s"] / busy["time_s"] + 1e-9

@@ -67,7 +67,7 @@ class TestOneSource:
 def trees(task: Task, many: int) -> list[Phase]:
     """Trees of many kinds, none of which says how its samples are delivered."""
     problem = make_problem(task)
-    pricer = Pricer(problem, needs_energy=False)
+    pricer = Pricer(problem)
     return [pricer.phase(state) for state in starts(problem, {}, QuickBound(problem), [TIME])[:many]]
 
 

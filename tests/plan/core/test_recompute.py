@@ -138,6 +138,6 @@ def test_hybrid_recomputes_on_the_node_that_is_short_and_nowhere_else() -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_what_hybrid_prices_for_a_tree_is_the_best_of_all_flags(seed: int) -> None:
     phase, task = tight_case(100 + seed)
-    _, cost = Pricer(make_problem(task, resend=True), needs_energy=False).delivered(phase)
+    _, cost = Pricer(make_problem(task, resend=True)).delivered(phase)
     allowed = [time_s(each, task) for each in all_flags(phase, task) if fits(each, task)]
     assert (None if cost is None else pytest.approx(cost.time_s)) == min(allowed, default=None)

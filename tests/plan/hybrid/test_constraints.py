@@ -145,7 +145,6 @@ class TestAFleetOf24:
         known, cluster = fleets.fleet()
         search = HybridSearch(
             make_problem(Task(profile=known, cluster=cluster, batch=fleets.BATCH)),
-            needs_energy=False,
             seconds=None,
             effort=1.0,
         )

@@ -52,7 +52,7 @@ def test_no_tree_with_any_delivery_is_better(seed: int) -> None:
     """Brute force over chains for each half of the samples, each or once for every source, ahead or not."""
     task = random_delivery_task(seed, nodes=2 if seed % 2 else 3)
     problem = make_problem(task)
-    pricer = Pricer(problem, needs_energy=False)
+    pricer = Pricer(problem)
     tried = [mean_s(way, task) for state in chains(problem) for way in all_deliveries(pricer.phase(state), task)]
     if not tried:
         pytest.skip("no chain may run")
@@ -82,7 +82,7 @@ def test_it_is_never_behind_upload_or_another_rival(seed: int) -> None:
 @pytest.mark.parametrize("seed", mostly_thorough(range(24), 8))
 def test_no_plan_is_below_its_bounds(seed: int) -> None:
     problem = make_problem(random_delivery_task(seed, nodes=4, layers=3, batch=9))
-    pricer, quick_bound, bounds = Pricer(problem, needs_energy=True), QuickBound(problem), lower_bounds(problem)
+    pricer, quick_bound, bounds = Pricer(problem), QuickBound(problem), lower_bounds(problem)
     states = random_states_that_run(problem, pricer, seed)
     for state, cost in states:
         least = quick_bound.least(state)

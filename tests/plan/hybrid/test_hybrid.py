@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 import palmette as pt
+from benchmarks.planner.cases import other_three_tiers
+from palmette.cost.optimizer import accumulating
 from palmette.plan.core.comparison import mean_iteration
 from palmette.plan.core.strategy import HORIZON_EPOCHS, Task
 from palmette.plan.hybrid.bound import lower_bounds
@@ -62,7 +64,8 @@ def random_task(seed: int) -> Task:
         private=seed % 7 == 2,
         limits=seed % 3 == 0,
     )
-    return Task(profile=known, cluster=cluster, batch=draw.choice([2, 7, 24]))
+    batch, many = draw.choice([2, 7, 24]), draw.choice([1, 1, 4])
+    return Task(profile=known, cluster=cluster, batch=batch, optimizer=accumulating("sgd", many))
 
 
 def is_feasible(task: Task) -> bool:
@@ -91,7 +94,7 @@ def test_a_weighted_sum_is_never_worse_than_a_rival(seed: int) -> None:
     ours = pt.plan("hybrid", profile=task.profile, cluster=task.cluster, batch=task.batch, goal=text, seconds=QUICK)
     units, rivals = ours.decision["units"], plans_of_rivals(task, text)
     for theirs in rivals:
-        seconds, joules = mean_iteration(theirs.estimate, HORIZON_EPOCHS)
+        seconds, joules, *_ = mean_iteration(theirs.estimate, HORIZON_EPOCHS)
         rival = 0.3 * seconds / units["time"] + 0.7 * joules / units["energy"]
         assert ours.decision["value"] <= rival * (1 + 1e-9), theirs.strategy
 
@@ -160,7 +163,7 @@ class TestWhatItStates:
     def test_no_plan_is_below_the_bound(self, seed: int) -> None:
         problem = make_problem(random_task(seed), lossy=seed % 2 == 1)
         bounds = lower_bounds(problem)
-        pricer = Pricer(problem, needs_energy=True)
+        pricer = Pricer(problem)
         costs = priced_states(problem, pricer, seed)
         for quantity in ("time", "energy", "edp", "power"):
             found = [value(quantity, cost.time_s, cost.energy_j) for _, cost in costs]
@@ -169,9 +172,30 @@ class TestWhatItStates:
     @pytest.mark.parametrize("seed", range(12))
     def test_no_plan_is_below_its_quick_estimate(self, seed: int) -> None:
         problem = make_problem(random_task(seed), lossy=seed % 2 == 1)
-        quick_bound, pricer = QuickBound(problem), Pricer(problem, needs_energy=True)
+        quick_bound, pricer = QuickBound(problem), Pricer(problem)
         for state, cost in priced_states(problem, pricer, seed):
             assert all(least <= real * (1 + 1e-9) for least, real in zip(quick_bound.least(state), cost, strict=True))
+
+    @pytest.mark.parametrize("epochs", [1, 20])
+    def test_the_bound_counts_what_replicas_exchange(self, epochs: int) -> None:
+        """Samples are small: two nodes would halve the time, if gradients did not have to travel."""
+        heavy = profile(4, phone=1.0, server=1.0)
+        layers = tuple(layer.model_copy(update={"parameter_bytes": 1e7, "output_bytes": 1e6}) for layer in heavy.layers)
+        two = Cluster(
+            nodes={"phone": node("device", samples=1000), "server": node("edge")}, links=(link("phone", "server", 5.0),)
+        )
+        plan = pt.plan(
+            "hybrid", profile=heavy.model_copy(update={"layers": layers}), cluster=two, batch=16, epochs=epochs
+        )
+        assert {instance.node for instance in plan.phases[0].instances} == {"phone"}
+        assert plan.decision["gap"] < 0.01
+
+    @pytest.mark.slow
+    def test_nothing_else_is_printed(self, capfd: pytest.CaptureFixture[str]) -> None:
+        """HiGHS says on standard output when it repairs a solution, whatever it is told."""
+        known, cluster = other_three_tiers()
+        assert lower_bounds(make_problem(Task(profile=known, cluster=cluster, batch=128), resend=False)).time_s > 0
+        assert capfd.readouterr().out == ""
 
     def test_the_bound_is_met_where_there_is_nothing_to_decide(self) -> None:
         alone = Cluster(nodes={"phone": node("device", samples=10)})
@@ -182,7 +206,7 @@ class TestWhatItStates:
         known = {"profile": profile(4), "cluster": three_tiers(), "batch": 16, "effort": LITTLE}
         least = {q: pt.plan("hybrid", **known, goal=q).decision["value"] for q in ("time", "energy")}
         plan = pt.plan("hybrid", **known, goal="0.3*time+0.7*energy")
-        time_s, energy_j = mean_iteration(plan.estimate, HORIZON_EPOCHS)
+        time_s, energy_j, *_ = mean_iteration(plan.estimate, HORIZON_EPOCHS)
         parts = time_s / least["time"], energy_j / least["energy"]
         assert plan.decision["value"] == pytest.approx(0.3 * parts[0] + 0.7 * parts[1])
 
@@ -298,7 +322,7 @@ class TestWays:
                 SamplePath("phone", 6, (("server", 3), ("cloud", 4))),
             )
         )
-        phase = Pricer(make_problem(task), needs_energy=False).phase(state)
+        phase = Pricer(make_problem(task)).phase(state)
         drawn = {(i.layers, i.node) for i in phase.instances}
         assert drawn == {((4, 4), "cloud"), ((2, 3), "cloud"), ((1, 1), "cloud"), ((1, 1), "phone"), ((1, 3), "server")}
         assert paths_of(phase) == state.paths
@@ -310,7 +334,7 @@ class TestWays:
     def test_whatever_the_search_makes_is_a_tree_with_the_same_samples(self, seed: int) -> None:
         task = random_task(seed)
         problem = make_problem(task, lossy=True)
-        pricer = Pricer(problem, needs_energy=False)
+        pricer = Pricer(problem)
         for state in random_states(problem, random.Random(seed), 30):
             phase = Phase.model_validate(pricer.phase(state).model_dump())
             assert phase.depth == len(task.profile.layers)

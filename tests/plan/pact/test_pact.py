@@ -256,3 +256,9 @@ def test_the_first_action_has_the_lowest_score_on_the_literal_graph(weigh_risk: 
         assert scores[actions.pairs[actions.to_pair[chosen]]] == pytest.approx(min(scores.values())), seed
         compared += len(scores) > 1
     assert compared >= 40
+
+
+@pytest.mark.parametrize("option", ["distill", "bound"])
+def test_what_a_problem_says_itself_is_not_asked_for_beside_it(option: str) -> None:
+    with pytest.raises(pt.InputError, match=rf"^{option}: .* expected it without problem$"):
+        decision("pact", HARD[0], **{option: True})

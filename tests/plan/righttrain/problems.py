@@ -22,9 +22,11 @@ BATCH = 32
 CURVE = Learning(floor=0.05, scale=2.2, epoch_exponent=0.6, data_exponent=0.4, replica_exponent=0.05)
 
 
-def random_problem(draw: random.Random, most: tuple[int, int, int] = (3, 5, 4)) -> tuple[Profile, Cluster, Learning]:
+def random_problem(
+    draw: random.Random, most: tuple[int, int, int] = (3, 5, 4), least_sources: int = 1
+) -> tuple[Profile, Cluster, Learning]:
     """At most so many sources, nodes and layers."""
-    sources = draw.randint(1, most[0])
+    sources = draw.randint(least_sources, most[0])
     many = draw.randint(max(2, sources), most[1])
     depth = draw.randint(2, most[2])
     tiers = ["device"] * sources + [draw.choice(list(TIERS)) for _ in range(many - sources)]

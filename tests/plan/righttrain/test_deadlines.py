@@ -24,6 +24,8 @@ LOOSE = (1.02, 1.3, 2.0, 4.0, 12.0, None)
 EXACT = 1 + 1e-6
 """What the programs of CPU shares are solved to."""
 SMALL, LARGE = (3, 5, 3), (20, 24, 6)
+MANY_SOURCES = ((1, 7), (1, 16), (2, 16), pytest.param(3, 20, marks=pytest.mark.thorough))
+"""Seeds and numbers of sources, with few layers so that a world takes seconds."""
 
 
 def joules(wanted: Task, curve: Learning, strategy: str = "righttrain", **options: bool) -> float:
@@ -34,10 +36,12 @@ def joules(wanted: Task, curve: Learning, strategy: str = "righttrain", **option
         return math.inf
 
 
-def check_monotone(seed: int, most: tuple[int, int, int]) -> None:
-    known, cluster, curve = random_problem(random.Random(seed), most)
+def check_monotone(
+    seed: int, most: tuple[int, int, int], least_sources: int = 1, loose: tuple[float | None, ...] = LOOSE
+) -> None:
+    known, cluster, curve = random_problem(random.Random(seed), most, least_sources)
     unit_s = least_s(known, cluster, curve)
-    deadlines = [None if each is None else each * unit_s for each in LOOSE]
+    deadlines = [None if each is None else each * unit_s for each in loose]
     found = [joules(task(known, cluster, deadline_s), curve) for deadline_s in deadlines]
     assert all(loose <= tight * EXACT for tight, loose in itertools.pairwise(found)), found
 
@@ -61,6 +65,12 @@ def test_a_looser_deadline_never_costs_more_with_up_to_20_sources(seed: int) -> 
     check_monotone(seed, LARGE)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("seed", "sources"), MANY_SOURCES)
+def test_a_looser_deadline_never_costs_more_with_7_to_20_sources(seed: int, sources: int) -> None:
+    check_monotone(seed, (sources, sources + 2, 3), sources, loose=(1.1, 2.0, None))
+
+
 def whole_training_j(phase: Phase, wanted: Task, curve: Learning) -> float:
     """The energy of training with all data by a phase, until the loss is reached."""
     replicas = sum(instance.layers[0] == 1 for instance in phase.instances)
@@ -69,8 +79,8 @@ def whole_training_j(phase: Phase, wanted: Task, curve: Learning) -> float:
     return float(pt.estimate(plan, profile=wanted.profile, cluster=wanted.cluster).total_j)
 
 
-def check_rivals(seed: int, most: tuple[int, int, int], *, with_hybrid: bool) -> None:
-    known, cluster, curve = random_problem(random.Random(seed), most)
+def check_rivals(seed: int, most: tuple[int, int, int], *, with_hybrid: bool, least_sources: int = 1) -> None:
+    known, cluster, curve = random_problem(random.Random(seed), most, least_sources)
     wanted = task(known, cluster)
     ours = joules(wanted, curve, alone=not with_hybrid)
     assert ours <= joules(wanted, curve, "split-learning") * EXACT
@@ -102,6 +112,17 @@ def test_no_plan_of_hybrid_is_better(seed: int) -> None:
 @pytest.mark.parametrize("seed", [0, 3, 6])
 def test_no_plan_of_hybrid_is_better_with_up_to_20_sources(seed: int) -> None:
     check_rivals(seed, LARGE, with_hybrid=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seed", "sources"), MANY_SOURCES)
+def test_neither_a_single_node_nor_split_learning_is_better_with_7_to_20_sources(seed: int, sources: int) -> None:
+    check_rivals(seed, (sources, sources + 2, 3), with_hybrid=False, least_sources=sources)
+
+
+@pytest.mark.slow
+def test_no_plan_of_hybrid_is_better_with_7_sources() -> None:
+    check_rivals(1, (7, 9, 3), with_hybrid=True, least_sources=7)
 
 
 def test_plans_of_others_are_not_below_the_bound_that_decides_whether_to_ask() -> None:

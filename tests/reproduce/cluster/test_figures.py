@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from palmette.cost.estimate import evaluator
+from palmette.cost.operations import trees, worker_step
 from palmette.measure.profiling import profile_network
 from palmette.reproduce.cluster import figures, paper
 from palmette.reproduce.cluster.catalogue import CatalogueCases
@@ -49,7 +50,8 @@ def test_devices_slow_one_another_down_only_a_little() -> None:
     profile = profile_network(load_network("cifar10"), paper.machines(1000.0))
     prices = evaluator(profile, paper.machines(1000.0))
     phase = paper.forest(("desktop", "jtx2", "jtx1"), profile)
-    alone = {tree.instances[0].node: 1 / played.total_s for tree, _, played in prices.price(phase).played}
+    steps = {tree.instances[0].node: (tree, worker_step(tree, prices.sizes())) for tree in trees(phase)}
+    alone = {name: 1 / prices.play(*step).total_s for name, step in steps.items()}
     for name, each in device_rates(phase, prices).items():
         assert 0.8 * alone[name] < each.rate <= alone[name] * (1 + 1e-9)
         power = prices.cluster.nodes[name].power

@@ -77,7 +77,9 @@ def faked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "Pretrainer", FakePretrainer)
     monkeypatch.setattr(module, "prepare", FakeRun)
     monkeypatch.setattr(
-        module, "measure_bandwidth", lambda _, __, cluster, ___: MeasuredPath(cluster.links[0].bandwidth_bps, 0.0)
+        module,
+        "measure_bandwidth",
+        lambda _, __, cluster, ___: MeasuredPath(*[cluster.links[0].bandwidth_bps] * 2, 0.0),
     )
     monkeypatch.setattr(FakeRun, "trained", [])
 

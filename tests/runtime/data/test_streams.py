@@ -11,7 +11,7 @@ from palmette.cost.evaluate import Evaluator
 from palmette.runtime.data.batches import Batches
 from palmette.runtime.data.epoch_length import EpochData, common_steps, phase_shards, tree_steps
 from palmette.runtime.data.samples import SampleRule, ShardBatches, SourceGroup, StepBatches
-from palmette.runtime.data.streams import StreamLength, shortest_stream
+from palmette.runtime.data.streams import StreamLength, shortest_stream, tree_limits
 from palmette.spec.plan import Phase
 from tests.cost.small import cluster, instance, link, phase, profile, source, times
 
@@ -97,9 +97,16 @@ def test_a_second_local_epoch_is_not_to_be_had() -> None:
 
 
 @pytest.mark.parametrize("b", [20, 40])
-def test_under_async_any_source_may_have_to_take_all_steps(b: int) -> None:
+def test_under_async_all_streams_together_are_used_up(b: int) -> None:
     known = prices(a=camera(100 - b), b=camera(b))
-    found = shortest_stream(apart("async", server="a"), known, DATA, 0)
-    assert found == min(
-        StreamLength("a", 100 - b, (100 - b) // 4), StreamLength("b", b, b // 3), key=lambda each: each.iterations
-    )
+    tree = apart("async", server="a")
+    assert tree_limits(tree, known, DATA, 0) == [(100 - b) // 4, b // 3]
+    assert tree_limits(tree, known, DATA, 5) == [(100 - b) // 4 - 5, b // 3 - 5]
+    assert shortest_stream(tree, known, DATA, 0) == StreamLength("a and b", 100, (100 - b) // 4 + b // 3)
+
+
+def test_under_async_a_source_that_is_no_stream_takes_all_steps_that_are_left() -> None:
+    known = prices(a=camera(60), b=camera(40, stream=False))
+    tree = apart("async", server="a")
+    assert tree_limits(tree, known, DATA, 0) == [15, None]
+    assert shortest_stream(tree, known, DATA, 0) is None

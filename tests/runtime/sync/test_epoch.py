@@ -124,6 +124,23 @@ def test_schedules_go_on_and_accumulation_begins_anew_after_an_exchange(tmp_path
     assert_equal(Forest(made, two_devices(sync="epoch"), world(a=30, b=10), tmp_path), epochs=3)
 
 
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_a_cut_tree_clips_by_the_norm_of_all_its_gradients(tmp_path: Path, accumulate: int) -> None:
+    split = phase(
+        source("a", 6, "A"),
+        source("b", 5, "B"),
+        instance("A", 1, 1, "a", "A2"),
+        instance("A2", 2, 3, "c", "A3"),
+        instance("A3", 4, 4, "a"),
+        instance("B", 1, 2, "b", "B2"),
+        instance("B2", 3, 4, "c"),
+        sync="epoch",
+    )
+    made = rig(optimizer="momentum")
+    made.options = replace(made.options, clip_norm=0.05, accumulate=accumulate)
+    assert_equal(Forest(made, split, world(a=30, b=25, c=None), tmp_path))
+
+
 def test_what_batch_norm_keeps_is_averaged(tmp_path: Path) -> None:
     split = phase(
         source("a", 6, "A"),

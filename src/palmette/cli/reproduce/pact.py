@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from palmette.cli import options as opt
 from palmette.cli.reproduce.output import Record, create_folder, present, progress_printer, show_claims, show_row
@@ -12,24 +14,34 @@ from palmette.report.line_chart import line_chart
 
 def reproduce_pact(
     output: opt.Figures = Path("pact"),
+    measured: Annotated[
+        bool, typer.Option("--measured", help="Train for real on this machine, and add Fig. 2: accuracy over time.")
+    ] = False,
+    data: Annotated[str, typer.Option("--data", help=f"With --measured: digits, {opt.DATA_KINDS}.")] = "digits",
+    quick: Annotated[bool, typer.Option("--quick", help="With --measured: a few epochs of LeNet-5.")] = False,
     json_: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Reproduce PACT's Table I and Figs. 4, 6 to 9: how well the loss is predicted, and what schedules cost.
+    """Reproduce PACT's Table I and Figs. 2, 4, 6 to 9: how well the loss is predicted, and what schedules cost.
 
     Example: palmette reproduce pact -o figures
     """
     from palmette.reproduce.pact.figures import reproduce
 
-    folder = create_folder(output)
-    made = reproduce(progress_printer(quiet))
+    folder, progress = create_folder(output), progress_printer(quiet)
+    made = reproduce(progress)
+    if measured:
+        from palmette.reproduce.pact.accuracy import figure_2
+
+        figure, claims = figure_2(data, progress, quick=quick)
+        made |= {"figures": {"2": figure} | made["figures"], "claims": [*claims, *made["claims"]]}
     lines = {number: figure for number, figure in made["figures"].items() if "series" in figure}
-    pictures = {f"figure-{number}.svg": _draw(number, figure) for number, figure in lines.items()}
+    pictures = {f"figure-{number}.svg": draw(number, figure) for number, figure in lines.items()}
     present(made, folder / "pact.json", pictures, json_, _show)
 
 
-def _draw(number: str, figure: dict[str, Any]) -> str:
-
+def draw(number: str, figure: dict[str, Any]) -> str:
+    """A figure as SVG."""
     shown = {name: values for name, values in figure["series"].items() if None not in values}
     title = f"PACT, Fig. {number}: {figure['title']}"
     return line_chart(title, figure["x"], shown, figure["x_label"], figure["y_label"])

@@ -8,6 +8,7 @@ device_choice  a ranking of clusters of devices
 learning_curve  a fitted learning curve, and what it does not know
 schedule       a schedule of models and nodes
 comparison     all strategies, best first
+variants       a plan after changes: kept as it is, and planned again
 profile        a network's layers and their times
 profile_progress  a progress bar while it is profiled
 run_outcome    the outcome of a run

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from rich.table import Table
 
 from palmette.cli.options import reason_of
-from palmette.cli.show.console import console, energy, joule_seconds, time
+from palmette.cli.show.console import carbon, console, energy, joule_seconds, money, time
 from palmette.cost.estimate import evaluator
-from palmette.plan.core.comparison import Comparison, is_lossy, small_norm_parts
+from palmette.plan.core.comparison import Comparison, changes_learning, is_lossy, small_norm_parts
 from palmette.plan.core.strategy import HORIZON_EPOCHS
 from palmette.spec.estimate import Estimate
+from palmette.spec.goal import Spending
 from palmette.spec.plan import Plan
 
-_FIRST = ("first epoch",)
+_FIRST, _COST, _CARBON = ("first epoch",), ("total cost",), ("total carbon",)
 _SLOWLY = 1.02
 
 
@@ -29,12 +31,13 @@ def comparison_json(found: Comparison) -> dict[str, Any]:
     return {"strategies": rows}
 
 
-def show_comparison(found: Comparison) -> None:
-    """Print plans beside one another, best first, and why the others were left out."""
+def show_comparison(found: Comparison, chosen: str | None = None) -> None:
+    """Print plans beside one another, best first, the chosen one marked, and why the others were left out."""
     table = Table("strategy", box=None, pad_edge=False)
     estimates = [plan.estimate for plan in found.plans if plan.estimate is not None]
     first = any(map(_begins_slowly, estimates))
-    for heading in ("iteration", "energy", "energy × time", *_FIRST[:first], "total time", "total energy"):
+    priced, emits = knows_money(estimates), knows_carbon(estimates)
+    for heading in ("iteration", "energy", "energy × time", *_FIRST[:first], *headings_of_totals(priced, emits)):
         table.add_column(heading, justify="right")
     table.add_column("nodes")
     table.add_column("planned in", justify="right")
@@ -45,12 +48,12 @@ def show_comparison(found: Comparison) -> None:
         estimate = plan.estimate
         assert estimate is not None, "only plans with a price are compared"
         table.add_row(
-            plan.strategy,
+            plan.strategy if chosen is None else f"{'→' if plan.strategy == chosen else ' '} {plan.strategy}",
             time(estimate.iteration_s),
             energy(estimate.iteration_j),
             joule_seconds(_edp_js(plan)),
             *([time(estimate.first_epoch_s)] if first else []),
-            *_total(plan),
+            *totals(estimate, priced=priced, emits=emits),
             ", ".join(nodes_of(plan)),
             time(plan.plan_s),
             *([note_of(plan) or ""] if notes else []),
@@ -60,8 +63,25 @@ def show_comparison(found: Comparison) -> None:
     if any(plan.estimate is not None and plan.estimate.total_s is None for plan in found.plans):
         later = f"a later epoch; the order counts {HORIZON_EPOCHS} epochs" if first else "one epoch"
         out.print(f"total: of {later} where the number of epochs is open", style="dim")
+    if any(changes_learning(plan) and plan.estimate and plan.estimate.total_s is None for plan in found.plans):
+        out.print("replicas that train apart learn otherwise: --loss with --learning counts that", style="dim")
     for name, reason in found.skipped.items():
         out.print(f"{name} does not apply: {reason_of(reason).splitlines()[0]}", style="dim", soft_wrap=True)
+
+
+def knows_money(estimates: Iterable[Estimate]) -> bool:
+    """Whether an estimate knows what a plan costs."""
+    return any(estimate.iteration_cost is not None for estimate in estimates)
+
+
+def knows_carbon(estimates: Iterable[Estimate]) -> bool:
+    """Whether an estimate knows what a plan emits."""
+    return any(estimate.iteration_carbon_g is not None for estimate in estimates)
+
+
+def headings_of_totals(priced: bool, emits: bool) -> list[str]:
+    """The headings of ``totals``."""
+    return ["total time", "total energy", *_COST[:priced], *_CARBON[:emits]]
 
 
 def _begins_slowly(estimate: Estimate) -> bool:
@@ -70,13 +90,14 @@ def _begins_slowly(estimate: Estimate) -> bool:
     return first_s is not None and later_s is not None and first_s > later_s * _SLOWLY
 
 
-def _total(plan: Plan) -> tuple[str, str]:
-    """Time and energy of the whole training, or of an epoch where their number is open."""
-    estimate = plan.estimate
-    assert estimate is not None, "only plans with a price are compared"
-    if estimate.total_s is not None:
-        return time(estimate.total_s), energy(estimate.total_j)
-    return f"{time(estimate.epoch_s)}/epoch", "–" if estimate.epoch_j is None else f"{energy(estimate.epoch_j)}/epoch"
+def totals(estimate: Estimate, *, priced: bool, emits: bool) -> list[str]:
+    """What the whole training takes, or an epoch where their number is open."""
+    total, epoch = estimate.spending("total"), estimate.spending("epoch")
+    spent = total or epoch or Spending(estimate.iteration_s, None)
+    texts = [time(spent.time_s), energy(spent.energy_j)]
+    texts += [money(spent.cost, estimate.currency)] if priced else []
+    texts += [carbon(spent.carbon_g)] if emits else []
+    return texts if total is not None else [text if text == "–" else f"{text}/epoch" for text in texts]
 
 
 def _edp_js(plan: Plan) -> float | None:
@@ -93,6 +114,7 @@ def note_of(plan: Plan) -> str | None:
         notes += [f"batch norm over {min(part.samples for part in small)} samples"] if small else []
     recomputes = any(instance.recompute for phase in plan.phases for instance in phase.instances)
     notes += ["recomputes"] if recomputes else []
+    notes += ["replicas train apart"] if changes_learning(plan) else []
     return ", ".join(notes) or None
 
 

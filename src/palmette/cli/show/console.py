@@ -7,9 +7,20 @@ from typing import Any
 
 from rich.console import Console
 
-from palmette.spec.reading import energy, joule_seconds, size, time
+from palmette.spec.reading import carbon, energy, joule_seconds, money, size, spending, time
 
-__all__ = ["console", "count", "energy", "joule_seconds", "print_json", "size", "time"]
+__all__ = [
+    "carbon",
+    "console",
+    "count",
+    "energy",
+    "joule_seconds",
+    "money",
+    "print_json",
+    "size",
+    "spending",
+    "time",
+]
 
 
 def console() -> Console:

@@ -9,7 +9,7 @@ def show_curve(curve: Learning, command: str) -> None:
     """Print a fitted curve; ``command`` is the one that would vary what no run did."""
     print(
         f"loss = {curve.floor:.4g} + {curve.scale:.4g} · φ^{-curve.data_exponent:.3g}"
-        f" · g^{curve.replica_exponent:.3g} · k^{-curve.epoch_exponent:.3g}"
+        f" · g^{curve.replica_exponent:.3g}{_window(curve)} · k^{-curve.epoch_exponent:.3g}"
     )
     if curve.weights:
         worth = ", ".join(f"{each:.3g} at {name}" for name, each in curve.weights.items())
@@ -23,8 +23,17 @@ def show_curve(curve: Learning, command: str) -> None:
         else f"error on held-out runs {curve.left_out_error:.4g}"
     )
     unknown = [f"{name} ({value:g} in all runs)" for name, value in curve.unvaried().items()]
+    if curve.window_exponent is None:
+        unknown.append("windows (no replicas took steps apart in different numbers)")
     if unknown:
         print(f"not known, so that plans which vary it are refused: {', '.join(unknown)}; to know it: {command}")
+
+
+def _window(curve: Learning) -> str:
+    """The term of windows, and the outer optimizer of their runs."""
+    if curve.window_exponent is None:
+        return ""
+    return f" · h^{curve.window_exponent:.3g}" + ("" if curve.outer is None else f" ({curve.outer.shown})")
 
 
 def _range(low: float, high: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from palmette.cli.show.console import console, energy, joule_seconds, time
+from palmette.cli.show.console import carbon, console, energy, joule_seconds, time
 from palmette.spec.goal import QUANTITIES, known_quantity
 
 _FAR = 10.0  # times the bound: beyond, a percentage says nothing
@@ -38,4 +38,8 @@ def _format(goal: str, value: float) -> str:
             return f"{value:.3g} W"
         case "edp":
             return joule_seconds(value)
+        case "cost":
+            return f"{value:.3g}"
+        case "carbon":
+            return carbon(value)
     assert_never(quantity)

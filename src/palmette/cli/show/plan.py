@@ -6,7 +6,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from palmette.cli.show.console import console, energy, size, time
+from palmette.cli.show.console import carbon, console, energy, money, size, time
 from palmette.spec.codec import PLAIN
 from palmette.spec.estimate import Estimate
 from palmette.spec.plan import Phase, Plan
@@ -27,8 +27,12 @@ def show_plan(plan: Plan) -> None:
 
 def _sync(phase: Phase) -> list[str]:
     """How the replicas of a phase synchronise."""
-    parts: list[str] = [phase.sync]
+    parts: list[str] = [phase.sync if phase.every is None else f"{phase.sync} {phase.every} steps"]
+    parts += [] if phase.outer is None else [f"outer optimizer: {phase.outer.shown}"]
+    parts += [f"weights averaged at {phase.server}"] if phase.server and phase.sync_kind.averages_weights else []
     parts += [] if phase.meet is None else [f"gradients averaged at {phase.meet}"]
+    parts += [f"gradients as {phase.exchange}"] if phase.exchange.kind.lossy else []
+    parts += ["gradients sent while backward goes on"] if phase.overlap else []
     parts += ["samples sent ahead"] if phase.ahead else []
     parts += ["samples sent as tensors"] if phase.input_as == "tensor" else []
     return parts + (["batch norm over the whole batch"] if phase.batch_norm == "whole" else [])
@@ -60,23 +64,22 @@ def _tree(phase: Phase, label: str) -> Tree:
 def show_estimate(estimate: Estimate) -> None:
     """Print an estimate: the whole, and each node's part of an iteration."""
     out = console()
-    line = f"an iteration: {time(estimate.iteration_s)}, {energy(estimate.iteration_j)}"
-    if differs_at_first(estimate):
-        line += f"; the first epoch: {time(estimate.first_epoch_s)}, {energy(estimate.first_epoch_j)}"
-    line += f"; {'a later' if differs_at_first(estimate) else 'an'} epoch: "
-    line += f"{time(estimate.epoch_s)}, {energy(estimate.epoch_j)}"
-    if estimate.total_s is not None:
-        line += f"; {estimate.epochs:g} epochs: {time(estimate.total_s)}, {energy(estimate.total_j)}"
-        line += "" if estimate.total_bytes is None else f", {size(estimate.total_bytes)} sent"
-    out.print(line)
+    parts = {name: text for name, text in estimate.facts().items() if name != "frozen"}
+    out.print("; ".join(f"{name}: {text}" for name, text in parts.items()))
     table = Table("node", box=None, pad_edge=False)
-    for heading in ("busy", "energy", "sent", "received", "peak memory"):
+    nodes = estimate.nodes or {}
+    priced = any(node.cost is not None for node in nodes.values())
+    emits = any(node.carbon_g is not None for node in nodes.values())
+    more = [*(["cost"] if priced else []), *(["carbon"] if emits else [])]
+    for heading in ("busy", "energy", *more, "sent", "received", "peak memory"):
         table.add_column(heading, justify="right")
-    for name, node in (estimate.nodes or {}).items():
+    for name, node in nodes.items():
         table.add_row(
             name,
             time(node.busy_s),
             energy(node.energy_j),
+            *([money(node.cost, estimate.currency)] if priced else []),
+            *([carbon(node.carbon_g)] if emits else []),
             size(node.sent_bytes),
             size(node.received_bytes),
             size(node.peak_memory_bytes),
@@ -91,11 +94,6 @@ def show_estimate(estimate: Estimate) -> None:
         out.print(f"energy {estimate.energy_source}", style="dim")
     if estimate.timeline:
         show_timeline(estimate)
-
-
-def differs_at_first(estimate: Estimate) -> bool:
-    """Whether the first epoch takes another time than later ones."""
-    return estimate.first_epoch_s is not None and estimate.first_epoch_s != estimate.epoch_s
 
 
 def show_timeline(estimate: Estimate) -> None:

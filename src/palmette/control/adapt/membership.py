@@ -39,6 +39,12 @@ class ClusterFile:
         return found.st_mtime_ns, found.st_size
 
 
+def present_nodes(cluster: Cluster, members: Membership) -> set[str]:
+    """The nodes of a cluster that are there; a relay has no worker that could be missed."""
+    computing = cluster.computing
+    return members.present(computing) | (set(cluster.nodes) - set(computing))
+
+
 def with_joined_nodes(whole: Cluster, current: Cluster, members: Membership) -> Cluster | None:
     """The current cluster with those nodes of the whole one that have joined, if any; its links stay as they are."""
     missing = set(whole.nodes) - set(current.nodes)
@@ -47,4 +53,4 @@ def with_joined_nodes(whole: Cluster, current: Cluster, members: Membership) -> 
         return None
     larger = subcluster(whole, {*current.nodes, *new})
     links = [link for link in larger.links if not new.isdisjoint(link.between)]
-    return Cluster(nodes=larger.nodes, links=(*current.links, *links), sets=larger.sets)
+    return larger.model_copy(update={"links": (*current.links, *links)})

@@ -29,6 +29,9 @@ from palmette.spec.problem import Pair, Problem
 TIME_STEPS = 500
 """Largest resolution of time in a decision during a run: parts of the deadline."""
 
+PATIENCE = 3
+"""Epochs without a new lowest loss after which a loss no longer falls: that of one epoch is noisy."""
+
 ProblemAt = Callable[[EpochStatus, Pair], tuple[Problem, int]]
 """The problem as it stands, and how many of its epochs are over."""
 
@@ -56,9 +59,8 @@ class OnlineController:
             return []
         found = self._next(standing, here)
         if found is None:
-            *before, last = standing.losses[-standing.segment_epochs :]
-            falls = last < min(before, default=math.inf)
-            return [standing.phase.model_copy(update={"epochs": 1})] if falls else []
+            since = standing.losses[-standing.segment_epochs :]
+            return [standing.phase.model_copy(update={"epochs": 1})] if _falls(since) else []
         there, compress = found
         return [self.phases[there].model_copy(update={"epochs": 1, "compress": compress})]
 
@@ -95,6 +97,11 @@ class OnlineController:
             if all(getattr(own, field) == getattr(phase, field) for field in same):
                 return pair
         return None
+
+
+def _falls(losses: Sequence[float]) -> bool:
+    """Whether losses had a new lowest in the last few epochs."""
+    return min(losses[-PATIENCE:]) < min(losses[:-PATIENCE], default=math.inf)
 
 
 def _pays(problem: Problem, selector: ActionSelector, state: TrainingState, action: int, *, again: bool) -> bool:

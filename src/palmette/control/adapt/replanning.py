@@ -67,12 +67,13 @@ def subcluster(cluster: Cluster, names: Collection[str]) -> Cluster:
         nodes={name: node for name, node in cluster.nodes.items() if name in names},
         links=tuple(link for link in cluster.links if all(end in names for end in link.between)),
         sets={name: tuple(each for each in members if each in names) for name, members in cluster.sets.items()},
+        carbon_g_per_kwh=cluster.carbon_g_per_kwh,
     )
 
 
 def with_links(cluster: Cluster, links: Iterable[Link]) -> Cluster:
     """The cluster with other links."""
-    return Cluster(nodes=cluster.nodes, links=tuple(links), sets=cluster.sets)
+    return cluster.model_copy(update={"links": tuple(links)})
 
 
 def _other_links(cluster: Cluster, lost: NodeLost) -> list[Link]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from palmette.control.adapt.drift import LinkSpeeds
-from palmette.control.adapt.membership import ClusterFile, with_joined_nodes
+from palmette.control.adapt.membership import ClusterFile, present_nodes, with_joined_nodes
 from palmette.control.adapt.replanning import can_replan, replan_for, replan_without, subcluster
 from palmette.control.run.callbacks import CallbackList
 from palmette.control.run.engines import membership_of
@@ -94,7 +94,7 @@ class Supervisor:
             return None
         self._whole = found
         self._members.forget_losses()
-        present = subcluster(found, self._members.present(found.nodes))
+        present = subcluster(found, present_nodes(found, self._members))
         return present if present != self.session.evaluator.cluster else None
 
     def _detectors(self) -> dict[str, Detector]:
@@ -117,8 +117,8 @@ class Supervisor:
             raise lost
         if not lost.pairs:
             self._members.mark_lost(lost.node)
-        nodes = set(session.evaluator.cluster.nodes)
-        gone = nodes - self._members.present(nodes)
+        cluster = session.evaluator.cluster
+        gone = set(cluster.nodes) - present_nodes(cluster, self._members)
         plan = replan_without(session.plan, lost, allow_data_loss=request.allow_data_loss, gone=gone)
         self._continue_with(plan, str(lost))
 

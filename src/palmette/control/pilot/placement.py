@@ -14,6 +14,7 @@ one node then: one process is enough.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from palmette.control.pilot.grid import PilotSetting
 from palmette.cost.check import check
@@ -112,7 +113,11 @@ def pilot_phase(setting: PilotSetting, cluster: Cluster, place: str, batch: int,
         )
     owned = [samples for _, samples, _ in feeds]
     shares, amounts = apportion(batch, owned), apportion(max(len(feeds), round(setting.fraction * sum(owned))), owned)
+    apart: dict[str, Any] = {}
+    if setting.window > 1:
+        apart = {"sync": "every", "every": setting.window, "outer": setting.outer}
     return Phase(
+        **apart,
         sources=tuple(
             Feed(node=node, samples=share, epoch_samples=amount, into=into)
             for (node, _, into), share, amount in zip(feeds, shares, amounts, strict=True)

@@ -27,7 +27,6 @@ class PilotRequest(CommonRequest):
     grid: PilotGrid = field(default_factory=PilotGrid)
     testbed: str = REAL
     transport: str = ""
-    keys: str | None = None
     hub: str | None = None
 
     def _faults(self) -> Iterator[ArgumentFault]:
@@ -52,6 +51,7 @@ class PilotRequest(CommonRequest):
             transport=self.transport,
             keys=self.keys,
             hub=self.hub,
+            listen=self.listen,
             insecure=self.insecure,
             input_shape=self.input_shape,
             replan=False,

@@ -7,7 +7,7 @@ A device's training is an ordinary run of a plan with one node, on the testbed t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median_high
 from urllib.parse import quote
@@ -18,6 +18,7 @@ from palmette.control.pretrain.step_timer import StepTimer
 from palmette.control.run.request import Request
 from palmette.control.run.session import TrainingSession
 from palmette.measure.counters import read_counters
+from palmette.measure.meters.base import Meter
 from palmette.runtime.engines.registry import ENGINES
 from palmette.runtime.training.job import ProgressUpdate
 from palmette.runtime.training.loop import Training
@@ -43,12 +44,13 @@ class DeviceMeasurement:
 
 @dataclass(frozen=True)
 class DeviceRuns:
-    """Trains devices of a cluster, one at a time; what they write goes to ``folder``."""
+    """Trains devices of a cluster, one at a time; what they write goes to ``folder``; ``meters`` are their own."""
 
     request: PretrainRequest
     cluster: Cluster
     profile: Profile
     folder: Path
+    meters: Mapping[str, Meter] = field(default_factory=dict)
 
     def train_alone(self, name: str) -> DeviceMeasurement:
         """Train one device; its step timer ends the run.
@@ -58,7 +60,7 @@ class DeviceRuns:
         """
         timer, samples = StepTimer(self.request.step_counts), list[dict[str, float]]()
         here = self.cluster.nodes[name].host == "local" and not ENGINES[self.request.engine].real_hosts
-        meter = self.request.meter if here else None
+        meter = self.request.meter if here else self.meters.get(name)
         started: list[Training] = []
 
         def on_update(update: ProgressUpdate) -> None:
@@ -105,6 +107,8 @@ class DeviceRuns:
             testbed=testbed,
             dilation=asked.dilation if TESTBEDS[testbed].emulates else None,
             input_shape=asked.input_shape,
+            keys=asked.keys,
+            listen=asked.listen,
             insecure=asked.insecure,
             options=asked.options,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from palmette.control.pretrain.request import PretrainRequest
 from palmette.errors import ArgumentFault, Fault, InputError
@@ -29,8 +29,8 @@ def watts_of(
     return outcome.energy_j / outcome.node_seconds[name]["whole_s"], DECLARED
 
 
-def refuse_unpowered(cluster: Cluster, request: PretrainRequest) -> None:
-    """Refuse nodes whose power is not known.
+def refuse_unpowered(cluster: Cluster, request: PretrainRequest, metered: Collection[str] = ()) -> None:
+    """Refuse nodes whose power is not known; those that are ``metered`` have a meter of their own.
 
     Raises:
         InputError: names each of them.
@@ -45,8 +45,9 @@ def refuse_unpowered(cluster: Cluster, request: PretrainRequest) -> None:
         raise InputError(ArgumentFault("counted", 0, "power is measured during these steps; expected at least 1"))
     wrong = [
         Fault(f"nodes.{name}.power", "missing", "expected idle and busy watts, or hardware: … of the catalogue")
-        for name, node in cluster.nodes.items()
-        if node.power is None and not (read_here and node.host == "local")
+        for name in cluster.computing
+        if (node := cluster.nodes[name]).power is None and not (read_here and node.host == "local")
+        if name not in metered
     ]
     if wrong:
         raise InputError(wrong)

@@ -6,6 +6,7 @@ continues, so that the steps of the pre-training count.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from palmette.cost.evaluate import Evaluator
 from palmette.errors import Infeasible, PalmetteError, RunError
 from palmette.measure.bandwidth import MeasuredLink as MeasuredPath
 from palmette.measure.bandwidth import measure_bandwidth
-from palmette.measure.build_time import BuildTime, measure_build_time
+from palmette.measure.build_time import measure_build_time
 from palmette.measure.communication_factors import (
     SERVER,
     CommunicationFactors,
@@ -32,8 +33,15 @@ from palmette.measure.communication_factors import (
     predict_factors,
 )
 from palmette.measure.counters import absent_counters
+from palmette.measure.host_power import host_meters
+from palmette.measure.hosts import (
+    measure_build_times_on_hosts,
+    measure_times_on_hosts,
+    prober_of,
+    transfers_on_hosts,
+)
 from palmette.measure.profiling import profile_network
-from palmette.measure.ray_hosts import measure_build_times_on_hosts, measure_times_on_hosts, transfer_on_hosts
+from palmette.runtime.engines.probes import BuildTime
 from palmette.runtime.engines.registry import ENGINES, EngineSettings
 from palmette.runtime.engines.testbed import Testbed
 from palmette.runtime.training.loop import refuse_unfit
@@ -68,16 +76,19 @@ class Pretrainer:
         warn: Callable[[str], None],
     ) -> None:
         self.request, self.folder, self._progress, self._warn = request, folder, progress, warn
-        self._real_hosts = ENGINES[request.engine].real_hosts
-        engine = ENGINES[request.engine].engine(EngineSettings(nodes=list(cluster.nodes)))
+        keys = None if request.keys is None else Path(request.keys)
+        settings = EngineSettings(nodes=cluster.computing, listen=request.listen, keys=keys)
+        engine = ENGINES[request.engine].engine(settings)
         refuse_open_network(request, engine.addresses)
+        self._prober = prober_of(request.engine, cluster, listen=request.listen, keys=keys)
         network = load_network(request.model, request.input_shape, seed=request.options.seed)
         refuse_all_frozen(request.model, network.layers, matching_weights(network.layers, request.options.freeze))
         self.cluster = with_data(cluster, self._common_samples(cluster, network))
-        refuse_unpowered(self.cluster, request)
+        meters = {} if self._prober is None else host_meters(self._prober, warn)
+        refuse_unpowered(self.cluster, request, meters)
         self.profile = request.profile or self._measure_layers(network)
         self.parameter_bytes = sum(layer.parameter_bytes for layer in self.profile.layers)
-        self._runs = DeviceRuns(request, self.cluster, self.profile, folder)
+        self._runs = DeviceRuns(request, self.cluster, self.profile, folder, meters)
 
     def _common_samples(self, cluster: Cluster, network: Network) -> int:
         """How many samples the data has that is not a node's own; 0 where every node names its own.
@@ -95,7 +106,9 @@ class Pretrainer:
     def _measure_layers(self, network: Network) -> Profile:
         self._progress("layer times")
         asked = self.request
-        elsewhere = measure_times_on_hosts(asked.model, self.cluster, (), asked.input_shape) if self._real_hosts else {}
+        if self._prober is None:
+            return profile_network(network, self.cluster)
+        elsewhere = measure_times_on_hosts(self._prober, asked.model, self.cluster, asked.input_shape)
         return profile_network(network, self.cluster, elsewhere=elsewhere)
 
     def run(self) -> Measurements:
@@ -120,6 +133,7 @@ class Pretrainer:
         devices = {
             name: self._device(name, alone[name], built[name], paths, _origin(name, server, each))
             | factor_fields(each, server)
+            | {"served_s": self._served_s(name, [other for other in factors if other != name])}
             for name, each in factors.items()
         }
         return Measurements.model_validate(
@@ -137,13 +151,13 @@ class Pretrainer:
 
     def _measure_building(self) -> dict[str, BuildTime]:
         asked = self.request
-        if self._real_hosts:
-            return measure_build_times_on_hosts(asked.model, self.cluster, asked.input_shape, asked.batch)
-        return dict.fromkeys(self.cluster.nodes, measure_build_time(asked.model, asked.input_shape, asked.batch))
+        if self._prober is not None:
+            return measure_build_times_on_hosts(self._prober, asked.model, asked.input_shape, asked.batch)
+        return dict.fromkeys(self.cluster.computing, measure_build_time(asked.model, asked.input_shape, asked.batch))
 
     def _train_all(self) -> dict[str, DeviceMeasurement]:
         alone, failed = {}, []
-        for name in self.cluster.nodes:
+        for name in self.cluster.computing:
             self._progress(f"{name} trains alone")
             try:
                 alone[name] = self._runs.train_alone(name)
@@ -157,6 +171,7 @@ class Pretrainer:
     def _measure_paths(self, names: list[str]) -> Paths:
         """Bandwidth and latency between any two devices that links join, either way round."""
         routes = evaluator(self.profile, self.cluster).routes
+        transfer = None if self._prober is None else transfers_on_hosts(self._prober)
         found: dict[tuple[str, str], MeasuredPath] = {}
         for k, a in enumerate(names):
             for b in names[k + 1 :]:
@@ -165,18 +180,33 @@ class Pretrainer:
                     continue
                 self._progress(f"bandwidth between {a} and {b}")
                 try:
-                    path = measure_bandwidth(
-                        a, b, self.cluster, self._testbed, transfer_on_hosts if self._real_hosts else None
-                    )
+                    path = measure_bandwidth(a, b, self.cluster, self._testbed, transfer)
                 except RunError as error:
                     self._warn(f"{a} and {b} are treated as unconnected: {_first_line(error)}")
                     continue
-                found[a, b] = found[b, a] = path
+                found[a, b], found[b, a] = path, path.reversed
         return found
+
+    def _served_s(self, server: str, others: list[str]) -> float:
+        """Seconds for which a step of another device takes the way to a server here that several of them share."""
+        routes, seconds = evaluator(self.profile, self.cluster).routes, 0.0
+        for ends in ([(server, other) for other in others], [(other, server) for other in others]):
+            used = [route.resources for pair in ends if (route := routes.between(*pair)) is not None]
+            passing = Counter(resource for resources in used for resource in resources)
+            shared = [routes.capacities[resource] for resource, many in passing.items() if many > 1]
+            seconds += 8 * self.parameter_bytes / min(shared) if shared else 0.0
+        return seconds
 
     def _testbed(self, plan: Plan, prices: Evaluator) -> Testbed:
         asked = self.request
-        request = Request(engine=asked.engine, testbed=asked.testbed, dilation=1.0, insecure=asked.insecure)
+        request = Request(
+            engine=asked.engine,
+            testbed=asked.testbed,
+            dilation=1.0,
+            keys=asked.keys,
+            listen=asked.listen,
+            insecure=asked.insecure,
+        )
         return engine_of(request, plan, prices)[0]
 
     def _all_factors(
@@ -207,7 +237,10 @@ class Pretrainer:
         idle_w = None if power is None else min(power.idle_w, alone.power_w)
         lone = StandaloneDevice(alone.timer.step_s, alone.power_w, idle_w)
         if len(self.request.bandwidths_bps) < 2 or server not in faster:
-            return {other: predict_factors(lone, self.parameter_bytes, *path) for other, path in faster.items()}
+            return {
+                other: predict_factors(lone, self.parameter_bytes, path.bandwidth_bps, path.latency_s)
+                for other, path in faster.items()
+            }
         steps_s = {}
         for bandwidth_bps in self.request.bandwidths_bps:
             self._progress(f"{name} with the parameter server on {server} at {bandwidth_bps / 1e6:g} Mbit/s")
@@ -218,8 +251,8 @@ class Pretrainer:
         self, name: str, alone: DeviceMeasurement, built: BuildTime, paths: Paths, factors: str
     ) -> dict[str, Any]:
         node, step_s = self.cluster.nodes[name], alone.timer.step_s
-        here = node.host == "local" or self._real_hosts
-        machine = "its host" if self._real_hosts else "this machine"
+        here = node.host == "local" or self._prober is not None
+        machine = "this machine" if self._prober is None else "its host"
         return {
             "step_s": step_s,
             "build_s": built.build_s if here else built.emulated_s(step_s, alone.timer.steps_s[0]),
@@ -262,7 +295,7 @@ def _first_line(error: PalmetteError) -> str:
 def with_data(cluster: Cluster, samples: int) -> Cluster:
     """The cluster in which every node has data of its own: each device is to train alone."""
     nodes = {
-        name: node if node.source else node.model_copy(update={"source": Source(samples=samples)})
+        name: node if node.source or node.relay else node.model_copy(update={"source": Source(samples=samples)})
         for name, node in cluster.nodes.items()
     }
     return cluster.model_copy(update={"nodes": nodes})

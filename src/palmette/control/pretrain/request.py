@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from palmette.control.pretrain.step_timer import StepCounts
+from palmette.control.run.engines import refuse_listen
 from palmette.control.run.recipes import requested_recipe
 from palmette.control.run.request import CommonRequest, options_of_beginning
 from palmette.errors import ArgumentFault
 from palmette.measure.meters.base import Meter
-from palmette.runtime.engines.registry import refuse_unmeasurable
 from palmette.runtime.options import Options
 from palmette.spec.power import PowerModel
 from palmette.spec.profile import Profile
@@ -38,7 +38,7 @@ class PretrainRequest(CommonRequest):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        refuse_unmeasurable(self.engine)
+        refuse_listen(self.engine, self.listen)
 
     def _faults(self) -> Iterator[ArgumentFault]:
         for name, count in (("batch", self.batch), ("steps", self.steps)):

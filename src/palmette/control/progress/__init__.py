@@ -3,5 +3,6 @@
 choice    in a terminal, in a notebook, or nowhere
 terminal  a bar on stderr
 notebook  a bar in a cell's output
-wording   what both say, as text
+lines     lines of text, where there is no terminal
+wording   what they say, as text
 """

@@ -9,6 +9,7 @@ recipes     which training it is: a recipe's, or a network with data
 data        the data of a run: its sources' own, or what all share
 engines     engine, testbed and transport by name
 record      run.json
+listing     a run's folder as an entry of a list
 metering    meters of nodes, read while a run goes on
 trust       code that files name, and whether the user trusts it
 callables   optimizers and schedules of the user's own in run.json

@@ -153,7 +153,7 @@ def refuse_few(phases: Iterable[Phase], cluster: Cluster, data: RunData) -> None
             f"none of the {data.sizes[share.data]} samples is left for this source",
         )
         for k, phase in enumerate(phases)
-        if not phase.sync_kind.one_model
+        if not phase.sync_kind.common_batch
         for share in data_shards(phase, cluster, data.evaluated.name)
         if not share.size(data.sizes[share.data])
     ]

@@ -14,6 +14,7 @@ from palmette.errors import Argument, ArgumentFault, InputError, Message, expect
 from palmette.runtime.engines.membership import Membership
 from palmette.runtime.engines.registry import ENGINES, CrewMaker, Engine, EngineSettings
 from palmette.runtime.engines.testbed import Testbed
+from palmette.runtime.training.engine_loss import agreed_iteration, kept_folder
 from palmette.runtime.transports.registry import TRANSPORTS, TransportSettings
 from palmette.runtime.transports.rendezvous import Rendezvous
 from palmette.spec.plan import Plan
@@ -72,6 +73,18 @@ def membership_of(request: Request) -> Membership:
     return ENGINES[request.engine].membership(_settings(request, []))
 
 
+def fetch_kept(request: Request, plan: Plan, checkpoints: Path) -> None:
+    """Have what workers on other machines have kept of a run brought here, if its engine died after a checkpoint.
+
+    Raises:
+        InputError: the engine cannot start.
+        RunError: a node's worker has not come.
+    """
+    fetch, iteration = ENGINES[request.engine].fetch_kept, agreed_iteration(checkpoints)
+    if fetch is not None and iteration is not None and request.patience_s > 0:
+        fetch(_settings(request, _nodes(plan)), kept_folder(checkpoints.absolute()), iteration, request.patience_s)
+
+
 def refuse_unknown(argument: str, name: str) -> None:
     """Refuse a name that is not registered.
 
@@ -88,10 +101,7 @@ def _refuse_stray(request: Request) -> None:
     if kind.transport not in (None, request.transport):
         expected = f"engine {request.engine} has its own; expected {kind.transport}"
         raise InputError(ArgumentFault("transport", request.transport, expected))
-    if request.listen is not None and not kind.listens:
-        listening = " or ".join(name for name, each in ENGINES.items() if each.listens)
-        expected = Message(f"engine {request.engine} does not listen; expected ", Argument("engine"), f" {listening}")
-        raise InputError(ArgumentFault("listen", request.listen, expected))
+    refuse_listen(request.engine, request.listen)
     if kind.listens and request.hub is not None:
         expected = f"workers meet at engine {request.engine} itself; expected none"
         raise InputError(ArgumentFault("hub", request.hub, expected))
@@ -105,6 +115,18 @@ def _refuse_stray(request: Request) -> None:
     if TRANSPORTS[request.transport].uses_keys and request.keys is None:
         expected = "expected a folder that has, on each host, that node's key: palmette keys issue"
         raise InputError(ArgumentFault("keys", "missing", expected))
+
+
+def refuse_listen(engine: str, listen: str | None) -> None:
+    """Refuse a place to listen at for an engine that does not.
+
+    Raises:
+        InputError: says which do.
+    """
+    if listen is not None and not ENGINES[engine].listens:
+        listening = " or ".join(name for name, each in ENGINES.items() if each.listens)
+        expected = Message(f"engine {engine} does not listen; expected ", Argument("engine"), f" {listening}")
+        raise InputError(ArgumentFault("listen", listen, expected))
 
 
 def _refuse_keys(request: Request) -> None:
@@ -149,6 +171,20 @@ def refuse_strange_hub(request: Request, plan: Plan) -> None:
     nodes = _nodes(plan)
     if request.hub is not None and request.hub not in nodes:
         raise InputError(ArgumentFault("hub", request.hub, expected_name(request.hub, "node of the plan", nodes)))
+
+
+def passes_no_hub(request: CommonRequest, plan: Plan, prices: Evaluator) -> str | None:
+    """A warning where all messages pass the engine's hub, and the cluster's links do not; None otherwise."""
+    apart = [
+        phase.nodes()
+        for phase in plan.phases
+        if ENGINES[request.engine].listens and prices.routes.meeting_node(phase.nodes()) is None
+    ]
+    if not apart:
+        return None
+    told = f"all messages pass the hub, but links of the cluster go around it, between {listed(list(apart[0]))}"
+    measure = f"palmette profile --engine {request.engine} --write-cluster FILE measures the ways through it"
+    return f"{told}, so that runs take longer than the estimate; {measure}"
 
 
 def _nodes(plan: Plan) -> list[str]:

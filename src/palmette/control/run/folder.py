@@ -79,6 +79,11 @@ def refuse_taken(folder: Path) -> None:
         raise InputError(Fault("", "the folder", expected, str(folder)))
 
 
+def written(folder: Path) -> list[Path]:
+    """The files of a run that name its network: its record, and the weights that it has left."""
+    return [folder / name for name in (_RECORD, *_RESULTS) if (folder / name).exists()]
+
+
 def remove_results(folder: Path) -> None:
     """Remove the weights that an earlier run has left, so that none are taken for those of the next."""
     for name in _RESULTS:

@@ -1,13 +1,15 @@
 """Meters of nodes, read while a run goes on: measured joules beside modelled ones, and limits of energy that hold.
 
 A meter is read where the run was started: the log of a smart plug or a battery may be of any node, Zeus only of this
-machine. What a node used while it would have been idle is told apart by the idle watts that the cluster file declares.
+machine. That of a worker at a hub is read on its own machine, now and then, since each reading is a message. What a
+node used while it would have been idle is told apart by the idle watts that the cluster file declares.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,24 +21,36 @@ from palmette.runtime.training.job import ProgressUpdate, RunOutcome
 from palmette.spec.cluster import Cluster, Node
 from palmette.spec.reading import energy
 
+OF_WORKER = "worker"
+"""Names the meter that a node's worker was given."""
+_WORKER_READ_EVERY_S = 2.0
+
 
 @dataclass
 class _Metered:
-    """What a node's meter has told so far; ``most_j`` is the most of one interval between two readings."""
+    """What a node's meter has told so far; ``most_j`` is the most of one interval between two readings.
+
+    It is read no more often than ``every_s``.
+    """
 
     meter: Meter
     node: Node
+    every_s: float = 0.0
+    read_s: float = -math.inf
     seconds: float = 0.0
     joules: float = 0.0
     most_j: float = 0.0
     failed: str | None = None
 
-    def read(self) -> None:
-        """Add the interval that ends now, and begin the next."""
-        if self.failed is not None:
+    def read(self, *, at_once: bool = False) -> None:
+        """Add the interval that ends now, and begin the next; not yet, if it has just been read."""
+        if self.failed is not None or not (at_once or time.monotonic() - self.read_s >= self.every_s):
             return
+        self.read_s = time.monotonic()
         try:
             found = self.meter.end()
+        except NodeLost:
+            return  # the interval goes on until it is back
         except RunError as error:
             self.failed = str(error)  # the training goes on without it
             return
@@ -56,15 +70,23 @@ class _Metered:
 class RunMeters:
     """The meters of a run, and a callback of it; ``here``: its only node is this machine.
 
+    ``of_worker`` opens the meter of a node's worker, where workers may have some.
+
     Raises:
         InputError: there is no such node or meter, or it does not work here.
+        RunError: a worker has no meter.
     """
 
-    def __init__(self, asked: Sequence[str], cluster: Cluster, *, here: bool) -> None:
+    def __init__(
+        self, asked: Sequence[str], cluster: Cluster, *, here: bool, of_worker: Callable[[str], Meter] | None = None
+    ) -> None:
         self._metered: dict[str, _Metered] = {}
         self._spent: set[str] = set()
         for text in asked:
             node, kind = _parsed(text, cluster)
+            if kind == OF_WORKER and of_worker is not None:
+                self._metered[node] = _Metered(of_worker(node), cluster.nodes[node], _WORKER_READ_EVERY_S)
+                continue
             known = METERS.get(kind.partition(":")[0])
             if known is not None and known.of_this_machine and not here:
                 expected = "reads this machine, which is none of the nodes alone; expected a log: NODE=replay:FILE"
@@ -100,7 +122,7 @@ class RunMeters:
     def on_end(self, outcome: RunOutcome) -> None:
         """Read all meters for the last time."""
         for each in self._metered.values():
-            each.read()
+            each.read(at_once=True)
 
     def record(self) -> dict[str, Any]:
         """What was measured, by node."""

@@ -9,9 +9,10 @@ from palmette.control.run.request import Request
 from palmette.errors import ArgumentFault, InputError
 from palmette.runtime.options import Options
 from palmette.zoo.adapters import requested_adapters, split_adapters
-from palmette.zoo.models import UNNAMED
+from palmette.zoo.data import recipe_data
+from palmette.zoo.models import UNNAMED, load_network
 from palmette.zoo.recipes.loading import load_recipe, recipe_name
-from palmette.zoo.recipes.objective import TrainingObjective
+from palmette.zoo.recipes.objective import TrainingObjective, objective_for
 from palmette.zoo.recipes.recipe import Recipe
 
 
@@ -53,6 +54,21 @@ def requested_recipe(model: str, asked: str | Recipe | None) -> Recipe | None:
         return asked
     name = asked or recipe_name(model)
     return None if name is None else load_recipe(name)
+
+
+def divisor_varies(found: str | Recipe) -> bool:
+    """Whether what the loss of a recipe is divided by varies from batch to batch, so that several roots exchange it.
+
+    Raises:
+        InputError: the recipe cannot be loaded, or its loss does not fit its network and data.
+    """
+    name = UNNAMED if isinstance(found, Recipe) else found
+    recipe = found if isinstance(found, Recipe) else requested_recipe(found, None)
+    if recipe is None or recipe.loss is None:
+        return False
+    network = load_network(found)
+    data = recipe_data(recipe, name, network.input_shape)
+    return objective_for(recipe, name, network, data).loss.per_sample is None
 
 
 def refuse_other_adapters(model: str, lora: str | Sequence[str] | None, rank: int | None) -> None:

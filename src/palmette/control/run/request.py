@@ -34,8 +34,8 @@ _OF_THE_OPTIMIZER = ("lr", "weight_decay", "momentum", "nesterov", "optimizer_op
 class CommonRequest:
     """What a user asks of a run and of a pre-training alike: which data, where workers run, how to train.
 
-    The testbed is ``paced`` if not given, and ``none`` where the hosts are real. ``insecure`` allows messages in the
-    clear between machines.
+    The testbed is ``paced`` if not given, and ``none`` where the hosts are real. ``listen`` is where an engine waits
+    for workers that dial in. ``insecure`` allows messages in the clear between machines.
 
     Raises:
         InputError: an argument is out of its range; holds every fault.
@@ -46,6 +46,8 @@ class CommonRequest:
     testbed: str = ""
     dilation: float | None = None
     input_shape: tuple[int, ...] | None = None
+    keys: str | None = None
+    listen: str | None = None
     insecure: bool = False
     options: Options = field(default_factory=Options)
 
@@ -77,16 +79,14 @@ class Request(CommonRequest):
 
     ``recipe`` is given by its name, or, from Python, as an object; ``track`` holds names of trackers,
     ``meter`` a node and its meter each: ``phone=replay:plug.csv``. The transport is ``gloo`` if not given, or the
-    engine's own. ``listen`` is where an engine waits for workers that dial in.
+    engine's own.
     """
 
     recipe: str | Recipe | None = None
     iterations: int | None = None
     epochs: int | None = None
     transport: str = ""
-    keys: str | None = None
     hub: str | None = None
-    listen: str | None = None
     init: str | None = None
     keep_samples: str | None = None
     cluster_file: str | None = None

@@ -23,26 +23,30 @@ from palmette.control.run.data import (
     refuse_overfull,
     with_sample_bytes,
 )
-from palmette.control.run.engines import engine_of, refuse_strange_hub, samples_folder
-from palmette.control.run.folder import refuse_owned, refuse_taken, remove_results, remove_samples
+from palmette.control.run.engines import engine_of, fetch_kept, passes_no_hub, refuse_strange_hub, samples_folder
+from palmette.control.run.folder import refuse_owned, refuse_taken, remove_results, remove_samples, written
 from palmette.control.run.metering import RunMeters
 from palmette.control.run.recipes import find_training, refuse_metric
 from palmette.control.run.record import PlanChange, write_record
 from palmette.control.run.request import FULL_TRACE, Request, from_record, to_record
 from palmette.control.run.trust import cluster_code, options_code, plan_code, refuse_untrusted, remember
 from palmette.control.run.validation import (
-    clips_apart,
     load_checked_network,
     other_precision,
     refuse_no_update,
+    refuse_norm_of_branches,
     refuse_unknown_norms,
     refuse_unprunable,
     refuse_unrunnable,
 )
 from palmette.control.weights import load, save_best, save_network, shrunk, with_initial_weights
 from palmette.cost.estimate import evaluator
+from palmette.cost.number_width import in_float_type
 from palmette.errors import RunError
 from palmette.measure.frozen_profile import with_frozen
+from palmette.measure.host_power import HostMeter
+from palmette.measure.hosts import prober_of
+from palmette.measure.meters.base import Meter
 from palmette.runtime.engines.registry import ENGINES
 from palmette.runtime.optimizer_choice import optimizer_cost, refuse_unfit_weights
 from palmette.runtime.training import checkpoint
@@ -108,6 +112,7 @@ def resume(
     named = plan_code(plan) | cluster_code(cluster) | (options_code(options) if isinstance(options, dict) else set())
     refuse_untrusted({str(folder / "run.json"): named}, trust=trust_code, typed=typed)
     request = from_record(options, str(folder / "run.json"), insecure=insecure)
+    fetch_kept(request, plan, folder / "checkpoints")
     kept = kept_after(found.checkpoint, folder / "checkpoints", request.patience_s)
     begin = kept or found.checkpoint
     progress = begin.progress
@@ -150,13 +155,16 @@ class TrainingSession:
         self.plan, self.request, self.folder, self.finished = plan, request, folder, finished
         self.changes = changes
         profile, cluster = inputs_of(plan, None, None)
-        told = (other_precision(profile, request.options), clips_apart(plan, request.options))
-        self.warnings = [each for each in told if each is not None]
+        told = other_precision(profile, request.options)
+        self.warnings = [] if told is None else [told]
+        refuse_norm_of_branches(plan, request.options)
         self.evaluator = evaluator(profile, cluster, optimizer_cost(request.options))
+        around = passes_no_hub(request, plan, self.evaluator)
+        self.warnings += [] if around is None else [around]
         refuse_unrunnable(plan, self.evaluator)
         training = find_training(plan.model, request)
         self.network = load_checked_network(training.model, request, profile, split_adapters(plan.model)[1])
-        profile = with_frozen(profile, self.network)
+        profile = in_float_type(with_frozen(profile, self.network), request.options.dtype)
         self.evaluator = evaluator(profile, cluster, self.evaluator.optimizer)
         testbed, start_crew = engine_of(request, plan, self.evaluator)
         open_ended = request.iterations is None and request.epochs is None
@@ -203,6 +211,7 @@ class TrainingSession:
             rollback=request.replan and can_replan(plan),
             keep_samples=request.keep_samples is not None,
             real_hosts=ENGINES[request.engine].real_hosts,
+            workers_outlive=ENGINES[request.engine].workers_outlive,
             on_epoch_end=controller,
             names=SetupNames(
                 model=plan.model,
@@ -220,7 +229,16 @@ class TrainingSession:
         """The meters that the user asks for."""
         alone = len({node for phase in self.plan.phases for node in phase.nodes()}) == 1
         here = alone and not self.request.emulated and not ENGINES[self.request.engine].real_hosts
-        return RunMeters(self.request.meter, self.evaluator.cluster, here=here)
+        of_worker = self._worker_meter if ENGINES[self.request.engine].listens else None
+        return RunMeters(self.request.meter, self.evaluator.cluster, here=here, of_worker=of_worker)
+
+    def _worker_meter(self, node: str) -> Meter:
+        request, cluster = self.request, self.evaluator.cluster
+        keys = None if request.keys is None else Path(request.keys)
+        others = [name for name in cluster.nodes if name != node]
+        prober = prober_of(request.engine, cluster, others, listen=request.listen, keys=keys)
+        assert prober is not None, "an engine that listens has workers on machines of their own"
+        return HostMeter(prober, node)
 
     def _with_weights(
         self, resumed: checkpoint.Checkpoint | None, pruning: float, origin: PruningOrigin | None
@@ -298,4 +316,5 @@ class TrainingSession:
             metered=self.meters.record(),
         )
         if plan_code(self.plan) | cluster_code(self.evaluator.cluster) | options_code(to_record(self.request)):
-            remember(self.folder / "run.json")  # it was trusted, or typed, when the run began
+            for file in written(self.folder):  # what they name was trusted, or typed, when the run began
+                remember(file)

@@ -22,10 +22,15 @@ from palmette.spec.plan import Plan
 from palmette.zoo.data.registry import find_entry
 
 
+def model_code(model: str) -> set[str]:
+    """The code that the name of a network stands for; none for one of the zoo."""
+    base = model.partition("?")[0]
+    return {base} if ":" in base else set()
+
+
 def plan_code(plan: Plan) -> set[str]:
     """The code that a plan names as its network."""
-    base = plan.model.partition("?")[0]
-    return {base} if ":" in base else set()
+    return model_code(plan.model)
 
 
 def cluster_code(cluster: Cluster) -> set[str]:

@@ -10,19 +10,22 @@ from palmette.compress.channels import PruningOrigin
 from palmette.control.run.request import Request
 from palmette.cost.check import check
 from palmette.cost.evaluate import Evaluator
-from palmette.cost.operations import exchanges_weights
+from palmette.cost.operations import exchanges_weights, trees
 from palmette.errors import ArgumentFault, Fault, InputError
 from palmette.measure.layer_sizes import batch_norm_channels
 from palmette.runtime.data.epoch_length import tree_steps
 from palmette.runtime.options import Options
 from palmette.runtime.training.job import Job
 from palmette.runtime.training.phase_length import phase_iterations
-from palmette.spec.plan import Plan
+from palmette.spec.plan import Averaging, Plan
 from palmette.spec.profile import Profile
 from palmette.zoo.adapters import Adapters
 from palmette.zoo.freezing import frozen_network
 from palmette.zoo.models import Network, in_dtype, load_network
 from palmette.zoo.recipes.recipe import Recipe
+
+EXECUTED: tuple[Averaging, ...] = ("meet",)
+"""How workers can exchange gradients; the others are estimated only."""
 
 
 def refuse_unrunnable(plan: Plan, prices: Evaluator) -> None:
@@ -32,6 +35,11 @@ def refuse_unrunnable(plan: Plan, prices: Evaluator) -> None:
         InputError: holds every reason.
     """
     wrong = check(plan, prices)
+    wrong += [
+        Fault(f"phases[{k}].averaging", phase.averaging, "is estimated only, to price what others run; expected meet")
+        for k, phase in enumerate(plan.phases)
+        if phase.averaging not in EXECUTED
+    ]
     if wrong:
         raise InputError(wrong)
 
@@ -91,7 +99,7 @@ def refuse_no_update(job: Job) -> None:
     steps = [
         min(tree_steps(phase, job.evaluator, job.epoch_data))
         for phase in phases
-        if phase.sync_kind.averages_weights and exchanges_weights(phase)
+        if phase.sync_kind.averages_weights and not phase.sync_kind.keeps_optimizers and exchanges_weights(phase)
     ]
     if many > min([most, *steps]):
         left = "iterations in the run" if most < min(steps, default=most + 1) else "steps of a tree between exchanges"
@@ -99,15 +107,24 @@ def refuse_no_update(job: Job) -> None:
         raise InputError(ArgumentFault("accumulate", many, expected))
 
 
-def clips_apart(plan: Plan, options: Options) -> str | None:
-    """What to say where gradients are clipped by another norm than that of the whole network; None where they are not.
+def refuse_norm_of_branches(plan: Plan, options: Options) -> None:
+    """Refuse to clip by the norm of a network that a tree under ``epoch`` has more than once in parts.
 
-    Under ``epoch`` an instance updates as soon as it went back, before those below it in a tree have gradients.
+    Branches of such a tree have weights of their own for the same layers, so that there is no gradient of the network.
+
+    Raises:
+        InputError: names the tree.
     """
-    cut = [p for p in plan.phases if p.sync_kind.averages_weights and any(i.into is not None for i in p.instances)]
-    if options.clip_norm is None or not cut:
-        return None
-    return "under epoch each instance of a cut tree clips by the norm of its own gradients, not by that of the network"
+    if options.clip_norm is None:
+        return
+    for k, phase in enumerate(plan.phases):
+        for tree in trees(phase) if phase.sync_kind.averages_weights else ():
+            if sum(last - first + 1 for first, last in (each.layers for each in tree.instances)) > phase.depth:
+                expected = (
+                    f"has several branches, which under {phase.sync} have no gradient in common that could be clipped"
+                )
+                root = next(each.id for each in tree.instances if each.into is None)
+                raise InputError(Fault(f"phases[{k}]", f"the tree of {root}", f"{expected}; expected no clip_norm"))
 
 
 def other_precision(profile: Profile, options: Options) -> str | None:

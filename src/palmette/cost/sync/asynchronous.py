@@ -1,4 +1,7 @@
-"""``async``: an iteration is one worker's step; its mean time is 1 / Σ of the workers' rates."""
+"""``async``: an iteration is one worker's step; its mean time is 1 / Σ of the workers' rates.
+
+Workers share links, and the server's processor: they are played together, each over and over.
+"""
 
 from __future__ import annotations
 
@@ -29,16 +32,18 @@ def price(simulator: PhaseSimulator, phase: Phase) -> Price:
 def _price(simulator: PhaseSimulator, phase: Phase, sent: Sequence[float]) -> Price:
     """The price if these fractions of the sources' samples are sent."""
     sizes = simulator.sizes(phase.pruning)
-    workers = []
-    for tree, numbers in zip(trees(phase), sources_by_tree(phase), strict=True):
-        made = worker_step(tree, sizes, [sent[k] for k in numbers])
-        workers.append((tree, made, simulator.play(tree, made)))
-    rates = [1 / played.total_s if played.total_s else math.inf for _, _, played in workers]
+    made = [
+        (tree, worker_step(tree, sizes, [sent[k] for k in numbers]))
+        for tree, numbers in zip(trees(phase), sources_by_tree(phase), strict=True)
+    ]
+    loops = simulator.play_together(made)
+    workers = [(*each, loop.timing) for each, loop in zip(made, loops, strict=True)]
+    rates = [1 / loop.mean_s if loop.mean_s else math.inf for loop in loops]
     time_s = 1 / sum(rates)
     parts: NodeParts = []
-    for (tree, made, played), rate in zip(workers, rates, strict=True):
+    for (tree, steps, played), rate in zip(workers, rates, strict=True):
         often = rate * time_s if time_s else 1 / len(workers)
-        parts.append((simulator.node_prices(tree, tree.nodes(), timed_steps(made, played)), often))
+        parts.append((simulator.node_prices(tree, tree.nodes(), timed_steps(steps, played)), often))
     nodes = added(phase.nodes(), parts)
     energy_j = simulator.energy_j(nodes, time_s)
     samples_per_step = sum(t.batch * r for (t, _, _), r in zip(workers, rates, strict=True)) / sum(rates)

@@ -7,6 +7,7 @@ nodes        what each node contributes: the best plan without it
 horizon      for how many epochs which plan is best
 delivery     how samples travel, and how the plan compares with uploading first
 recompute    which nodes recompute activations, and what that costs
+varying      how much an iteration varies with links that do, and when planning again pays
 symmetry     nodes and links that are equal but for their names
 explanation  all of this in a paragraph
 """

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, assert_never
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple, assert_never
 
 from palmette.errors import PalmetteError
 from palmette.plan.auto.delivery import (
@@ -18,9 +18,10 @@ from palmette.plan.auto.nodes import PlanWithout
 from palmette.plan.auto.objective import PlanObjective, estimate_of
 from palmette.plan.auto.recompute import describe_recompute
 from palmette.plan.auto.symmetry import describe_equal
-from palmette.spec.goal import Quantity
+from palmette.plan.auto.varying import describe_varying
+from palmette.spec.goal import Quantity, Spending
 from palmette.spec.plan import Plan
-from palmette.spec.reading import energy, rates, time
+from palmette.spec.reading import carbon, energy, money, rates, time
 
 _SAME = 0.0005
 
@@ -42,6 +43,7 @@ def explain(chosen: Plan, others: Sequence[Plan], objective: PlanObjective, foun
     said += [compare_ways_to_begin(chosen, others), describe_horizon(found.ranges, objective)]
     said += [_node(each, chosen, objective) for each in found.without]
     said += [_threshold(each) for each in found.thresholds]
+    said += [describe_varying(chosen, objective, found.thresholds)]
     if not found.thresholds and objective.task.cluster.links:
         links = "any link" if len(objective.task.cluster.links) <= MOST_LINKS else "any link that was tried"
         said.append(
@@ -54,13 +56,18 @@ def _wins(chosen: Plan, objective: PlanObjective) -> str:
     estimate = estimate_of(chosen)
     hosts = list(dict.fromkeys(instance.node for phase in chosen.phases for instance in phase.instances))
     where = f"computing on {_list(hosts)}"
-    joules = "" if estimate.iteration_j is None else f" and {energy(estimate.iteration_j)}"
-    whole = ""
-    if estimate.total_s is not None:
-        spent = "" if estimate.total_j is None else f" and {energy(estimate.total_j)}"
-        whole = f"; the whole training takes {time(estimate.total_s)}{spent}"
-    took = f"an iteration takes {time(estimate.iteration_s)}{joules}"
+    iteration, total = estimate.spending("iteration"), estimate.spending("total")
+    assert iteration is not None, "an estimate knows the time of an iteration"
+    whole = "" if total is None else f"; the whole training takes {_spent(total, estimate.currency)}"
+    took = f"an iteration takes {_spent(iteration, estimate.currency)}"
     return f"{chosen.strategy} is best for {objective.task.goal}, {where}: {took}{whole}."
+
+
+def _spent(spent: Spending, currency: str | None) -> str:
+    """All that is known of what is spent."""
+    parts = [time(spent.time_s), *([] if spent.energy_j is None else [energy(spent.energy_j)])]
+    parts += [] if spent.cost is None else [money(spent.cost, currency)]
+    return _list(parts + ([] if spent.carbon_g is None else [carbon(spent.carbon_g)]))
 
 
 def _ahead(chosen: Plan, others: Sequence[Plan], objective: PlanObjective) -> str:
@@ -84,6 +91,10 @@ def _quantity(single: Quantity | None) -> str:
             return single
         case "edp":
             return "energy × time"
+        case "cost":
+            return "money"
+        case "carbon":
+            return "carbon"
         case None:
             return "in this sum"
     assert_never(single)
@@ -92,21 +103,28 @@ def _quantity(single: Quantity | None) -> str:
 def _node(each: PlanWithout, chosen: Plan, objective: PlanObjective) -> str:
     if each.plan is None:
         return f"{_all_of(each.nodes)} cannot be spared: {each.reason}."
-    (here_s, here_j), (there_s, there_j) = objective.mean(chosen), objective.mean(each.plan)
-    faster = (there_s - here_s) / there_s if there_s else 0.0
+    here, there, currency = objective.mean(chosen), objective.mean(each.plan), objective.task.cluster.currency
+    faster = (there.time_s - here.time_s) / there.time_s if there.time_s else 0.0
     parts = []
     if abs(faster) >= _SAME:
         parts.append(("saves" if faster > 0 else "costs", f"{_percent(abs(faster))} of the time"))
-    if here_j is not None and there_j is not None:
-        joules = there_j - here_j
-        if abs(joules) > _SAME * max(here_j, there_j):
-            parts.append(("saves" if joules > 0 else "costs", energy(abs(joules))))
+    parts += _saved(here.energy_j, there.energy_j, energy)
+    parts += _saved(here.cost, there.cost, lambda amount: money(amount, currency))
+    parts += _saved(here.carbon_g, there.carbon_g, carbon)
     if not parts:
         return f"{_sentence(describe_equal(each.nodes))} makes no difference."
     saved = f"{parts[0][0]} {parts[0][1]}"
     for verb, amount in parts[1:]:
         saved += f" and {amount}" if verb == parts[0][0] else f" and {verb} {amount}"
     return f"{_sentence(describe_equal(each.nodes))} {saved} per iteration."
+
+
+def _saved(
+    here: float | None, there: float | None, text: Callable[[float], str]
+) -> Iterator[tuple[Literal["saves", "costs"], str]]:
+    """How much less of something a plan takes than another, or more, where both are known and differ."""
+    if here is not None and there is not None and abs(there - here) > _SAME * max(here, there):
+        yield ("saves" if there > here else "costs"), text(abs(there - here))
 
 
 def _threshold(each: LinkThreshold) -> str:

@@ -37,9 +37,10 @@ class PlanWithout:
             who["alike"] = list(self.nodes[1:])
         if self.plan is None:
             return who | {"needed": True, "why": self.reason}
-        (here_s, here_j), (there_s, there_j) = objective.mean(chosen), objective.mean(self.plan)
-        joules = there_j - here_j if here_j is not None and there_j is not None else None
-        return who | {"needed": False, "saves_s": there_s - here_s, "saves_j": joules}
+        saved = objective.mean(self.plan).plus(objective.mean(chosen).times(-1))
+        more = {"saves_cost": saved.cost, "saves_carbon_g": saved.carbon_g}
+        known = {name: value for name, value in more.items() if value is not None}
+        return who | {"needed": False, "saves_s": saved.time_s, "saves_j": saved.energy_j} | known
 
 
 def nodes_to_try(task: Task) -> list[tuple[str, ...]]:

@@ -13,7 +13,7 @@ from palmette.plan.core.comparison import cost, mean_iteration
 from palmette.plan.core.registry import find
 from palmette.plan.core.strategy import Task
 from palmette.spec.estimate import Estimate
-from palmette.spec.goal import Quantity, value
+from palmette.spec.goal import Quantity, Spending, value
 from palmette.spec.plan import Plan
 
 
@@ -31,14 +31,14 @@ class PlanObjective:
 
     def over(self, plan: Plan, epochs: int) -> float:
         """The value of a priced plan if it is used for so many epochs."""
-        time_s, energy_j = cost(plan, self.task.goal, epochs)
+        spent = cost(plan, self.task.goal, epochs)
         return sum(
-            weight * value(quantity, time_s, energy_j) / self.units[quantity]
+            weight * value(quantity, *spent) / self.units[quantity]
             for quantity, weight in self.task.goal.weights.items()
         )
 
-    def mean(self, plan: Plan) -> tuple[float, float | None]:
-        """Seconds and joules of a priced plan's iteration in the mean over the task's epochs."""
+    def mean(self, plan: Plan) -> Spending:
+        """What a priced plan's iteration takes in the mean over the task's epochs."""
         return mean_iteration(estimate_of(plan), self.task.horizon)
 
     def on(self, plan: Plan, task: Task) -> float:

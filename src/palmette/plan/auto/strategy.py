@@ -15,8 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from palmette.cost.batch_norm import FLOOR
-from palmette.plan.core.comparison import is_lossy, small_norm_parts
-from palmette.plan.core.registry import strategies
+from palmette.plan.core.comparison import changes_learning, is_lossy, small_norm_parts
+from palmette.plan.core.registry import find, strategies
 from palmette.plan.core.strategy import Decision, Strategy, Task
 from palmette.plan.hybrid.strategy import refuse_effort, refuse_floor
 from palmette.spec.learning import Learning
@@ -98,6 +98,8 @@ class Auto(Strategy):
         """What a plan would do to the training that the options do not allow; None where it may be taken."""
         if is_lossy(plan) and not self.lossy:
             return "8-bit outputs; --lossy allows them"
+        if task.goal.loss is None and changes_learning(plan) and not find(plan.strategy).plans_epochs:
+            return "replicas that train apart learn otherwise; --loss with --learning weighs that"
         small = small_norm_parts(plan, task.evaluator, self.batch_norm_floor)
         if small:
             least = min(part.samples for part in small)

@@ -3,6 +3,7 @@
 strategy         cluster choice as a strategy: measurements in, a plan out
 search           the best cluster for a goal, by the methods below
 fleet            the devices as arrays; time and power of any cluster, and of all that differ by one device
+contention       how much slower devices are that share the way to the parameter server
 objective        the goal's objective as a function of time and power
 subsets          all clusters, where there are at most 16 devices
 single_quantity  the optimum for time, power or energy of any number of devices, with proofs

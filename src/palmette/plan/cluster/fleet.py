@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from palmette.plan.cluster.contention import contended_steps_s
 from palmette.spec.measurements import ClusterFactors, MeasuredDevice, Measurements
 
 Floats = NDArray[np.float64]
@@ -52,7 +53,8 @@ class Fleet:
     """All devices, in the order of the file: alone, and with their factors as members of a cluster.
 
     Which member has the parameter server makes no difference to ``rate`` and ``power_w``; only ``subsets`` asks for the
-    factors that depend on it.
+    factors that depend on it. Where members share the way to the server they are slower than ``rate`` (``contention``);
+    bounds and neighbours leave that out, and so are never above what is true.
     """
 
     names: tuple[str, ...]
@@ -62,6 +64,7 @@ class Fleet:
     alone_power_w: Floats
     rate: Floats
     power_w: Floats
+    served_s: Floats
     measured: tuple[MeasuredDevice, ...]
 
     def __len__(self) -> int:
@@ -98,12 +101,28 @@ class Fleet:
         if members.sum() == 1:
             one = int(np.flatnonzero(members)[0])
             return self.alone.at(one)
-        return single_cluster(self.cluster_time_s(members), self.power_w[members].sum())
+        return single_cluster(self.cluster_time_s(members, self._contended(members)), self.power_w[members].sum())
 
-    def cluster_time_s(self, members: Mask) -> float:
-        """Seconds of a cluster whose members, even a single one, have their factors."""
+    @property
+    def contends(self) -> bool:
+        """Whether members may share the way to a server."""
+        return bool(self.served_s.any())
+
+    def _contended(self, members: Mask) -> Floats:
+        """Steps a second of each device in a cluster, where its members share the way to its server."""
+        server = self.by_step[members[self.by_step].argmax()]
+        if not self.served_s[server]:
+            return self.rate
+        sharing = members.copy()
+        sharing[server] = False
+        steps_s: Floats = contended_steps_s(1 / self.rate, sharing[None], float(self.served_s[server]))[0]
+        found: Floats = 1 / steps_s
+        return found
+
+    def cluster_time_s(self, members: Mask, rates: Floats | None = None) -> float:
+        """Seconds of a cluster whose members, even a single one, have their factors, or take steps at these rates."""
         order = self.by_build[members[self.by_build]]
-        rate, build_s = self.rate[order], self.build_s[order]
+        rate, build_s = (self.rate if rates is None else rates)[order], self.build_s[order]
         return float(((self.steps + np.cumsum(build_s * rate)) / np.cumsum(rate)).min())
 
     def neighbours(self, members: Mask) -> TimePower:
@@ -162,6 +181,7 @@ def fleet_of(measurements: Measurements) -> Fleet:
         alone_power_w=column([device.power_w for device in devices]),
         rate=1 / column([device.step_s * device.time for device in devices]),
         power_w=column([device.power_w * device.power for device in devices]),
+        served_s=column([device.served_s for device in devices]),
         measured=tuple(devices),
     )
 

@@ -15,6 +15,8 @@ from numpy.typing import ArrayLike
 from palmette.plan.cluster.fleet import Floats, TimePower
 from palmette.spec.goal import Quantity
 
+KNOWN: frozenset[Quantity] = frozenset({"time", "power", "energy", "edp"})
+"""The quantities that follow from time and power."""
 # Sums of the same numbers in another order differ in their last bits; values that agree in this many are a tie.
 _BITS = 40
 
@@ -52,6 +54,8 @@ def quantity(name: Quantity, costs: TimePower) -> Floats:
             return power_w * time_s
         case "edp":
             return power_w * time_s * time_s
+        case "cost" | "carbon":
+            raise AssertionError(f"{name}: measurements do not know it, and the strategy refuses it")
     assert_never(name)
 
 

@@ -16,6 +16,7 @@ from palmette.plan.cluster.single_quantity import OPTIMAL_CLUSTERS, mask
 from palmette.spec.goal import Goal, Quantity
 
 RANKED = 20
+_CLOSE = 1e-9
 Weights = dict[Quantity, float]
 
 
@@ -72,8 +73,9 @@ def _best(fleet: Fleet, objective: ClusterObjective) -> tuple[Mask, float | None
     """The best cluster of any number of devices, and the gap where no theorem proves it optimal."""
     if objective.single in OPTIMAL_CLUSTERS:
         best = optimal_cluster(fleet, objective.single)
-        if np.isfinite(objective.value(fleet.time_power(best))):
-            return best, None
+        value = float(objective.value(fleet.time_power(best)))
+        if np.isfinite(value):
+            return best, _left_by_contention(fleet, objective, best, value)
     relaxed = lower_bound(fleet, objective)
     alone = objective.value(fleet.alone)
     starts = [members for _, members in relaxed.starts]
@@ -82,6 +84,22 @@ def _best(fleet: Fleet, objective: ClusterObjective) -> tuple[Mask, float | None
     value, best = min((local_search(fleet, objective, start) for start in starts), key=lambda end: end[0])
     bound = min(relaxed.bound, float(alone.min()))
     return best, max(0.0, 1 - bound / value) if value > 0 else 0.0
+
+
+def _left_by_contention(fleet: Fleet, objective: ClusterObjective, best: Mask, value: float) -> float | None:
+    """How far a cluster may be from the optimum where the proof leaves contention out; None where that is nothing.
+
+    Without contention no cluster is better than this one, and contention makes none better. Nor do more steps pass than
+    the widest way to any server lets through in a direction, beside those of the server itself.
+    """
+    if not fleet.contends or best.sum() < 3:
+        return None
+    least_s, narrowest_s = fleet.cluster_time_s(best), float(fleet.served_s.min())
+    if narrowest_s:
+        least_s = max(least_s, fleet.steps / (float(fleet.rate.max()) + 2 / narrowest_s))
+    free = TimePower(np.asarray(least_s), fleet.power_w[best].sum())
+    gap = 1 - float(objective.value(free)) / value if value else 0.0
+    return gap if gap > _CLOSE else None
 
 
 def optimal_cluster(fleet: Fleet, name: Quantity) -> Mask:

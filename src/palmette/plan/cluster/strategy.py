@@ -65,6 +65,12 @@ class ClusterChoice(Strategy):
         wrong: list[Fault] = [
             ArgumentFault(option, value, expected) for option, value in options.items() if value is not None
         ]
+        from palmette.plan.cluster.objective import KNOWN
+
+        unknown = [name for name in task.goal.weights if name not in KNOWN]
+        if unknown:
+            expected = f"measurements do not know {unknown[0]}; expected time, energy, power or edp"
+            wrong.append(ArgumentFault("goal", str(task.goal), expected))
         known = None if task.profile is None else task.profile.model
         if known is not None and self.measurements.model not in (None, known):
             expected = f"the profile is of {known}; expected measurements of the same model"

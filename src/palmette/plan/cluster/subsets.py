@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from palmette.plan.cluster.fleet import Fleet, Mask, TimePower
+from palmette.plan.cluster.contention import contended_steps_s
+from palmette.plan.cluster.fleet import Fleet, Floats, Indices, Mask, TimePower
 
 MAX_DEVICES = 16
 
@@ -23,9 +24,10 @@ def time_power(fleet: Fleet, members: Mask) -> TimePower:
     time_s = np.full(len(members), np.inf)
     server = fleet.by_step[members[:, fleet.by_step].argmax(axis=1)]
     factors = fleet.factors_by_server
+    steps_s = _steps_s(fleet, members, server)
     for device in fleet.by_build:
         within = members[:, device]
-        rate = 1 / (fleet.alone_step_s[device] * factors.time_s[server[within], device])
+        rate = 1 / steps_s[within, device]
         rates[within] += rate
         lost[within] += rate * fleet.build_s[device]
         time_s[within] = np.minimum(time_s[within], lost[within] / rates[within])
@@ -33,3 +35,18 @@ def time_power(fleet: Fleet, members: Mask) -> TimePower:
     devices = members.shape[1]
     time_s[:devices], power_w[:devices] = fleet.alone  # those with one device are the first
     return TimePower(time_s, power_w)
+
+
+def _steps_s(fleet: Fleet, members: Mask, server: Indices) -> Floats:
+    """Seconds of a step of each device in every cluster, by who has its server, and who shares the way to that."""
+    steps_s: Floats = fleet.alone_step_s * fleet.factors_by_server.time_s[server]
+    if not fleet.contends:
+        return steps_s
+    sharing = members.copy()
+    sharing[np.arange(len(members)), server] = False
+    for device in np.flatnonzero(fleet.served_s):
+        served = np.flatnonzero(server == device)
+        if len(served):
+            own_s = fleet.alone_step_s * fleet.factors_by_server.time_s[device]
+            steps_s[served] = contended_steps_s(own_s, sharing[served], float(fleet.served_s[device]))
+    return steps_s

@@ -9,8 +9,11 @@ upload         plans that begin with an upload: first, or while training
 registry       every strategy by its name
 make_plan      from a strategy's decision to a plan: timed, checked and priced
 comparison     the plans of all strategies for one task, best first
+until_loss     plans that train until a learning curve has reached a loss
+windows        which window is best for a loss
 choice         the best of several phases
 one_node       the simplest phase: the whole network on one node
+forest         the whole network on each of several nodes, which share a batch
 samples        how a batch is divided among the sources
 owner          the one node that owns the data, for strategies with one source
 memory_budget  the memory that a search may fill on each node

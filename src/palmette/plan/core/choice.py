@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from palmette.cost.check import forbidden, missing, over_energy_limits
-from palmette.cost.evaluate import Price
+from palmette.cost.evaluate import Evaluator, Price
 from palmette.errors import Fault, Infeasible, InputError, too_late
 from palmette.plan.core.strategy import Task
-from palmette.spec.goal import Goal, value
+from palmette.spec.goal import Goal, Spending, value
 from palmette.spec.plan import Phase, Plan
+
+PhaseCost = Callable[[Evaluator, Price, int], Spending]
+"""What of a price counts, in the mean over so many epochs."""
 
 
 class PricedPhase(NamedTuple):
@@ -22,11 +24,11 @@ class PricedPhase(NamedTuple):
     price: Price
 
 
-def best(phases: Iterable[Phase], task: Task) -> PricedPhase:
-    """The best phase for the task's goal among those that may run.
+def best(phases: Iterable[Phase], task: Task, cost: PhaseCost = Evaluator.mean_iteration) -> PricedPhase:
+    """The best phase for the task's goal among those that may run; ``cost`` is what of it counts.
 
     Raises:
-        InputError: each names what is missing, or the goal needs a power that is not known.
+        InputError: each names what is missing, or the goal needs something about a node that is not known.
         Infeasible: none may run, or none meets the deadline; names the constraint and the closest value.
     """
     allowed: list[PricedPhase] = []
@@ -47,7 +49,7 @@ def best(phases: Iterable[Phase], task: Task) -> PricedPhase:
         located = [_in_the_cluster_file(fault, task) for fault in impossible]
         raise InputError({str(fault): fault for fault in located}.values())
     in_time = _in_time(allowed, task)
-    scores = score([_cost(candidate.price, task) for candidate in in_time], task.goal)
+    scores = score([_spending(candidate.price, task, cost) for candidate in in_time], task.goal)
     return in_time[scores.index(min(scores))]
 
 
@@ -56,11 +58,11 @@ def _in_the_cluster_file(fault: Fault, task: Task) -> Fault:
     return replace(fault, field=f"nodes.{fault.value}") if fault.value in task.cluster.nodes else fault
 
 
-def score(costs: Sequence[tuple[float, float]], goal: Goal) -> list[float]:
-    """What the goal minimises, for each (time_s, energy_j); a weighted sum divides quantities by their best."""
-    totals = [0.0] * len(costs)
+def score(spent: Sequence[Spending], goal: Goal) -> list[float]:
+    """What the goal minimises, for each spending; a weighted sum divides quantities by their best."""
+    totals = [0.0] * len(spent)
     for quantity, weight in goal.weights.items():
-        values = [value(quantity, *cost) for cost in costs]
+        values = [value(quantity, *each) for each in spent]
         unit = 1.0 if goal.single else (goal.units or {}).get(quantity) or min(values, default=1.0) or 1.0
         totals = [total + weight * each / unit for total, each in zip(totals, values, strict=True)]
     return totals
@@ -72,18 +74,26 @@ def over_energy(phase: Phase, task: Task) -> list[Fault]:
     return list(over_energy_limits(plan, task.evaluator))
 
 
-def _cost(price: Price, task: Task) -> tuple[float, float]:
-    """Time and energy of an iteration in the mean over the task's epochs.
+def _spending(price: Price, task: Task, cost: PhaseCost) -> Spending:
+    """What counts of a price, in the mean over the task's epochs; all that the goal asks for is known."""
+    spent = cost(task.evaluator, price, task.horizon)
+    refuse_unknown(spent, price.nodes, task)
+    return spent
 
-    The energy may be unknown only where the goal does not ask for it.
+
+def refuse_unknown(spent: Spending, nodes: Iterable[str], task: Task) -> None:
+    """Refuse a goal that asks for what the cluster does not say about these nodes.
+
+    Raises:
+        InputError: names the first node, and what it lacks.
     """
-    time_s, energy_j = price.mean_iteration(task.horizon)
-    if energy_j is not None:
-        return time_s, energy_j
-    if task.goal.single == "time":
-        return time_s, math.inf
-    unknown = next(name for name in price.nodes if task.cluster.nodes[name].power is None)
-    raise InputError(Fault(f"nodes.{unknown}.power", "missing", f"the goal {task.goal} needs it"))
+    needs = f"the goal {task.goal} needs it"
+    if spent.energy_j is None and task.goal.needs_energy:
+        unknown = next(name for name in nodes if task.cluster.nodes[name].power is None)
+        raise InputError(Fault(f"nodes.{unknown}.power", "missing", needs))
+    if spent.carbon_g is None and "carbon" in task.goal.weights:
+        unknown = next(name for name in nodes if task.cluster.carbon_of(name) is None)
+        raise InputError(Fault(f"nodes.{unknown}.carbon", "missing", needs))
 
 
 def _in_time(candidates: list[PricedPhase], task: Task) -> list[PricedPhase]:

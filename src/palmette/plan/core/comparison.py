@@ -9,10 +9,8 @@ from functools import partial
 from typing import Any, NoReturn
 
 from palmette.cost.batch_norm import FLOOR, SmallPart, small_parts
-from palmette.cost.check import check
-from palmette.cost.estimate import summary
 from palmette.cost.evaluate import Evaluator
-from palmette.cost.operations import samples_by_instance
+from palmette.cost.operations import exchanges_weights, samples_by_instance
 from palmette.errors import (
     Argument,
     ArgumentFault,
@@ -22,18 +20,18 @@ from palmette.errors import (
     Message,
     PalmetteError,
     RunError,
-    too_late,
 )
 from palmette.plan.core.choice import score
 from palmette.plan.core.make_plan import configured, make_plan
 from palmette.plan.core.parallel import run_parallel
 from palmette.plan.core.registry import find, strategies
-from palmette.plan.core.strategy import MOST_EPOCHS, Strategy, Task
+from palmette.plan.core.strategy import Task
+from palmette.plan.core.until_loss import plan_until_loss
+from palmette.plan.core.windows import with_best_window
 from palmette.spec.codec import CODEC_KINDS
 from palmette.spec.display import Displayed
 from palmette.spec.estimate import Estimate
-from palmette.spec.goal import Goal
-from palmette.spec.learning import Learning
+from palmette.spec.goal import Goal, Spending
 from palmette.spec.plan import Inputs, Plan
 
 SHOWN = 5
@@ -122,6 +120,11 @@ def is_lossy(plan: Plan) -> bool:
     return any(instance.into is not None and CODEC_KINDS[instance.codec].lossy for instance in instances)
 
 
+def changes_learning(plan: Plan) -> bool:
+    """Whether replicas of a plan train apart, so that they learn something else than one process would."""
+    return any(phase.sync_kind.averages_weights and exchanges_weights(phase) for phase in plan.phases)
+
+
 def small_norm_parts(plan: Plan, prices: Evaluator, floor: int = FLOOR) -> list[SmallPart]:
     """The instances of a plan in which batch norm sees fewer samples than a floor, and not the whole batch."""
     return [
@@ -140,43 +143,38 @@ def ranked(plans: Sequence[Plan], goal: Goal, epochs: int) -> list[Plan]:
     return [plans[k] for k in sorted(range(len(plans)), key=lambda k: (math.isnan(scores[k]), scores[k]))]
 
 
-def cost(plan: Plan, goal: Goal, epochs: int) -> tuple[float, float]:
-    """Seconds and joules that the goal is about; infinite where they are not known."""
+def cost(plan: Plan, goal: Goal, epochs: int) -> Spending:
+    """What the goal is about: of the whole training, or of an iteration in the mean over so many epochs."""
     estimate = plan.estimate
     assert estimate is not None, "only plans with a price are compared"
     if goal.deadline_s is None and goal.loss is None:
-        time_s, energy_j = mean_iteration(estimate, epochs)
-    else:
-        time_s, energy_j = estimate.total_s or math.inf, estimate.total_j
-    return time_s, math.inf if energy_j is None else energy_j
+        return mean_iteration(estimate, epochs)
+    return estimate.spending("total") or Spending(math.inf, None)
 
 
-def mean_iteration(estimate: Estimate, epochs: int) -> tuple[float, float | None]:
-    """Seconds and joules of an iteration in the mean over so many epochs, the first included, as a price has them.
+def mean_iteration(estimate: Estimate, epochs: int) -> Spending:
+    """What an iteration takes in the mean over so many epochs, the first included, as a price has it.
 
-    Plans of several phases say for how many epochs they are: for these it is the mean over all of them.
+    Plans of several phases say for how many epochs they are: for these it is the mean over all of them. Where trees
+    train apart, it is the part of an epoch, exchanges included, that falls to a batch.
     """
-    first_s, later_s, many = estimate.first_epoch_s, estimate.epoch_s, estimate.epoch_iterations
-    if estimate.changes_s is not None and estimate.total_s is not None and estimate.epochs and many:
-        iterations = estimate.epochs * many
-        return estimate.total_s / iterations, None if estimate.total_j is None else estimate.total_j / iterations
-    if first_s is None or later_s is None or not many or first_s == later_s:
-        return estimate.iteration_s, estimate.iteration_j
-    energy_j = None
-    if estimate.first_epoch_j is not None and estimate.epoch_j is not None:
-        energy_j = _mean(estimate.first_epoch_j, estimate.epoch_j, epochs) / many
-    return _mean(first_s, later_s, epochs) / many, energy_j
-
-
-def _mean(first: float, later: float, epochs: int) -> float:
-    return (first + (epochs - 1) * later) / epochs
+    first, later = estimate.spending("first_epoch"), estimate.spending("epoch")
+    total, iteration = estimate.spending("total"), estimate.spending("iteration")
+    many = estimate.epoch_batches or estimate.epoch_iterations
+    apart = many != estimate.epoch_iterations
+    assert iteration is not None, "an estimate knows the time of an iteration"
+    if estimate.changes_s is not None and total is not None and estimate.epochs and many:
+        return total.times(1 / (estimate.epochs * many))
+    if first is None or later is None or not many or (first.time_s == later.time_s and not apart):
+        return iteration
+    return first.plus(later.times(epochs - 1)).times(1 / (epochs * many))
 
 
 def planned(name: str, task: Task, options: Mapping[str, Any]) -> Plan:
     """One strategy's plan for a task, with those of the options that it has.
 
     A strategy that does not decide how long to train trains until the learning curve, if there is one, has reached the
-    loss.
+    loss; one that searches on from others' plans then weighs replicas that train apart, too.
 
     Raises:
         InputError: the task lacks something that it needs.
@@ -188,68 +186,10 @@ def planned(name: str, task: Task, options: Mapping[str, Any]) -> Plan:
     if strategy.plans_epochs or goal.loss is None or learning is None:
         made = make_plan(strategy, task)
     else:
-        made = _plan_until_loss(strategy, task, learning)
+        made = plan_until_loss(strategy, task, learning)
+        if strategy.starts_from_others:
+            rivals = [partial(planned, each, task, options) for each, kind in strategies().items() if kind.trains_apart]
+            made = with_best_window(made, task, learning, rivals)
     if made.estimate is None:
         raise Infeasible(f"{name}: its decision names no instances that could be priced")
     return made.model_copy(update={"inputs": None})
-
-
-def _plan_until_loss(strategy: Strategy, task: Task, learning: Learning) -> Plan:
-    """Its plan for an iteration, trained until the loss; should that take too long, its best that does not.
-
-    It is weighed over as many epochs as one replica would need.
-    """
-    assert task.goal.loss is not None, "the caller checks this"
-    least = learning.least_epochs(task.goal.loss, 1.0, 1)
-    epochs = max(1, math.ceil(least)) if least <= MOST_EPOCHS else None
-    free = replace(task, goal=replace(task.goal, deadline_s=None, loss=None), epochs=epochs)
-    made = make_plan(strategy, free)
-    try:
-        return with_epochs_to_loss(made, task, learning)
-    except Infeasible:
-        if task.goal.deadline_s is None:
-            raise
-        limited = replace(free.goal, deadline_s=task.goal.deadline_s)
-        hurried = replace(free, goal=limited, epochs=_epochs_to_loss(made, task, learning))
-        try:
-            return with_epochs_to_loss(make_plan(strategy, hurried), task, learning)
-        except Infeasible:
-            pass  # the first reason is about the request itself
-        raise
-
-
-def _epochs_to_loss(plan: Plan, task: Task, learning: Learning) -> int:
-    """How many epochs over all data reach the goal's loss.
-
-    Raises:
-        InputError: the curve does not know so many replicas, or all data.
-        Infeasible: no number does.
-    """
-    (phase,) = plan.phases
-    assert task.goal.loss is not None, "the caller checks this"
-    replicas = phase.replicas
-    learning.refuse_unknown(plan.model, {"data": 1.0, "replicas": replicas})
-    least = learning.least_epochs(task.goal.loss, 1.0, replicas)
-    if not least <= MOST_EPOCHS:
-        reason = f"cannot be reached; the curve stays above {learning.loss(MOST_EPOCHS, 1.0, replicas):.6g}"
-        raise Infeasible(ArgumentFault("loss", f"{task.goal.loss:g}", reason))
-    return math.ceil(least * (1 - 1e-12))
-
-
-def with_epochs_to_loss(plan: Plan, task: Task, learning: Learning) -> Plan:
-    """The plan with as many epochs over all data as the learning curve needs for the goal's loss.
-
-    Raises:
-        Infeasible: no number of epochs reaches the loss, or so many break the deadline or a node's limit.
-    """
-    (phase,) = plan.phases
-    epochs = _epochs_to_loss(plan, task, learning)
-    longer = plan.model_copy(update={"phases": (phase.model_copy(update={"epochs": epochs}),)})
-    wrong = check(longer, task.evaluator)
-    if wrong:
-        raise Infeasible(wrong[0])
-    estimate = summary(longer, task.evaluator)
-    assert estimate.total_s is not None, "every phase says how many epochs it has"
-    if task.goal.deadline_s is not None and estimate.total_s > task.goal.deadline_s:
-        raise too_late("deadline_s", task.goal.deadline_s, estimate.total_s)
-    return longer.model_copy(update={"estimate": estimate})

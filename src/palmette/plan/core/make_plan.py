@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import time
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from typing import Any, cast, get_args, get_type_hints
 
 from palmette.cost.check import check
 from palmette.cost.estimate import summary
-from palmette.cost.optimizer import known_optimizer, recorded_name
+from palmette.cost.evaluate import Evaluator
+from palmette.cost.moments import moments
+from palmette.cost.optimizer import accumulating, known_optimizer, recorded_name
 from palmette.errors import Argument, ArgumentFault, Fault, InputError, Message, expected_name
 from palmette.plan.core.registry import find
 from palmette.plan.core.strategy import Ask, Strategy, Task
 from palmette.plan.core.tensor_input import phase_of_tensors
 from palmette.spec.cluster import Cluster
 from palmette.spec.document import Document
+from palmette.spec.exchange import Exchange
 from palmette.spec.files import validated
 from palmette.spec.goal import Goal, parse_weights
 from palmette.spec.plan import Asked, Inputs, Phase, Plan, known_input_as
@@ -50,15 +53,16 @@ def make_plan(strategy: Strategy, ask: Ask) -> Plan:
     _refuse_other_goals(strategy, ask)
     task = _task(strategy, ask)
     prices = task.evaluator if isinstance(task, Task) else None
+    _refuse_exchange(ask, prices)
     began = time.perf_counter()
-    decision = strategy.decide(task)
+    decision = strategy.decide(_of_what_holds(task))
     plan_s = time.perf_counter() - began
     plan = Plan(
         strategy=strategy.name,
         model=decision.model or (ask.profile.model if ask.profile else "unnamed"),
         batch=decision.batch or ask.batch,
         decision=decision.variables,
-        phases=_as_asked(decision.phases, ask),
+        phases=_as_asked(decision.phases, ask, prices),
         plan_s=plan_s,
         asked=_request(strategy, ask),
         inputs=Inputs(cluster=ask.cluster, profile=ask.profile),
@@ -67,12 +71,44 @@ def make_plan(strategy: Strategy, ask: Ask) -> Plan:
         return plan
     wrong = check(plan, prices)
     assert not wrong, f"{strategy.name} made a plan that cannot be executed: {wrong[0]}"
-    return plan.model_copy(update={"estimate": summary(plan, prices, epochs=ask.epochs)})
+    varying = {"moments": moments(plan.phases[0], prices)} if prices.cluster.varies else {}
+    estimate = summary(plan, prices, epochs=ask.epochs)
+    return plan.model_copy(update={"estimate": estimate, "decision": plan.decision | varying})
 
 
-def _as_asked(phases: tuple[Phase, ...], ask: Ask) -> tuple[Phase, ...]:
-    """The phases, with samples in the form that was asked for."""
-    return tuple(map(phase_of_tensors, phases)) if ask.input_as == "tensor" else phases
+def _of_what_holds(task: Task) -> Task:
+    """The task; where a plan shall hold for a share of the time, with what links reach that long."""
+    if task.robust is None or task.cluster is None:
+        return task
+    return replace(task, cluster=task.cluster.holding(task.robust), robust=None)
+
+
+def _as_asked(phases: tuple[Phase, ...], ask: Ask, prices: Evaluator | None) -> tuple[Phase, ...]:
+    """The phases, with samples and gradients in the form that was asked for."""
+    made = tuple(map(phase_of_tensors, phases)) if ask.input_as == "tensor" else phases
+    made = tuple(_with_exchange(phase, ask.exchange) for phase in made)
+    return made if prices is None or not ask.overlap else tuple(overlapped(phase, prices) for phase in made)
+
+
+def overlapped(phase: Phase, prices: Evaluator) -> Phase:
+    """A phase whose gradients leave while backward goes on; itself where that is no faster."""
+    if not phase.sync_kind.one_model:
+        return phase
+    other = phase.model_copy(update={"overlap": True})
+    return other if prices.price(other).iteration_s < prices.price(phase).iteration_s else phase
+
+
+def _with_exchange(phase: Phase, exchange: Exchange) -> Phase:
+    """A phase whose gradients travel so; itself where none do."""
+    travels = phase.sync_kind.one_model and len({instance.node for instance in phase.instances}) > 1
+    return phase.model_copy(update={"exchange": exchange}) if travels and exchange.kind.lossy else phase
+
+
+def _refuse_exchange(ask: Ask, prices: Evaluator | None) -> None:
+    """Refuse a codec whose messages the profile does not tell the size of."""
+    if prices is not None and ask.exchange.kind.needs_shapes and not prices.sizes().has_shapes:
+        expected = "the profile has no shapes of weights; expected another codec, or a new profile"
+        raise InputError(ArgumentFault("exchange_codec", ask.exchange.codec, expected))
 
 
 def replan(plan: Plan, cluster: Cluster) -> Plan:
@@ -102,10 +138,13 @@ def replan(plan: Plan, cluster: Cluster) -> Plan:
         cluster=cluster,
         batch=plan.batch,
         goal=goal,
-        optimizer=asked.optimizer,
+        optimizer=accumulating(asked.optimizer, asked.accumulate),
         seed=asked.seed,
         epochs=asked.epochs,
         input_as=known_input_as(asked.input_as),
+        exchange=asked.exchange,
+        overlap=asked.overlap,
+        robust=asked.robust,
     )
     return make_plan(configured(plan.strategy, options), task)
 
@@ -118,9 +157,13 @@ def _request(strategy: Strategy, ask: Ask) -> Asked:
         iteration_deadline_s=ask.goal.iteration_deadline_s,
         loss=ask.goal.loss,
         optimizer=recorded_name(known_optimizer(ask.optimizer)),
+        accumulate=known_optimizer(ask.optimizer).accumulate,
         seed=ask.seed,
         epochs=ask.epochs,
         input_as=ask.input_as,
+        exchange=ask.exchange,
+        overlap=ask.overlap,
+        robust=ask.robust,
         options={
             name: value.model_dump(mode="json") if isinstance(value, Document) else value
             for name, value in options.items()

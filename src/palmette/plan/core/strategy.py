@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Protocol
 from palmette.cost.estimate import evaluator
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.optimizer import OptimizerCost, known_optimizer
-from palmette.errors import ArgumentFault, InputError
+from palmette.errors import ArgumentFault, Fault, InputError
 from palmette.plan.core.tensor_input import cluster_of_tensors, profile_of_tensors
 from palmette.spec.cluster import Cluster
+from palmette.spec.exchange import PLAIN_EXCHANGE, Exchange
 from palmette.spec.goal import Goal
 from palmette.spec.plan import InputAs, Phase, known_input_as
 from palmette.spec.profile import Profile
@@ -24,8 +25,9 @@ MOST_EPOCHS = 10**9
 class Ask:
     """What a planner is asked: batch, goal, and the profile and the cluster if there are any.
 
-    ``epochs`` is how long the plan will be used. With ``input_as`` tensor, profile and cluster say nothing about stored
-    samples.
+    ``epochs`` is how long the plan will be used. With ``robust``, links that vary count as what they reach for that
+    share of the time. With ``input_as`` tensor, profile and cluster say nothing about stored samples. ``exchange`` is
+    how gradients of replicas travel; with ``overlap``, while backward goes on where that is faster.
     """
 
     profile: Profile | None = None
@@ -36,11 +38,19 @@ class Ask:
     seed: int = 0
     epochs: int | None = None
     input_as: InputAs = "stored"
+    exchange: Exchange = PLAIN_EXCHANGE
+    overlap: bool = False
+    robust: float | None = None
 
     def __post_init__(self) -> None:
         known_optimizer(self.optimizer)
         known_input_as(self.input_as)
         refuse_epochs(self.epochs, self.goal)
+        refuse_unpriced(self.goal, self.cluster)
+        if self.robust is not None and not 0 < self.robust < 1:
+            raise InputError(
+                ArgumentFault("robust", self.robust, "expected a share of the time between 0 and 1, such as 0.9")
+            )
         if self.input_as == "tensor" and self.profile is not None:
             object.__setattr__(self, "profile", profile_of_tensors(self.profile))
         if self.input_as == "tensor" and self.cluster is not None:
@@ -71,6 +81,22 @@ def refuse_epochs(epochs: int | None, goal: Goal | None = None) -> None:
         raise InputError(ArgumentFault("epochs", epochs, "the loss decides how long to train; expected one of both"))
 
 
+def refuse_unpriced(goal: Goal, cluster: Cluster | None) -> None:
+    """Refuse a goal of money where no node has a price, and one of carbon where no intensity is known.
+
+    Raises:
+        InputError: says so.
+    """
+    if cluster is None:
+        return
+    if "cost" in goal.weights and cluster.currency is None:
+        expected = f"the goal {goal} needs a price of at least one, such as price: 0.4 EUR/h"
+        raise InputError(Fault("nodes", "no price", expected))
+    if "carbon" in goal.weights and all(cluster.carbon_of(name) is None for name in cluster.nodes):
+        expected = f"the goal {goal} needs one of the cluster or of each, such as carbon: 300 g/kWh"
+        raise InputError(Fault("nodes", "no carbon", expected))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Task(Ask):
     """What to plan: training the profile's model on the cluster, in batches, towards a goal."""
@@ -81,7 +107,7 @@ class Task(Ask):
     @property
     def evaluator(self) -> Evaluator:
         """The evaluator that prices this task's plans."""
-        return evaluator(self.profile, self.cluster, self.optimizer)
+        return evaluator(self.profile, self.cluster, self.optimizer, self.exchange)
 
 
 @dataclass(frozen=True)
@@ -120,6 +146,8 @@ class Strategy(Protocol):
     """Whether it puts the whole network on one node, so that a search that tries every node need not ask it."""
     changes_nodes: ClassVar[bool] = False
     """Whether its plans have phases on different nodes, so that one of them is no plan for the whole training."""
+    trains_apart: ClassVar[bool] = False
+    """Whether replicas of its plans train apart, so that only a learning curve says what its plans are worth."""
     plans_quickly: ClassVar[bool] = False
     """Whether it plans within milliseconds, so that it can be asked again for many clusters."""
     decides_online: ClassVar[bool] = False

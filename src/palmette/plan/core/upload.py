@@ -40,8 +40,8 @@ def ways_to_begin(task: Task) -> dict[str, Any] | None:
     ways = {way: priced for way, priced in found.items() if priced is not None and sending_sources(priced.phase)}
     if len(ways) < 2:
         return None
-    costs = [priced.price.mean_iteration(task.horizon) for priced in ways.values()]
-    scores = dict(zip(ways, score([(s, float("inf") if j is None else j) for s, j in costs], task.goal), strict=True))
+    spent = [task.evaluator.mean_iteration(priced.price, task.horizon) for priced in ways.values()]
+    scores = dict(zip(ways, score(spent, task.goal), strict=True))
     wins = min(scores, key=scores.__getitem__)
     return {
         "epochs": task.horizon,

@@ -11,39 +11,48 @@ Order and waiting are relaxed, the work stays. With y_ji the samples whose layer
 since a node with any sample of a layer makes the whole call. Layer 0 is raw data at its owner, which has no gradient.
 T minimal is the bound of the time. The bound of the energy minimises what nodes draw: idle power of owners for all
 of T, of others for as long as they compute or, once they take part, for the bound of the time; and the rest as they
-compute. All instances run at their node's CPU limit, as hybrid's do.
+compute. All instances run at their node's CPU limit, as hybrid's do. Money and carbon are bounded in the same way, with
+other rates of a node's seconds and bits (``rates``).
 
 T is an iteration in the mean over E epochs. Work of all epochs shares the same nodes and links, so a raw sample counts
 its bits over E where it may be kept, since the first epoch sends it once at least, and all its bits where it may not.
 A node that raw samples come to may get those of any source: the smallest count.
+
+With few nodes the bound of the time is that of ``integer_bound``, which counts the exchange of replicas as well.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
+from palmette.plan.hybrid.integer_bound import integer_time_bound
 from palmette.plan.hybrid.problem import HybridProblem
+from palmette.plan.hybrid.rates import NodeRates, Sum, node_rates
 from palmette.spec.codec import CODEC_KINDS
 from palmette.spec.goal import Quantity
 
 Floats = NDArray[np.float64]
+_MOST_S = 10.0
 
 
 @dataclass(frozen=True)
 class HybridBounds:
-    """Lower bounds of an iteration's seconds, joules and watts in the mean over all epochs.
+    """Lower bounds of an iteration's seconds, joules, watts, money and grams in the mean over all epochs.
 
-    The last two are 0 where a power is not known.
+    Energy and power are 0 where a power is not known; money and carbon are those of goals that ask for them.
     """
 
     time_s: float
     energy_j: float
     power_w: float
+    money: float = 0.0
+    carbon_g: float = 0.0
 
     def of(self, quantity: Quantity) -> float:
         """The bound of a quantity of a goal."""
@@ -56,19 +65,41 @@ class HybridBounds:
                 return self.power_w
             case "edp":
                 return self.energy_j * self.time_s
+            case "cost":
+                return self.money
+            case "carbon":
+                return self.carbon_g
         assert_never(quantity)
 
 
-def lower_bounds(problem: HybridProblem) -> HybridBounds:
-    """The bounds of a problem's plans."""
+def lower_bounds(
+    problem: HybridProblem, quantities: Iterable[Quantity] = (), effort: float = 1.0, seconds: float | None = None
+) -> HybridBounds:
+    """The bounds of a problem's plans; those of money and carbon if they are among the quantities.
+
+    More effort may bring them closer, within so many seconds.
+    """
     program = _LinearProgram(problem)
-    time_s = program.least(program.time_costs())
+    time_s = max(program.least(program.time_costs()), integer_time_bound(problem, effort, seconds or _MOST_S))
     idle_w = [problem.power_w(source)[0] for source in problem.samples]
-    return HybridBounds(time_s, program.least(program.energy_costs(time_s), time_s), sum(idle_w))
+    asked = set(quantities)
+    return HybridBounds(
+        time_s,
+        _least_sum(problem, "energy", time_s),
+        sum(idle_w),
+        _least_sum(problem, "cost", time_s) if "cost" in asked else 0.0,
+        _least_sum(problem, "carbon", time_s) if "carbon" in asked else 0.0,
+    )
+
+
+def _least_sum(problem: HybridProblem, quantity: Sum, time_s: float) -> float:
+    """The bound of energy, money or carbon of plans that take at least ``time_s``."""
+    program = _LinearProgram(problem)
+    return program.least(program.sum_costs(time_s, node_rates(problem, quantity)), time_s)
 
 
 class _LinearProgram:
-    """The linear program. Variables: T, then y, d, e as [node, layer] blocks, then each node's idle joules."""
+    """The linear program. Variables: T, then y, d, e as [node, layer] blocks, then what each node idles for."""
 
     def __init__(self, problem: HybridProblem) -> None:
         self._problem = problem
@@ -100,7 +131,8 @@ class _LinearProgram:
             if name not in self._problem.cpu_shares:
                 continue
             seconds = prices.seconds(name)
-            once = np.diff(seconds.forward_call) + np.diff(seconds.backward_call) + np.diff(seconds.update)
+            once = np.diff(seconds.forward_call) + np.diff(seconds.backward_call)
+            once += np.diff(seconds.update) / prices.optimizer.accumulate
             sample = np.diff(seconds.forward) + np.diff(seconds.backward)
             table[j] = (sample + once / self._batch) / self._problem.cpu_shares[name]
         return table
@@ -152,25 +184,26 @@ class _LinearProgram:
         costs[0] = 1.0
         return costs
 
-    def energy_costs(self, time_s: float) -> Floats:
-        """Costs of the variables that make joules the objective; adds the rows of idle nodes."""
+    def sum_costs(self, time_s: float, rates: dict[str, NodeRates]) -> Floats:
+        """Costs of the variables that make a sum over nodes the objective; adds the rows of idle nodes."""
         costs = np.zeros(self._idle(self._many))
         (outputs, gradients), batch = self._sizes_bits(), self._batch
         cheapest = self._cheapest_j_per_bit()
         for j, name in enumerate(self._nodes):
-            idle_w, busy_w = self._problem.power_w(name)
-            costs[self._y(j, 1) : self._y(j, 1) + self._depth] += busy_w * self._busy[j]
-            costs[self._d(j, 0)] += cheapest[name] * self._raw_bits(name)
-            costs[self._d(j, 1) : self._d(j, 1) + self._depth - 1] += cheapest[name] * outputs[1:]
-            costs[self._e(j, 1) : self._e(j, 1) + self._depth - 1] += cheapest[name] * gradients[1:]
+            idle, busy, sending = rates[name]
+            bit = sending * cheapest[name]
+            costs[self._y(j, 1) : self._y(j, 1) + self._depth] += busy * self._busy[j]
+            costs[self._d(j, 0)] += bit * self._raw_bits(name)
+            costs[self._d(j, 1) : self._d(j, 1) + self._depth - 1] += bit * outputs[1:]
+            costs[self._e(j, 1) : self._e(j, 1) + self._depth - 1] += bit * gradients[1:]
             if name in self._problem.samples:
-                costs[0] += idle_w
+                costs[0] += idle
                 continue
             costs[self._idle(j)] = 1.0
-            busy = {self._y(j, i + 1): idle_w * s for i, s in enumerate(self._busy[j])}
-            self._rows.append(({self._idle(j): -1.0, **busy}, 0.0))
+            computing = {self._y(j, i + 1): idle * s for i, s in enumerate(self._busy[j])}
+            self._rows.append(({self._idle(j): -1.0, **computing}, 0.0))
             for i in range(1, self._depth + 1):
-                self._rows.append(({self._idle(j): -1.0, self._y(j, i): idle_w * time_s / batch}, 0.0))
+                self._rows.append(({self._idle(j): -1.0, self._y(j, i): idle * time_s / batch}, 0.0))
         return costs
 
     def _cheapest_j_per_bit(self) -> dict[str, float]:

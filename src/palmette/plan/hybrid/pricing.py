@@ -12,7 +12,7 @@ from palmette.cost.delivery import keeps_samples
 from palmette.cost.evaluate import Price
 from palmette.cost.simulate import UNTIL_STEADY
 from palmette.cost.steps import Kind
-from palmette.errors import Fault, InputError
+from palmette.plan.core.choice import refuse_unknown
 from palmette.plan.hybrid.paths import PathTree, SearchState, instance_tree
 from palmette.plan.hybrid.problem import HybridProblem
 from palmette.spec.goal import Quantity, value
@@ -20,11 +20,20 @@ from palmette.spec.plan import Phase
 
 
 class Cost(NamedTuple):
-    """Seconds and joules of an iteration in the mean over the task's epochs; seconds of one in the steady state."""
+    """What an iteration takes in the mean over the task's epochs, and its seconds in the steady state.
+
+    Infinite where it is not known.
+    """
 
     time_s: float
     energy_j: float
     steady_s: float
+    money: float = math.inf
+    carbon_g: float = math.inf
+
+    def value(self, quantity: Quantity) -> float:
+        """A quantity of a goal."""
+        return value(quantity, self.time_s, self.energy_j, self.money, self.carbon_g)
 
 
 Score = tuple[float, float]  # seconds beyond the deadline, then what the goal minimises
@@ -54,8 +63,7 @@ class Objective:
 
     def value(self, cost: Cost) -> float:
         """The weighted sum."""
-        parts = ((value(name, cost.time_s, cost.energy_j), weight, name) for name, weight in self.weights.items())
-        return sum(weight * each / self.units.get(name, 1.0) for each, weight, name in parts)
+        return sum(weight * cost.value(name) / self.units.get(name, 1.0) for name, weight in self.weights.items())
 
 
 def _beyond_s(time_s: float, limit_s: float | None) -> float:
@@ -66,13 +74,12 @@ def _beyond_s(time_s: float, limit_s: float | None) -> float:
 class Pricer:
     """Prices states. ``spent`` is the effort so far, in operations played: the same on every machine."""
 
-    def __init__(self, problem: HybridProblem, needs_energy: bool) -> None:
+    def __init__(self, problem: HybridProblem) -> None:
         self.problem = problem
         self.spent = 0
         self.priced = 0
         self._known: dict[SearchState, Cost | None] = {}
         self._trees: dict[object, PathTree] = {}
-        self._needs_energy = needs_energy
         nodes = problem.task.cluster.nodes
         self._energy = {name: node.limits.energy_j for name, node in nodes.items() if node.limits.energy_j is not None}
 
@@ -108,7 +115,7 @@ class Pricer:
         """Time and energy of the iteration of a phase that fits; None where a limit forbids it.
 
         Raises:
-            InputError: the goal needs a power that is not known.
+            InputError: the goal needs something about a node that is not known.
         """
         prices = self.problem.task.evaluator
         price = prices.price(phase)
@@ -118,11 +125,10 @@ class Pricer:
             spent_j = prices.node_energy_j(name, price.nodes[name], price.iteration_s)
             if spent_j is not None and spent_j > self._energy.get(name, math.inf):
                 return None
-        if price.iteration_j is None and self._needs_energy:
-            unknown = next(name for name in price.nodes if prices.cluster.nodes[name].power is None)
-            raise InputError(Fault(f"nodes.{unknown}.power", "missing", f"the goal {self.problem.task.goal} needs it"))
-        time_s, energy_j = price.mean_iteration(self.problem.epochs)
-        return Cost(time_s, math.inf if energy_j is None else energy_j, price.iteration_s)
+        spent = prices.mean_iteration(price, self.problem.epochs)
+        refuse_unknown(spent, price.nodes, self.problem.task)
+        energy_j, money, carbon_g = (math.inf if each is None else each for each in spent[1:])
+        return Cost(spent.time_s, energy_j, price.iteration_s, money, carbon_g)
 
 
 def _played(phase: Phase, price: Price) -> int:

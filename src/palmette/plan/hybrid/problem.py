@@ -17,6 +17,7 @@ from palmette.plan.core.strategy import Task
 from palmette.plan.hybrid.paths import Run, SamplePath, simplified
 from palmette.spec.cluster import Source
 from palmette.spec.codec import CODEC_KINDS, PLAIN, SMALLEST, Codec
+from palmette.spec.goal import Quantity
 from palmette.spec.plan import Phase
 
 _CUTS = 9
@@ -124,6 +125,15 @@ class HybridProblem:
             return 0.0, 0.0
         share = self.task.cluster.nodes[node].limits.cpu_share
         return power.idle_w, (power.busy_w - power.idle_w) * share**power.exponent
+
+    @property
+    def quantities_apart(self) -> list[Quantity]:
+        """What the cluster knows of a plan that does not follow from its time and energy."""
+        cluster = self.task.cluster
+        grams = {cluster.carbon_of(name) for name in {*self.cpu_shares, *self.samples}}
+        emits = self.knows_powers and len(grams) > 1 and None not in grams
+        known: dict[Quantity, bool] = {"cost": cluster.currency is not None, "carbon": emits}
+        return [quantity for quantity, holds in known.items() if holds]
 
     @property
     def knows_powers(self) -> bool:

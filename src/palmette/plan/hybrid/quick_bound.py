@@ -4,7 +4,8 @@ It adds up what each node computes and what each link carries (outputs, gradient
 layers to where they meet and back), each as if nothing had to wait. It takes a tenth of the clock's time; the search
 does not play what cannot be better.
 
-Replicated gradients count once per node: a node may add up those of its instances before it sends them.
+Replicated gradients count once per node: a node may add up those of its instances before it sends them. Where they
+accumulate over several iterations, each bears its part of their exchange.
 
 Where samples may be kept, the first epoch carries them and later ones may not, so each has a least time of its own. The
 bound of the mean over E epochs is (first + (E − 1) · later) / E: no delivery sends less than all samples once, nothing
@@ -13,12 +14,14 @@ is sent in no time, and samples that travel ahead at most leave the links and no
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from palmette.cost.routes import Route
 from palmette.plan.hybrid.paths import SamplePath, SearchState
 from palmette.plan.hybrid.pricing import Cost, Objective, Score
 from palmette.plan.hybrid.problem import HybridProblem
+from palmette.plan.hybrid.rates import NodeRates, node_rates
 from palmette.spec.codec import CODEC_KINDS
 from palmette.spec.goal import is_monotone
 
@@ -43,6 +46,14 @@ class _ResourceUse(NamedTuple):
     """In the mean over all epochs."""
 
 
+def _sum_over(hosts: list[str], load: _ResourceUse, time_s: float, rates: dict[str, NodeRates]) -> float:
+    """Energy, money or carbon; what is sent counts as if the node with the lowest rate had sent it."""
+    idle = sum([rates[name].idle for name in hosts])
+    sending = min([rates[name].sending for name in hosts])
+    computing = sum([seconds * rates[name].busy for name, seconds in load.computing_s.items()])
+    return time_s * idle + load.sending_j * sending + computing
+
+
 class QuickBound:
     """Bounds states; holds sums of layer times and sizes, and the routes used so far."""
 
@@ -61,8 +72,13 @@ class QuickBound:
         self._plain_gradient_bits = [0.0, *(8 * each for each in sizes.gradient_bytes[1:])]
         self._sample_bits, self._kept, self._epochs = problem.sample_bits, problem.kept, problem.epochs
         self._waits_for_samples = problem.resend
-        self._weight_bits = [8 * sizes.exchanged_bytes([(k, k)]) for k in range(1, problem.depth + 1)]
-        self._power_w = {name: problem.power_w(name) for name in problem.task.cluster.nodes}
+        self._accumulate = prices.optimizer.accumulate
+        bits = [8 * sizes.exchanged_bytes([(k, k)]) for k in range(1, problem.depth + 1)]
+        self._weight_bits = [each / self._accumulate for each in bits]
+        self._energy = node_rates(problem, "energy")
+        self._money = None if problem.task.cluster.currency is None else node_rates(problem, "cost")
+        emits = any(problem.task.cluster.carbon_of(name) is not None for name in problem.task.cluster.nodes)
+        self._carbon = node_rates(problem, "carbon") if emits else None
         self._routes: dict[tuple[str, str], Route] = {}
         self._known: dict[SearchState, _ResourceUse] = {}
 
@@ -86,7 +102,12 @@ class QuickBound:
 
     def _cost(self, load: _ResourceUse, state: SearchState, first_s: float, later_s: float) -> Cost:
         time_s = (first_s + (self._epochs - 1) * later_s) / self._epochs
-        return Cost(time_s, self._energy_j(load, state, time_s), later_s)
+        hosts = self._hosts(load, state)
+        energy_j, money, carbon_g = (
+            math.inf if rates is None else _sum_over(hosts, load, time_s, rates)
+            for rates in (self._energy, self._money, self._carbon)
+        )
+        return Cost(time_s, energy_j, later_s, money, carbon_g)
 
     def _later_s(self, load: _ResourceUse) -> float:
         """Seconds of an iteration in an epoch in which all that may be kept has arrived."""
@@ -100,12 +121,12 @@ class QuickBound:
         linked_s = [(bits + every.get(link, 0.0)) / capacities[link] for link, bits in load.first_bits.items()]
         return max(self._later_s(load), *linked_s, 0.0)
 
-    def _energy_j(self, load: _ResourceUse, state: SearchState, time_s: float) -> float:
+    def _hosts(self, load: _ResourceUse, state: SearchState) -> list[str]:
+        """The nodes that take part."""
         hosts = dict.fromkeys([*load.computing_s, *(path.source for path in state.paths)])
         if state.meet is not None and load.exchange_s:
             hosts[state.meet] = None
-        idle_w = sum([self._power_w[name][0] for name in hosts])
-        return time_s * idle_w + load.sending_j + sum([s * self._power_w[n][1] for n, s in load.computing_s.items()])
+        return list(hosts)
 
     def _load(self, state: SearchState) -> _ResourceUse:
         """What a state asks of nodes and links, kept since the search needs it twice."""
@@ -142,7 +163,8 @@ class QuickBound:
             carried[node, place] = carried.get((node, place), 0.0) + bits
             carried[place, node] = carried.get((place, node), 0.0) + bits
             both = (self._route(node, place), self._route(place, node))
-            exchange_s = max(exchange_s, sum(route.transfer_s(bits / 8) for route in both))
+            whole_s = sum(route.transfer_s(self._accumulate * bits / 8) for route in both)
+            exchange_s = max(exchange_s, whole_s / self._accumulate)
         (links, every_j), (first_links, first_j) = self._over_links(carried), self._over_links(first)
         return _ResourceUse(computing_s, links, first_links, exchange_s, every_j + first_j / self._epochs)
 

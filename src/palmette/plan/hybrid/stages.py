@@ -21,7 +21,7 @@ from palmette.plan.hybrid.pricing import LONGEST_S, Budget, Cost, Objective, Pri
 from palmette.plan.hybrid.problem import HybridProblem
 from palmette.plan.hybrid.quick_bound import QuickBound
 from palmette.plan.hybrid.starts import rival_phases, starts
-from palmette.spec.goal import Quantity, value
+from palmette.spec.goal import Quantity
 from palmette.spec.plan import Phase
 
 EFFORT, EFFORT_PER_NODE, EFFORT_PER_SOURCE, MOST_EFFORT = 30_000, 8_000, 10_000, 450_000
@@ -35,6 +35,7 @@ TIME, ENERGY, PRODUCT, POWER = (
     Objective({"power": 1.0}),
 )
 _SHARES = {"time": 0.35, "energy": 0.3, "between": 0.3, "power": 0.05}
+_MORE_SHARE = 0.2  # of each of money and carbon, where the cluster knows them
 _DEADLINES_BETWEEN = (0.33, 0.67)  # deadlines between the fastest plan and the most frugal one, in equal ratios
 
 
@@ -49,18 +50,18 @@ class FoundPlan(NamedTuple):
 class HybridSearch:
     """A search for the plans of one problem; ``pricer`` knows all prices."""
 
-    def __init__(self, problem: HybridProblem, *, needs_energy: bool, seconds: float | None, effort: float) -> None:
+    def __init__(self, problem: HybridProblem, *, seconds: float | None, effort: float) -> None:
         self._problem, self._seconds = problem, seconds
         self._end_s: float | None = None
         self._latest_s = math.inf
         most = EFFORT + EFFORT_PER_NODE * len(problem.cpu_shares) + EFFORT_PER_SOURCE * len(problem.samples)
         self._most = round(effort * min(most, MOST_EFFORT))
-        self.pricer, self._quick_bound = Pricer(problem, needs_energy), QuickBound(problem)
+        self.pricer, self._quick_bound = Pricer(problem), QuickBound(problem)
         self._rival_phases = {name: problem.with_batch_norm(phase) for name, phase in rival_phases(problem).items()}
         self._knows_powers = problem.knows_powers
-        self._states = starts(
-            problem, self._rival_phases, self._quick_bound, [TIME, ENERGY] if self._knows_powers else [TIME]
-        )
+        self._more = [Objective({quantity: 1.0}) for quantity in problem.quantities_apart]
+        apart = [TIME, *([ENERGY] if self._knows_powers else []), *self._more]
+        self._states = starts(problem, self._rival_phases, self._quick_bound, apart)
         self._priced = [found for name, phase in self._rival_phases.items() for found in self._rival_plans(name, phase)]
 
     def _rival_plans(self, name: str, phase: Phase) -> Iterator[FoundPlan]:
@@ -88,6 +89,13 @@ class HybridSearch:
 
     def _objectives(self) -> Iterator[tuple[Objective, float]]:
         """Objectives, each with its share of the effort; those between are known once both ends are."""
+        left = 1.0 - _MORE_SHARE * len(self._more)
+        yield from ((objective, left * share) for objective, share in self._time_and_energy())
+        for objective in self._more:
+            yield objective, _MORE_SHARE / 2
+            yield self._with_time(objective), _MORE_SHARE / 2
+
+    def _time_and_energy(self) -> Iterator[tuple[Objective, float]]:
         if not self._knows_powers:
             yield TIME, 1.0
             return
@@ -96,6 +104,11 @@ class HybridSearch:
         between = [PRODUCT, *(Objective({"energy": 1.0}, deadline_s=limit_s) for limit_s in self._deadlines_between())]
         yield from ((objective, _SHARES["between"] / len(between)) for objective in between)
         yield POWER, _SHARES["power"]
+
+    def _with_time(self, objective: Objective) -> Objective:
+        """The objective and time in equal parts, each over the best that was found."""
+        weights = {"time": 1.0, **objective.weights}
+        return Objective(weights, {quantity: self.least(quantity) or 1.0 for quantity in weights})
 
     def _deadlines_between(self) -> list[float]:
         fastest, frugal = self.pricer.best(TIME), self.pricer.best(ENERGY)
@@ -126,7 +139,7 @@ class HybridSearch:
     def least(self, quantity: Quantity) -> float:
         """The least value of a quantity among all plans that were priced."""
         found = self.best(Objective({quantity: 1.0}))
-        return math.inf if found is None else value(quantity, found.cost.time_s, found.cost.energy_j)
+        return math.inf if found is None else found.cost.value(quantity)
 
     def least_steady_s(self) -> float:
         """The shortest steady iteration of all plans that were priced."""

@@ -39,7 +39,7 @@ def rival_phases(problem: HybridProblem) -> dict[str, Phase]:
 
 def _decides_on_one_phase(kind: type[Strategy]) -> bool:
     """Whether a strategy decides, by itself and from the profile, how one iteration is done."""
-    several = kind.plans_epochs or kind.changes_nodes
+    several = kind.plans_epochs or kind.changes_nodes or kind.trains_apart
     return kind.needs_profile and not (several or kind.composed or kind.starts_from_others)
 
 

@@ -21,9 +21,11 @@ from palmette.plan.core.recompute import recompute_price
 from palmette.plan.core.strategy import Decision, Strategy, Task
 from palmette.plan.core.upload import ways_to_begin
 from palmette.spec.goal import Quantity
+from palmette.spec.learning import Learning
 from palmette.spec.plan import Phase
 
 if TYPE_CHECKING:
+    from palmette.plan.hybrid.bound import HybridBounds
     from palmette.plan.hybrid.pricing import Objective
     from palmette.plan.hybrid.problem import HybridProblem
     from palmette.plan.hybrid.stages import FoundPlan, HybridSearch
@@ -59,6 +61,10 @@ class Hybrid(Strategy):
         metadata={"help": "Fewest samples for batch norm statistics of their own; smaller parts share theirs."},
     )
 
+    learning: Learning | None = field(
+        default=None, metadata={"help": "A learning curve, for --loss: until then, with the best window (JSON)."}
+    )
+
     def __post_init__(self) -> None:
         refuse_floor(self.batch_norm_floor)
         refuse_effort(self.seconds, self.effort)
@@ -69,6 +75,7 @@ class Hybrid(Strategy):
 
     def decide(self, task: Task) -> Decision:
         """Search, and say how far from a lower bound the plan is."""
+        from palmette.plan.hybrid.bound import lower_bounds
         from palmette.plan.hybrid.problem import make_problem
         from palmette.plan.hybrid.stages import HybridSearch
 
@@ -77,8 +84,7 @@ class Hybrid(Strategy):
         problems = [make_problem(task, lossy, floor, resend=self.resend) for lossy in codecs]
         seconds = None if self.seconds is None else self.seconds / len(problems)
         searches = [
-            HybridSearch(problem, needs_energy=task.goal.single != "time", seconds=seconds, effort=self.effort)
-            for problem in problems
+            HybridSearch(problem, seconds=seconds, effort=self.effort) for problem in problems
         ]  # allowing a codec must never make the answer worse: the search without it is made as well
         for search in searches:
             search.run()
@@ -91,7 +97,8 @@ class Hybrid(Strategy):
             raise _too_late(objective, problems[0], searches)
         phase = Phase.model_validate(chosen.phase.model_dump())
         prices = sum(search.pricer.priced for search in searches)
-        variables = _variables(chosen, objective, problems[-1]) | _batch_norm(phase, task) | {"prices": prices}
+        bounds = lower_bounds(problems[-1], objective.weights, self.effort, self.seconds)
+        variables = _variables(chosen, objective, bounds, task) | _batch_norm(phase, task) | {"prices": prices}
         variables |= recompute_price(phase, task)
         ways = None if self.resend else ways_to_begin(task)
         return Decision((phase,), variables | ({"on_the_way": ways} if ways else {}))
@@ -125,17 +132,14 @@ def _objective(problem: HybridProblem, searches: Sequence[HybridSearch]) -> Obje
     return Objective(goal.weights, units, goal.iteration_deadline_s, mean_s)
 
 
-def _variables(found: FoundPlan, objective: Objective, problem: HybridProblem) -> dict[str, Any]:
-    from palmette.plan.hybrid.bound import lower_bounds
-
-    bounds = lower_bounds(problem)
+def _variables(found: FoundPlan, objective: Objective, bounds: HybridBounds, task: Task) -> dict[str, Any]:
     value = objective.value(found.cost)
     least = sum(
         w * bounds.of(quantity) / objective.units.get(quantity, 1.0) for quantity, w in objective.weights.items()
     )
     variables: dict[str, Any] = {
-        "goal": str(problem.task.goal),
-        "epochs": problem.epochs,
+        "goal": str(task.goal),
+        "epochs": task.horizon,
         "value": value,
         "lower_bound": min(least, value),
         "gap": max(0.0, (value - least) / value) if value else 0.0,

@@ -259,7 +259,7 @@ def _distillation(predictor: Predictor, history: History, student: Setting, to: 
 def _change(
     training: PlannedTraining, here: tuple[Pair, Phase], there: tuple[Pair, Phase], forecast: Forecast
 ) -> Change:
-    time_s, energy_j = change_price(here[1], there[1], training.task.evaluator)
+    time_s, energy_j, *_ = change_price(here[1], there[1], training.task.evaluator)
     return Change.model_validate(
         {
             "from": here[0],

@@ -14,6 +14,7 @@ mapping_table             the cheapest mapping of a tree at given prices
 split_costs               the same for many splits of the batch at once
 mapping_bounds            a lower bound of a tree's energy, whatever its mapping and the split of its batch
 open_bounds               the lower bounds of all trees, lowest first, and how they are raised
+branch_bounds             those of a tree with one split, raised by branching on nodes
 restricted_shortest_path  restricted shortest paths: exact, and Lorenz and Raz's approximation
 steiner_tree              the mapping of Algorithm 1: a delay-aware Steiner tree on the expanded graph
 iteration_time            the time of an iteration in closed form

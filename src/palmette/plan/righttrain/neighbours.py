@@ -36,9 +36,7 @@ class Neighbours:
         )
         yield from self._on_other_nodes(candidate)
         yield from self.with_other_amounts(candidate)
-        if len(candidate.tree.feeds) > 1:
-            for feed in candidate.tree.feeds:
-                yield from self._without(candidate, feed)
+        yield from self.without_a_source(candidate)
 
     def with_other_amounts(self, candidate: MappedTree) -> Iterator[MappedTree]:
         """Samples of a batch from another source: most of them, some or one."""
@@ -50,6 +48,12 @@ class Neighbours:
                     split = list(candidate.schedule.split)
                     split[k], split[other] = split[k] - moved, split[other] + moved
                     yield from self._with_split(candidate, tuple(split))
+
+    def without_a_source(self, candidate: MappedTree) -> Iterator[MappedTree]:
+        """The same with one source less, whichever it is."""
+        if len(candidate.tree.feeds) > 1:
+            for feed in candidate.tree.feeds:
+                yield from self._without(candidate, feed)
 
     def _receivers(self, k: int, many: int) -> list[int]:
         if many <= _MANY_FEEDS:

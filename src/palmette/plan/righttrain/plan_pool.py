@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 from palmette.plan.righttrain.cpu_allocation import EvaluatedPlan, MappedTree
+from palmette.plan.righttrain.mapping_bounds import MappingBounds
+from palmette.plan.righttrain.neighbours import Neighbours
 from palmette.plan.righttrain.open_bounds import BoundedTree
 from palmette.plan.righttrain.problem import RightTrainProblem
 from palmette.plan.righttrain.search import RightTrainSearch, SearchResult
@@ -58,6 +60,15 @@ class PlanPool:
             if multiple * fastest.total_s < self.free.plan.total_s:
                 search = self._search_by(multiple * fastest.total_s, _EFFORT_PARTS[1])
                 self._keep(search, search.best(self.candidates).plan)
+        self._add_fewer_sources()
+
+    def _add_fewer_sources(self) -> None:
+        """Add what is one source away from a candidate: a deadline between two multiples may ask for it."""
+        bounds = MappingBounds(self.problem)
+        if bounds.few_nodes:
+            neighbours = Neighbours(self.problem, bounds.few_nodes)
+            for candidate in list(self.candidates):
+                self.candidates.update(dict.fromkeys(neighbours.without_a_source(candidate)))
 
     def _keep(self, search: RightTrainSearch, plan: EvaluatedPlan | None) -> None:
         """Keep what a search found on the way, too: it may be the best for a deadline in between."""

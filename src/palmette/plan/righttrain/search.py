@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from palmette.plan.righttrain.branch_bounds import BranchBounds, SplitTree
 from palmette.plan.righttrain.cpu_allocation import (
     EFFORT_BUDGET,
     SMALL_EFFORT_BUDGET,
@@ -49,6 +50,8 @@ _TIGHTENING_ROUNDS = 12
 """Rounds of dual ascent for the lower bound of a tree with one split."""
 _STEP_EFFORT, _ROUND_EFFORT = 150, 25
 """The effort that a step of raising bounds counts as, and a round of dual ascent."""
+_PROOF_EFFORT = 100_000
+"""The effort after which a lower bound is not raised any further."""
 _PROMISING = 0.9
 """Trees whose bound is below this part of the best energy are worth looking for a plan that is in time."""
 _CLOSE_ENOUGH = 5e-6
@@ -125,13 +128,31 @@ class RightTrainSearch:
 
     def raised_bound_j(self, best: EvaluatedPlan | None) -> float:
         """A lower bound of all plans, raised as far as the effort goes."""
-        opened, closed_j = self._opened(), math.inf
+        opened = self._opened()
         if not self.bounds.few_nodes:
             return opened.least_j
-        while (found := opened.next_single(min(_below(best), closed_j), self._spend)) is not None:
-            dual = self.dual_problem(found.ranked, found.bound.nodes)
-            closed_j = min(closed_j, self._tightened_j(dual, found.ranked, found.bound.joules, _below(best)))
-        return min(closed_j, opened.least_j)
+        raised = BranchBounds(_below(best), self._mapping_bound_j, self._count_rounds)
+        while min(opened.least_j, raised.least_j) < min(raised.below_j, raised.closed_j) and self._prove(1):
+            if raised.least_j <= opened.least_j:
+                raised.branch()
+                continue
+            found = opened.next_single(min(raised.below_j, raised.closed_j, raised.least_j), self._prove)
+            if found is not None:
+                dual = self.dual_problem(found.ranked, found.bound.nodes)
+                raised.add(SplitTree(found.ranked, dual, found.bound.joules))
+        return min(raised.closed_j, raised.least_j, opened.least_j)
+
+    def _prove(self, steps: int) -> bool:
+        """Count steps of a proof; returns whether it may go on."""
+        self.allocator.effort += steps * _STEP_EFFORT
+        return self.allocator.effort <= _PROOF_EFFORT
+
+    def _mapping_bound_j(self, ranked: RankedTree, mapping: Mapping) -> float:
+        """A bound of a mapping, whatever its first root."""
+        return min(self.allocator.bound_j(candidate) for candidate in self.root_choices(ranked, mapping))
+
+    def _count_rounds(self, rounds: int) -> None:
+        self.allocator.effort += _ROUND_EFFORT * rounds
 
     def _search_open(self, opened: OpenBounds, best: EvaluatedPlan | None) -> tuple[EvaluatedPlan | None, float]:
         """Search where the bounds are lowest; returns the best plan and the lowest bound that is left."""

@@ -26,6 +26,7 @@ from palmette.plan.core.recompute import recompute_to_fit
 from palmette.plan.core.strategy import Decision, Strategy, Task
 from palmette.plan.core.upload import upload_nodes, upload_to
 from palmette.spec.estimate import Estimate
+from palmette.spec.goal import Spending
 from palmette.spec.plan import Phase, Plan
 
 Phases = tuple[Phase, Phase]
@@ -55,8 +56,7 @@ class NearFirst(Strategy):
         found = _in_time(found, task)
         if not found:
             raise Infeasible(Fault("nodes", owner, "no plan meets both deadlines"))
-        costs = [(each.total_s or math.inf, math.inf if each.total_j is None else each.total_j) for _, each in found]
-        scores = score(costs, task.goal)
+        scores = score([each.spending("total") or Spending(math.inf, None) for _, each in found], task.goal)
         (near, far), estimate = found[scores.index(min(scores))]
         variables = {
             "node": far.instances[0].node,

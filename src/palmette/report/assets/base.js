@@ -33,6 +33,8 @@ function scaled(value, steps) {
 const seconds = (value) =>
   value ? (value >= 7200 ? `${digits(value / 3600)} h` : value >= 120 ? `${digits(value / 60)} min`
     : scaled(value, [["s", 1], ["ms", 1e-3], ["µs", 1e-6]])) : value === 0 ? "0 s" : "–";
+const grams = (value) => value === 0 ? "0 g" : scaled(value, [["t", 1e6], ["kg", 1e3], ["g", 1], ["mg", 1e-3], ["µg", 1e-6]]);
+const money = (value, currency) => value === null || value === undefined ? "–" : `${value && value < 1 ? digits(value) : value.toFixed(2)} ${currency}`;
 const joules = (value) => value === 0 ? "0 J" : scaled(value, [["MJ", 1e6], ["kJ", 1e3], ["J", 1], ["mJ", 1e-3], ["µJ", 1e-6]]);
 const product = (value) => value === 0 ? "0 J·s" : scaled(value, [["MJ·s", 1e6], ["kJ·s", 1e3], ["J·s", 1], ["mJ·s", 1e-3], ["µJ·s", 1e-6]]);
 const bytes = (value) => value === 0 ? "0 B" : scaled(value, [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 1024], ["B", 1]]);
@@ -121,13 +123,33 @@ function swatch(colour) {
   return made;
 }
 
+// A table; a click on a heading sorts by its column, a second one the other way round.
 function table(id, headings, rows, chosen) {
-  const cell = (tag, value, kind) => el(tag, { class: kind || null, scope: tag === "th" ? "col" : null }, value);
+  const cell = (tag, value, kind) => el(tag, { class: kind || null }, value);
+  const [column, sign] = state.sorted[id] || [null, 1];
+  const heading = ([text, kind], k) => el("th", { class: kind || null, scope: "col", "aria-sort": k === column ? (sign > 0 ? "ascending" : "descending") : null },
+    text ? el("button", { type: "button", class: "sort", id: `sort-${id}-${k}`, onclick: () => { state.sorted[id] = [k, k === column ? -sign : 1]; render(); } }, text) : "");
+  const order = rows.map((row, number) => [row, number]);
+  if (column !== null) order.sort(([a], [b]) => sign * compareCells(a[column], b[column]));
   return el("div", { class: "tablebox", tabindex: 0, role: "region", "aria-label": `${id.replaceAll("-", " ")} as a table` },
     el("table", { id },
-      el("thead", {}, el("tr", {}, headings.map(([text, kind]) => cell("th", text, kind)))),
-      el("tbody", {}, rows.map((row, number) =>
+      el("thead", {}, el("tr", {}, headings.map(heading))),
+      el("tbody", {}, order.map(([row, number]) =>
         el("tr", { class: number === chosen ? "chosen" : null }, row.map((value, k) => cell("td", value ?? "–", headings[k][1])))))));
+}
+
+// Quantities by their size, whatever their unit, and before texts; texts by the alphabet.
+const UNITS = { h: 3600, min: 60, s: 1, ms: 1e-3, "µs": 1e-6, G: 1e9, M: 1e6, k: 1e3, m: 1e-3, "µ": 1e-6, GiB: 2 ** 30, MiB: 2 ** 20, KiB: 1024 };
+function sizeOf(cell) {
+  const found = /^([+−-]?[\d.,]+(?:e[+-]?\d+)?)\s*(\S*)/.exec(String(cell ?? ""));
+  if (!found) return null;
+  const unit = found[2], prefix = /^[GMkmµ](?=[A-Za-z])/.exec(unit);
+  return Number(found[1].replace("−", "-").replaceAll(",", "")) * (UNITS[unit] || (prefix ? UNITS[prefix[0]] : 1));
+}
+function compareCells(a, b) {
+  const [one, other] = [sizeOf(a), sizeOf(b)];
+  if (one !== null && other !== null) return one - other;
+  return one !== null ? -1 : other !== null ? 1 : String(a ?? "").localeCompare(String(b ?? ""));
 }
 
 const folded = (title, content, key) =>

@@ -2,7 +2,7 @@
 let data = JSON.parse(document.getElementById("data").textContent);
 const page = document.getElementById("page");
 const state = {
-  entry: 0, phase: 0, zoom: 1, log: true,
+  entry: 0, phase: 0, zoom: 1, log: true, folded: true, sliders: [], sorted: {},
   hiddenTracks: new Set(), hiddenKinds: new Set(), hiddenRuns: new Set(), hiddenParts: new Set(), hiddenStrategies: new Set(),
 };
 
@@ -29,7 +29,7 @@ function render() {
   state.phase = Math.max(0, Math.min(state.phase, entry.phases.length - 1));
   page.replaceChildren(...[
     data.live ? liveSection(entry) : null, summary(entry), picker(), treeSection(entry), timelineSection(entry), lossSection(),
-    energySection(entry), paretoSection(), runsSection(),
+    energySection(entry), paretoSection(), slidersSection(), runsSection(),
   ].filter(Boolean));
   for (const [id, left] of Object.entries(scrolled)) {
     const again = document.getElementById(id);
@@ -48,6 +48,8 @@ function fact(name, value, of) {
 function summary(entry) {
   const { estimate, run } = entry, facts = [];
   if (estimate) facts.push(fact("predicted iteration", seconds(estimate.iteration_s), estimate.iteration_j === null ? "energy not known" : joules(estimate.iteration_j)));
+  if (estimate && (estimate.iteration_cost !== null || estimate.iteration_carbon_g !== null))
+    facts.push(fact("cost and carbon of it", money(estimate.iteration_cost, estimate.currency), estimate.iteration_carbon_g === null ? "carbon not known" : `${grams(estimate.iteration_carbon_g)} CO2`));
   if (run && run.iteration_s !== null) {
     const off = estimate && estimate.iteration_s && run.emulated ? `${percent(run.iteration_s / estimate.iteration_s - 1)} compared with the prediction` : "median of the run";
     facts.push(fact("measured iteration", seconds(run.iteration_s), off));
@@ -92,7 +94,8 @@ function treeSection(entry) {
     : null;
   const agree = { step: "Gradients are averaged in every iteration.", epoch: "Weights are averaged after every epoch.", async: "Workers update a parameter server, each at its own speed." }[phase.sync];
   const note = `Layers from left to right, tiers from top to bottom. Numbers are samples per iteration; dotted lines connect replicas of the same layers, dashed lines carry int8, L is the loss. ${agree}`;
-  return section("tree", "Instance tree on the cluster", note, phases, boxed(drawTree(entry, phase, wideOf())),
+  const equal = foldsNodes(entry, phase) ? el("div", { class: "tools" }, toggle(state.folded, "equal nodes folded", null, () => { state.folded = !state.folded; render(); }, "folded")) : null;
+  return section("tree", "Instance tree on the cluster", note, phases, equal, boxed(drawTree(entry, phase, wideOf())),
     folded("As a table", table("instances", [["instance"], ["node", "text"], ["layers"], ["samples"], ["CPU"], ["into", "text"], ["codec", "text"]],
       phase.instances.map((i) => [i.id, i.node, i.layers.join("–"), i.samples, `${Math.round(i.cpu_share * 100)}%`, i.into || "the loss", i.codec])), "instances"));
 }
@@ -151,12 +154,16 @@ function paretoSection() {
     el("span", { class: "gap" }),
     toggle(state.log, "logarithmic", null, () => { state.log = !state.log; render(); }, "log"));
   const positive = pareto.points.every((p) => p.time_s > 0 && p.energy_j > 0);
-  const rows = pareto.rows;
-  return section("pareto", "Time and energy of all strategies", "Every applicable strategy, planned for time and for energy. The dashed line is the Pareto front; rings are the plans on this page, diamonds are measured runs.",
+  const rows = pareto.rows, known = (key) => rows.some((row) => row[key] !== null);
+  const columns = [[["strategy"], (row) => row.strategy], [["planned for", "text"], (row) => row.goal], [["iteration"], (row) => seconds(row.time_s)],
+    [["energy"], (row) => joules(row.energy_j)], [["energy × time"], (row) => row.energy_j === null ? "–" : product(row.time_s * row.energy_j)],
+    known("cost") && [["cost"], (row) => money(row.cost, pareto.currency)], known("carbon_g") && [["carbon"], (row) => grams(row.carbon_g)],
+    [["nodes", "text"], (row) => row.nodes], [["Pareto front", "text"], (row) => row.on_front ? "yes" : ""],
+    pareto.workloads.length > 1 && [["workload", "text"], (row) => row.workload]].filter(Boolean);
+  return section("pareto", "Time and energy of all strategies", "Every applicable strategy, planned for time, for energy and, where they are known, for money and for carbon. The dashed line is the Pareto front; rings are the plans on this page, diamonds are measured runs.",
     pareto.points.length ? tools : null,
     pareto.points.length ? boxed(drawPareto(pareto, wideOf(), { ...state, log: state.log && positive })) : el("p", { class: "empty" }, "Energy not known, so there is no Pareto front."),
-    table("strategies", [["strategy"], ["planned for", "text"], ["iteration"], ["energy"], ["energy × time"], ["nodes", "text"], ["Pareto front", "text"], ...(pareto.workloads.length > 1 ? [["workload", "text"]] : [])],
-      rows.map((row) => [row.strategy, row.goal, seconds(row.time_s), joules(row.energy_j), row.energy_j === null ? "–" : product(row.time_s * row.energy_j), row.nodes, row.on_front ? "yes" : "", row.workload].slice(0, pareto.workloads.length > 1 ? 8 : 7)), -1),
+    table("strategies", columns.map(([head]) => head), rows.map((row) => columns.map(([, cell]) => cell(row))), -1),
     pareto.skipped.length ? folded(`${plural(pareto.skipped.length, "strategy").replace("strategys", "strategies")} skipped`, table("skipped", [["strategy"], ["why", "wide text"]], pareto.skipped), "skipped") : null);
 }
 

@@ -5,6 +5,45 @@ const tierColour = (tier) => (TIERS.includes(tier) ? `var(--${tier})` : "var(--f
 const tierFill = (tier) => (TIERS.includes(tier) ? `var(--${tier}-fill)` : "var(--hover)");
 const MAX_LANES = 24;
 
+// Nodes that are equal in what they are, in their links and in what they do; the first stands for all of them.
+const FOLDED_FROM = 9;
+function equalNodes(entry, phase) {
+  const names = entry.cluster ? Object.keys(entry.cluster.nodes) : [];
+  const groups = new Map();
+  const role = (name) => [...phase.instances.filter((i) => i.node === name).map((i) => [i.layers, i.cpu_share, i.codec, i.into && phase.instances.find((other) => other.id === i.into).node === name]),
+    phase.sources.filter((s) => s.node === name).map((s) => [s.delivery, phase.instances.find((i) => i.id === s.into).node === name]), phase.server === name];
+  const links = (name) => entry.cluster.links.filter((link) => link.between.includes(name)).map((link) => [tierOf(entry.cluster, link.between.find((end) => end !== name)), link.bandwidth_bps, link.up_bps, link.down_bps, link.latency_s]).map(String).sort();
+  for (const name of names) {
+    const key = JSON.stringify([{ ...entry.cluster.nodes[name], samples: null }, role(name), links(name)]);
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push(name);
+  }
+  return [...groups.values()];
+}
+const foldsNodes = (entry, phase) => entry.cluster && Object.keys(entry.cluster.nodes).length >= FOLDED_FROM && equalNodes(entry, phase).some((group) => group.length > 1);
+
+// The entry and the phase with one node for each group of equal ones, and how many each stands for.
+function foldedView(entry, phase) {
+  const stands = {}, many = {};
+  for (const group of equalNodes(entry, phase)) {
+    for (const name of group) stands[name] = group[0];
+    many[group[0]] = group.length;
+  }
+  const seen = new Set(), links = [];
+  for (const link of entry.cluster.links) {
+    const between = link.between.map((name) => stands[name]), key = [...between].sort().join("\n");
+    if (between[0] !== between[1] && !seen.has(key)) {
+      seen.add(key);
+      links.push({ ...link, between });
+    }
+  }
+  const nodes = Object.fromEntries(Object.entries(entry.cluster.nodes).filter(([name]) => stands[name] === name));
+  const kept = phase.instances.filter((i) => stands[i.node] === i.node);
+  const ids = new Set(kept.map((i) => i.id));
+  return [{ ...entry, cluster: { nodes, links }, many },
+    { ...phase, instances: kept.map((i) => (i.into && !ids.has(i.into) ? { ...i, into: null, elsewhere: i.into } : i)), sources: phase.sources.filter((s) => stands[s.node] === s.node && ids.has(s.into)) }];
+}
+
 // Nodes in the order of the picture: cloud on top, then edge, then devices; unused nodes are dropped first.
 function lanesOf(entry, phase) {
   const used = new Set([...phase.sources.map((s) => s.node), ...phase.instances.map((i) => i.node), ...(phase.server ? [phase.server] : [])]);
@@ -26,10 +65,11 @@ function packed(instances) {
 }
 
 function drawTree(entry, phase, width) {
+  if (state.folded && foldsNodes(entry, phase)) [entry, phase] = foldedView(entry, phase);
   const narrow = width < 620;
   const { names, left } = lanesOf(entry, phase);
   const depth = Math.max(...phase.instances.map((i) => i.layers[1]));
-  const boxWide = narrow ? 92 : 148, gutter = narrow ? 10 : 34, feedWide = narrow ? 52 : 78;
+  const boxWide = narrow ? 92 : 148, gutter = narrow ? 26 : 40, feedWide = narrow ? 52 : 78;
   const start = gutter + boxWide + feedWide, end = width - (narrow ? 34 : 62), cell = (end - start) / depth;
   const barHigh = 26, rowHigh = 38, gap = narrow ? 34 : 40;
   const lane = {};
@@ -97,11 +137,12 @@ function drawLinks(drawn, entry, names, lane, gutter, boxWide, narrow) {
 function drawNode(drawn, entry, phase, name, x, mid, wide, high) {
   const tier = tierOf(entry.cluster, name), known = entry.cluster ? entry.cluster.nodes[name] : null;
   const idle = !phase.instances.some((i) => i.node === name) && !phase.sources.some((s) => s.node === name) && phase.server !== name;
-  const lines = () => [`${name}: ${tier}`, ...(known ? nodeFacts(known) : []), ...(idle ? ["not used by this plan"] : [])];
+  const many = entry.many && entry.many[name] > 1 ? entry.many[name] : 0;
+  const lines = () => [many ? `${name} and ${many - 1} like it: ${tier}` : `${name}: ${tier}`, ...(known ? nodeFacts(known) : []), ...(idle ? ["not used by this plan"] : [])];
   const box = svg("rect", { x, y: mid - high / 2, width: wide, height: high, rx: 9, fill: tierFill(tier), stroke: tierColour(tier), "stroke-width": 1.5, class: "node" });
   drawn.append(svg("rect", { x, y: mid - high / 2, width: wide, height: high, rx: 9, fill: "var(--card)" }));
   const group = svg("g", { opacity: idle ? 0.55 : 1 }, mark(box, lines),
-    svg("text", { class: "bold", x: x + wide / 2, y: mid - 2, "text-anchor": "middle", "pointer-events": "none" }, fit(name, wide - 12)),
+    svg("text", { class: "bold", x: x + wide / 2, y: mid - 2, "text-anchor": "middle", "pointer-events": "none" }, fit(many ? `${many} × ${name}` : name, wide - 12)),
     svg("text", { class: "small", x: x + wide / 2, y: mid + 14, "text-anchor": "middle", "pointer-events": "none" }, tier));
   drawn.append(group);
 }
@@ -170,7 +211,7 @@ function drawInstance(drawn, entry, place, high, depth) {
   drawn.append(mark(svg("rect", { x: place.x, y: place.y, width: wide, height: high, rx: Math.min(7, wide / 2), fill: tierFill(tier), stroke: tierColour(tier), "stroke-width": 1.5, class: "instance" }), lines));
   const text = [`${i.id} · ${i.samples}`, String(i.samples)].find((each) => measure(each) < wide - 6);
   if (text) drawn.append(svg("text", { x: place.x + wide / 2, y: place.mid + 4.5, "text-anchor": "middle", "pointer-events": "none" }, text));
-  if (!i.into && last === depth) {
+  if (!i.into && !i.elsewhere && last === depth) {
     const x = place.right + 17;
     drawn.append(svg("path", { d: `M${place.right} ${place.mid}H${x - 9}`, stroke: "var(--bark)", "stroke-width": 2 }),
       svg("circle", { cx: x, cy: place.mid, r: 9, fill: "var(--bark)" }),

@@ -14,7 +14,7 @@ from palmette.spec.display import Displayed
 from palmette.spec.estimate import Estimate
 from palmette.spec.plan import Phase, Plan
 from palmette.spec.profile import Profile
-from palmette.spec.reading import energy, layer_range, rates, size, time
+from palmette.spec.reading import carbon, energy, layer_range, money, rates, size, time
 
 
 def html_of(shown: Displayed) -> str:
@@ -99,13 +99,18 @@ def _estimate(estimate: Estimate) -> str:
 
 
 def _comparison(found: Comparison) -> str:
-    headings = ("strategy", "iteration", "energy", "epoch", "nodes", "planned in")
+    priced = any(plan.estimate is not None and plan.estimate.iteration_cost is not None for plan in found.plans)
+    emits = any(plan.estimate is not None and plan.estimate.iteration_carbon_g is not None for plan in found.plans)
+    more = [name for name, known in (("cost", priced), ("carbon", emits)) if known]
+    headings = ("strategy", "iteration", "energy", *more, "epoch", "nodes", "planned in")
     rows = []
     for plan in found.plans:
         price = plan.estimate
         nodes = dict.fromkeys(each.node for phase in plan.phases for each in phase.instances)
         costs = (None, None, None) if price is None else (price.iteration_s, price.iteration_j, price.epoch_s)
-        row = (time(costs[0]), energy(costs[1]), time(costs[2]), ", ".join(nodes), time(plan.plan_s))
+        paid = [money(price.iteration_cost, price.currency)] if priced and price else []
+        paid += [carbon(price.iteration_carbon_g)] if emits and price else []
+        row = (time(costs[0]), energy(costs[1]), *paid, time(costs[2]), ", ".join(nodes), time(plan.plan_s))
         rows.append((plan.strategy, *row))
     skipped = [note(f"{name} does not apply: {str(why).splitlines()[0]}") for name, why in found.skipped.items()]
     return "".join([table(headings, rows), *skipped])

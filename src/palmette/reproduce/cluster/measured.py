@@ -156,7 +156,7 @@ class MeasuredCases:
         """The path between two devices, either way round."""
         found = self._cached(LinkRecord, f"links/{a}-{b}-{mbps:g}", lambda: _measure_link(a, b, mbps))
         for pair in ((a, b), (b, a)):
-            yield pair, MeasuredPath(found.bandwidth_bps, found.latency_s)
+            yield pair, MeasuredPath(found.bandwidth_bps, found.bandwidth_bps, found.latency_s)
 
     def _train(self, cluster: _TrainableCluster, mbps: float) -> TrainingRecord | None:
         """What a cluster did; None where it cannot be trained here. A device alone does not care for the bandwidth."""

@@ -45,6 +45,10 @@ class SampleReader(Protocol):
         """What the network takes, from the stored samples that a source gives to an iteration."""
         ...
 
+    def targets(self, iteration: int, labels: LabelTree) -> LabelTree:
+        """Labels of an iteration's samples as the loss takes them, from those that are stored."""
+        ...
+
 
 class SampleSource(Protocol):
     """Describes a worker's data; the samples are loaded where the worker runs."""

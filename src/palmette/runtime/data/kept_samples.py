@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from palmette.errors import RunError
 from palmette.runtime.data.batches import Indices
+from palmette.spec.units import SIZE
 
 _HEADER = struct.Struct("<qII")
 _LISTED = np.dtype([("number", "<i8"), ("checksum", "<u4")])
@@ -40,15 +41,34 @@ class _Place(NamedTuple):
     checksum: int
 
 
+class StorageRoom:
+    """How much a node may still keep of other nodes' samples; None for as much as its disk holds."""
+
+    def __init__(self, most_bytes: int | None = None) -> None:
+        self.most_bytes, self._taken, self._lock = most_bytes, 0, threading.Lock()
+
+    def take(self, size_bytes: int) -> None:
+        """Take some of it.
+
+        Raises:
+            RunError: there is not so much.
+        """
+        with self._lock:
+            if self.most_bytes is not None and self._taken + size_bytes > self.most_bytes:
+                allowed = f"expected at most {SIZE.write(self.most_bytes)}, as its owner allows"
+                raise RunError(f"there is no room for more samples of other nodes; {allowed}")
+            self._taken += size_bytes
+
+
 class KeptSamples:
     """The samples of one owner that this node keeps, by their numbers in the owner's data.
 
     Raises:
-        RunError: the file cannot be opened or written.
+        RunError: the file cannot be opened or written, or there is no room for it.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path, self._places = path, dict[int, _Place]()
+    def __init__(self, path: Path, room: StorageRoom | None = None) -> None:
+        self._path, self._places, self._room = path, dict[int, _Place](), room or StorageRoom()
         self._lock = threading.Lock()
         try:
             _make_private(path.parent)
@@ -60,6 +80,7 @@ class KeptSamples:
             raise RunError(f"{path}: another run keeps samples there; expected a folder for each") from None
         except OSError as error:
             raise _unusable(path, error) from None
+        self._room.take(self._end)
 
     def _read_all(self) -> int:
         """Note the records that can be trusted; returns where the next one goes."""
@@ -85,6 +106,7 @@ class KeptSamples:
             known = self._places.get(number)
             if known is not None and (known.checksum, known.length) == (expected, len(sample)):
                 return
+            self._room.take(_HEADER.size + len(sample))
             try:
                 os.pwrite(self._file, _HEADER.pack(number, len(sample), expected) + sample, self._end)
             except OSError as error:
@@ -115,20 +137,20 @@ class KeptSamples:
 
 
 class SampleStore:
-    """All that a node keeps of other nodes' samples, a file per owner in a folder of its own."""
+    """All that a node keeps of other nodes' samples, at most ``most_bytes``: a file per owner in its own folder."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self._kept = folder, dict[str, KeptSamples]()
+    def __init__(self, folder: Path, most_bytes: int | None = None) -> None:
+        self.folder, self._kept, self._room = folder, dict[str, KeptSamples](), StorageRoom(most_bytes)
         self._lock = threading.Lock()
 
-    def __reduce__(self) -> tuple[type[SampleStore], tuple[Path]]:
-        return type(self), (self.folder,)  # opened where the worker runs
+    def __reduce__(self) -> tuple[type[SampleStore], tuple[Path, int | None]]:
+        return type(self), (self.folder, self._room.most_bytes)  # opened where the worker runs
 
     def of(self, owner: str) -> KeptSamples:
         """The samples of an owner."""
         with self._lock:
             if owner not in self._kept:
-                self._kept[owner] = KeptSamples(self.folder / file_name(owner))
+                self._kept[owner] = KeptSamples(self.folder / file_name(owner), self._room)
             return self._kept[owner]
 
     def listed(self, owners: Iterable[str]) -> dict[str, bytes]:
@@ -142,6 +164,7 @@ class SampleStore:
             for kept in self._kept.values():
                 kept.close()
             self._kept.clear()
+            self._room = StorageRoom(self._room.most_bytes)
 
     def delete(self) -> None:
         """Delete all samples."""

@@ -89,6 +89,21 @@ class StepBatches:
         return order
 
 
+class TreeBatches:
+    """``every``: the sources of one tree, whose numbers in the whole phase are ``own``, with their slices."""
+
+    def __init__(self, whole: SampleRule, own: Sequence[int]) -> None:
+        self._whole, self._own = whole, own
+
+    def drawn(self, source: int, iteration: int) -> DrawnSamples:
+        """The samples of a source."""
+        return self._whole.drawn(self._own[source], iteration)
+
+    def order(self, iteration: int) -> Indices | None:
+        """As they are drawn: a tree's batch is its own."""
+        return None
+
+
 class ShardBatches:
     """``epoch`` and ``async``: each source draws batches from its own shard, by the numbers in its data."""
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from palmette.runtime.data.base import SampleReader
 from palmette.runtime.data.batches import Batches, Indices, sample_seeds
-from palmette.runtime.data.samples import SampleRule, ShardBatches, SourceGroup, StepBatches
+from palmette.runtime.data.samples import SampleRule, ShardBatches, SourceGroup, StepBatches, TreeBatches
 from palmette.runtime.data.shards import DataShard
 from palmette.runtime.program import Program
 from palmette.spec.plan import Phase
@@ -20,19 +20,22 @@ from palmette.zoo.data import DataSplit, load_data
 from palmette.zoo.data.base import Decoder, LabelTree
 from palmette.zoo.data.custom_tensors import TensorDecoder
 from palmette.zoo.data.raw_bytes import to_bytes
+from palmette.zoo.lengths import Lengths, SampleLengths, cut_to
 
 
 @dataclass(frozen=True)
 class DataDescription:
     """What every worker knows of a data set: its name, its size, and how stored samples become inputs.
 
-    ``split`` are the samples themselves, where they cannot be loaded by the name.
+    ``split`` are the samples themselves, where they cannot be loaded by the name. ``lengths`` are those of all samples,
+    where a batch is cut to the longest of its own.
     """
 
     name: str
     samples: int
     decoder: Decoder
     split: DataSplit | None = None
+    lengths: SampleLengths | None = None
 
 
 class SourceSamples:
@@ -94,7 +97,23 @@ class SourceSamples:
         """What the network takes, from the stored samples that a source gives to an iteration."""
         seeds = sample_seeds(*self._rule.drawn(source, iteration), self._seed)
         with self._lock:
-            return self._data[source].decoder.decode(stored, seeds)
+            decoded = self._data[source].decoder.decode(stored, seeds)
+        known = self._data[source].lengths
+        return decoded if known is None else cut_to(decoded, known.inputs, self._longest(iteration))
+
+    def targets(self, iteration: int, labels: LabelTree) -> LabelTree:
+        """Labels of an iteration's samples, cut to the longest of the batch."""
+        known = self._data[0].lengths
+        return labels if known is None else cut_to(labels, known.targets, self._longest(iteration))
+
+    def _longest(self, iteration: int) -> Lengths:
+        """How long the batch is, from whichever source."""
+        found = [
+            each.lengths.longest(self._rule.drawn(source, iteration).numbers)
+            for source, each in enumerate(self._data)
+            if each.lengths is not None
+        ]
+        return tuple(map(max, zip(*found, strict=True)))
 
     def _part(self, source: int) -> DataSplit:
         assert self._data[source].name in self._parts, "call open() first"
@@ -127,15 +146,20 @@ class _NamedData:
 
 @dataclass(frozen=True, kw_only=True)
 class StepData(_NamedData):
-    """``step``: the groups of sources that share batches, each with its data."""
+    """``step`` and ``every``: the groups of a phase's sources that share batches, each with its data."""
 
+    phase: Phase
     groups: Sequence[tuple[SourceGroup, DataDescription]]
 
     def samples(self, program: Program) -> SampleReader:
-        """The samples of the sources in a program."""
+        """The samples of the sources in the program of the phase, or of a tree of it."""
         data = {source: each for group, each in self.groups for source in group.sources}
-        rule = StepBatches(program.phase, [group for group, _ in self.groups], self.seed)
-        return self._reader(rule, [data[source] for source in range(len(data))], program.phase)
+        instances = {instance.id for instance in program.phase.instances}
+        own = [k for k, source in enumerate(self.phase.sources) if source.into in instances]
+        rule: SampleRule = StepBatches(self.phase, [group for group, _ in self.groups], self.seed)
+        if not program.phase.sync_kind.one_model:
+            rule = TreeBatches(rule, own)
+        return self._reader(rule, [data[source] for source in own], program.phase)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from palmette.errors import ArgumentFault, InputError
 from palmette.runtime.engines.crew import Crew
 from palmette.runtime.engines.local import ProcessCrew
 from palmette.runtime.engines.membership import LocalMembership, Membership
+from palmette.runtime.engines.probes import CarryOut, Prober
 from palmette.runtime.engines.testbed import SiteMaker, on_loopback
 from palmette.runtime.transports.rendezvous import Rendezvous
 from palmette.runtime.transports.service import ProcessInitializer
@@ -21,9 +21,13 @@ CrewMaker = Callable[[Mapping[str, Setup], Mapping[str, ProcessInitializer | Non
 
 @dataclass(frozen=True, kw_only=True)
 class EngineSettings:
-    """What an engine is made from: the nodes, and, for one that listens, where, and the folder of its keys."""
+    """What an engine is made from: the nodes, and, for one that listens, where, and the folder of its keys.
+
+    What measures also uses the machines of ``optional`` nodes, if they are there.
+    """
 
     nodes: Sequence[str] = ()
+    optional: Sequence[str] = ()
     listen: str | None = None
     keys: Path | None = None
 
@@ -48,8 +52,9 @@ class EngineKind:
     """How to get an engine for some nodes.
 
     ``real_hosts``: every node is a real machine, not an emulated one. ``transport`` is the only one that it has, None
-    where any will do. One that ``listens`` waits for workers that dial in. One that ``measures`` can also time layers
-    and links where the nodes are.
+    where any will do. One that ``listens`` waits for workers that dial in, and all messages pass it. ``prober`` is for
+    real hosts: it has requests carried out there, by what is given. Where ``workers_outlive`` the engine, they keep
+    their state when it is gone; ``fetch_kept`` brings it into a folder here, where they are elsewhere.
     """
 
     engine: Callable[[EngineSettings], Engine]
@@ -57,7 +62,9 @@ class EngineKind:
     real_hosts: bool = False
     transport: str | None = None
     listens: bool = False
-    measures: bool = True
+    prober: Callable[[EngineSettings, CarryOut], Prober] | None = None
+    workers_outlive: bool = True
+    fetch_kept: Callable[[EngineSettings, Path, int, float], None] | None = None
 
 
 def _local(_settings: EngineSettings) -> Engine:
@@ -83,6 +90,12 @@ def _ray_membership(_settings: EngineSettings) -> Membership:
     return RayMembership()
 
 
+def _ray_prober(settings: EngineSettings, carry_out: CarryOut) -> Prober:
+    from palmette.runtime.engines.ray.prober import RayProber
+
+    return RayProber(settings.nodes, settings.optional, carry_out)
+
+
 def _hub(settings: EngineSettings) -> Engine:
     """Raises: InputError: it cannot listen there, or a node has no worker."""
     from palmette.runtime.engines.hub.engine import hub_engine
@@ -96,21 +109,32 @@ def _hub_membership(settings: EngineSettings) -> Membership:
     return hub_membership(settings.listen, settings.keys)
 
 
+def _hub_prober(settings: EngineSettings, _carry_out: CarryOut) -> Prober:
+    """Workers at a hub know themselves how to carry out requests."""
+    from palmette.runtime.engines.hub.engine import hub_prober
+
+    return hub_prober(settings.listen, settings.keys, settings.nodes, settings.optional)
+
+
+def _fetch_kept_at_hub(settings: EngineSettings, folder: Path, iterations: int, patience_s: float) -> None:
+    from palmette.runtime.engines.hub.engine import fetch_kept_at_hub
+
+    where = settings.listen, settings.keys, settings.nodes
+    fetch_kept_at_hub(*where, folder=folder, iterations=iterations, patience_s=patience_s)
+
+
 ENGINES: dict[str, EngineKind] = {
     "local": EngineKind(engine=_local, membership=_local_membership),
-    "ray": EngineKind(engine=_ray, membership=_ray_membership, real_hosts=True),
+    "ray": EngineKind(
+        engine=_ray, membership=_ray_membership, real_hosts=True, prober=_ray_prober, workers_outlive=False
+    ),
     "hub": EngineKind(
-        engine=_hub, membership=_hub_membership, real_hosts=True, transport="tls", listens=True, measures=False
+        engine=_hub,
+        membership=_hub_membership,
+        real_hosts=True,
+        transport="tls",
+        listens=True,
+        prober=_hub_prober,
+        fetch_kept=_fetch_kept_at_hub,
     ),
 }
-
-
-def refuse_unmeasurable(engine: str) -> None:
-    """Refuse an engine that runs plans only.
-
-    Raises:
-        InputError: says so.
-    """
-    if not ENGINES[engine].measures:
-        expected = f"runs plans only; expected {' or '.join(name for name, kind in ENGINES.items() if kind.measures)}"
-        raise InputError(ArgumentFault("engine", engine, expected))

@@ -16,6 +16,8 @@ from palmette.runtime.record.trace_sums import TraceSums
 from palmette.spec.durable import flush, write_file
 from palmette.spec.plan import Phase
 
+REMOVED = "it was removed while the run was going on"
+
 
 class Journal:
     """The files ``metrics.jsonl`` and ``trace.jsonl`` of a run; keeps lines of iterations ``before`` a number.
@@ -57,7 +59,7 @@ class Journal:
             file.writelines(json.dumps(line) + "\n" for line in lines)
             file.flush()
             if os.fstat(file.fileno()).st_nlink == 0:
-                raise FileNotFoundError(errno.ENOENT, "it was removed while the run was going on")
+                raise FileNotFoundError(errno.ENOENT, REMOVED)
         except OSError as error:
             raise _unwritable(file, error) from None
 

@@ -17,14 +17,17 @@ not to the same weights, unless there is only one tree.
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from torch import Tensor
 
+from palmette.cost.evaluate import Evaluator
 from palmette.cost.sizes import Run
-from palmette.runtime.data.epoch_length import worker_steps
+from palmette.runtime.data.epoch_length import EpochData, worker_steps
+from palmette.runtime.data.streams import shortest_stream, tree_limits
 from palmette.runtime.engines.crew import LISTEN_S
 from palmette.runtime.program import Program, ProgramOperation, numbers_of
 from palmette.runtime.sync.base import (
@@ -34,7 +37,6 @@ from palmette.runtime.sync.base import (
     StopTimeout,
     SyncMethod,
     gathered,
-    typical_s,
 )
 from palmette.runtime.sync.dilation import DilationControl
 from palmette.runtime.sync.dispatch import StepDispatcher, TreeStep
@@ -45,6 +47,7 @@ from palmette.runtime.worker.messages import buffers_of, load_into, pack, packed
 from palmette.runtime.worker.parameter_server import ByLayer, LayerTensors, ParameterServer, Snapshots
 from palmette.runtime.worker.setup import Setup, StateDicts
 from palmette.runtime.worker.state import C, LayerPool, compute_for, initial_optimizer_state, message_format
+from palmette.spec.plan import Phase
 from palmette.zoo.capture.bundle import Bundle
 
 # How long a stop waits for the steps in progress.
@@ -219,7 +222,9 @@ class AsyncEngineSide:
     def __init__(self, context: PhaseContext) -> None:
         self._context, self._dispatcher = context, StepDispatcher(context.crew, context.parts)
         self._taken = list(context.tree_steps) or [0] * len(context.parts)
+        self._limits = tree_limits(context.phase, context.evaluator, context.data, context.log.first_iteration)
         self._steps_s: list[list[float]] = [[] for _ in context.parts]
+        self._earlier_s: list[list[float]] = []  # those before the dilation was increased
         self._dilation = DilationControl(context.crew, context.testbed, context.log)
 
     @property
@@ -234,7 +239,7 @@ class AsyncEngineSide:
 
         def give(tree: int) -> None:
             nonlocal given
-            if given < end and not stopping() and time.monotonic() < until_s:
+            if given < end and self._can_go_on(tree) and not stopping() and time.monotonic() < until_s:
                 number = self._context.log.first_iteration + self._taken[tree]
                 self._dispatcher.give(tree, number, number)
                 given += 1
@@ -254,9 +259,13 @@ class AsyncEngineSide:
                 at += 1
         self._context.log.pause()
         if self._dilation.adjusted(at):
-            for steps_s in self._steps_s:
-                steps_s.clear()
+            self._earlier_s, self._steps_s = self._steps_s, [[] for _ in self._steps_s]
         return at
+
+    def _can_go_on(self, tree: int) -> bool:
+        """Whether a tree has samples for another step: those of a stream are used once."""
+        limit = self._limits[tree]
+        return limit is None or self._taken[tree] < limit
 
     def _finish(self, step: TreeStep) -> None:
         self._taken[step.part] += 1
@@ -279,12 +288,20 @@ class AsyncEngineSide:
         return None
 
     def measured(self) -> MeasuredTimes:
-        """The mean time of an iteration while all trees are busy: 1 / Σ of their rates, each by its median step.
+        """The mean time of an iteration while all trees are busy: 1 / Σ of their rates, each by its mean step.
 
-        A step lasts from its dispatch until all its nodes have reported it done.
+        A step lasts from its dispatch until all its nodes have reported it done. The first, which includes warm-up, is
+        left out if there are others; the mean, since steps of unlike trees meet on the links only now and then.
         """
-        typical = [seconds for steps in self._steps_s if (seconds := typical_s(steps)) is not None]
-        return MeasuredTimes(1 / sum(1 / seconds for seconds in typical) if typical else None)
+        taken = self._steps_s if any(self._steps_s) else self._earlier_s
+        means = [statistics.fmean(steps[1:] or steps) for steps in taken if steps]
+        return MeasuredTimes(1 / sum(1 / seconds for seconds in means) if means else None)
 
 
-ASYNC = SyncMethod(epoch_iterations=worker_steps, worker_side=AsyncWorkerSide, engine_side=AsyncEngineSide)
+def _epoch_iterations(phase: Phase, evaluator: Evaluator, data: EpochData) -> int:
+    """Steps for all samples that an epoch uses; of streams, whole batches alone."""
+    steps, stream = worker_steps(phase, evaluator, data), shortest_stream(phase, evaluator, data, 0)
+    return steps if stream is None else max(1, min(steps, stream.iterations))
+
+
+ASYNC = SyncMethod(epoch_iterations=_epoch_iterations, worker_side=AsyncWorkerSide, engine_side=AsyncEngineSide)

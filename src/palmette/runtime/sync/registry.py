@@ -7,6 +7,7 @@ from collections.abc import Callable
 from palmette.runtime.sync.asynchronous import ASYNC
 from palmette.runtime.sync.base import SyncMethod
 from palmette.runtime.sync.epoch import EPOCH
+from palmette.runtime.sync.every import EVERY
 from palmette.runtime.sync.relay import RelayWorkerSide
 from palmette.runtime.sync.step import STEP
 from palmette.runtime.worker.setup import Setup, WorkerSide
@@ -15,7 +16,7 @@ from palmette.spec.sync import Sync
 
 RELAY = "relay"
 """The side of a worker that hands layers over."""
-SYNC_METHODS: dict[Sync, SyncMethod] = {"step": STEP, "epoch": EPOCH, "async": ASYNC}
+SYNC_METHODS: dict[Sync, SyncMethod] = {"step": STEP, "epoch": EPOCH, "every": EVERY, "async": ASYNC}
 WORKER_SIDES: dict[str, Callable[[Setup], WorkerSide]] = {
     **{name: method.worker_side for name, method in SYNC_METHODS.items()},
     RELAY: RelayWorkerSide,
@@ -25,4 +26,4 @@ WORKER_SIDES: dict[str, Callable[[Setup], WorkerSide]] = {
 
 def sync_method(phase: Phase) -> SyncMethod:
     """The sync method of a phase."""
-    return SYNC_METHODS[phase.sync]
+    return SYNC_METHODS[phase.executed_sync]

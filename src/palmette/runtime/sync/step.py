@@ -14,12 +14,12 @@ import math
 import statistics
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 
+from palmette.compress.error_feedback import is_of_exchange
 from palmette.cost.steps import Kind
 from palmette.runtime.data.epoch_length import common_steps
 from palmette.runtime.engines.crew import Stopped, one_from_each
@@ -36,6 +36,7 @@ from palmette.runtime.sync.base import (
     typical_s,
 )
 from palmette.runtime.sync.dilation import DilationControl
+from palmette.runtime.sync.norm_exchange import NORM_BYTES, NORM_MESSAGES, NormExchange, arrived_number
 from palmette.runtime.sync.update_schedule import UPDATE, UpdateSchedule
 from palmette.runtime.worker.accumulation import AccumulatingCompute
 from palmette.runtime.worker.actions import SyncActions, TrainingActions
@@ -43,10 +44,18 @@ from palmette.runtime.worker.commands import Execute, GetState, IterationDone, S
 from palmette.runtime.worker.compute import Compute, summed
 from palmette.runtime.worker.deliveries import NO_DELIVERIES
 from palmette.runtime.worker.executor import Actions, Values
+from palmette.runtime.worker.gradient_coding import ByLayer, GradientCoding
 from palmette.runtime.worker.messages import pack
 from palmette.runtime.worker.rollback import RollbackCopy, State
 from palmette.runtime.worker.setup import Setup, StateDicts
-from palmette.runtime.worker.state import compute_for, initial_optimizer_state, message_format, state_dicts
+from palmette.runtime.worker.state import (
+    compute_for,
+    initial_exchange_state,
+    initial_optimizer_state,
+    message_format,
+    state_dicts,
+)
+from palmette.spec.plan import Phase
 
 # A single worker gets several iterations at a time, as many as fit into this.
 _BATCHED_S = 0.25
@@ -57,11 +66,6 @@ _RESCUE_S = 5.0
 # How long a stop waits for the current iteration: where workers can roll back, and where they cannot.
 _KEPT_S, _NOT_KEPT_S = 2.0, 30.0
 
-_NORM = torch.float64
-
-ByLayer = dict[int, Tensor]
-"""By layer, the gradients of all its weights in one flat tensor."""
-
 
 class StepWorkerSide:
     """One set of weights and one program."""
@@ -69,46 +73,55 @@ class StepWorkerSide:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._compute: Compute | None = None
+        self._coding: GradientCoding | None = None
         self._rollback: RollbackCopy | None = None
 
     def actions(self, number: int, program: Program) -> Actions:
         """Train, and average gradients with the other workers; the second part, if there is one, is updates alone."""
         setup = self._setup
-        if self._compute is None:
-            self._compute = self._prepared(program)
-        averaging = GradientAveraging(program, self._compute)
+        if self._compute is None or self._coding is None:
+            self._compute, self._coding = self._prepared(program)
+        averaging = GradientAveraging(program, self._compute, self._coding)
         if number == UPDATE:
             return UpdateApart(averaging, setup.options.span.first)
         computes = dict.fromkeys(program.own, self._compute)
         samples, wire = setup.samples(program), message_format(setup)
         return TrainingActions(program, computes, samples, wire, averaging, store=setup.store)
 
-    def _prepared(self, program: Program) -> Compute:
-        """The node's weights, as it begins with them."""
+    def _prepared(self, program: Program) -> tuple[Compute, GradientCoding]:
+        """The node's weights, as it begins with them, and how their gradients travel."""
         setup = self._setup
         kind = AccumulatingCompute if len(setup.programs) > UPDATE else Compute
         made = compute_for(kind, setup, program.phase, setup.layers, setup.options)
         made.load_optimizer_state(initial_optimizer_state(setup))
+        coding = GradientCoding(program.phase, setup.node, made)
+        coding.load(initial_exchange_state(setup))
         if setup.rollback:
-            self._rollback = RollbackCopy(lambda: state_dicts(made, setup.layers))
+            self._rollback = RollbackCopy(lambda: self._current(setup.layers))
             made.begin = self._rollback.begin
-        return made
+        return made, coding
+
+    def _current(self, layers: Iterable[int]) -> StateDicts:
+        """The state of some layers, and all that this node has left out of exchanges."""
+        assert self._compute is not None, "a worker has a program"
+        assert self._coding is not None, "a worker has a program"
+        weights, optimizer = state_dicts(self._compute, layers)
+        return weights, optimizer | self._coding.state()
 
     def state(self, layers: Sequence[int], after: int | None = None) -> StateDicts:
         """The state of the node's weights, current or rolled back."""
-        assert self._compute is not None, "a worker has a program"
         if after is None or self._rollback is None:
-            return state_dicts(self._compute, layers)
+            return self._current(layers)
         return self._of(layers, self._rollback.after(after))
 
     def _of(self, layers: Sequence[int], state: State) -> StateDicts:
-        """The part of a state that belongs to some layers."""
+        """The part of a state that belongs to some layers, and all that this node has left out of exchanges."""
         assert self._compute is not None, "a worker has a program"
         weights, optimizer = state
         own = {name for number in layers for name in self._compute.layers[number].state_dict()}
         return (
             {name: value for name, value in weights.items() if name in own},
-            {key: value for key, value in optimizer.items() if key.rpartition("/")[0] in own},
+            {key: value for key, value in optimizer.items() if key.rpartition("/")[0] in own or is_of_exchange(key)},
         )
 
     def last_states(self, finished: int) -> dict[int, StateDicts]:
@@ -124,25 +137,30 @@ class StepWorkerSide:
 class GradientAveraging(SyncActions):
     """A node sends its summed gradients to where replicas meet, and gets the average before the update."""
 
-    def __init__(self, program: Program, compute: Compute) -> None:
-        self._compute = compute
+    def __init__(self, program: Program, compute: Compute, coding: GradientCoding) -> None:
+        self._compute, self._coding = compute, coding
         self._apart = all(operation.what is not Kind.BACKWARD for operation in program.operations)
         self.iterations = 1
         """Of how many iterations the gradients are."""
         self._by_number = {(operation.number, operation.op): operation for operation in program.operations}
         self._results = {each.number: each.what for each in program.operations if each.op in ("average", "receive")}
+        self._norms = NormExchange(program)
         self._own: ByLayer = {}
+        pulls = [each for each in program.operations if (each.what, each.op) == (Kind.PULL, "send")]
+        self._pulled = {number for each in pulls for number in self._trained(each)}
+        self._messages: ByLayer = {}
 
     def call(self, operation: ProgramOperation, values: Values) -> Any:
         """Average gradients, or update with averages."""
         if operation.what is Kind.AVERAGE:
             return self._average(operation, values)
         if operation.what is Kind.NORM:
-            return math.sqrt(self._squares(operation, values))
+            return self._norms.norm(self._squares(operation, values), operation, values)
         self._compute.take_added(operation.instance, self._gradients(operation, values))
         for number in self._trained(operation):
             self._own.pop(number, None)
-        self._compute.update(operation.instance, self._total_norm(operation, values), self.iterations)
+        norm, numbers = self._norms.found(operation, values), self._trained(operation)
+        self._compute.update(operation.instance, norm, self.iterations, numbers)
         return None
 
     def _gradients(self, operation: ProgramOperation, values: Values) -> ByLayer:
@@ -150,18 +168,12 @@ class GradientAveraging(SyncActions):
         averages = self._averages(operation, values)
         for number in self._trained(operation):
             if number not in averages and number not in self._own:
-                self._own[number] = self._compute.added(number)
+                self._own[number] = self._added(number)
         return {n: averages[n] if n in averages else self._own[n] for n in self._trained(operation)}
 
     def _squares(self, operation: ProgramOperation, values: Values) -> float:
-        """The sum of the squares of the gradients of an operation's layers, and of those that others have sent."""
-        sent: list[float] = [values[need] for need in operation.after if self._results.get(need) is Kind.SQUARES]
-        return self._compute.squares(self._gradients(operation, values), self.iterations) + sum(sent)
-
-    def _total_norm(self, operation: ProgramOperation, values: Values) -> float | None:
-        """The norm of all gradients that an update or its message comes after; None where they are not clipped."""
-        found = [values[need] for need in operation.after if self._results.get(need) in (Kind.NORM, Kind.TOTAL_NORM)]
-        return found[0] if found else None
+        """The sum of the squares of the gradients of an operation's layers."""
+        return self._compute.squares(self._gradients(operation, values), self.iterations)
 
     def _average(self, operation: ProgramOperation, values: Values) -> ByLayer:
         """The sum of the nodes' gradients, in the order in which the plan lists the nodes."""
@@ -175,7 +187,18 @@ class GradientAveraging(SyncActions):
                 found[pushed.channel.sender] = values[need]
             elif "here" not in found:
                 found["here"] = {number: self._compute.added(number) for number in numbers}
-        return {number: summed([each[number] for each in found.values()]) for number in numbers}
+        return {number: self._total(number, summed([each[number] for each in found.values()])) for number in numbers}
+
+    def _total(self, number: int, gradients: Tensor) -> Tensor:
+        """The sum of a layer's gradients as all nodes get it; coded once, so that they get the same."""
+        total = self._coding.with_residual(number, gradients)
+        if number in self._pulled:
+            self._messages[number], total = self._coding.compress(number, total)
+        return total
+
+    def _added(self, number: int) -> Tensor:
+        """The sum of this node's gradients of a layer, and what it has not sent of earlier ones."""
+        return self._coding.with_residual(number, self._compute.added(number))
 
     def _averages(self, operation: ProgramOperation, values: Values) -> ByLayer:
         """The averages that an update or a pull comes after, for its own layers."""
@@ -187,30 +210,24 @@ class GradientAveraging(SyncActions):
 
     def message(self, operation: ProgramOperation, values: Values, iteration: int) -> Tensor:
         """Gradients to be averaged, or averages to be returned; or a part of the norm of all, or all of it."""
-        if operation.what is Kind.SQUARES:
-            return pack([torch.tensor(self._squares(operation, values), dtype=_NORM)])
-        if operation.what is Kind.TOTAL_NORM:
-            return pack([torch.tensor(self._total_norm(operation, values), dtype=_NORM)])
+        if operation.what in NORM_MESSAGES:
+            squares = self._squares(operation, values) if operation.what is Kind.SQUARES else 0.0
+            return self._norms.message(squares, operation, values)
         if operation.what is Kind.PULL:
-            return pack(self._averages(operation, values).values())
-        return pack(self._compute.added(n) for n in self._trained(operation))
+            return pack(self._messages[number] for number in self._trained(operation))
+        return pack(self._coding.compress(number, self._added(number))[0] for number in self._trained(operation))
 
     def message_bytes(self, operation: ProgramOperation) -> int:
         """The size in bytes of the gradients of an operation's layers, or of a norm."""
-        if operation.what in (Kind.SQUARES, Kind.TOTAL_NORM):
-            return _NORM.itemsize
-        return sum(self._layer_sizes(operation)) * self._compute.dtype.itemsize
+        if operation.what in NORM_MESSAGES:
+            return NORM_BYTES
+        return self._coding.bytes_of(self._trained(operation))
 
     def arrived(self, operation: ProgramOperation, message: Tensor) -> ByLayer | float:
         """The received gradients by layer, or a norm or its part."""
-        if operation.what in (Kind.SQUARES, Kind.TOTAL_NORM):
-            return message.view(_NORM).item()
-        numbers = self._trained(operation)
-        parts = torch.split(message.view(self._compute.dtype), self._layer_sizes(operation))
-        return dict(zip(numbers, parts, strict=True))
-
-    def _layer_sizes(self, operation: ProgramOperation) -> list[int]:
-        return [sum(weight.numel() for weight in self._compute.trained(n)) for n in self._trained(operation)]
+        if operation.what in NORM_MESSAGES:
+            return arrived_number(message)
+        return self._coding.extract(self._trained(operation), message)
 
     def _trained(self, operation: ProgramOperation) -> list[int]:
         return self._compute.trained_layers(operation.layers)
@@ -305,7 +322,12 @@ class StepEngineSide:
         """Each layer from the first node that holds it; gradients that have accumulated are exchanged first."""
         if self._updates is not None:
             self._updates.exchange()
-        return gathered(self._context.crew, holders(self._context.phase))
+        return gathered(self._context.crew, self._asked(self._context.phase))
+
+    def _asked(self, phase: Phase) -> dict[str, list[int]]:
+        """The layers that each node is asked for; where exchanges leave something out, every node is asked."""
+        others = phase.nodes() if phase.exchange.kind.lossy else []
+        return {**{node: [] for node in others}, **holders(phase)}
 
     def recovered(self, after: int, gone: str | None) -> StateDicts | None:
         """Each layer from the first remaining node that holds it, if workers can roll back.
@@ -319,8 +341,8 @@ class StepEngineSide:
         held = {n for instance in living for n in range(instance.layers[0], instance.layers[1] + 1)}
         if not self._context.can_roll_back or len(held) < phase.depth:
             return None
-        layers = holders(phase.model_copy(update={"instances": tuple(living)}))
-        asked = {node: GetState(tuple(numbers), after) for node, numbers in layers.items()}
+        layers = self._asked(phase.model_copy(update={"instances": tuple(living)}))
+        asked = {node: GetState(tuple(numbers), after) for node, numbers in layers.items() if node != gone}
         answers = self._context.crew.ask(asked, StateReply, _RESCUE_S)
         return joined(answers.values()) if len(answers) == len(asked) else None
 

@@ -38,6 +38,14 @@ def note_agreed(checkpoints: Path, progress: Progress) -> None:
     draft.replace(checkpoints / _NOTE)
 
 
+def agreed_iteration(checkpoints: Path) -> int | None:
+    """How far all workers had come by the last note, None where there is none."""
+    try:
+        return to_progress(json.loads((checkpoints / _NOTE).read_text())).iteration
+    except (OSError, TypeError, ValueError, AttributeError):
+        return None
+
+
 def forget_kept(checkpoints: Path) -> None:
     """Remove what an earlier engine and its workers have left."""
     (checkpoints / _NOTE).unlink(missing_ok=True)

@@ -12,6 +12,7 @@ import torch
 from palmette.runtime.options import Options
 from palmette.zoo.capture import LayerChain
 from palmette.zoo.data import DataSplit
+from palmette.zoo.lengths import batch_cut_to_fit
 from palmette.zoo.models import Network
 from palmette.zoo.recipes.loss import LossTotal
 from palmette.zoo.recipes.objective import TrainingObjective, like_outputs
@@ -43,7 +44,8 @@ def evaluate(network: Network, part: DataSplit, objective: TrainingObjective, op
     right, means = 0, defaultdict[str, _Mean](_Mean)
     with torch.no_grad():
         for begin in range(0, len(part), BATCH):
-            inputs, labels = part.batch(range(begin, min(begin + BATCH, len(part))))
+            numbers = range(begin, min(begin + BATCH, len(part)))
+            inputs, labels = batch_cut_to_fit(part, numbers) if network.varying else part.batch(numbers)
             outputs = whole(*network.cast(inputs, dtype))
             if objective.labels.classes is not None:
                 right += int((outputs.argmax(1) == labels).sum())

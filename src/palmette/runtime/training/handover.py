@@ -37,6 +37,7 @@ from palmette.runtime.training.launch import SegmentState, WorkerTask, launched
 from palmette.runtime.training.log import TrainingLog
 from palmette.runtime.worker.commands import Execute, IterationDone
 from palmette.runtime.worker.cpu_queue import sleep_until
+from palmette.runtime.worker.replica_state import handed_over
 from palmette.spec.plan import Phase
 from palmette.zoo.capture import load_state
 from palmette.zoo.models import Network
@@ -58,7 +59,8 @@ class Handover:
         Raises:
             RunError: a worker is lost.
         """
-        state = self._moved(state, self._before, self._found.gather)
+        kept = handed_over(state.optimizer, outer=self._after.outer is not None)
+        state = self._moved(SegmentState(state.network, kept), self._before, self._found.gather)
         if changes_model(self._before, self._after):
             state = self._compressed(state)
         return self._moved(state, self._after, self._found.deliver)

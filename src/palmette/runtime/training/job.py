@@ -80,6 +80,7 @@ class Job:
     rollback: bool = False
     keep_samples: bool = False
     real_hosts: bool = False
+    workers_outlive: bool = True
     names: SetupNames = field(default_factory=lambda: SetupNames(model=UNNAMED))
     patience_s: float = 0.0
     full_trace: bool = False
@@ -91,8 +92,8 @@ class Job:
 
     @property
     def keeps_state(self) -> bool:
-        """Whether workers keep their state where the engine is gone: in the run's folder, which they have to reach."""
-        return self.patience_s > 0 and not self.real_hosts
+        """Whether workers keep their state where the engine is gone."""
+        return self.patience_s > 0 and self.workers_outlive
 
     @property
     def epoch_data(self) -> EpochData:

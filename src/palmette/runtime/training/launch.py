@@ -40,6 +40,8 @@ from palmette.runtime.worker.setup import Setup, held_layers, unshared
 from palmette.spec.cluster import Node
 from palmette.spec.plan import Phase
 from palmette.zoo.capture import TiedWeight, state, tied_weights
+from palmette.zoo.data import DataSplit
+from palmette.zoo.lengths import SampleLengths, known_lengths
 from palmette.zoo.models import UNNAMED, Network
 
 
@@ -132,6 +134,7 @@ class SetupFactory:
             input_dtype=network.dtype,
             inputs=network.inputs,
             input_names=network.input_names,
+            lengths_vary=bool(network.varying),
             outputs=[layer.outputs for layer in network.layers],
             ties=ties,
             options=replace(self.job.options, span=self.carried.span),
@@ -161,14 +164,18 @@ def real_layers(numbers: Iterable[int], ties: Sequence[TiedWeight], depth: int) 
 
 def training_task(job: Job, phase: Phase, parts: Sequence[PhasePart]) -> WorkerTask:
     """What the workers do to train a phase."""
-    return WorkerTask(phase.sync, held_layers, _source(job, phase, parts))
+    return WorkerTask(phase.executed_sync, held_layers, _source(job, phase, parts))
 
 
 def _source(job: Job, phase: Phase, parts: Sequence[PhasePart]) -> SampleSource:
     cluster = job.evaluator.cluster
+    data = {**job.own_data, job.data.name: job.data}
+    lengths = _lengths(job.network, {name: each.train for name, each in data.items()})
     known = {
-        name: DataDescription(name, len(each.train), each.train.decoder, each.train if name == UNNAMED else None)
-        for name, each in {**job.own_data, job.data.name: job.data}.items()
+        name: DataDescription(
+            name, len(each.train), each.train.decoder, each.train if name == UNNAMED else None, lengths.get(name)
+        )
+        for name, each in data.items()
     }
     common: dict[str, Any] = {
         "input_shape": job.network.input_shape,
@@ -176,19 +183,27 @@ def _source(job: Job, phase: Phase, parts: Sequence[PhasePart]) -> SampleSource:
         "seed": job.options.seed,
         "iterations": phase_iterations(phase, job),
     }
-    if not phase.sync_kind.one_model:
+    if not phase.sync_kind.common_batch:
         owned = by_tree(phase, phase_shards(phase, job.evaluator, job.epoch_data))
         roots = [part.root for part in parts]
         return ShardedData(shares=dict(zip(roots, owned, strict=False)), data=known, **common)
     named = own_data(source_nodes(phase), cluster)
     if not named:
         everything = SourceGroup(range(len(phase.sources)), known[job.data.name].samples)
-        return StepData(groups=[(everything, known[job.data.name])], **common)
+        return StepData(phase=phase, groups=[(everything, known[job.data.name])], **common)
     groups = [
         (SourceGroup(_sources_of(phase, node), known[name].samples, row_of(node, cluster)), known[name])
         for node, name in named.items()
     ]
-    return StepData(groups=groups, **common)
+    return StepData(phase=phase, groups=groups, **common)
+
+
+def _lengths(network: Network, data: Mapping[str, DataSplit]) -> dict[str, SampleLengths]:
+    """How long samples are, if batches are cut to the longest of theirs: the network takes any, and all data vary."""
+    found = {name: known_lengths(each) for name, each in data.items()}
+    known = {name: each for name, each in found.items() if each is not None}
+    alike = len(known) == len(found) and all(each.same_axes(next(iter(known.values()))) for each in known.values())
+    return known if network.varying and alike else {}
 
 
 def _sources_of(phase: Phase, node: str) -> list[int]:

@@ -18,7 +18,7 @@ from palmette.runtime.early_stopping import BY_ACCURACY, BY_LOSS
 from palmette.runtime.engines.crew import Crew, Stopped
 from palmette.runtime.options import TrainedIterations
 from palmette.runtime.phase_programs import PhasePart, channels_of, parts_of
-from palmette.runtime.record.journal import Journal
+from palmette.runtime.record.journal import REMOVED, Journal
 from palmette.runtime.sync.base import EngineSide, PhaseContext
 from palmette.runtime.sync.registry import sync_method
 from palmette.runtime.training import checkpoint as checkpoints
@@ -275,6 +275,8 @@ class Training:
             return
         try:
             note_agreed(self.job.folder / "checkpoints", self._progress)
+        except FileNotFoundError:
+            raise RunError(f"{self.job.folder}: cannot be written: {REMOVED}") from None
         except OSError as error:
             raise RunError(f"{self.job.folder}: cannot be written: {error.strerror}") from None
 

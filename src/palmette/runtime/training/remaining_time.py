@@ -17,10 +17,10 @@ def remaining_s(segments: Segments, job: Job, number: int, at: int) -> float:
 def _iterations_s(segment: Segment, job: Job, many: int) -> float:
     """Seconds of the first iterations of a segment; those of the first epoch may take longer.
 
-    For federated averaging, an epoch divided by its iterations, so that the exchange of weights counts too.
+    For shards of their own, an epoch divided by its iterations, so that the exchange of weights counts too.
     """
     phase = segment.phase
-    if phase.sync_kind.averages_weights:
+    if phase.sync_kind.averages_weights and not phase.sync_kind.common_batch:
         epoch_s = job.evaluator.epoch_s(phase, tree_steps(phase, job.evaluator, job.epoch_data))
         return many * epoch_s / segment.epoch_iterations
     price = job.evaluator.price(phase)

@@ -11,8 +11,10 @@ deliveries        both ends of a source's channel: which samples are sent, and w
 sample_transfers  the threads that carry samples, which may be ahead of the iterations
 bundles           the tensors that pass between instances: joined, divided, packed
 compute           forward, backward and update of a node's instances
+saved_forward     what instances keep from forward to backward
 recompute         blocks of layers that are computed again before their backward
 accumulation      gradients that accumulate on a node until they are exchanged
+gradient_coding   gradients of replicas on the wire, with error feedback
 divisors          the divisor of a batch's loss, where several roots find it together
 optimizers        accumulates gradients, clips them and updates weights
 messages          tensors as the bytes of one message
@@ -22,6 +24,7 @@ coroutine         a function that pauses to ask for a value
 dropout           masks that do not depend on which node computes what
 parameter_server  the weights of the whole network and their optimizer, for ``async``
 state             weights and optimizer state, as a worker starts with them and reports them
+replica_state     the optimizer states of several replicas in one dictionary
 rollback          a copy of the state before the current iteration
 kept_state        what workers leave on the disk when their engine is gone
 cpu_queue         a node's CPU, shared by calls first come first served

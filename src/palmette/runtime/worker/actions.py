@@ -35,6 +35,7 @@ from palmette.runtime.worker.deliveries import (
 from palmette.runtime.worker.divisors import DivisorExchange
 from palmette.runtime.worker.executor import Values
 from palmette.runtime.worker.partial_calls import PartialCalls
+from palmette.spec.codec import Codec, returning_codec
 from palmette.zoo.capture import TensorSpec, as_bundle
 from palmette.zoo.capture.bundle import Bundle
 from palmette.zoo.data.item_format import ItemFormat
@@ -60,7 +61,7 @@ class MessageFormat:
 
     ``labels`` is the format of what the samples should become. ``inputs`` and ``outputs`` describe all tensors that go
     into the network, and that each layer returns; by default, one of those shapes. ``input_names`` are those of the
-    inputs where samples have them by name.
+    inputs where samples have them by name. If their lengths ``vary``, messages say what shapes they have.
     """
 
     shapes: Sequence[tuple[int, ...]]
@@ -70,13 +71,15 @@ class MessageFormat:
     inputs: Sequence[TensorSpec] = ()
     outputs: Sequence[Sequence[TensorSpec]] = ()
     input_names: Sequence[str] = ()
+    vary: bool = False
 
     def after(self, layer: int) -> BundleFormat:
         """The format of what a layer returns; layer 0 is the input."""
         if not layer:
-            return BundleFormat(tuple(self.inputs) or (TensorSpec(self.shapes[0], self.input_dtype),), self.dtype)
+            inputs = tuple(self.inputs) or (TensorSpec(self.shapes[0], self.input_dtype),)
+            return BundleFormat(inputs, self.dtype, self.vary)
         known = self.outputs[layer - 1] if self.outputs else (TensorSpec(self.shapes[layer]),)
-        return BundleFormat(tuple(known), self.dtype)
+        return BundleFormat(tuple(known), self.dtype, self.vary)
 
 
 def raw_dtype(input_dtype: torch.dtype, dtype: torch.dtype) -> torch.dtype:
@@ -143,7 +146,7 @@ class TrainingActions:
             if operation.what in SAMPLES
         }
         for compute in computes.values():
-            compute.order = samples.order
+            compute.order, compute.targets = samples.order, samples.targets
 
     def _delivery(self, operation: ProgramOperation, store: SampleStore | None) -> SampleSender | SampleReceiver:
         """This node's end of a transfer of samples."""
@@ -274,7 +277,7 @@ class TrainingActions:
                 return torch.cat((message, fed.labels.reshape(-1)))
             case Kind.GRADIENT:
                 part = self._part_for(k, values)
-                return self._format(k).gradient.message(part, self._phase.instances[k].codec)
+                return self._format(k).gradient.message(part, self._returning(k))
             case Kind.STATISTICS | Kind.TOTALS:
                 return self._segments.message(operation, values)
             case Kind.COUNT | Kind.TOTAL_DIVISOR:
@@ -287,20 +290,20 @@ class TrainingActions:
                 raise AssertionError(f"{operation.what.value} combines, it is no transfer")
             case Kind.FORWARD | Kind.RECOMPUTE | Kind.BACKWARD | Kind.UPDATE:
                 raise AssertionError(f"{operation.what.value} is a call, not a transfer")
-            case Kind.COMBINE | Kind.AVERAGE | Kind.NORM:
-                raise AssertionError(f"{operation.what.value} is a reduction, not a transfer")
             case unknown:
                 assert_never(unknown)
 
-    def message_bytes(self, operation: ProgramOperation) -> int:
-        """The size in bytes of the message that a receive waits for."""
+    def message_bytes(self, operation: ProgramOperation) -> int | None:
+        """The size in bytes of the message that a receive waits for; None if it varies."""
         k = operation.instance
         match operation.what:
+            case Kind.OUTPUT | Kind.GRADIENT if self._wire.vary:
+                return None
             case Kind.OUTPUT:
                 size = self._format(k).message_bytes(self._many[k], self._phase.instances[k].codec)
                 return size + self._labels.many(k) * self._wire.labels.row_bytes
             case Kind.GRADIENT:
-                return self._format(k).gradient.message_bytes(self._many[k], self._phase.instances[k].codec)
+                return self._format(k).gradient.message_bytes(self._many[k], self._returning(k))
             case Kind.STATISTICS | Kind.TOTALS:
                 return self._segments.message_bytes(operation)
             case Kind.COUNT | Kind.TOTAL_DIVISOR:
@@ -313,8 +316,6 @@ class TrainingActions:
                 raise AssertionError(f"{operation.what.value} combines, it is no transfer")
             case Kind.FORWARD | Kind.RECOMPUTE | Kind.BACKWARD | Kind.UPDATE:
                 raise AssertionError(f"{operation.what.value} is a call, not a transfer")
-            case Kind.COMBINE | Kind.AVERAGE | Kind.NORM:
-                raise AssertionError(f"{operation.what.value} is a reduction, not a transfer")
             case unknown:
                 assert_never(unknown)
 
@@ -327,7 +328,7 @@ class TrainingActions:
                 codec = self._phase.instances[k].codec
                 return InstanceInput(self._format(k).unpacked(body, self._many[k], codec), labels)
             case Kind.GRADIENT:
-                return self._format(k).gradient.unpacked(message, self._many[k], self._phase.instances[k].codec)
+                return self._format(k).gradient.unpacked(message, self._many[k], self._returning(k))
             case Kind.STATISTICS | Kind.TOTALS:
                 return message.view(SUMS)
             case Kind.COUNT | Kind.TOTAL_DIVISOR:
@@ -340,8 +341,6 @@ class TrainingActions:
                 raise AssertionError(f"{operation.what.value} combines, it is no transfer")
             case Kind.FORWARD | Kind.RECOMPUTE | Kind.BACKWARD | Kind.UPDATE:
                 raise AssertionError(f"{operation.what.value} is a call, not a transfer")
-            case Kind.COMBINE | Kind.AVERAGE | Kind.NORM:
-                raise AssertionError(f"{operation.what.value} is a reduction, not a transfer")
             case unknown:
                 assert_never(unknown)
 
@@ -350,6 +349,10 @@ class TrainingActions:
         many, each = self._labels.many(k), self._wire.labels.row_bytes
         size = message.numel() - many * each
         return message[:size], message[size:].view(many, each)
+
+    def _returning(self, k: int) -> Codec:
+        """How the gradient of an instance's output returns."""
+        return returning_codec(self._phase.instances[k].codec)
 
     def _format(self, k: int) -> BundleFormat:
         """The format of an instance's output."""

@@ -3,13 +3,18 @@
 A message has the tensors of a bundle one after the other. Those of floats travel in the dtype of the run and as the
 instance's codec has it; integers (masks, positions) travel as they are. A gradient has only the tensors that one flows
 back through, so that it may be smaller than the output, or nothing at all.
+
+Where the lengths of samples vary from batch to batch, a message begins with the shapes of its tensors:
+
+    dimensions, 1 byte │ each but the first, 4 bytes │ … of the next tensor │ tensors
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,19 +26,24 @@ from palmette.zoo.capture.bundle import Bundle
 
 # Of a message without tensors: a profile that does not know what is frozen has workers send gradients of nothing.
 EMPTY_BYTES = 1
+_SIDE = np.dtype("<u4")
 
 
 @dataclass(frozen=True)
 class BundleFormat:
-    """The format of a bundle in a run: what its tensors are, and the dtype of those of floats."""
+    """The format of a bundle in a run: what its tensors are, and the dtype of those of floats.
+
+    If their shapes ``vary``, messages have them.
+    """
 
     specs: tuple[TensorSpec, ...]
     dtype: torch.dtype
+    vary: bool = False
 
     @property
     def gradient(self) -> BundleFormat:
         """The format of the gradient that comes back."""
-        return BundleFormat(tuple(spec for spec in self.specs if spec.gradient), self.dtype)
+        return BundleFormat(tuple(spec for spec in self.specs if spec.gradient), self.dtype, self.vary)
 
     def message(self, bundle: Bundle, codec: Codec) -> Tensor:
         """The bytes of a bundle."""
@@ -41,12 +51,18 @@ class BundleFormat:
         parts = [encode(to_host(tensor), _codec(spec, codec)) for tensor, spec in pairs]
         if not parts:
             return torch.zeros(EMPTY_BYTES, dtype=torch.uint8)
+        if self.vary:
+            parts = [_packed_shapes(bundle), *parts]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def unpacked(self, message: Tensor, samples: int, codec: Codec) -> Bundle:
         """The bundle of so many samples in a message."""
         if not self.specs:
             return ()
+        if self.vary:
+            shapes, message = _unpacked_shapes(message, len(self.specs))
+            specs = tuple(replace(spec, shape=shape) for spec, shape in zip(self.specs, shapes, strict=True))
+            return BundleFormat(specs, self.dtype).unpacked(message, samples, codec)
         sizes = [self._tensor_bytes(spec, samples, codec) for spec in self.specs]
         # Cloned, since a slice of the message may not be aligned for its dtype.
         parts = [message] if len(sizes) == 1 else [part.clone() for part in torch.split(message, sizes)]
@@ -78,6 +94,22 @@ class BundleFormat:
         if spec.dtype.is_floating_point:
             return torch.randn(shape, dtype=self.tensor_dtype(spec))
         return torch.zeros(shape, dtype=spec.dtype) if spec.integers is None else spec.integers.expand(shape).clone()
+
+
+def _packed_shapes(bundle: Bundle) -> Tensor:
+    """The shapes of one sample of each tensor."""
+    parts = [bytes([each.dim() - 1]) + np.array(each.shape[1:], dtype=_SIDE).tobytes() for each in bundle]
+    return torch.frombuffer(bytearray().join(parts), dtype=torch.uint8)
+
+
+def _unpacked_shapes(message: Tensor, many: int) -> tuple[list[tuple[int, ...]], Tensor]:
+    """The shapes of so many tensors in a message, and what follows them."""
+    shapes, raw, begin = [], message.numpy(), 0
+    for _ in range(many):
+        end = begin + 1 + int(raw[begin]) * _SIDE.itemsize
+        shapes.append(tuple(np.frombuffer(raw[begin + 1 : end].tobytes(), dtype=_SIDE).tolist()))
+        begin = end
+    return shapes, message[begin:].clone()
 
 
 def _codec(spec: TensorSpec, codec: Codec) -> Codec:

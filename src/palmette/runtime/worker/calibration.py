@@ -142,7 +142,8 @@ class _Calls:
         if call.what is Kind.BACKWARD:
             gradient = None if instance.into is None else self._wire.after(instance.layers[1]).gradient.example(many)
             return lambda: compute.backward(k, gradient)
+        numbers = compute.trained_layers(call.layers) if call.layers else None
         if all(each.what is not Kind.BACKWARD for each in self._program.operations):  # an update apart
             compute.take_gradients(k, {n: list(map(torch.zeros_like, compute.trained(n))) for n in compute.updates(k)})
             return lambda: compute.update(k, iterations=self._options.accumulate)
-        return lambda: compute.update(k)
+        return lambda: compute.update(k, numbers=numbers)

@@ -33,25 +33,17 @@ from palmette.runtime.worker.bundles import detached, joined_samples
 from palmette.runtime.worker.dropout import Draw, Drawing, replace_dropout
 from palmette.runtime.worker.optimizers import WeightUpdates
 from palmette.runtime.worker.recompute import RecomputedBlock, RecomputedPass
+from palmette.runtime.worker.replica_state import unmarked
+from palmette.runtime.worker.saved_forward import BucketedPass, PartedPass, SavedForward
 from palmette.spec.plan import Phase
 from palmette.zoo.capture import TiedWeight, as_bundle
 from palmette.zoo.capture.bundle import Bundle
+from palmette.zoo.data.base import LabelTree
 from palmette.zoo.freezing import freeze
 from palmette.zoo.recipes.loss import LossTotal
 from palmette.zoo.recipes.objective import TrainingObjective
 
 AUTOCAST: dict[Precision, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16}
-
-
-class SavedForward:
-    """What an instance keeps from forward to backward, of all its layers or of a block of them."""
-
-    __slots__ = ("inputs", "labels", "lost", "outputs", "run")
-
-    def __init__(self, run: Run, inputs: Bundle, outputs: Any, labels: Tensor) -> None:
-        self.run, self.inputs, self.outputs, self.labels = run, inputs, outputs, labels
-        self.lost: LossTotal | None = None
-        """The loss of a root, where it was needed before backward."""
 
 
 class Compute:
@@ -92,12 +84,14 @@ class Compute:
         self._positions = positions(phase)
         self._kept: dict[int, SavedForward] = {}
         self._recomputed: dict[int, RecomputedPass] = {}
+        self._bucketed: dict[int, BucketedPass] = {}
         self._gradients: dict[tuple[int, int], list[Tensor]] = {}
         self._optimizers = {k: self._optimizer(k, options.span.first) for k in self._own}
         self._shared = shared_norm_layers(phase)
         self.asks: dict[int, Ask] = {}
         self.begin: Callable[[int], None] = lambda _: None
         self.order: Callable[[int], Indices | None] = lambda _: None
+        self.targets: Callable[[int, LabelTree], LabelTree] = lambda _, labels: labels
 
     def _prepared(self, number: int, module: nn.Module) -> nn.Module:
         module = replace_dropout(module.to(self.device, self.dtype).train(), str(number))
@@ -125,19 +119,41 @@ class Compute:
     ) -> Bundle:
         """The output of an instance; keeps what backward needs. Calls ``begin`` with the iteration first.
 
-        ``blocks`` are those of an instance that recomputes; backward then needs ``recompute`` before each of them.
+        ``blocks`` are those of an instance that recomputes; backward then needs ``recompute`` before each of them. Of
+        another, they are the parts that go back one by one.
         """
         self.begin(iteration)
         layers = self._phase.instances[k].layers
         whole = self._entered(layers[0], joined_samples(inputs))
         draw = Draw(self.options.seed, iteration, self._positions_in(k, iteration))
-        known = (labels[0] if len(labels) == 1 else torch.cat(list(labels))).to(self.device)
-        if blocks:
+        known = self._targets(k, labels[0] if len(labels) == 1 else torch.cat(list(labels)), iteration)
+        if blocks and self._phase.instances[k].recompute:
             values = self._forward_blocks(k, blocks, whole, RecomputedPass(draw, known, []))
+        elif blocks:
+            values = self._forward_parts(k, blocks, whole, draw, known)
         else:
             values = self._through(k, layers, whole, draw)
             self._kept[k] = SavedForward(layers, whole, values, known)
         return detached(as_bundle(values), self.dtype)
+
+    def _forward_parts(self, k: int, parts: Sequence[Run], inputs: Bundle, draw: Draw, labels: LabelTree) -> Any:
+        """Values through an instance part by part, each of which can go back by itself."""
+        saved: list[SavedForward] = []
+        for run in parts:
+            if saved:
+                passed = tuple(each.detach() for each in as_bundle(saved[-1].outputs))
+                inputs = self._learning_inputs(run[0], passed)
+            saved.append(SavedForward(run, inputs, self._through(k, run, inputs, draw), labels))
+        self._kept[k] = saved.pop()
+        self._bucketed[k] = BucketedPass(saved)
+        return self._kept[k].outputs
+
+    def _targets(self, k: int, rows: Tensor, iteration: int) -> LabelTree:
+        """What a root compares its outputs with; other instances need none."""
+        if self._phase.instances[k].into is not None:
+            return None
+        assert self._objective is not None, "a root has an objective"
+        return self.targets(iteration, self._objective.labels.read(rows.to(self.device)))
 
     @torch.no_grad()
     def _forward_blocks(self, k: int, blocks: Sequence[Run], values: Any, made: RecomputedPass) -> Any:
@@ -222,14 +238,16 @@ class Compute:
 
         A gradient has only the tensors of a bundle that one flows back through. The loss is the sum over the samples
         divided by the divisor of the whole phase's batch: ``divisor``, where roots have found it together. Of an
-        instance that recomputes, this is the backward of one block: the first returns the loss, the last the gradient.
+        instance that has blocks, this is the backward of one: the first returns the loss, the last the gradient.
         """
-        kept, loss, made = self._kept.pop(k), 0.0, self._recomputed.get(k)
+        kept, loss = self._kept.pop(k), 0.0
+        made: PartedPass | None = self._recomputed.get(k, self._bucketed.get(k))
         first, scale = self._phase.instances[k].layers[0], self.options.gradient_scale
         gradient = gradient if made is None or made.gradient is None else made.gradient
         if gradient is None:
             lost = kept.lost or self._lost(kept.outputs, kept.labels)
-            total, whole = lost.total, self._divisor_of_batch(lost) if divisor is None else divisor or 1.0
+            whole = self._divisor_of_batch(k, lost) if divisor is None else divisor or 1.0
+            total = lost.total
             loss = total.item() / whole
             outputs: Bundle = (total,)
             gradient = (torch.full_like(total, scale / whole),)
@@ -242,30 +260,42 @@ class Compute:
         own, passed = gradients[len(inputs) :], tuple(gradients[: len(inputs)])
         by_layer = self._by_layer(kept.run, own if scale == 1 else [each / scale for each in own])
         if made is not None:
-            made.add_gradients(by_layer)
-            if made.blocks:
-                made.gradient = passed
+            own_layers = {number: parts for number, parts in by_layer.items() if number <= self._phase.depth}
+            made.add_gradients({number: parts for number, parts in by_layer.items() if number not in own_layers})
+            self._keep_gradients(k, own_layers)
+            if made.parts_left:
+                self._go_on(k, made, passed)
                 return None, loss
-            by_layer = self._recomputed.pop(k).gradients
+            self._recomputed.pop(k, None)
+            self._bucketed.pop(k, None)
+            by_layer = made.gradients
         self._keep_gradients(k, by_layer)
         return passed if first > 1 else None, loss
+
+    def _go_on(self, k: int, made: PartedPass, gradient: Bundle) -> None:
+        """Get ready for the next part of a backward pass."""
+        made.gradient, saved = gradient, made.next_saved()
+        if saved is not None:
+            self._kept[k] = saved
 
     def _held_in(self, run: Run) -> list[int]:
         """The layers of a run, and the ties that it holds."""
         return held_numbers(run, self._tied_layers, self._phase.depth)
 
-    def _lost(self, outputs: Any, labels: Tensor) -> LossTotal:
+    def _lost(self, outputs: Any, labels: LabelTree) -> LossTotal:
         """The sum of the losses of a root's samples, and what they count."""
         assert self._objective is not None, "a root has an objective"
         with self._precision():
             outputs = in_single_precision(outputs) if self.options.autocast else outputs
             return self._objective.total(outputs, labels)
 
-    def _divisor_of_batch(self, lost: LossTotal) -> float:
+    def _divisor_of_batch(self, k: int, lost: LossTotal) -> float:
         """What makes the sum of a root's losses its part of the mean over the whole batch."""
         assert self._objective is not None, "a root has an objective"
-        each = self._objective.loss.per_sample
-        return float(lost.divisor) or 1.0 if each is None else each * self._phase.batch
+        if self._objective.loss.per_sample is None:
+            return float(lost.divisor) or 1.0
+        # Per sample of this batch, which may be shorter than those that the loss was tried with.
+        return float(lost.divisor) / len(self._positions[k]) * self._phase.batch
 
     def _by_layer(self, run: Run, gradients: Sequence[Tensor]) -> dict[int, list[Tensor]]:
         """The gradients of the weights of some layers, by layer and tie."""
@@ -280,6 +310,20 @@ class Compute:
     def trained(self, number: int) -> list[nn.Parameter]:
         """The weights of a layer that are trained and that it shares with no other, or the weight of a tie."""
         return self._trained[number]
+
+    @property
+    def numbers(self) -> list[int]:
+        """The layers here, and the ties of which one is here."""
+        return list(self._trained)
+
+    @property
+    def tied_layers(self) -> Sequence[Sequence[int]]:
+        """The layers that use each tie."""
+        return self._tied_layers
+
+    def names(self, weight: nn.Parameter, number: int) -> list[str]:
+        """The names of a trained weight of a layer or tie in the layers here."""
+        return [name for name, each in self._named(number) if each is weight]
 
     def trained_layers(self, runs: Iterable[Run]) -> list[int]:
         """The layers and ties of some runs that have such weights."""
@@ -320,10 +364,15 @@ class Compute:
             if own == k:
                 parts[:] = [part * factor for part in parts]
 
-    def update(self, k: int, norm: float | None = None, iterations: int = 1) -> None:
-        """Update the weights of an instance with its gradients, and clear these; see ``WeightUpdates.update``."""
+    def update(
+        self, k: int, norm: float | None = None, iterations: int = 1, numbers: Sequence[int] | None = None
+    ) -> None:
+        """Update the weights of an instance with its gradients, and clear these; see ``WeightUpdates.update``.
+
+        ``numbers`` are the layers to update, where these are not all.
+        """
         gradients: dict[nn.Parameter, Tensor] = {}
-        for number in self.updates(k):
+        for number in self.updates(k) if numbers is None else numbers:
             parts = self._gradients.pop((k, number), ())
             gradients |= dict(zip(self._trained[number], parts, strict=True))
         optimizer = self._optimizers[k]
@@ -340,6 +389,10 @@ class Compute:
                     total += optimizer.squares(self._trained[number], own, iterations)
         return total
 
+    def own_squares(self, k: int) -> float:
+        """The sum of the squares of an instance's gradients, with those accumulated before."""
+        return self.squares({n: _flat(self._gradients[k, n]) for n in self.updates(k) if (k, n) in self._gradients})
+
     def reset_optimizers(self, first: int) -> None:
         """Clear momentum and moments, as after an exchange of weights; the next iteration is ``first``."""
         self._optimizers = {k: self._optimizer(k, first) for k in self._own}
@@ -355,7 +408,8 @@ class Compute:
         return state
 
     def load_optimizer_state(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from a state that ``optimizer_state`` returned."""
+        """Continue from a state that ``optimizer_state`` returned; what is marked as others' is left out."""
+        state = unmarked(state)
         for k, optimizer in self._optimizers.items():
             for number in self.updates(k):
                 for name, weight in self._named(number):

@@ -13,10 +13,13 @@ _AWAKE_S = 0.0003
 
 
 class CpuQueue:
-    """The CPU of one node, as on the event clock; ``freed_s`` is when a share of it was last due to be free."""
+    """The CPU of one node, as on the event clock; ``freed_s`` is when a share of it was last due to be free.
 
-    def __init__(self, limit: float = 1.0) -> None:
-        self.limit = limit
+    With ``rests``, a call with a share of a half is followed by a rest of its own length, so that no more is used.
+    """
+
+    def __init__(self, limit: float = 1.0, *, rests: bool = False) -> None:
+        self.limit, self.rests = limit, rests
         self.freed_s = 0.0
         self._free = limit + _SLACK
         self._queue: deque[object] = deque()
@@ -60,7 +63,7 @@ class CpuQueue:
 class CpuShare:
     """A CPU share, held while inside: free since ``free_s``, due to be released at ``due_s`` if that is set."""
 
-    __slots__ = ("_cpu", "_ticket", "_wanted", "due_s", "free_s")
+    __slots__ = ("_began_s", "_cpu", "_ticket", "_wanted", "due_s", "free_s")
 
     def __init__(self, cpu: CpuQueue, wanted: float, ticket: object | None) -> None:
         self._cpu, self._wanted, self._ticket = cpu, wanted, ticket
@@ -70,9 +73,12 @@ class CpuShare:
     def __enter__(self) -> Self:
         self._cpu.take(self._wanted, self._ticket)
         self.free_s = self._cpu.freed_s
+        self._began_s = time.monotonic()
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._cpu.rests:
+            time.sleep((time.monotonic() - self._began_s) * (1 / self._wanted - 1))
         self._cpu.give_back(self._wanted, time.monotonic() if self.due_s is None else self.due_s)
 
 

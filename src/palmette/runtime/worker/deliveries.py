@@ -69,6 +69,7 @@ class UploadedSamples:
         self._reader = reader
         self.open, self.stored, self.labels = reader.open, reader.stored, reader.labels
         self.inputs, self.order, self.uploaded = reader.inputs, reader.order, reader.uploaded
+        self.targets = reader.targets
 
     def drawn(self, source: int, iteration: int) -> Indices:
         """The samples that an iteration uploads."""

@@ -49,8 +49,8 @@ class Actions(Protocol):
         """The bytes that a send carries."""
         ...
 
-    def message_bytes(self, operation: ProgramOperation) -> int:
-        """The size in bytes of the message that a receive waits for."""
+    def message_bytes(self, operation: ProgramOperation) -> int | None:
+        """The size in bytes of the message that an operation carries; None if it varies."""
         ...
 
     def arrived(self, operation: ProgramOperation, message: Tensor) -> Any:
@@ -75,6 +75,8 @@ class IterationResult:
 @dataclass(frozen=True)
 class Pace:
     """The minimum duration of calls: seconds by operation number; a call without one is not padded.
+
+    Of a message that is sent, and of an average, it is that of coding.
 
     A padded call counts from when it was due to start, which is when those it comes after were due to end: a thread
     that was scheduled late, as happens on a busy machine, catches up, by ``MOST_LATE_S`` at most. A longer delay shows
@@ -215,10 +217,10 @@ class Executor:
             self._call(operation)
 
     def _average(self, operation: ProgramOperation) -> None:
-        """Average; this is not padded, since a profile has no time for it."""
+        """Average; only coding is padded, since a profile has no time for the rest."""
         start, used = time.monotonic(), time.thread_time()
         value = self._actions.call(operation, self._values, self._iteration)
-        due_s = self._due_to_start(operation, start) + time.thread_time() - used
+        due_s = self._coded_by(operation, start, time.thread_time() - used)
         self._note(operation, value, (start, time.monotonic(), due_s))
 
     def _call(self, operation: ProgramOperation) -> None:
@@ -242,9 +244,18 @@ class Executor:
         assert operation.channel is not None
         start, used = time.monotonic(), time.thread_time()
         message = self._actions.message(operation, self._values, self._iteration)
-        leaves_s = self._due_to_start(operation, start) + time.thread_time() - used
-        due_s = self._transport.send_due(operation.channel, message, min(leaves_s, time.monotonic()))
+        leaves_s = self._coded_by(operation, start, time.thread_time() - used)
+        sized = self._actions.message_bytes(operation) is not None
+        due_s = self._transport.send_due(operation.channel, message, min(leaves_s, time.monotonic()), sized=sized)
         self._note(operation, None, (start, time.monotonic(), due_s), message.numel())
+
+    def _coded_by(self, operation: ProgramOperation, started_s: float, took_s: float) -> float:
+        """When the coding of a message or an average was due to end; where that is padded, it is waited for."""
+        padded_s = self.pace.seconds.get(operation.number)
+        due_s = self._due_to_start(operation, started_s) + (took_s if padded_s is None else padded_s)
+        if padded_s is not None:
+            sleep_until(due_s)
+        return due_s
 
     def _note_delivered(self, delivered: Delivered) -> None:
         """Note a transfer of samples for the iteration that has begun."""

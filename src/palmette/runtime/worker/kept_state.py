@@ -12,6 +12,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from safetensors.torch import load_file
@@ -55,6 +56,22 @@ def read_kept(folder: Path, iterations: int, patience_s: float) -> StateDicts:
             weights |= load_file(path)
             optimizer |= load_file(path.with_name(path.name.removesuffix(_WEIGHTS) + _OPTIMIZER))
     return weights, optimizer
+
+
+def write_kept_bytes(folder: Path, node: str, iterations: int, weights: bytes, optimizer: bytes) -> None:
+    """Write a node's state after so many iterations, in the safetensors format.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    target = folder / f"{iterations:06d}"
+    make_folders(target)
+    for content, ending in ((optimizer, _OPTIMIZER), (weights, _WEIGHTS)):
+        write_file(target / f"{file_name(node)}{ending}", partial(_write_bytes, content))
+
+
+def _write_bytes(content: bytes, draft: Path) -> None:
+    draft.write_bytes(content)
 
 
 def clear_kept(folder: Path) -> None:

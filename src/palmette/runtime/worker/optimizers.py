@@ -30,6 +30,7 @@ class WeightUpdates:
         self._schedule = schedule_for(self._optimizer, options, first)
         self._accumulated: dict[nn.Parameter, Tensor] = {}
         self._iterations = 0
+        self._waiting: set[nn.Parameter] = set()
 
     def _completed_by(self, iterations: int) -> bool:
         """Whether the gradients of so many iterations complete an update, after those that were accumulated."""
@@ -45,9 +46,11 @@ class WeightUpdates:
     def update(self, gradients: Mapping[nn.Parameter, Tensor], norm: float | None = None, iterations: int = 1) -> None:
         """Update with one gradient for each weight, or accumulate it; ``norm`` is that of all weights of the network.
 
-        Without it, gradients are clipped by the norm of these weights'. A gradient is the sum over ``iterations``.
+        Without it, gradients are clipped by the norm of these weights'. A gradient is the sum over ``iterations``. In
+        an iteration that updates some weights after others, the learning rate changes when all are done.
         """
-        for _ in range(iterations - 1):
+        self._waiting = (self._waiting or set(self._weights.values())) - gradients.keys()
+        for _ in range(0 if self._waiting else iterations - 1):
             self._schedule.step()
         if self._completed_by(iterations):
             for weight, gradient in gradients.items():
@@ -63,7 +66,8 @@ class WeightUpdates:
             for weight, gradient in gradients.items():
                 self._accumulated.setdefault(weight, torch.zeros_like(weight, requires_grad=False)).add_(gradient)
             self._iterations += iterations
-        self._schedule.step()
+        if not self._waiting:
+            self._schedule.step()
 
     def _mean(self, weight: nn.Parameter, gradient: Tensor) -> Tensor:
         """The mean of a gradient and those that were accumulated."""

@@ -10,9 +10,9 @@ have shared them. And it must leave no trace: running statistics stay as the fir
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,9 @@ from torch import Tensor, nn
 from palmette.cost.sizes import Run
 from palmette.runtime.worker.batch_norm import Ask
 from palmette.runtime.worker.dropout import Draw
+from palmette.runtime.worker.saved_forward import PartedPass
 from palmette.zoo.capture.bundle import Bundle
+from palmette.zoo.data.base import LabelTree
 
 Buffers = dict[str, Tensor]
 
@@ -66,25 +68,21 @@ class RecomputedBlock:
 
 
 @dataclass
-class RecomputedPass:
-    """A pass of an instance that recomputes: its blocks that are left, and the gradient of the input of the last one.
+class RecomputedPass(PartedPass):
+    """A pass of an instance that recomputes, and its blocks that are left.
 
-    There is no such gradient before the first of them is done. ``gradients`` are those of weights so far, by layer;
     ``divisor`` is what the samples of a root count, where that varies.
     """
 
     draw: Draw
-    labels: Tensor
+    labels: LabelTree
     blocks: list[RecomputedBlock]
-    gradient: Bundle | None = None
-    gradients: dict[int, list[Tensor]] = field(default_factory=dict)
     divisor: float = 0.0
 
-    def add_gradients(self, gradients: Mapping[int, list[Tensor]]) -> None:
-        """Add the gradients of a block; several blocks of an instance may use one weight."""
-        for number, own in gradients.items():
-            before = self.gradients.get(number)
-            self.gradients[number] = own if before is None else list(map(torch.add, before, own))
+    @property
+    def parts_left(self) -> int:
+        """Its blocks."""
+        return len(self.blocks)
 
 
 class RandomState:

@@ -51,6 +51,8 @@ class RollbackCopy:
 
 
 def _copy(found: Mapping[str, Tensor], kept: dict[str, Tensor]) -> None:
+    for name in kept.keys() - found.keys():
+        del kept[name]
     with torch.no_grad():
         for name, value in found.items():
             if name in kept:

@@ -69,7 +69,9 @@ class Setup:
     node has no operations in. A node that ``keeps`` can roll back to the previous iteration if another node is lost.
     ``source`` is None where no samples are used; ``store`` is where samples of other nodes are kept. ``inputs`` and
     ``outputs`` describe all tensors that go into the network, and that each layer returns, where they are several;
-    ``ties`` are weights that several layers use. ``threads`` is None for as many as the machine has cores.
+    ``ties`` are weights that several layers use. With ``lengths_vary``, shapes are those of the longest samples, and
+    messages say their own. ``threads`` is None for as many as the machine has cores.
+    One that ``rests`` waits after each call until its share of the CPU covers it.
     ``profiled_precision`` is that of the profile's times. ``names`` are for engines that send no code.
     ``kept_state`` is the folder for the last states where the engine is gone, None where they are not kept.
     """
@@ -85,6 +87,7 @@ class Setup:
     objective: TrainingObjective
     source: SampleSource | None = None
     cpu_limit: float = 1.0
+    rests: bool = False
     device: str = "cpu"
     threads: int | None = 1
     profiled_precision: Precision | None = None
@@ -93,6 +96,7 @@ class Setup:
     store: SampleStore | None = None
     inputs: Sequence[TensorSpec] = ()
     input_names: Sequence[str] = ()
+    lengths_vary: bool = False
     outputs: Sequence[Sequence[TensorSpec]] = ()
     ties: Sequence[TiedWeight] = ()
     names: SetupNames | None = None

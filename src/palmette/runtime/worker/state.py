@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load as from_bytes
 from torch import Tensor, nn
 
+from palmette.compress.error_feedback import is_of_exchange
 from palmette.runtime.options import Options
 from palmette.runtime.worker.actions import MessageFormat
 from palmette.runtime.worker.compute import Compute
@@ -63,12 +64,28 @@ def message_format(setup: Setup) -> MessageFormat:
     """The message format of samples between nodes."""
     dtype: torch.dtype = getattr(torch, setup.options.dtype)
     return MessageFormat(
-        setup.shapes, setup.input_dtype, dtype, setup.objective.labels, setup.inputs, setup.outputs, setup.input_names
+        setup.shapes,
+        setup.input_dtype,
+        dtype,
+        setup.objective.labels,
+        setup.inputs,
+        setup.outputs,
+        setup.input_names,
+        setup.lengths_vary,
     )
 
 
 def initial_optimizer_state(setup: Setup) -> dict[str, Tensor]:
     """The optimizer state that a node starts from."""
+    return {name: value for name, value in _saved(setup).items() if not is_of_exchange(name)}
+
+
+def initial_exchange_state(setup: Setup) -> dict[str, Tensor]:
+    """What was left out of the exchanges before, by all nodes."""
+    return {name: value for name, value in _saved(setup).items() if is_of_exchange(name)}
+
+
+def _saved(setup: Setup) -> dict[str, Tensor]:
     return from_bytes(setup.optimizer) if setup.optimizer else {}
 
 

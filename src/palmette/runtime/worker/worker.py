@@ -48,7 +48,7 @@ class Worker:
     def __init__(self, setup: Setup, control: ControlChannel) -> None:
         self._setup, self._control = setup, control
         self._transport = setup.endpoint.connect(setup.node)
-        self._cpu = CpuQueue(setup.cpu_limit)
+        self._cpu = CpuQueue(setup.cpu_limit, rests=setup.rests)
         self._side = setup.side(setup)
         self._executors: dict[int, Executor] = {}
         self._senders: dict[str, list[SampleSender]] = {}
@@ -102,6 +102,10 @@ class Worker:
         except EngineGone:
             self._keep_state()
             raise
+        self.close()
+
+    def close(self) -> None:
+        """End threads and connections."""
         self._stopped = True
         for executor in self._executors.values():
             executor.close()

@@ -10,6 +10,7 @@ transformers    those of torch.nn as sequences of their layers
 regions         parts of a forward under no_grad or autocast
 modes           merges the graphs of training and evaluation into one
 operations      what the operations of such a graph are
+sizes           sizes as functions of the number of samples and of lengths
 graph_analysis  which of its values must be passed on, and which can be recomputed
 cut_places      where the graph is cut
 segments        the parts between cuts, merged and named

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator, Sequence
+from functools import reduce
 from typing import Any
 
 import torch
@@ -11,7 +13,8 @@ from torch import fx, nn
 
 from palmette.zoo.capture.graph_analysis import GraphAnalysis
 from palmette.zoo.capture.segments import GraphSegment
-from palmette.zoo.capture.wrapper import WRAPPED_PREFIX
+from palmette.zoo.capture.sizes import fit_size
+from palmette.zoo.capture.wrapper import WRAPPED_PREFIX, Untraceable
 
 
 def build_module(segment: GraphSegment, analysis: GraphAnalysis) -> fx.GraphModule:
@@ -33,7 +36,7 @@ class GraphWriter:
         self.graph = fx.Graph()
         names = ["x"] if len(segment.entry) == 1 else [f"x{place}" for place in range(len(segment.entry))]
         taken = [self.graph.placeholder(name) for name in names]
-        self.entry = taken[0]
+        self.entry, self.taken = taken[0], segment.entry
         self.built: dict[fx.Node, Any] = {}
         for node, value in zip(segment.entry, taken, strict=True):
             batched = analysis.is_batched(node)
@@ -51,8 +54,8 @@ class GraphWriter:
         value = self.value(node)
         if self.analysis.is_batched(node):
             return value
-        shape = self.analysis.row(node).shape
-        return self.graph.call_method("expand", (value, self.size((1, 0)), *shape))
+        kept = [-1] * self.analysis.row(node).dim()
+        return self.graph.call_method("expand", (value, self.samples(), *kept))
 
     def copy(self, node: fx.Node) -> fx.Node:
         """The node in the new graph, with the name that its target has in the original module."""
@@ -69,16 +72,46 @@ class GraphWriter:
             self.built[node] = self.size(sizes[node]) if node in sizes else self.copy(node)
         return self.built[node]
 
-    def size(self, terms: Any) -> Any:
-        """A size, or several, as numbers or as a function of the number of samples."""
-        if isinstance(terms, list):
-            return tuple(self.size(each) for each in terms)
-        slope, offset = terms
-        if slope == 0:
-            return offset
-        batch = self.graph.call_method("size", (self.entry, 0))
-        scaled = batch if slope == 1 else self.graph.call_function(operator.mul, (batch, slope))
-        return self.graph.call_function(operator.add, (scaled, offset)) if offset else scaled
+    def samples(self) -> fx.Node:
+        """The number of samples."""
+        return self.graph.call_method("size", (self.entry, 0))
+
+    def size(self, values: Sequence[Any]) -> Any:
+        """A size, or several, that were measured, as numbers or as functions of what enters the segment.
+
+        Raises:
+            Untraceable: it depends on a length that nothing here has.
+        """
+        if isinstance(values[0], tuple | list):
+            return tuple(self.size(each) for each in zip(*values, strict=True))
+        found = fit_size(values, self.analysis.samples, self._lengths())
+        if found is None:
+            raise Untraceable("a part needs a length that does not reach it")
+        total: Any = found.constant
+        for many, which in ((found.samples, [None]), (found.length, [found.which]), (found.both, [None, found.which])):
+            if many:
+                total = self._added(total, many, [self._measured(each) for each in which])
+        return total
+
+    def _lengths(self) -> Iterator[tuple[tuple[fx.Node, int], list[int]]]:
+        """The axes of what enters the segment that vary, and how long they were."""
+        for node in self.taken:
+            shapes = [tuple(value.shape) for value in self.analysis.values[node]]
+            first = 1 if self.analysis.is_batched(node) else 0
+            for axis in range(first, len(shapes[0])):
+                measured = [shape[axis] for shape in shapes]
+                if len(set(measured)) > 1:
+                    yield (node, axis), measured
+
+    def _measured(self, which: tuple[fx.Node, int] | None) -> fx.Node:
+        """The number of samples, or how long an axis is."""
+        return self.samples() if which is None else self.graph.call_method("size", (self.built[which[0]], which[1]))
+
+    def _added(self, total: Any, many: int, factors: Sequence[fx.Node]) -> Any:
+        """A total, and so many times the product of factors."""
+        product: Any = reduce(lambda a, b: self.graph.call_function(operator.mul, (a, b)), factors)
+        product = product if many == 1 else self.graph.call_function(operator.mul, (product, many))
+        return product if total == 0 else self.graph.call_function(operator.add, (product, total))
 
 
 def keep_persistence(module: nn.Module, original: nn.Module) -> None:

@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from palmette.zoo.lengths import VaryingAxis, cut_to
+
 Bundle = tuple[Tensor, ...]
 Example = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
 """What a module is called with: one tensor, several in order, or several by the names of its arguments."""
@@ -47,15 +49,31 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class ModuleInput:
-    """What a module is called with, as a bundle; ``names`` are those of its arguments, none if they go by position."""
+    """What a module is called with, as a bundle; ``names`` are those of its arguments, none if they go by position.
+
+    ``varying`` are the axes that are longer in some batches than in others.
+    """
 
     tensors: Bundle
     names: tuple[str, ...] = ()
+    varying: tuple[VaryingAxis, ...] = ()
 
-    def batch(self, samples: int) -> Bundle:
-        """So many samples: those that are there, over and over."""
+    def batch(self, samples: int, shorter: int = 0) -> Bundle:
+        """So many samples: those that are there, over and over; cut shorter by so many, every length by one more."""
         rows = torch.arange(samples) % len(self.tensors[0])
-        return tuple(tensor[rows] for tensor in self.tensors)
+        tensors = tuple(tensor[rows] for tensor in self.tensors)
+        if not shorter:
+            return tensors
+        return self.cut_to({n: max(1, size - shorter - n) for n, size in self.lengths.items()}, tensors)
+
+    @property
+    def lengths(self) -> dict[int, int]:
+        """The lengths that vary, as they are here, by their numbers."""
+        return {each.length: self.tensors[each.tensor].shape[each.axis] for each in self.varying}
+
+    def cut_to(self, lengths: Mapping[int, int], tensors: Bundle | None = None) -> Bundle:
+        """The tensors, or others like them, cut to lengths."""
+        return tuple(cut_to(self.tensors if tensors is None else tensors, self.varying, lengths))
 
     @property
     def specs(self) -> tuple[TensorSpec, ...]:
@@ -63,11 +81,11 @@ class ModuleInput:
         return tuple(TensorSpec.of(each, gradient=False) for each in self.tensors)
 
 
-def module_input(example: Example) -> ModuleInput:
-    """An example of what a module is called with, as a bundle."""
+def module_input(example: Example, varying: Sequence[VaryingAxis] = ()) -> ModuleInput:
+    """An example of what a module is called with, as a bundle, and which of its axes vary."""
     if isinstance(example, Mapping):
-        return ModuleInput(tuple(example.values()), tuple(example))
-    return ModuleInput((example,) if isinstance(example, Tensor) else tuple(example))
+        return ModuleInput(tuple(example.values()), tuple(example), tuple(varying))
+    return ModuleInput((example,) if isinstance(example, Tensor) else tuple(example), varying=tuple(varying))
 
 
 def as_bundle(value: Any, names: Sequence[str] = ()) -> Bundle:

@@ -36,21 +36,23 @@ from palmette.zoo.capture.trial_runs import (
     run_with_gradients,
 )
 from palmette.zoo.capture.wrapper import ModuleWrapper, Untraceable, WholeModule, describe_error
+from palmette.zoo.lengths import VaryingAxis
 
 MODES = (True, False)
 
 
-def cut(module: nn.Module, example: Example) -> tuple[NetworkLayer, ...]:
+def cut(module: nn.Module, example: Example, varying: Sequence[VaryingAxis] = ()) -> tuple[NetworkLayer, ...]:
     """The module as consecutive layers; it is left as it was.
 
     ``example`` is a batch of two samples or more of what the module is called with: a tensor, or several in order, or
     by the names of its arguments. For an ``nn.Sequential`` it may be on torch's meta device: then only shapes are
-    computed.
+    computed. ``varying`` are axes of the example that are shorter in other batches, for which the layers are to be the
+    same.
 
     Raises:
         InputError: the module cannot be cut into layers; says why.
     """
-    given = module_input(example)
+    given = module_input(example, varying)
     try:
         require_all_inputs(module, given)
         with without_cache(module):
@@ -72,11 +74,24 @@ def cut_module(module: nn.Module, given: ModuleInput) -> list[NetworkLayer]:
     if not is_plain_sequential(module) or len(given.tensors) != 1 or given.names:
         return cut_any(module, given)
     try:
-        return cut_sequential(module, given.tensors[0])
+        layers = cut_sequential(module, given.tensors[0])
+        refuse_one_length(layers, given)
+        return layers
     except NotOneTensor:
         if given.tensors[0].is_meta or not len(module):
             raise
         return cut_any(module, given)
+
+
+def refuse_one_length(layers: Sequence[NetworkLayer], given: ModuleInput) -> None:
+    """Refuse layers that fail on shorter samples."""
+    if not given.varying:
+        return
+    try:
+        with torch.no_grad():
+            LayerChain(layer.module for layer in layers)(*given.batch(len(given.tensors[0]), 1))
+    except Exception as error:
+        raise Untraceable(f"it fails on shorter samples: {describe_error(error)}") from error
 
 
 def with_mixing(layers: Sequence[NetworkLayer], given: ModuleInput) -> list[NetworkLayer]:
@@ -150,9 +165,10 @@ def cut_any(module: nn.Module, given: ModuleInput) -> list[NetworkLayer]:
     """The layers of a module that is no plain ``nn.Sequential``."""
     # Batches of two sizes, since a forward may depend on the size.
     samples = len(given.tensors[0])
-    references = [
-        run_reference(module, training, given, many) for training, many in ((True, samples), (False, 3 * samples))
-    ]
+    tried = [(True, samples, 0), (False, 3 * samples, 0)]
+    if given.varying:  # and of other lengths, for the same reason
+        tried += [(True, samples, 1), (False, samples, 2)]
+    references = [run_reference(module, given, *each) for each in tried]
     for reference in references:
         if not is_batched_structure(reference.expected.output, len(reference.batch[0])):
             kind = type(reference.expected.output).__name__
@@ -177,9 +193,9 @@ def whole_layer(module: nn.Module, given: ModuleInput, output: Any, note: str) -
     return replace(layer, note=note, mixes_samples=not rows_are_independent(part, random_rows(given.tensors)))
 
 
-def run_reference(module: nn.Module, training: bool, given: ModuleInput, samples: int) -> ReferenceRun:
-    """What the module itself computes from a batch."""
-    batch = given.batch(samples)
+def run_reference(module: nn.Module, given: ModuleInput, training: bool, samples: int, shorter: int) -> ReferenceRun:
+    """What the module itself computes from a batch of so many samples, cut shorter by so many."""
+    batch = given.batch(samples, shorter)
     try:
         found = run_with_gradients(ModuleWrapper(module, given.names), module, training, batch)
     except Exception as error:

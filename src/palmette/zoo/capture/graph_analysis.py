@@ -1,11 +1,11 @@
 """Which values of a traced graph must be passed on, and which each part can recompute.
 
 Three kinds are recomputed wherever they are needed, so they never prevent a cut: sizes that follow from the inputs'
-shapes (``x.shape[0] * 4``, measured with batches of three sizes and written as a·batch + b), constants that need
-neither weights nor random numbers (masks, positions), and values that follow from the network's inputs alone, where
-these are no larger than the value (a mask of all pairs of tokens, from one of tokens). Weights, and whatever else has
-a name in the module's state or is written to, live in one place. All other values are carried from part to part, each
-with one row per sample; one that is the same for all samples (a bias made of weights) is repeated for each.
+shapes (``x.shape[0] * 4``, written as ``sizes`` says), constants that need neither weights nor random numbers (masks,
+positions), and values that follow from the network's inputs alone, where these are no larger than the value (a mask of
+all pairs of tokens, from one of tokens). Weights, and whatever else has a name in the module's state or is written to,
+live in one place. All other values are carried from part to part, each with one row per sample; one that is the same
+for all samples (a bias made of weights) is repeated for each.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from torch import Tensor, fx
 
 from palmette.zoo.capture.bundle import ModuleInput
 from palmette.zoo.capture.operations import call_target, is_recomputable, is_size, operation_name, writes
+from palmette.zoo.capture.sizes import BATCHES, TrialRun, fit_size, trial_runs
 from palmette.zoo.capture.wrapper import ModuleWrapper, attribute_at
-
-BATCHES = (2, 3, 5)
 
 
 @dataclass
@@ -33,6 +32,7 @@ class GraphAnalysis:
     parameters: dict[int, int]
     """The number of elements of each of the module's parameters, by its identity."""
     matrices: set[int]
+    runs: list[TrialRun]
     sizes: dict[fx.Node, Any] = field(default_factory=dict)
     recomputable: set[fx.Node] = field(default_factory=set)
     from_inputs: dict[fx.Node, frozenset[fx.Node]] = field(default_factory=dict)
@@ -48,11 +48,25 @@ class GraphAnalysis:
                     self.recomputable.add(node)
             elif node.op == "placeholder":
                 self.from_inputs[node] = frozenset([node])
-            elif is_size(node, self.sizes) and (size := fit_affine(self.values[node])) is not None:
-                self.sizes[node] = size
+            elif is_size(node, self.sizes) and self._is_function_of_inputs(self.values[node]):
+                self.sizes[node] = self.values[node]
             elif node not in written and is_recomputable(node, self.wrapper):
                 self._classify_recomputable(node)
         self.carried = {node for node in self.from_inputs if self.is_smaller_than_inputs(node)}
+
+    def _is_function_of_inputs(self, values: list[Any]) -> bool:
+        """Whether a size, or all of several, follow from how many samples there are and how long they are."""
+        if all(isinstance(value, (tuple, list)) for value in values):
+            return all(self._is_function_of_inputs(list(each)) for each in zip(*values, strict=False))
+        if not all(type(value) is int for value in values):
+            return False
+        lengths = [(number, [run.lengths[number] for run in self.runs]) for number in self.runs[0].lengths]
+        return fit_size(values, self.samples, lengths) is not None
+
+    @property
+    def samples(self) -> list[int]:
+        """How many samples each run has."""
+        return [run.samples for run in self.runs]
 
     def written_by(self, node: fx.Node) -> list[fx.Node]:
         """The value that a node writes to."""
@@ -100,12 +114,12 @@ class GraphAnalysis:
 
     def is_batched(self, node: fx.Node) -> bool:
         """Whether the value is a tensor with one row per sample."""
-        pairs = zip(self.values[node], BATCHES, strict=True)
+        pairs = zip(self.values[node], self.samples, strict=True)
         return self.is_tensor(node) and all(value.dim() and len(value) == batch for value, batch in pairs)
 
     def is_same_for_all(self, node: fx.Node) -> bool:
         """Whether the value is a tensor whose shape does not depend on the number of samples."""
-        return self.is_tensor(node) and len({value.shape for value in self.values[node]}) == 1
+        return self.is_tensor(node) and len({value.shape for value in self.values[node][: len(BATCHES)]}) == 1
 
     def is_float(self, node: fx.Node) -> bool:
         """Whether the value is a tensor of floats."""
@@ -143,19 +157,6 @@ class GraphAnalysis:
         return len(self.weights(node) & self.matrices)
 
 
-def fit_affine(values: list[Any]) -> Any:
-    """Sizes that were measured with ``BATCHES``, as (a, b) of a·batch + b; None where they are not so."""
-    if all(isinstance(value, (tuple, list)) for value in values):
-        parts = [fit_affine(list(each)) for each in zip(*values, strict=False)]
-        return None if None in parts else parts
-    if not all(type(value) is int for value in values):
-        return None
-    slope = (values[1] - values[0]) // (BATCHES[1] - BATCHES[0])
-    offset = values[0] - slope * BATCHES[0]
-    fits = all(value == slope * batch + offset for value, batch in zip(values, BATCHES, strict=True))
-    return (slope, offset) if fits else None
-
-
 class ValueRecorder(fx.Interpreter):
     """Runs a graph and records every value; of tensors only shape and dtype."""
 
@@ -171,19 +172,19 @@ class ValueRecorder(fx.Interpreter):
 
 
 def analyse(graph: fx.Graph, wrapper: ModuleWrapper, example: ModuleInput) -> GraphAnalysis:
-    """Run the graph with batches of three sizes and classify its values."""
+    """Run the graph with batches of several sizes and classify its values."""
     wrapper.eval()
-    runs = []
-    for batch in BATCHES:
+    runs, found = trial_runs(example), []
+    for run in runs:
         recorder = ValueRecorder(wrapper, graph)
         with torch.no_grad():
-            recorder.run(*example.batch(batch))
-        runs.append(recorder.seen)
-    values = {node: [seen[node] for seen in runs] for node in graph.nodes}
+            recorder.run(*run.inputs)
+        found.append(recorder.seen)
+    values = {node: [seen[node] for seen in found] for node in graph.nodes}
     weights = list(wrapper.module.parameters())
     matrices = {id(weight) for weight in weights if weight.dim() > 1}
     elements = {id(weight): weight.numel() for weight in weights}
-    analysis = GraphAnalysis(wrapper, values, pinned_tensors(graph, wrapper), elements, matrices)
+    analysis = GraphAnalysis(wrapper, values, pinned_tensors(graph, wrapper), elements, matrices, runs)
     analysis.classify(graph)
     return analysis
 

@@ -83,15 +83,17 @@ def trace_fx(module: nn.Module, example: ModuleInput) -> tuple[fx.Graph, ModuleW
 
 
 def trace_export(module: nn.Module, example: ModuleInput) -> tuple[fx.Graph, ModuleWrapper]:
-    """The graph by ``torch.export``, for any number of samples."""
+    """The graph by ``torch.export``, for any number of samples, and any length where that varies."""
     # Most modules are traced without it, and it takes a while to import.
     from torch.export import Dim, export
 
     wrapper = ModuleWrapper(module, example.names)
     inputs = tuple(tensor.clone() for tensor in example.tensors)
-    samples = tuple({0: Dim.DYNAMIC} for _ in inputs)
+    changing: list[dict[int, Any]] = [{0: Dim.DYNAMIC} for _ in inputs]
+    for each in example.varying:
+        changing[each.tensor][each.axis] = Dim.DYNAMIC
     with suppress_output():
-        program = export(wrapper, inputs, dynamic_shapes=(samples,))
+        program = export(wrapper, inputs, dynamic_shapes=(tuple(changing),))
         exported = program.module(check_guards=False)
     replace_regions(exported, wrapper)
     graph: fx.Graph = exported.graph

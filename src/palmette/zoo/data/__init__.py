@@ -25,6 +25,7 @@ custom_decoder  calls its ``decode``, also on nodes without the data set
 item_format     the tensors of inputs and labels as bytes, and back
 custom_bundles  one whose inputs are several tensors
 collated        samples of varying length, padded by a recipe's collate function
+length_scan     how long samples are, and where padding goes
 odd_samples     samples of a user's own data that no training can use
 concat          several data sets as one
 transformed     samples that a recipe's transform turns into inputs

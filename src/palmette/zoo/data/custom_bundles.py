@@ -17,6 +17,7 @@ from palmette.zoo.data.base import Indices, LabelTree
 from palmette.zoo.data.custom_source import fetched_pair
 from palmette.zoo.data.custom_tensors import known_vocabulary, stored_dtype
 from palmette.zoo.data.item_format import ItemFormat, item_tensors, one_item_format, stack_items
+from palmette.zoo.lengths import SampleLengths, known_lengths
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,12 @@ class BundleSplit:
     def decoder(self) -> BundleDecoder:
         """What turns stored numbers into inputs."""
         return BundleDecoder(self._formats[0])
+
+    @cached_property
+    def lengths(self) -> SampleLengths | None:
+        """How long samples are without padding; None where all are alike."""
+        known = known_lengths(self.source)
+        return None if known is None else known.selected(self.numbers)
 
     def stored(self, indices: Indices) -> list[bytes]:
         """The numbers of samples.

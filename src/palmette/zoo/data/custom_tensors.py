@@ -20,6 +20,7 @@ from palmette.zoo.data.base import Indices, LabelTree, Shape, data_error
 from palmette.zoo.data.custom_source import KnownLabels, fetched_item, require_dtype
 from palmette.zoo.data.item_format import ItemFormat, one_item_format, stack_items
 from palmette.zoo.data.raw_bytes import from_bytes, to_bytes
+from palmette.zoo.lengths import SampleLengths, known_lengths
 
 TOKEN_DTYPES = (torch.uint8, torch.uint16, torch.int32, torch.int64)
 
@@ -87,6 +88,12 @@ class CustomSplit:
         return TensorDecoder(
             self.shape, inputs.dtype, stored_dtype(inputs.dtype, known_vocabulary(self.name, self.source))
         )
+
+    @cached_property
+    def lengths(self) -> SampleLengths | None:
+        """How long samples are without padding; None where all are alike."""
+        known = known_lengths(self.source)
+        return None if known is None else known.selected(self.numbers)
 
     def stored(self, indices: Indices) -> list[bytes]:
         """The numbers of samples.

@@ -39,9 +39,9 @@ class TrainingObjective:
     labels: ItemFormat
     metrics: Mapping[str, SplittableLoss] = field(default_factory=dict)
 
-    def total(self, outputs: Any, rows: Tensor) -> LossTotal:
-        """Sum and divisor of the loss of some samples, whose labels are ``rows``."""
-        return self.loss(outputs, like_outputs(self.labels.read(rows), outputs))
+    def total(self, outputs: Any, labels: LabelTree) -> LossTotal:
+        """Sum and divisor of the loss of some samples."""
+        return self.loss(outputs, like_outputs(labels, outputs))
 
     def to(self, device: torch.device, dtype: torch.dtype) -> TrainingObjective:
         """The objective with numbers of its own on a device and in a dtype."""

@@ -10,11 +10,13 @@ import torch
 import yaml
 
 from palmette.runtime.data.samples import SourceGroup
+from palmette.runtime.engines import probes
 from palmette.runtime.engines.hub.codec import BadMessage, Codec, MessageParts
 from palmette.runtime.engines.hub.messages import (
     PROTOCOL,
     TO_ENGINE,
     TO_WORKER,
+    FetchKept,
     Introduction,
     OrderedData,
     OrderedFormat,
@@ -26,6 +28,7 @@ from palmette.runtime.engines.hub.messages import (
     WorkOrder,
 )
 from palmette.runtime.phase_programs import parts_of
+from palmette.runtime.program import Channel
 from palmette.runtime.record.operations import OperationRecord
 from palmette.runtime.transports.tls.frames import BadFrame, control_frames, data_frames, decoded
 from palmette.runtime.worker import commands as c
@@ -33,6 +36,7 @@ from palmette.runtime.worker.executor import Pace
 from palmette.runtime.worker.setup import SetupNames
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import validated
+from palmette.spec.profile import Times
 from palmette.zoo.data.item_format import class_format
 from tests.control.run.test_processes import trees
 from tests.runtime.rig import Rig
@@ -48,7 +52,14 @@ COMMANDS = [
     c.TrustKept("phone", b""),
     c.DeleteKept(),
     c.Stop(),
+    FetchKept(kept="0123456789abcdef", iterations=12, patience_s=60.0),
+    probes.TimeLayers(model="lenet5", input_shape=(1, 28, 28), variants=(0.5,), freeze=("conv1.*",), threads=2),
+    probes.TimeBuild(model="lenet5", input_shape=None, samples=8),
+    probes.TimeTransfer(channels=(Channel(0, "a", "b"), Channel(1, "b", "a")), sizes=(64, 65_536), token=b"abc"),
+    probes.Echo(payload=b"some bytes", answer_bytes=9),
+    probes.ReadMeter(),
 ]
+TIMES = Times(forward_s=(0.1, 0.2), backward_s=(0.3, 0.4), update_s=(0.0, 0.1), source="measured")
 EVENTS = [
     Introduction(protocol=PROTOCOL, palmette_version="1", torch_version="2"),
     c.Ready({"phone": b"abc"}),
@@ -59,6 +70,11 @@ EVENTS = [
     c.StateReply(b"weights" * 20, b"optimizer"),
     c.Calibrated(0, c.Calibration({1: 0.5}, {1: 0.25})),
     c.WorkerFailed("why", lost=True, peer="cloud", link=("phone", "cloud")),
+    probes.LayerTimes({0.0: TIMES, 0.5: TIMES}),
+    probes.BuildTime(0.5, 0.25, 0.125),
+    probes.TransferTime(0.5),
+    probes.Echoed(b"some bytes"),
+    probes.MeterTotal(2.0, 9.0, "measured: a plug"),
 ]
 
 
@@ -137,6 +153,12 @@ def test_an_order_is_read_as_it_was_written() -> None:
     assert isinstance(data.decoder, OrderedImages)
     assert data.decoder.scale.equal(torch.ones(1, 1, 1))
     assert found.source.data == made.source.data
+
+
+def test_a_transfer_has_a_limit() -> None:
+    most = probes.MOST_TRANSFERRED_BYTES
+    with pytest.raises(BadMessage, match="answer_bytes"):
+        TO_WORKER.read(TO_WORKER.written(probes.Echo(payload=b"", answer_bytes=most + 1), ""))
 
 
 def test_each_side_refuses_what_only_the_other_says() -> None:

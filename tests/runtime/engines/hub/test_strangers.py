@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import os
@@ -19,6 +20,8 @@ import torch
 from safetensors.torch import save as to_bytes
 
 from palmette.cli import execute
+from palmette.runtime.engines.hub.allowed import AllowedNames
+from palmette.runtime.engines.hub.building import SetupBuilder
 from palmette.runtime.engines.hub.codec import MessageParts
 from palmette.runtime.engines.hub.dialler import HubDoor, HubLine
 from palmette.runtime.engines.hub.messages import PROTOCOL, TO_ENGINE, TO_WORKER, Introduction, WorkOrder
@@ -34,7 +37,7 @@ from tests.runtime.world import CLUSTER, TINY, Runs
 from tests.testbed.test_namespaces import eventually
 from tests.thorough import mostly_thorough
 
-MINE = Introduction(protocol=PROTOCOL, palmette_version="1", torch_version="2")
+MINE = Introduction(protocol=PROTOCOL, palmette_version="1", torch_version=str(torch.__version__))
 HELLO = hello(bytes(TOKEN_BYTES), "phone")
 MOST_GROWTH_MB = 80
 
@@ -120,11 +123,29 @@ def test_a_worker_of_another_protocol_is_told(place: HubWorkers) -> None:
     assert answered(door, [HELLO, *frames_of(other)]) is grpc.StatusCode.PERMISSION_DENIED
 
 
+def test_a_closed_hub_leaves_no_handler_suspended(place: HubWorkers) -> None:
+    """One that woke up later, when it is collected, would find its loop closed."""
+    calls, entered = [], {"server", "cloud"}
+    with contextlib.ExitStack() as dialling:
+        for node in ("phone", *entered):
+            dialled = dialling.enter_context(HubDoor(place.address, place.keys.credentials(node)).dialled())
+            frames = [hello(bytes(TOKEN_BYTES), node), *(frames_of(MINE) if node in entered else [])]
+            calls.append(dialled.stream_stream(f"/{SERVICE}/Enlist")(_held_open(frames), timeout=10))
+        assert eventually(lambda: place.hub.present() == entered, 10)
+        place.hub.close()
+        assert not asyncio.all_tasks(place.hub._loop)
+
+
+def _held_open(frames: list[bytes]) -> Iterator[bytes]:
+    yield from frames
+    threading.Event().wait(5)
+
+
 class Liar(HubLine):
     """A worker that answers orders and commands, by their kinds, with these events."""
 
     def __init__(self, door: HubDoor, lies: Mapping[str, Sequence[Event]]) -> None:
-        super().__init__(door, None)  # type: ignore[arg-type]
+        super().__init__(door, SetupBuilder(AllowedNames(), {}), None)  # type: ignore[arg-type]
         self._lies = {"WorkOrder": [Ready()]} | dict(lies)
 
     def serve(self) -> None:

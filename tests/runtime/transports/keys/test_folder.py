@@ -195,10 +195,10 @@ def test_a_certificate_is_renewed_with_overlap_and_revoked_with_all_that_came_be
     assert second.not_valid_after_utc > first.not_valid_after_utc
     assert second.public_key() == first.public_key()
     assert addresses_in(second) == addresses_in(first) == ["phone.example", "10.0.0.3"]
-    assert [own.objection(text_of(each), "phone", "operator") for each in (first, second)] == [None, None]
+    assert [own.objection(text_of(each), "phone", ("operator",)) for each in (first, second)] == [None, None]
     keys.revoke("phone")
     own = keys.renewed(own)
-    assert [own.objection(text_of(each), "phone", "operator") for each in (first, second)] == ["it was revoked"] * 2
+    assert [own.objection(text_of(each), "phone", ("operator",)) for each in (first, second)] == ["it was revoked"] * 2
     with pytest.raises(InputError, match="it was revoked; to make a new one"):
         keys.renew("phone")
 
@@ -207,7 +207,7 @@ def test_a_role_is_for_what_it_says(keys: Keys) -> None:
     viewer, worker = keys.issue("screen", role="viewer"), keys.issue("phone")
     own = keys.credentials("phone")
     assert own.objection(text_of(viewer), "screen") == "it is for the role viewer, not worker"
-    assert own.objection(text_of(viewer), "screen", "viewer") is None
+    assert own.objection(text_of(viewer), "screen", ("viewer",)) is None
     assert own.objection(text_of(worker), "phone") is None
 
 

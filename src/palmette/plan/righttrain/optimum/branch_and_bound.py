@@ -15,9 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from palmette.errors import Fault, InputError
 from palmette.plan.righttrain.cpu_allocation import EvaluatedPlan, MappedTree
@@ -25,9 +23,10 @@ from palmette.plan.righttrain.deadlines import DeadlineSearch
 from palmette.plan.righttrain.geometric_program import GAP
 from palmette.plan.righttrain.layout import Mapping
 from palmette.plan.righttrain.open_bounds import OpenBounds
+from palmette.plan.righttrain.optimum.branching import branches, branching_group, is_single_mapping, only_mapping
 from palmette.plan.righttrain.optimum.dual_ascent import DualBound, DualProblem, tighten
-from palmette.plan.righttrain.optimum.states import StateSpace, is_empty, max_joint_states
-from palmette.plan.righttrain.problem import Floats, RightTrainProblem
+from palmette.plan.righttrain.optimum.states import is_empty, max_joint_states
+from palmette.plan.righttrain.problem import RightTrainProblem
 from palmette.plan.righttrain.search import RightTrainSearch, SearchResult
 from palmette.plan.righttrain.trees import RankedTree, all_trees_generated
 
@@ -110,8 +109,8 @@ class BranchAndBound:
         remaining = relaxed[0].bound.remaining
         self._count_steps(1 + max_joint_states(remaining) // _STATES_PER_STEP)
         nodes = relaxed[0].dual.instances.costs.nodes
-        if _is_single_mapping(remaining, len(nodes)):
-            self._evaluate_mapping(ranked, _mapping(remaining, nodes))
+        if is_single_mapping(remaining, len(nodes)):
+            self._evaluate_mapping(ranked, only_mapping(remaining, nodes))
             return
         for each, many in zip(relaxed, rounds, strict=True):
             target = self._target(each.dual, ranked)
@@ -124,12 +123,12 @@ class BranchAndBound:
         here = {nodes[k] for groups in remaining for states in groups for k in (states % len(nodes)).tolist()}
         if not set(nodes) - own <= here:  # some node of the set cannot be used any more
             return
-        place = _branching_group(found[-1][1].bound, len(nodes))
+        place = branching_group(found[-1][1].bound, len(nodes))
         if place is None:
-            self._evaluate_mapping(ranked, _mapping(remaining, nodes))
+            self._evaluate_mapping(ranked, only_mapping(remaining, nodes))
             return
         closest = [each for _, each in sorted(found, key=lambda each: -each[0])]
-        for split in _branches(remaining, *place, len(nodes)):
+        for split in branches(remaining, *place, len(nodes)):
             first = _Relaxed(closest[0].dual, replace(closest[0].bound, remaining=split))
             self._branch_on_states([first, *closest[1:]], ranked, [_ROUNDS, *[1] * len(closest[1:])])
 
@@ -168,45 +167,3 @@ class BranchAndBound:
         problem = self.problem
         size = f"{len(problem.names)} nodes, {len(problem.feed_nodes)} sources, {problem.depth} layers"
         return InputError(Fault("nodes", size, "too large to search for the optimum; try righttrain"))
-
-
-def _is_single_mapping(remaining: StateSpace, nodes: int) -> bool:
-    """Whether every group has only one node left."""
-    return all(np.ptp(states % nodes) == 0 for groups in remaining for states in groups)
-
-
-def _mapping(remaining: StateSpace, nodes: list[int]) -> Mapping:
-    """The only remaining mapping."""
-    return tuple(tuple(nodes[states[0] % len(nodes)] for states in groups) for groups in remaining)
-
-
-def _branching_group(bound: DualBound, nodes: int) -> tuple[int, int] | None:
-    """The layer and group whose branching raises the bound most; None where each has only one node left."""
-    best, place = -math.inf, None
-    for layer, groups in enumerate(bound.remaining):
-        for k, states in enumerate(groups):
-            rise = _mean_rise_j(bound.reduced_cost_j[layer][k], states % nodes)
-            if rise is not None and rise > best:
-                best, place = rise, (layer, k)
-    return place
-
-
-def _mean_rise_j(reduced_cost_j: Floats, nodes: Any) -> float | None:
-    """How much the bound rises on average when branching on a group's node; None where it has only one."""
-    distinct_nodes = np.unique(nodes)
-    if len(distinct_nodes) < 2:
-        return None
-    return float(np.mean([reduced_cost_j[nodes == node].min() for node in distinct_nodes]))
-
-
-def _branches(remaining: StateSpace, layer: int, k: int, nodes: int) -> list[StateSpace]:
-    """The remaining states with a group fixed on each of its nodes."""
-    groups = remaining[layer]
-    return [
-        (
-            *remaining[:layer],
-            (*groups[:k], groups[k][groups[k] % nodes == node], *groups[k + 1 :]),
-            *remaining[layer + 1 :],
-        )
-        for node in np.unique(groups[k] % nodes)
-    ]

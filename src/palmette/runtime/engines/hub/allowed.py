@@ -1,4 +1,4 @@
-"""What the owner of a worker allows: networks of the zoo and digits always, all other code and data by name."""
+"""What the owner of a worker or a hub allows: networks of the zoo and digits always, other code and data by name."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ from palmette.zoo.data.registry import find_entry
 
 @dataclass(frozen=True)
 class AllowedNames:
-    """``code`` are names like ``package.module:name``; ``data`` says by a run's name of data what it is here."""
+    """``code`` are names like ``package.module:name``; ``data`` says by a run's name of data what it is here.
+
+    ``command`` is the one with which the owner allows more.
+    """
 
     code: frozenset[str] = frozenset()
     data: Mapping[str, str] = field(default_factory=dict)
+    command: str = "worker"
 
     def refuse_code(self, name: str | None) -> None:
         """Refuse to import what is not allowed; names of the zoo, and None, need no permission.
@@ -27,7 +31,7 @@ class AllowedNames:
             return
         plain, _ = split_adapters(name)
         if ":" in plain and plain not in self.code:
-            raise RunError(f"{plain} is not allowed here; its owner may: palmette worker --allow {plain}")
+            raise RunError(f"{plain} is not allowed here; its owner may: palmette {self.command} --allow {plain}")
 
     def data_here(self, name: str) -> str:
         """What a run's data is called on this machine.
@@ -42,7 +46,8 @@ class AllowedNames:
             return name
         if entry is not None and entry.argument is None:
             return name
-        raise RunError(f"data {name} is not allowed here; its owner may: palmette worker --data '{name}=WHERE IT IS'")
+        expected = f"its owner may: palmette {self.command} --data '{name}=WHERE IT IS'"
+        raise RunError(f"data {name} is not allowed here; {expected}")
 
 
 def allowed_names(code: Sequence[str], data: Sequence[str]) -> AllowedNames:

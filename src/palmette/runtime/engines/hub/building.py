@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as from_bytes
+from safetensors.torch import save as to_bytes
 from torch import nn
 
 from palmette.errors import RunError
@@ -18,7 +19,9 @@ from palmette.runtime.data.base import SampleSource
 from palmette.runtime.data.kept_samples import SampleStore, file_name
 from palmette.runtime.data.sources import DataDescription, ShardedData, StepData
 from palmette.runtime.engines.hub.allowed import AllowedNames
+from palmette.runtime.engines.hub.limits import NO_LIMITS, WorkerLimits
 from palmette.runtime.engines.hub.messages import (
+    FetchKept,
     OrderedBundles,
     OrderedCompressedImages,
     OrderedData,
@@ -33,6 +36,8 @@ from palmette.runtime.engines.hub.messages import (
 )
 from palmette.runtime.options import Options, TrainedIterations
 from palmette.runtime.transports.base import Endpoint
+from palmette.runtime.worker.commands import StateReply
+from palmette.runtime.worker.kept_state import clear_kept, read_kept
 from palmette.runtime.worker.setup import Setup, WorkerSide
 from palmette.zoo.adapters import split_adapters
 from palmette.zoo.capture import tied_weights
@@ -48,6 +53,7 @@ from palmette.zoo.data.registry import recipe_transform
 from palmette.zoo.data.transformed import TransformDecoder
 from palmette.zoo.freezing import frozen_network
 from palmette.zoo.import_callable import import_callable
+from palmette.zoo.lengths import SampleLengths
 from palmette.zoo.models import Network, load_network
 from palmette.zoo.recipes.loss import ClassificationLoss, found_loss
 from palmette.zoo.recipes.objective import TrainingObjective, recipe_loss
@@ -57,10 +63,13 @@ Sides = Mapping[str, Callable[[Setup], WorkerSide]]
 
 
 class SetupBuilder:
-    """Builds setups of orders from what is allowed here; ``sides`` are all that a worker can do."""
+    """Builds setups of orders from what is allowed here, within limits; ``sides`` are all that a worker can do."""
 
-    def __init__(self, allowed: AllowedNames, sides: Sides, folder: Path | None = None) -> None:
+    def __init__(
+        self, allowed: AllowedNames, sides: Sides, folder: Path | None = None, limits: WorkerLimits = NO_LIMITS
+    ) -> None:
         self._allowed, self._sides, self._folder = allowed, sides, folder or Path(tempfile.gettempdir())
+        self.limits = limits
 
     def built(self, order: WorkOrder, endpoint: Endpoint) -> Setup:
         """The setup that an order asks for.
@@ -72,6 +81,7 @@ class SetupBuilder:
         names = order.names
         if names.side not in self._sides:
             raise RunError(f"the engine asks for {names.side!r}, which this version does not know")
+        self.limits.refuse_share(order.cpu_limit)
         options = self._options(order.options)
         network = self._network(order, options)
         return Setup(
@@ -83,6 +93,7 @@ class SetupBuilder:
             input_dtype=network.dtype,
             inputs=network.inputs,
             input_names=network.input_names,
+            lengths_vary=bool(network.varying),
             outputs=[layer.outputs for layer in network.layers],
             ties=tied_weights(network.layers),
             options=options,
@@ -90,14 +101,35 @@ class SetupBuilder:
             objective=self._objective(order.objective),
             source=self._source(order),
             cpu_limit=order.cpu_limit,
+            rests=self.limits.cpu_share < 1,
             device=order.device,
             threads=order.threads,
             profiled_precision=order.profiled_precision,
             rollback=order.rollback,
             optimizer=order.optimizer,
-            store=SampleStore(self._folder / f"palmette-samples-{order.samples}" / file_name(order.node)),
+            store=self._store(order),
             names=names,
+            kept_state=None if order.kept is None else self._kept(order.kept, order.node, fresh=True),
         )
+
+    def _store(self, order: WorkOrder) -> SampleStore:
+        folder = self._folder / f"palmette-samples-{order.samples}" / file_name(order.node)
+        return SampleStore(folder, self.limits.storage_bytes)
+
+    def kept(self, asked: FetchKept, node: str) -> StateReply:
+        """The state that a node's worker kept when an engine was gone; empty where there is none."""
+        try:
+            weights, optimizer = read_kept(self._kept(asked.kept, node), asked.iterations, asked.patience_s)
+        except (OSError, SafetensorError):
+            weights, optimizer = {}, {}
+        return StateReply(to_bytes(weights), to_bytes(optimizer))
+
+    def _kept(self, name: str, node: str, *, fresh: bool = False) -> Path:
+        """A node's folder for what is kept of a run; a fresh one is empty."""
+        folder = self._folder / f"palmette-kept-{name}-{file_name(node)}"
+        if fresh:
+            clear_kept(folder)
+        return folder
 
     def _options(self, written: Mapping[str, Any]) -> Options:
         given = dict(written)
@@ -142,10 +174,11 @@ class SetupBuilder:
         }
         owned = _owned_data(order)
         described = partial(self._described, owned=owned, shape=given.input_shape)
-        if given.shares is None:
-            return StepData(groups=[(group, described(each)) for group, each in given.groups], **common)
+        if given.phase is not None:
+            groups = [(group, described(each)) for group, each in given.groups]
+            return StepData(phase=given.phase, groups=groups, **common)
         data = {name: described(each) for name, each in given.data.items()}
-        return ShardedData(shares=given.shares, data=data, **common)
+        return ShardedData(shares=given.shares or {}, data=data, **common)
 
     def _described(self, data: OrderedData, owned: set[str], shape: tuple[int, ...]) -> DataDescription:
         """What is known of a data set; with its samples, if this node owns some of them."""
@@ -156,7 +189,7 @@ class SetupBuilder:
                 raise RunError(
                     f"data {data.name} has {len(split)} samples here, and {data.samples} where the run began"
                 )
-        return DataDescription(data.name, data.samples, self._decoder(data.decoder), split)
+        return DataDescription(data.name, data.samples, self._decoder(data.decoder), split, _lengths(data))
 
     def _decoder(self, ordered: OrderedDecoder) -> Decoder:
         match ordered:
@@ -177,6 +210,17 @@ class SetupBuilder:
                 self._allowed.refuse_code(ordered.name)
                 find = partial(recipe_transform, ordered.name)
                 return TransformDecoder(ordered.name, self._decoder(ordered.inner), ordered.shape, find(), find)
+
+
+def _lengths(data: OrderedData) -> SampleLengths | None:
+    known = data.lengths
+    if known is None:
+        return None
+    if len(known.table) != data.samples:
+        raise RunError(
+            f"the engine knows the lengths of {len(known.table)} of the {data.samples} samples of {data.name}"
+        )
+    return SampleLengths(known.table.numpy(), known.inputs, known.targets)
 
 
 def _pruned(network: Network, fraction: float) -> Network:

@@ -18,7 +18,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 import torch
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from torch import Tensor
 
 from palmette.errors import one_line
@@ -50,11 +50,12 @@ class Codec:
     def __init__(self, kinds: Sequence[type]) -> None:
         self._adapters: dict[str, TypeAdapter[Any]] = {kind.__name__: TypeAdapter(kind) for kind in kinds}
 
-    def written(self, message: Any, run: str) -> bytes:
-        """A message of a run as bytes."""
+    def written(self, message: Any, run: str, protocol: int | None = None) -> bytes:
+        """A message of a run as bytes, for a reader of some version of the protocol, or of this one."""
         blobs: list[bytes] = []
         kind = type(message).__name__
-        body = _plain(self._adapters[kind].dump_python(message), blobs)
+        later = set() if protocol is None else _added_after(message, protocol)
+        body = _plain(self._adapters[kind].dump_python(message, exclude=later), blobs)
         head = {"kind": kind, "run": run, "sent_s": time.monotonic(), "body": body, "blobs": list(map(len, blobs))}
         text = json.dumps(head, separators=(",", ":")).encode()
         return b"".join((_LENGTH.pack(len(text)), text, *blobs))
@@ -79,6 +80,13 @@ class Codec:
             raise BadMessage(f"a message is not valid: {one_line(where)}: {one_line(first['msg'])}") from None
         except (KeyError, TypeError, ValueError, IndexError, OverflowError, RecursionError, RuntimeError) as error:
             raise BadMessage(f"a message cannot be read: {type(error).__name__}") from None
+
+
+def _added_after(message: Any, protocol: int) -> set[str]:
+    """The fields of a message that a version of the protocol does not know: those that say ``since`` a later one."""
+    known = message.__class__.model_fields if isinstance(message, BaseModel) else {}
+    marks = {name: each.json_schema_extra for name, each in known.items()}
+    return {name for name, mark in marks.items() if isinstance(mark, dict) and int(str(mark["since"])) > protocol}
 
 
 class MessageParts:

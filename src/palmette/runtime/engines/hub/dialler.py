@@ -9,6 +9,7 @@ A run is executed in threads of this process, so that its channels are streams o
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
@@ -25,7 +26,20 @@ import torch
 from palmette.errors import ArgumentFault, InputError, RunError
 from palmette.runtime.engines.hub.building import SetupBuilder
 from palmette.runtime.engines.hub.codec import BadMessage, MessageParts
-from palmette.runtime.engines.hub.messages import HUB, PROTOCOL, TO_ENGINE, TO_WORKER, Introduction, WorkOrder
+from palmette.runtime.engines.hub.messages import (
+    HUB,
+    PROTOCOL,
+    TO_ENGINE,
+    TO_WORKER,
+    FetchKept,
+    Introduction,
+    RenewalRequest,
+    RenewedCertificate,
+    RunEnded,
+    WorkOrder,
+)
+from palmette.runtime.engines.hub.renewal import is_due, with_certificate
+from palmette.runtime.engines.probes import CarryOut, ProbeRequest, ProbeResult, TimeTransfer
 from palmette.runtime.program import Channel
 from palmette.runtime.transports.base import ConnectionLost, TransportClosed
 from palmette.runtime.transports.heartbeat import SILENCE_S, peer_silent
@@ -43,7 +57,7 @@ from palmette.runtime.transports.tls.frames import (
 )
 from palmette.runtime.transports.tls.streams import NetworkStream, StreamState
 from palmette.runtime.transports.tls.transport import TlsTransport
-from palmette.runtime.worker.commands import Command, Event, Stop
+from palmette.runtime.worker.commands import Command, EngineGone, Event, Stop
 from palmette.runtime.worker.failure import failure
 from palmette.runtime.worker.tuning import use_threads
 from palmette.runtime.worker.worker import Worker
@@ -59,14 +73,21 @@ _NO_TOKEN = bytes(TOKEN_BYTES)
 ALIVE_EVERY_S = 1.0
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 15.0
 _FAREWELL_S = 1.0
+_MEASURED_S = 10.0
+_LOOK_EVERY_S = 10.0
+RENEW_EVERY_S = 3600.0
 
 
 @dataclass(frozen=True)
 class HubDoor:
-    """Where a hub is, and the credentials with which a node enters; any other certificate than the hub's is refused."""
+    """Where a hub is, and the credentials with which a node enters; any other certificate than the hub's is refused.
+
+    ``keep`` keeps them when the certificate was renewed.
+    """
 
     address: str
     own: Credentials
+    keep: Callable[[Credentials], None] = lambda _: None
 
     def dialled(self) -> Any:
         """A connection, which is established when it is first used."""
@@ -93,45 +114,57 @@ class _RunControl:
 
     def __init__(self, run: str, send: Callable[[Event, str], None]) -> None:
         self.run, self._send = run, send
-        self.commands: SimpleQueue[Command] = SimpleQueue()
+        self.commands: SimpleQueue[Command | None] = SimpleQueue()
 
     def send(self, event: Event) -> None:
         self._send(event, self.run)
 
     def receive(self) -> Command:
-        return self.commands.get()
+        command = self.commands.get()
+        if command is None:
+            raise EngineGone
+        return command
 
 
 class HubLine:
     """One connection to a hub, from its beginning to its end.
 
-    ``orders`` counts the orders that came.
+    ``orders`` counts the orders that came, ``runs`` the runs that have ended meanwhile; ``probes`` measures here what
+    the hub asks for.
     """
 
-    def __init__(self, door: HubDoor, builder: SetupBuilder) -> None:
-        self._builder, self.orders = builder, 0
+    def __init__(self, door: HubDoor, builder: SetupBuilder, probes: CarryOut) -> None:
+        self._builder, self._probes, self.orders, self.runs = builder, probes, 0, 0
         self.address, self.node = door.address, door.own.node
+        self._own, self._keep, self._asked_s = door.own, door.keep, -math.inf
         self._dialled = door.dialled()
         self._state = StreamState(door.own.node, HUB, f"the hub at {door.address}")
         self._working: tuple[_RunControl, threading.Thread] | None = None
+        self._measuring: list[threading.Thread] = []
         self._sending, self._ended = threading.Lock(), threading.Event()
         self._liveness = Liveness(SILENCE_S, 2 * ALIVE_EVERY_S)
         self._stream = NetworkStream(self._dialled, "Enlist", hello(_NO_TOKEN, door.own.node), self._state)
 
-    def enlist(self) -> None:
-        """Say who this is, and wait until the hub agrees.
+    def enlist(self, *, any_version: bool = False) -> None:
+        """Say who this is, and wait until the hub agrees; ``any_version``: also one with another torch.
 
         Raises:
             ConnectionLost: the hub cannot be reached.
             RunError: it refuses this worker.
         """
-        mine = Introduction(protocol=PROTOCOL, palmette_version=version("palmette"), torch_version=torch.__version__)
+        mine = Introduction(
+            protocol=PROTOCOL,
+            palmette_version=version("palmette"),
+            torch_version=str(torch.__version__),
+            any_version=any_version,
+            limits=self._builder.limits,
+        )
         self._send(mine, "")
         if self._stream.next().kind is not FrameKind.WELCOME:
             raise BadMessage("the hub did not send welcome")
 
-    def serve(self) -> None:
-        """Execute orders until the hub leaves.
+    def serve(self, *, once: bool = False) -> None:
+        """Execute orders until the hub leaves; with ``once``, or a run is over.
 
         Raises:
             ConnectionLost: the connection is lost.
@@ -146,20 +179,36 @@ class HubLine:
                 said = TO_WORKER.read(whole)
                 if isinstance(said.message, WorkOrder):
                     self._begin(said.message, said.run)
+                elif isinstance(said.message, RenewedCertificate):
+                    self._own = with_certificate(self._own, said.message.certificate)
+                    self._keep(self._own)
+                elif isinstance(said.message, RunEnded):
+                    self.runs += 1
+                    if once:
+                        return
+                elif isinstance(said.message, FetchKept):
+                    self._send(self._builder.kept(said.message, self.node), said.run)
+                elif isinstance(said.message, ProbeRequest):
+                    self._measuring = [each for each in self._measuring if each.is_alive()]
+                    measuring = threading.Thread(target=self._measure, args=(said.message, said.run), daemon=True)
+                    self._measuring.append(measuring)
+                    measuring.start()
                 elif self._working is not None and said.run == self._working[0].run:
                     self._working[0].commands.put(said.message)
 
     def close(self) -> None:
-        """Stop what is running, and end the connection."""
+        """Stop what is running, which keeps its state, and end the connection."""
         self._ended.set()
-        self._stop_working()
+        self._stop_working(None)
         self._state.closed = True
         self._stream.close()
         self._dialled.close()
+        for each in self._measuring:  # torch aborts a process that ends while it computes
+            each.join(_MEASURED_S)
 
     def _begin(self, order: WorkOrder, run: str) -> None:
         """Set up for an order, and execute its commands, in a separate thread."""
-        self._stop_working()
+        self._stop_working(Stop())
         self.orders += 1
         control = _RunControl(run, self._send)
         working = threading.Thread(target=self._work, args=(order, control), name=f"run {run}", daemon=True)
@@ -171,19 +220,48 @@ class HubLine:
             endpoint = LineEndpoint(self._dialled, order.token, order.channels)
             setup = self._builder.built(order, endpoint)
             use_threads(setup.threads)
-            Worker(setup, control).run()
+            worker = Worker(setup, control)
+            try:
+                worker.run()
+            except EngineGone:
+                worker.close()
         except BaseException as error:  # noqa: BLE001  (sent to the engine, which ends the run)
             control.send(failure(error))
 
-    def _stop_working(self) -> None:
+    def _renew(self) -> None:
+        """Ask for another certificate when this one ends soon, not too often."""
+        if time.monotonic() - self._asked_s > RENEW_EVERY_S and is_due(self._own.certificate):
+            self._asked_s = time.monotonic()
+            self._send(RenewalRequest(), "")
+
+    def _watch_memory(self) -> None:
+        """End the current run, and let the engine know, where this process takes more memory than it may."""
+        working = self._working
+        if working is not None and working[1].is_alive():
+            try:
+                self._builder.limits.refuse_memory()
+            except RunError as error:
+                working[0].send(failure(error))
+                working[0].commands.put(Stop())
+
+    def _measure(self, request: ProbeRequest, run: str) -> None:
+        try:
+            endpoint = None
+            if isinstance(request, TimeTransfer):
+                endpoint = LineEndpoint(self._dialled, request.token, request.channels)
+            self._send(self._probes(self.node, request, endpoint), run)
+        except BaseException as error:  # noqa: BLE001  (sent to the engine)
+            self._send(failure(error), run)
+
+    def _stop_working(self, last: Command | None) -> None:
         """Let the current run end; one that waits for others that will not come ends with its relay."""
         if self._working is not None:
             control, thread = self._working
-            control.commands.put(Stop())
+            control.commands.put(last)
             thread.join(_FAREWELL_S)
             self._working = None
 
-    def _send(self, message: Event | Introduction, run: str) -> None:
+    def _send(self, message: Event | ProbeResult | Introduction | RenewalRequest, run: str) -> None:
         """Send a message; from any thread. Where the connection is lost, ``serve`` finds out."""
         with self._sending:
             try:
@@ -193,8 +271,15 @@ class HubLine:
                 return
 
     def _be_there(self) -> None:
-        """Send heartbeats to the hub, until it is silent or the connection is closed."""
+        """Send heartbeats to the hub, until it is silent, the owner's hours end, or the connection is closed."""
         while not self._ended.wait(ALIVE_EVERY_S):
+            self._watch_memory()
+            self._renew()
+            away = self._builder.limits.away()
+            if away is not None:
+                self._state.broken = ConnectionLost(away, HUB)
+                self._stream.cancel()
+                return
             if self._liveness.first_silent(time.monotonic()) is not None:
                 self._state.broken = peer_silent(HUB)
                 self._stream.cancel()
@@ -208,32 +293,40 @@ class HubLine:
 class HubWorker:
     """Dials a hub, again and again.
 
-    ``told`` is called with a line for a person whenever something happens.
+    ``told`` is called with a line for a person whenever something happens. With ``any_version`` it also works for a hub
+    whose torch was not tested with its own.
     """
 
     def __init__(
-        self, door: Callable[[], HubDoor], builder: SetupBuilder, told: Callable[[str], None] = lambda _: None
+        self,
+        door: Callable[[], HubDoor],
+        builder: SetupBuilder,
+        probes: CarryOut,
+        told: Callable[[str], None] = lambda _: None,
+        *,
+        any_version: bool = False,
     ) -> None:
-        self._door, self._builder, self._told = door, builder, told
+        self._door, self._builder, self._probes, self._told = door, builder, probes, told
+        self._any_version = any_version
         self._closing = threading.Event()
         self._line: HubLine | None = None
 
     def run(self, *, once: bool = False) -> None:
-        """Serve the hub until ``close``; with ``once``, until it has left after a run.
+        """Serve the hub until ``close``; with ``once``, until a run is over, whether or not it used this node.
 
         Raises:
             RunError: the hub refuses this worker.
         """
         wait_s = FIRST_WAIT_S
-        while not self._closing.is_set():
+        while self._in_time():
             try:
-                self._line = HubLine(self._door(), self._builder)
-                self._line.enlist()
+                self._line = HubLine(self._door(), self._builder, self._probes)
+                self._line.enlist(any_version=self._any_version)
                 self._told(f"connected to the hub at {self._line.address} as node {self._line.node}")
                 wait_s = FIRST_WAIT_S
-                self._line.serve()
-                self._told("the hub has left")
-                if once and self._line.orders:
+                self._line.serve(once=once)
+                self._told(_ending(self._line, once))
+                if once and (self._line.orders or self._line.runs):
                     return
             except (ConnectionLost, BadFrame) as lost:
                 why = str(lost).rpartition(": ")[2]  # gRPC says the rest at length
@@ -247,12 +340,28 @@ class HubWorker:
             self._closing.wait(wait_s * random.uniform(0.8, 1.2))  # noqa: S311  (so that many do not dial at once)
             wait_s = min(LONGEST_WAIT_S, 2 * wait_s)
 
+    def _in_time(self) -> bool:
+        """Wait until the owner lets this worker work; returns False if it is to end."""
+        told = False
+        while not self._closing.is_set() and (why := self._builder.limits.away()) is not None:
+            if not told:
+                self._told(f"waiting: {why}")
+            told = True
+            self._closing.wait(_LOOK_EVERY_S)
+        return not self._closing.is_set()
+
     def close(self) -> None:
         """End soon; from any thread."""
         self._closing.set()
         line = self._line
         if line is not None:
             line.close()
+
+
+def _ending(line: HubLine, once: bool) -> str:
+    if not (once and line.runs):
+        return "the hub has left"
+    return "the run is over" if line.orders else f"the run is over; it did not use node {line.node}"
 
 
 def hub_address(text: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from weakref import WeakSet
 
-from palmette.runtime.engines.hub.server import HubServer, WorkerLine
+from palmette.runtime.engines.hub.line import WorkerLine
+from palmette.runtime.engines.hub.server import HubServer
 
 
 class HubMembership:

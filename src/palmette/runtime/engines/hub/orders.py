@@ -6,8 +6,10 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors.torch import save as to_bytes
 
 from palmette.errors import RunError
@@ -19,6 +21,7 @@ from palmette.runtime.engines.hub.messages import (
     OrderedDecoder,
     OrderedFormat,
     OrderedImages,
+    OrderedLengths,
     OrderedObjective,
     OrderedOwnDecoder,
     OrderedSamples,
@@ -37,6 +40,7 @@ from palmette.zoo.data.custom_tensors import TensorDecoder
 from palmette.zoo.data.images import ImageDecoder
 from palmette.zoo.data.item_format import ItemFormat
 from palmette.zoo.data.transformed import TransformDecoder
+from palmette.zoo.lengths import SampleLengths
 from palmette.zoo.models import UNNAMED
 from palmette.zoo.recipes.loss import ClassificationLoss
 from palmette.zoo.recipes.objective import TrainingObjective
@@ -69,10 +73,16 @@ def order_of(setup: Setup) -> WorkOrder:
         threads=setup.threads,
         profiled_precision=setup.profiled_precision,
         rollback=setup.rollback,
-        samples=hashlib.sha256(str(setup.store and setup.store.folder).encode()).hexdigest()[:16],
+        samples=folder_id(None if setup.store is None else setup.store.folder),
+        kept=None if setup.kept_state is None else folder_id(setup.kept_state),
         token=endpoint.token,
         channels=tuple(channel for channel in endpoint.channels if setup.node in channel[1:]),
     )
+
+
+def folder_id(folder: Path | None) -> str:
+    """What stands for a folder of the engine's in the names of folders of workers."""
+    return hashlib.sha256(str(folder).encode()).hexdigest()[:16]
 
 
 def _unnamed(what: str) -> RunError:
@@ -111,7 +121,8 @@ def _samples(source: object) -> OrderedSamples | None:
         "iterations": source.iterations,
     }
     if isinstance(source, StepData):
-        return OrderedSamples(groups=tuple((group, _data(each)) for group, each in source.groups), **common)
+        groups = tuple((group, _data(each)) for group, each in source.groups)
+        return OrderedSamples(phase=source.phase, groups=groups, **common)
     shares: Mapping[str, Any] = {root: tuple(shards) for root, shards in source.shares.items()}
     return OrderedSamples(shares=dict(shares), data={n: _data(each) for n, each in source.data.items()}, **common)
 
@@ -119,7 +130,14 @@ def _samples(source: object) -> OrderedSamples | None:
 def _data(described: DataDescription) -> OrderedData:
     if described.name == UNNAMED:
         raise _unnamed("the data")
-    return OrderedData(name=described.name, samples=described.samples, decoder=_decoder(described.decoder))
+    decoder, lengths = _decoder(described.decoder), _lengths(described.lengths)
+    return OrderedData(name=described.name, samples=described.samples, decoder=decoder, lengths=lengths)
+
+
+def _lengths(known: SampleLengths | None) -> OrderedLengths | None:
+    if known is None:
+        return None
+    return OrderedLengths(table=torch.from_numpy(known.table), inputs=known.inputs, targets=known.targets)
 
 
 def _decoder(decoder: Decoder) -> OrderedDecoder:

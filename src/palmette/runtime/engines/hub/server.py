@@ -3,6 +3,8 @@
     Enlist   a worker's control stream: orders and commands to it, events and heartbeats from it
     Attend   its part in a phase, while there is one       (``transports.tls.hub``)
     Carry    a channel of that phase                        (the same)
+    Operate  a request of a person, where the hub keeps runs    (``desk``)
+    Enroll   a node that is invited gets its certificate         (``enrolment``)
 
 The hub runs in a thread of the engine's process. A worker stays connected between phases and runs. If it connects
 again, as after a change of its address, the new connection counts and the old one is lost.
@@ -15,23 +17,27 @@ import atexit
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import grpc
 
 from palmette.errors import ArgumentFault, InputError, one_line
-from palmette.runtime.engines.hub.codec import LONGEST_JSON, BadMessage, Envelope, MessageParts
-from palmette.runtime.engines.hub.messages import HUB, PROTOCOL, TO_ENGINE, TO_WORKER, Introduction
+from palmette.runtime.engines.hub.codec import LONGEST_JSON, BadMessage, MessageParts
+from palmette.runtime.engines.hub.desk import OperatorDesk, RunKeeper
+from palmette.runtime.engines.hub.enrolment import answer_enrolment
+from palmette.runtime.engines.hub.line import WorkerLine
+from palmette.runtime.engines.hub.messages import HUB, TO_ENGINE, Introduction, RenewalRequest, RenewedCertificate
+from palmette.runtime.engines.hub.renewal import renewed_certificate
+from palmette.runtime.engines.hub.requests import WorkerEntry
+from palmette.runtime.engines.hub.versions import refuse_other_version
 from palmette.runtime.program import Channel
 from palmette.runtime.transports.keys.folder import Keys
 from palmette.runtime.transports.tls.frames import (
     BadFrame,
     Frame,
     FrameKind,
-    alive,
-    control_frames,
     decoded,
     farewell,
     welcome,
@@ -41,66 +47,8 @@ from palmette.runtime.transports.tls.hub import Doorkeeper, Hub, StreamOpening, 
 _PATIENCE_S = 10.0
 _CHECK_CERTIFICATES_EVERY_S = 2.0
 _FAREWELL_S = 1.0
-# Workers wait while the engine has so many events to read; each may carry weights.
-_UNREAD_EVENTS = 256
-_LOOK_EVERY_S = 0.05
 
 R = TypeVar("R")
-Said = tuple["WorkerLine", Envelope | None]
-"""What a worker said, None when its connection has ended."""
-
-
-class WorkerLine:
-    """The connection of a node's worker, as the engine sees it; made and used in the hub's thread, but for ``send``."""
-
-    def __init__(self, node: str, certificate: bytes, context: Any) -> None:
-        self.node, self.certificate = node, certificate
-        self.heard_s = time.monotonic()
-        self.lost = False
-        self._context, self._loop = context, asyncio.get_running_loop()
-        self._outbox: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self._reader: SimpleQueue[Said] | None = None
-        self._run = ""
-        self.ended = asyncio.Event()
-
-    def send(self, message: Any, run: str) -> None:
-        """Send an order or a command; from any thread."""
-        data = TO_WORKER.written(message, run)
-        self._loop.call_soon_threadsafe(self._outbox.put_nowait, data)
-
-    def listen(self, run: str, reader: SimpleQueue[Said] | None) -> None:
-        """Have what the worker says about a run put into a queue; from any thread."""
-        self._reader, self._run = reader, run
-
-    def end(self) -> None:
-        """End the connection soon."""
-        self.ended.set()
-
-    def answer(self) -> None:
-        """Answer a heartbeat, unless something else is on its way: that is a sign of life, too."""
-        if self._outbox.empty():
-            self._outbox.put_nowait(None)
-
-    async def write_all(self) -> None:
-        """Write what is sent, as it comes."""
-        while True:
-            message = await self._outbox.get()
-            for frame in [alive()] if message is None else control_frames(message):
-                await self._context.write(frame)
-
-    async def take(self, envelope: Envelope) -> None:
-        """Pass on what the worker said, if it is about the current run; late words about another are dropped."""
-        while (reader := self._reader) is not None and envelope.run == self._run:
-            if reader.qsize() < _UNREAD_EVENTS:
-                reader.put((self, envelope))
-                return
-            await asyncio.sleep(_LOOK_EVERY_S)
-
-    def lose(self) -> None:
-        """Note that the connection has ended, and tell the engine."""
-        self.lost = True
-        if self._reader is not None:
-            self._reader.put((self, None))
 
 
 class HubServer:
@@ -117,7 +65,8 @@ class HubServer:
         self._door = Doorkeeper(self._own, self._keys)
         self._lines: dict[str, WorkerLine] = {}
         self._relays: dict[bytes, Hub] = {}
-        self._leaving = False
+        self._desk: OperatorDesk | None = None
+        self._leaving = self._ran = False
         self._changed = threading.Condition()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="hub", daemon=True)
@@ -148,10 +97,37 @@ class HubServer:
             self._changed.wait_for(lambda: wanted <= self.present(), timeout_s)
         return wanted - self.present()
 
+    def workers(self) -> list[WorkerEntry]:
+        """What is known of the workers that are connected, by name."""
+        return [
+            WorkerEntry(
+                node=node,
+                since=line.since.isoformat(timespec="seconds"),
+                palmette_version=line.introduction.palmette_version,
+                torch_version=line.introduction.torch_version,
+                protocol=line.introduction.protocol,
+                limits=line.introduction.limits,
+            )
+            for node, line in sorted(self._lines.copy().items())
+        ]
+
+    def keep_runs(self, keeper: RunKeeper) -> None:
+        """Answer requests of people about the runs of a keeper from now on."""
+
+        async def opened() -> None:
+            self._desk = OperatorDesk(self._door, keeper, self.workers)
+
+        self._call(opened())
+
+    def end_run(self) -> None:
+        """Tell all workers that a run is over, if there was one."""
+        self._call(self._end_run())
+
     def open_relay(self, token: bytes, nodes: Sequence[str], channels: Sequence[Channel]) -> Callable[[], None]:
         """Open a relay for the channels of a phase; returns what closes it."""
 
         async def opened() -> None:
+            self._ran = True
             self._relays[token] = Hub(token, nodes, channels, self._door, self._heard)
 
         async def closed() -> None:
@@ -179,12 +155,24 @@ class HubServer:
         self._loop.close()
 
     async def _start(self) -> tuple[Any, int]:
-        methods = {"Enlist": self._enlist, "Attend": self._attend, "Carry": self._carry}
+        methods = {
+            "Enlist": self._enlist,
+            "Attend": self._attend,
+            "Carry": self._carry,
+            "Operate": self._operate,
+            "Enroll": self._enroll,
+        }
         served = await listen(self._own, self._wanted, methods)
         self._checking = asyncio.ensure_future(self._check_certificates())
         return served
 
+    async def _end_run(self) -> None:
+        for line in self._lines.values() if self._ran else ():
+            line.end_run()
+        self._ran = False
+
     async def _leave(self) -> None:
+        await self._end_run()
         self._leaving = True
         self._checking.cancel()
         for line in self._lines.values():
@@ -204,6 +192,14 @@ class HubServer:
         if line is not None:
             line.heard_s = time.monotonic()
 
+    async def _enroll(self, stream: AsyncIterator[bytes], context: Any) -> None:
+        await answer_enrolment(self._door, self._keys, stream, context)
+
+    async def _operate(self, stream: AsyncIterator[bytes], context: Any) -> None:
+        if self._desk is None:
+            await refuse(context, "this hub keeps no runs", grpc.StatusCode.UNIMPLEMENTED)
+        await self._desk.operate(stream, context)
+
     async def _attend(self, stream: AsyncIterator[bytes], context: Any) -> None:
         came = await self._door.introduced(stream, context)
         await (await self._relay(came, context)).attend(came, stream, context)
@@ -222,11 +218,12 @@ class HubServer:
         came = await self._door.introduced(stream, context)
         if came.node == HUB:
             await refuse(context, f"{HUB} is the hub's own name; expected a certificate of a node")
-        line = WorkerLine(came.node, came.certificate, context)
         try:
-            await asyncio.wait_for(self._introduce(stream), _PATIENCE_S)
+            said = await asyncio.wait_for(_introduction(stream), _PATIENCE_S)
+            refuse_other_version(said)
         except (BadFrame, StopAsyncIteration, TimeoutError) as error:
             await refuse(context, one_line(str(error)) or "the worker did not introduce itself")
+        line = WorkerLine(came.node, came.certificate, said, context)
         await context.write(welcome())
         self._door.note_join(line.node)
         self._add(line)
@@ -252,19 +249,9 @@ class HubServer:
             await refuse(context, f"the certificate of node {line.node} is not valid: {wrong}")
         if not self._leaving:
             await refuse(context, f"the connection of node {line.node} was lost", grpc.StatusCode.ABORTED)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(line.written(), _FAREWELL_S)
         await context.write(farewell())
-
-    async def _introduce(self, stream: AsyncIterator[bytes]) -> None:
-        """Read a worker's introduction; it has to speak this hub's protocol."""
-        parts, whole = MessageParts(LONGEST_JSON), None
-        while whole is None:
-            whole = parts.add(decoded(await anext(stream)))
-        said = TO_ENGINE.read(whole).message
-        if not isinstance(said, Introduction):
-            raise BadMessage(f"a worker begins with {type(said).__name__}; expected Introduction")
-        if said.protocol != PROTOCOL:
-            versions = f"the worker speaks version {said.protocol} of the protocol, the hub {PROTOCOL}"
-            raise BadMessage(f"{versions}; expected the same version of palmette")
 
     async def _hear(self, line: WorkerLine, stream: AsyncIterator[bytes]) -> None:
         parts = MessageParts()
@@ -279,7 +266,17 @@ class HubServer:
                 said = TO_ENGINE.read(whole)
                 if isinstance(said.message, Introduction):
                     raise BadMessage("a second introduction")
-                await line.take(said)
+                if isinstance(said.message, RenewalRequest):
+                    await asyncio.to_thread(self._renew, line)
+                else:
+                    await line.take(said)
+
+    def _renew(self, line: WorkerLine) -> None:
+        """Send a worker another certificate, if its own is due and there can be one."""
+        with suppress(InputError):
+            found = renewed_certificate(self._keys, line.node, line.certificate)
+            if found is not None:
+                line.send(RenewedCertificate(certificate=found), "")
 
     def _add(self, line: WorkerLine) -> None:
         before = self._lines.get(line.node)
@@ -294,6 +291,17 @@ class HubServer:
         if self._lines.get(line.node) is line:
             with self._changed:
                 del self._lines[line.node]
+
+
+async def _introduction(stream: AsyncIterator[bytes]) -> Introduction:
+    """Read a worker's introduction."""
+    parts, whole = MessageParts(LONGEST_JSON), None
+    while whole is None:
+        whole = parts.add(decoded(await anext(stream)))
+    said = TO_ENGINE.read(whole).message
+    if not isinstance(said, Introduction):
+        raise BadMessage(f"a worker begins with {type(said).__name__}; expected Introduction")
+    return said
 
 
 _OPEN: dict[tuple[str, Path], HubServer] = {}

@@ -9,4 +9,5 @@ hosts       which host stands for which node, and calls made there
 actor       what runs on a host
 heartbeats  heartbeats from hosts
 crew        workers on hosts
+prober      measurements on hosts
 """

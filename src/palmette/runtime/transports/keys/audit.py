@@ -1,4 +1,5 @@
-"""What happened to the keys of a folder, one JSON line each: certificates issued and revoked, nodes let in and refused.
+"""What happened to the keys of a folder, one JSON line each: certificates issued and revoked, nodes let in and refused,
+runs started and stopped.
 
     {"at": "2026-01-31T12:00:00+00:00", "event": "revoke", "node": "phone", "serial": "5f3…"}
 
@@ -13,7 +14,9 @@ import os
 from pathlib import Path
 from typing import Literal
 
-AuditEvent = Literal["init", "issue", "renew", "sign", "pack", "revoke", "join", "refusal"]
+AuditEvent = Literal[
+    "init", "issue", "invite", "renew", "sign", "pack", "revoke", "join", "refusal", "run", "resume", "stop"
+]
 AUDIT = "audit.jsonl"
 _LONGEST_BYTES = 4 * 2**20
 

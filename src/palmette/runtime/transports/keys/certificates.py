@@ -24,10 +24,11 @@ Key = ec.EllipticCurvePrivateKey
 Authority = tuple[Key, x509.Certificate]
 
 PublicKey = ec.EllipticCurvePublicKey
-Role = Literal["worker", "viewer", "operator"]
-"""What the holder of a certificate may do: take part in runs, watch them, or start and stop them."""
+Role = Literal["worker", "viewer", "operator", "invited"]
+"""What the holder of a certificate may do: take part in runs, watch them, start and stop them, or get another one."""
 
-ROLES: tuple[Role, ...] = get_args(Role)
+Roles = tuple[Role, ...]
+ROLES: Roles = get_args(Role)
 AUTHORITY = "palmette authority"
 AUTHORITY_DAYS = 5 * 365
 NODE_DAYS = 90
@@ -131,9 +132,9 @@ def objection(
     revoked: x509.CertificateRevocationList,
     now: dt.datetime,
     *,
-    role: Role | None = None,
+    roles: Roles = (),
 ) -> str | None:
-    """Why a certificate is not valid for a node, and for a role, if one is asked for; None if it is."""
+    """Why a certificate is not valid for a node, and for one of the roles, if some are asked for; None if it is."""
     try:
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature):
@@ -146,8 +147,8 @@ def objection(
         return "it was revoked"
     if dns_name(node) not in names_of(certificate):
         return f"it belongs to {common_name(certificate)}"
-    if role is not None and role_of(certificate) != role:
-        return f"it is for the role {role_of(certificate)}, not {role}"
+    if roles and role_of(certificate) not in roles:
+        return f"it is for the role {role_of(certificate)}, not {' or '.join(roles)}"
     return None
 
 
@@ -173,6 +174,11 @@ def fingerprint(certificate: x509.Certificate) -> str:
     """The SHA-256 of a certificate's public key, which stays the same when the certificate is renewed."""
     key = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return hashlib.sha256(key).hexdigest()
+
+
+def validity_of(certificate: x509.Certificate) -> dt.timedelta:
+    """For how long a certificate was issued."""
+    return certificate.not_valid_after_utc - certificate.not_valid_before_utc - _BEHIND
 
 
 def serial_of(certificate: x509.Certificate) -> str:

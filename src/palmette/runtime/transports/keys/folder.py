@@ -34,6 +34,7 @@ from palmette.runtime.transports.keys.certificates import (
     Authority,
     PublicKey,
     Role,
+    Roles,
     addresses_in,
     authority_certificate,
     common_name,
@@ -75,14 +76,14 @@ class Credentials:
     authority: bytes
     revoked: bytes
 
-    def objection(self, shown: bytes, node: str, role: Role | None = "worker") -> str | None:
-        """Why a certificate that was shown is not valid for ``node`` in a role; None if it is."""
+    def objection(self, shown: bytes, node: str, roles: Roles = ("worker",)) -> str | None:
+        """Why a certificate that was shown is not valid for ``node`` in one of the roles, or any; None if it is."""
         try:
             certificate = x509.load_pem_x509_certificate(shown)
         except (ValueError, UnsupportedAlgorithm):
             return "it cannot be read"
         authority, revoked = x509.load_pem_x509_certificate(self.authority), x509.load_pem_x509_crl(self.revoked)
-        return objection(certificate, node, authority, revoked, current_time(), role=role)
+        return objection(certificate, node, authority, revoked, current_time(), roles=roles)
 
     def has_revoked(self, shown: bytes) -> bool:
         """Whether a certificate that was valid when it was shown has been revoked."""
@@ -175,23 +176,49 @@ class Keys:
             InputError: the request cannot be read or is not this node's, the node has a valid certificate, there is no
                 authority, or the folder cannot be written.
         """
+        return self.sign_request(node, read_request(request), days, role, str(request))
+
+    def sign_request(
+        self, node: str, request: x509.CertificateSigningRequest, days: float, role: Role = "worker", file: str = ""
+    ) -> x509.Certificate:
+        """Issue a certificate for a key that a node has made itself; ``file`` is where its request was read.
+
+        Raises:
+            InputError: as ``sign``.
+        """
         _refuse_days(days)
         authority = self._authority()
         self.refuse_issued(node)
-        key = requested_key(read_request(request), node)
+        key = requested_key(request, node)
         if key is None:
-            raise InputError(Fault("NODE", node, "the request is not of this node", str(request)))
+            raise InputError(Fault("NODE", node, "the request is not of this node", file))
         made = node_certificate(node, key, authority, days=days, now=current_time(), role=role)
         self._keep(node, made, "sign")
+        return made
+
+    def invited(self, node: str, key: PublicKey, days: float) -> x509.Certificate:
+        """Issue a certificate with which a node may only ask for its own.
+
+        Raises:
+            InputError: there is no authority, or the folder cannot be written.
+        """
+        _refuse_name(node)
+        made = node_certificate(node, key, self._authority(), days=days, now=current_time(), role="invited")
+        self._remember(node, made, "invite")
         return made
 
     def _keep(self, node: str, certificate: x509.Certificate, event: AuditEvent) -> None:
         """Write a certificate that was signed, and remember it."""
         with writing(self.folder):
-            for name in ("nodes", "issued"):
-                (self.folder / name).mkdir(mode=0o700, exist_ok=True)
-            write(self.folder / "issued" / f"{serial_of(certificate)}.crt", text_of(certificate), 0o644)
+            (self.folder / "nodes").mkdir(mode=0o700, exist_ok=True)
             write(self.file(node, "crt"), text_of(certificate), 0o644)
+        self._remember(node, certificate, event)
+
+    def _remember(self, node: str, certificate: x509.Certificate, event: AuditEvent) -> None:
+        """Remember a certificate that was signed, so that it can be revoked."""
+        with writing(self.folder):
+            (self.folder / "issued").mkdir(mode=0o700, exist_ok=True)
+            write(self.folder / "issued" / f"{serial_of(certificate)}.crt", text_of(certificate), 0o644)
             until = certificate.not_valid_after_utc.date().isoformat()
             audit(self.folder, event, node=node, role=role_of(certificate), serial=serial_of(certificate), until=until)
 
@@ -216,9 +243,22 @@ class Keys:
         Raises:
             InputError: there is none, it is revoked already, or the folder cannot be written.
         """
+        issued = self._issued(node)
+        certificate = self._certificate(node) if self.file(node, "crt").exists() or not issued else issued[-1]
+        self._revoke(node, [*issued, certificate])
+        return certificate
+
+    def revoke_certificate(self, node: str, certificate: x509.Certificate) -> None:
+        """Revoke one certificate of a node alone.
+
+        Raises:
+            InputError: it is revoked already, or the folder cannot be written.
+        """
+        self._revoke(node, [certificate])
+
+    def _revoke(self, node: str, certificates: Sequence[x509.Certificate]) -> None:
         authority, revoked = self._authority(), self.revoked()
-        certificate = self._certificate(node)
-        valid = {each.serial_number: each for each in [*self._issued(node), certificate]}
+        valid = {each.serial_number: each for each in certificates}
         for each in revoked:
             valid.pop(each.serial_number, None)
         if not valid:
@@ -233,7 +273,6 @@ class Keys:
             )
             for serial in valid:
                 audit(self.folder, "revoke", node=node, serial=f"{serial:x}")
-        return certificate
 
     def _certificate(self, node: str) -> x509.Certificate:
         file = self.file(node, "crt")
@@ -287,6 +326,11 @@ class Keys:
         if key.public_key() != certificate.public_key():
             raise InputError(Fault("key", node, f"it does not match certificate {file}", str(self.file(node, "key"))))
         return Credentials(node, key_text(key), text_of(certificate), text_of(authority), text_of(revoked))
+
+    def keep_certificate(self, own: Credentials) -> None:
+        """Keep a node's renewed certificate; where the folder cannot be written, it is asked for again."""
+        with suppress(InputError), writing(self.folder):
+            write(self.file(own.node, "crt"), own.certificate, 0o644)
 
     def renewed(self, known: Credentials) -> Credentials:
         """Credentials with the current list of revoked certificates, if that is later than the known one."""

@@ -102,10 +102,26 @@ def open_pack(file: Path, passphrase: str) -> KeyPack:
         raise InputError(Fault("pack", found["node"], wrong, str(file))) from None
     except (ValueError, TypeError, KeyError, AttributeError):
         raise InputError(Fault("pack", found["node"], "holds no keys", str(file))) from None
-    wrong_now = own.objection(own.certificate, own.node, role=None)
+    wrong_now = own.objection(own.certificate, own.node, roles=())
     if wrong_now is not None:
         raise InputError(Fault("certificate", own.node, f"{wrong_now}; expected a new pack", str(file)))
     return KeyPack(own.node, HeldKeys({own.node: own}), hub)
+
+
+def renew_pack(file: Path, passphrase: str, own: Credentials) -> None:
+    """Write a pack again, with a renewed certificate.
+
+    Raises:
+        InputError: it cannot be read, opened or written.
+    """
+    found = parsed(file, _header, "a pack of keys")
+    try:
+        content = json.loads(_opened(found, passphrase))
+    except InvalidTag:
+        raise InputError(Fault("pack", own.node, "was changed meanwhile", str(file))) from None
+    text = _sealed(own.node, json.dumps({**content, "certificate": own.certificate.decode()}).encode(), passphrase)
+    with writing(file):
+        write(file, text.encode(), 0o600)
 
 
 def write_folder(pack: KeyPack, folder: Path) -> None:

@@ -25,6 +25,8 @@ import grpc.aio
 from palmette.errors import RunError
 from palmette.runtime.program import Channel
 from palmette.runtime.transports.heartbeat import ASLEEP_S, SILENCE_S
+from palmette.runtime.transports.keys.audit import AuditEvent
+from palmette.runtime.transports.keys.certificates import Roles
 from palmette.runtime.transports.keys.folder import Credentials
 from palmette.runtime.transports.keys.held import HeldKeys, KeySource, key_source
 from palmette.runtime.transports.liveness import Liveness
@@ -285,36 +287,40 @@ class Doorkeeper:
     def __init__(self, own: Credentials, keys: KeySource) -> None:
         self._own, self._keys = own, keys
 
-    async def introduced(self, stream: _Stream, context: _Context) -> StreamOpening:
-        """Who opens a stream; only a node with a valid certificate may."""
+    async def introduced(self, stream: _Stream, context: _Context, roles: Roles = ("worker",)) -> StreamOpening:
+        """Who opens a stream; only the holder of a valid certificate for one of the roles may."""
         try:
             frame = decoded(await asyncio.wait_for(anext(aiter(stream)), _HANDSHAKE_PATIENCE_MS / 1000))
             token, node = read_hello(frame)
         except (BadFrame, StopAsyncIteration, TimeoutError) as error:
             await refuse(context, str(error) or "no hello was received")
         shown = context.auth_context().get("x509_pem_cert", [b""])[0]
-        wrong = self.objection(shown, node)
+        wrong = self.objection(shown, node, roles)
         if wrong is not None:
-            self._keys.note("refusal", node=node, why=wrong)
+            self.note("refusal", node=node, why=wrong)
             await refuse(context, f"the certificate shown for node {node} is not valid: {wrong}")
         return StreamOpening(token, node, frame.channel, shown)
 
-    def objection(self, shown: bytes, node: str) -> str | None:
-        """Why a certificate is not valid for a node now: it may have been revoked meanwhile."""
+    def objection(self, shown: bytes, node: str, roles: Roles = ("worker",)) -> str | None:
+        """Why a certificate is not valid for a node and a role now: it may have been revoked meanwhile."""
         self._own = self._keys.renewed(self._own)
-        return self._own.objection(shown, node)
+        return self._own.objection(shown, node, roles)
 
     def has_revoked(self, came: StreamOpening) -> bool:
         """Whether a node that was let in has been revoked since."""
         self._own = self._keys.renewed(self._own)
         revoked = self._own.has_revoked(came.certificate)
         if revoked:
-            self._keys.note("refusal", node=came.node, why="it was revoked while it was connected")
+            self.note("refusal", node=came.node, why="it was revoked while it was connected")
         return revoked
 
     def note_join(self, node: str) -> None:
         """Note in the audit log that a node was let in."""
-        self._keys.note("join", node=node)
+        self.note("join", node=node)
+
+    def note(self, event: AuditEvent, **about: str) -> None:
+        """Note in the audit log what was seen."""
+        self._keys.note(event, **about)
 
 
 async def listen(own: Credentials, address: str, methods: Mapping[str, Any]) -> tuple[Any, int]:

@@ -1,0 +1,56 @@
+"""``palmette what-if``: what a plan would cost if something were different."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from palmette.cli import options as opt
+from palmette.errors import ArgumentFault, InputError
+
+
+def what_if(
+    plan: Annotated[Path, typer.Argument(help="The plan (JSON).")],
+    link: Annotated[
+        list[str] | None,
+        typer.Option("--link", help="Another bandwidth of a link, such as phone-server=50Mbit/s; may be given again."),
+    ] = None,
+    without: Annotated[
+        list[str] | None, typer.Option("--without", help="A node that is not there; may be given again.")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option("--epochs", help="Another number of epochs.")] = None,
+    profile: opt.AnyProfileFile = None,
+    cluster: opt.AnyClusterFile = None,
+    json_: opt.Json = False,
+) -> None:
+    """Price a plan as it is, after each change and after all of them: kept as it is, and planned again.
+
+    Example: palmette what-if plan.json --link phone-server=50Mbit/s --without cloud --epochs 50
+    """
+    import palmette as pt
+    from palmette.cli.show.console import print_json
+    from palmette.cli.show.variants import show_variants
+
+    with opt.naming(plan, "phases"):
+        found = pt.what_if(
+            pt.load_plan(plan),
+            links=dict(map(_bandwidth, link or [])),
+            without=without or [],
+            epochs=epochs,
+            profile=pt.load_profile(profile) if profile else None,
+            cluster=pt.load_cluster(cluster) if cluster else None,
+        )
+    if json_:
+        print_json({"variants": [each.as_json() for each in found]})
+    else:
+        show_variants(found)
+
+
+def _bandwidth(text: str) -> tuple[str, str]:
+    """The name of a link and its bandwidth."""
+    name, equals, rate = text.partition("=")
+    if not equals:
+        raise InputError(ArgumentFault("link", text, "expected a link and its bandwidth: phone-server=50Mbit/s"))
+    return name.strip(), rate

@@ -1,0 +1,168 @@
+"""What a plan would cost if something were different: a link, a node less, other epochs.
+
+Each change is tried alone and then all together; each time the plan is priced as it is, and its strategy plans again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from palmette.control.adapt.replanning import can_replan, subcluster, with_links
+from palmette.cost.estimate import estimate
+from palmette.errors import ArgumentFault, InputError, PalmetteError, expected_name
+from palmette.plan.core.make_plan import replan
+from palmette.plan.core.parallel import run_parallel
+from palmette.plan.core.used import used_as
+from palmette.spec.cluster import Cluster, Link
+from palmette.spec.estimate import Estimate
+from palmette.spec.plan import Inputs, Plan, inputs_of
+from palmette.spec.profile import Profile
+from palmette.spec.reading import bandwidth
+from palmette.spec.units import BANDWIDTH
+
+AS_IT_IS = "as it is"
+
+
+@dataclass(frozen=True)
+class VariantChange:
+    """One thing that is different: the bandwidth of a link, a node that is not there, or the number of epochs."""
+
+    name: str
+    cluster: Callable[[Cluster], Cluster] = lambda same: same
+    epochs: int | None = None
+
+
+@dataclass(frozen=True)
+class PlanVariant:
+    """What a plan costs after some changes: kept as it is, and planned again; or why that is not possible."""
+
+    name: str
+    kept: Estimate | PalmetteError
+    planned: Plan | PalmetteError
+
+    def as_json(self) -> dict[str, Any]:
+        """As ``--json`` prints it."""
+        kept, planned = self.kept, self.planned
+        return {
+            "variant": self.name,
+            "kept": {"impossible": str(kept)} if isinstance(kept, PalmetteError) else _without_timeline(kept),
+            "planned": {"impossible": str(planned)} if isinstance(planned, PalmetteError) else _as_json(planned),
+        }
+
+
+def what_if(
+    plan: Plan, changes: Sequence[VariantChange], profile: Profile | None, cluster: Cluster | None
+) -> list[PlanVariant]:
+    """The plan as it is, after each change, and after all of them.
+
+    Raises:
+        InputError: the plan has no inputs and none are given, or cannot be executed as it is.
+    """
+    profile, cluster = inputs_of(plan, profile, cluster)
+    plan = plan.model_copy(update={"inputs": Inputs(profile=profile, cluster=cluster)})
+    together = [tuple(changes)] if len(changes) > 1 else []
+    cases: list[tuple[VariantChange, ...]] = [(), *((change,) for change in changes), *together]
+    _price(plan, ())
+    jobs: list[Callable[[], PlanVariant]] = [partial(_variant, plan, case) for case in cases]
+    return [done.unwrap() for done in run_parallel(jobs)]
+
+
+def link_changes(cluster: Cluster, bandwidths: Mapping[str, str]) -> Iterator[VariantChange]:
+    """The changes of links ``A-B`` to a bandwidth with its unit.
+
+    Raises:
+        InputError: there is no such link, or the bandwidth cannot be read.
+    """
+    known = {"-".join(ends): link for link in cluster.links for ends in (link.between, link.between[::-1])}
+    for name, text in bandwidths.items():
+        if name not in known:
+            names = ["-".join(link.between) for link in cluster.links]
+            raise InputError(ArgumentFault("link", name, expected_name(name, "link", names)))
+        try:
+            rate_bps = BANDWIDTH.parse(text)
+            rest = known[name].model_dump(exclude={"bandwidth_bps", "up_bps", "down_bps"})
+            other = Link.model_validate(rest | {"bandwidth_bps": rate_bps})
+        except ValueError:
+            raise InputError(ArgumentFault("link", f"{name}={text}", BANDWIDTH.expected)) from None
+        yield VariantChange(f"{name} at {bandwidth(rate_bps)}", partial(_with_link, other))
+
+
+def node_changes(cluster: Cluster, without: Sequence[str]) -> Iterator[VariantChange]:
+    """The changes that leave a node out.
+
+    Raises:
+        InputError: there is no such node.
+    """
+    for name in without:
+        if name not in cluster.nodes:
+            raise InputError(ArgumentFault("without", name, expected_name(name, "node", list(cluster.nodes))))
+        yield VariantChange(f"without {name}", partial(_without, name))
+
+
+def _with_link(link: Link, cluster: Cluster) -> Cluster:
+    return with_links(cluster, [link if each.between == link.between else each for each in cluster.links])
+
+
+def _without(name: str, cluster: Cluster) -> Cluster:
+    left = set(cluster.nodes) - {name}
+    if not left:
+        raise InputError(ArgumentFault("without", name, "no node is left; expected one to stay"))
+    return subcluster(cluster, left)
+
+
+def _variant(plan: Plan, changes: tuple[VariantChange, ...]) -> PlanVariant:
+    kept: Estimate | PalmetteError
+    planned: Plan | PalmetteError
+    try:
+        kept = _price(plan, changes)
+    except PalmetteError as error:
+        kept = error
+    try:
+        planned = _plan_again(plan, changes)
+    except PalmetteError as error:
+        planned = error
+    return PlanVariant(" and ".join(change.name for change in changes) or AS_IT_IS, kept, planned)
+
+
+def _changed(cluster: Cluster, changes: Sequence[VariantChange]) -> Cluster:
+    """The cluster after all changes."""
+    for change in changes:
+        cluster = change.cluster(cluster)
+    return cluster
+
+
+def _epochs(plan: Plan, changes: Sequence[VariantChange]) -> int | None:
+    """For how many epochs the plan is used: as changed, else as it was asked."""
+    asked = plan.asked.epochs if plan.asked else None
+    return next((change.epochs for change in changes if change.epochs is not None), asked)
+
+
+def _price(plan: Plan, changes: tuple[VariantChange, ...]) -> Estimate:
+    profile, cluster = inputs_of(plan, None, None)
+    epochs = _epochs(plan, changes)
+    if all(change.epochs is None for change in changes) and any(phase.epochs is not None for phase in plan.phases):
+        epochs = None  # the plan says so itself
+    plan, profile, cluster = used_as(plan, profile, _changed(cluster, changes), epochs, None)
+    optimizer = plan.asked.optimizer if plan.asked else "sgd"
+    return estimate(plan, profile, cluster, optimizer=optimizer, epochs=epochs)
+
+
+def _plan_again(plan: Plan, changes: tuple[VariantChange, ...]) -> Plan:
+    if not can_replan(plan) or plan.asked is None:
+        raise InputError(ArgumentFault("plan", plan.strategy, "no strategy made it; expected one to plan again with"))
+    _, cluster = inputs_of(plan, None, None)
+    asked = plan.asked.model_copy(update={"epochs": _epochs(plan, changes)})
+    return replan(plan.model_copy(update={"asked": asked}), _changed(cluster, changes))
+
+
+def _as_json(plan: Plan) -> dict[str, Any]:
+    return plan.model_dump(mode="json", include={"strategy", "decision", "phases", "plan_s"}) | {
+        "estimate": None if plan.estimate is None else _without_timeline(plan.estimate)
+    }
+
+
+def _without_timeline(found: Estimate) -> dict[str, Any]:
+    return found.model_dump(mode="json", exclude={"timeline"})

@@ -1,0 +1,83 @@
+"""Plans that train until a learning curve has reached a loss."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from palmette.cost.check import check
+from palmette.cost.estimate import summary
+from palmette.errors import ArgumentFault, Infeasible, too_late
+from palmette.plan.core.make_plan import make_plan
+from palmette.plan.core.strategy import MOST_EPOCHS, Strategy, Task
+from palmette.spec.learning import Learning
+from palmette.spec.plan import Phase, Plan
+
+
+def plan_until_loss(strategy: Strategy, task: Task, learning: Learning) -> Plan:
+    """Its plan for an iteration, trained until the loss; should that take too long, its best that does not.
+
+    It is weighed over as many epochs as one replica would need.
+    """
+    assert task.goal.loss is not None, "the caller checks this"
+    least = learning.least_epochs(task.goal.loss, 1.0, 1)
+    epochs = max(1, math.ceil(least)) if least <= MOST_EPOCHS else None
+    free = replace(task, goal=replace(task.goal, deadline_s=None, loss=None), epochs=epochs)
+    made = make_plan(strategy, free)
+    try:
+        return with_epochs_to_loss(made, task, learning)
+    except Infeasible:
+        if task.goal.deadline_s is None:
+            raise
+        limited = replace(free.goal, deadline_s=task.goal.deadline_s)
+        hurried = replace(free, goal=limited, epochs=_epochs_to_loss(made, task, learning))
+        try:
+            return with_epochs_to_loss(make_plan(strategy, hurried), task, learning)
+        except Infeasible:
+            pass  # the first reason is about the request itself
+        raise
+
+
+def _epochs_to_loss(plan: Plan, task: Task, learning: Learning) -> int:
+    """How many epochs of a plan over all data reach the goal's loss.
+
+    Raises:
+        InputError: the curve does not know so many replicas, such windows, or all data.
+        Infeasible: no number does.
+    """
+    (phase,) = plan.phases
+    assert task.goal.loss is not None, "the caller checks this"
+    replicas, window = phase.replicas, _window(phase, task)
+    learning.refuse_unknown(plan.model, {"data": 1.0, "replicas": replicas})
+    learning.refuse_window(plan.model, window, phase.outer)
+    least = learning.least_epochs(task.goal.loss, 1.0, replicas, window)
+    if not least <= MOST_EPOCHS:
+        reason = f"cannot be reached; the curve stays above {learning.loss(MOST_EPOCHS, 1.0, replicas, window):.6g}"
+        raise Infeasible(ArgumentFault("loss", f"{task.goal.loss:g}", reason))
+    return max(1, math.ceil(least / phase.epoch_passes * (1 - 1e-12)))
+
+
+def _window(phase: Phase, task: Task) -> int:
+    """The steps that replicas take apart."""
+    return phase.window(math.ceil(task.evaluator.price(phase).epoch_iterations))
+
+
+def with_epochs_to_loss(plan: Plan, task: Task, learning: Learning) -> Plan:
+    """The plan with as many epochs over all data as the learning curve needs for the goal's loss.
+
+    Raises:
+        Infeasible: no number of epochs reaches the loss, or so many break the deadline or a node's limit.
+    """
+    (phase,) = plan.phases
+    epochs = _epochs_to_loss(plan, task, learning)
+    longer = plan.model_copy(update={"phases": (phase.model_copy(update={"epochs": epochs}),)})
+    wrong = check(longer, task.evaluator)
+    if wrong:
+        raise Infeasible(wrong[0])
+    estimate = summary(longer, task.evaluator)
+    assert estimate.total_s is not None, "every phase says how many epochs it has"
+    if task.goal.deadline_s is not None and estimate.total_s > task.goal.deadline_s:
+        raise too_late("deadline_s", task.goal.deadline_s, estimate.total_s)
+    beyond = learning.beyond(window=_window(phase, task))
+    decision = {**plan.decision, "beyond": beyond} if beyond else plan.decision
+    return longer.model_copy(update={"estimate": estimate, "decision": decision})

@@ -1,0 +1,64 @@
+"""Federated averaging (McMahan et al. 2017), as users of Flower run it: every owner of data is a client.
+
+Each client trains the whole network for some epochs on its own data, in batches of the size that was asked for; then a
+server averages the weights, weighted by samples. Raw data stays where it is. Only the server is to be chosen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from palmette.cost.evaluate import Evaluator
+from palmette.errors import ArgumentFault, Fault, InputError
+from palmette.plan.core.choice import best
+from palmette.plan.core.forest import servers, whole_network
+from palmette.plan.core.recompute import recompute_price, recompute_to_fit
+from palmette.plan.core.strategy import Decision, Strategy, Task
+from palmette.spec.plan import Phase
+from palmette.spec.tree import Feed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Federated(Strategy):
+    """Every owner of data trains on it, and a server averages."""
+
+    name: ClassVar[str] = "federated"
+    summary: ClassVar[str] = "every owner of data trains the whole network on it, a server averages after every epoch"
+    default_goal: ClassVar[str] = "time"
+    plans_epochs: ClassVar[bool] = False
+    needs_profile: ClassVar[bool] = True
+    trains_apart: ClassVar[bool] = True
+
+    local_epochs: int = field(default=1, metadata={"help": "Epochs over its own data that each client trains."})
+
+    def __post_init__(self) -> None:
+        if self.local_epochs < 1:
+            raise InputError(ArgumentFault("local_epochs", self.local_epochs, "expected at least 1"))
+
+    def decide(self, task: Task) -> Decision:
+        """Take all owners as clients, and the best server."""
+        clients = recompute_to_fit(self._clients(task), task)
+        candidates = [clients.model_copy(update={"server": node}) for node in servers(task)]
+        phase, price = best(candidates, task, Evaluator.mean_epoch)
+        variables = {
+            "clients": [instance.node for instance in phase.instances],
+            "server": phase.server,
+            "local_epochs": self.local_epochs,
+            "round_s": price.epoch.time_s,
+        }
+        return Decision((phase,), variables | recompute_price(phase, task))
+
+    def _clients(self, task: Task) -> Phase:
+        owned = {name: node.source.samples for name, node in task.cluster.nodes.items() if node.source is not None}
+        if not owned:
+            raise InputError(Fault("nodes", "no source", "expected at least one node with a source of training data"))
+        return Phase(
+            sync="epoch",
+            local_epochs=self.local_epochs,
+            sources=tuple(Feed(node=name, samples=min(task.batch, many), into=name) for name, many in owned.items()),
+            instances=tuple(whole_network(name, task) for name in owned),
+        )
+
+
+STRATEGIES = (Federated,)

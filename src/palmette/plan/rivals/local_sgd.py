@@ -1,0 +1,77 @@
+"""Local SGD (Stich 2019): replicas of the whole network take some steps apart, then average their weights.
+
+Replicas are where the data is, or on the fastest nodes with samples shared by speed; the event clock says which, and
+where they meet. The window is an option: how much of it a training bears is a question of the loss, not of the clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from palmette.cost.evaluate import Evaluator
+from palmette.errors import ArgumentFault, InputError
+from palmette.plan.core.choice import best
+from palmette.plan.core.forest import forests, servers
+from palmette.plan.core.recompute import recompute_price
+from palmette.plan.core.strategy import Decision, Strategy, Task
+from palmette.spec.sync import OuterOptimizer
+from palmette.spec.tree import Feed
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalSgd(Strategy):
+    """Replicas that average their weights after every few steps."""
+
+    name: ClassVar[str] = "local-sgd"
+    summary: ClassVar[str] = "replicas of the whole network that average their weights after every few steps"
+    default_goal: ClassVar[str] = "time"
+    plans_epochs: ClassVar[bool] = False
+    needs_profile: ClassVar[bool] = True
+    trains_apart: ClassVar[bool] = True
+
+    every: int = field(default=10, metadata={"help": "Steps that replicas take before weights are averaged."})
+
+    def __post_init__(self) -> None:
+        refuse_window(self.every)
+
+    def decide(self, task: Task) -> Decision:
+        """Take the best replicas and the best server."""
+        return decide_windows(task, self.every, None)
+
+
+STRATEGIES = (LocalSgd,)
+
+
+def refuse_window(every: int) -> None:
+    """Refuse a window of no steps.
+
+    Raises:
+        InputError: says so.
+    """
+    if every < 1:
+        raise InputError(ArgumentFault("every", every, "expected at least 1"))
+
+
+def decide_windows(task: Task, every: int, outer: OuterOptimizer | None) -> Decision:
+    """The best forest and server for windows of so many steps.
+
+    Raises:
+        Infeasible: no forest of several replicas may run.
+    """
+    found = forests(task, every, outer)
+    candidates = [forest.model_copy(update={"server": node}) for forest in found for node in servers(task)]
+    phase, price = best(candidates, task, Evaluator.mean_epoch)
+    variables: dict[str, Any] = {
+        "replicas": {instance.node: _samples(phase.sources, instance.id) for instance in phase.instances},
+        "server": phase.server,
+        "every": every,
+        "iteration_s": price.iteration_s,
+    }
+    return Decision((phase,), variables | recompute_price(phase, task))
+
+
+def _samples(sources: Sequence[Feed], instance: str) -> int:
+    """The samples of a batch that an instance takes."""
+    return sum(source.samples for source in sources if source.into == instance)

@@ -1,0 +1,111 @@
+"""PACT's Fig. 2 as a record: the trainings of ``federated`` over time, and the paper's three observations."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from statistics import fmean
+
+from palmette.measure.curves.trainer import CurveRecipe
+from palmette.reproduce.pact.federated import FULL, QUICK, FederatedCurve, FederatedGrid, Federation
+from palmette.reproduce.progress import Progress, Record
+
+BATCH, LR, QUICK_LR, MODEL = 64, 0.001, 0.02, "vgg11small"
+POINTS = 40
+JOINING = ("silver", "bronze")
+Key = tuple[int, float, str]
+"""K₁, F, and which nodes join."""
+
+
+def figure_2(data: str, progress: Progress, *, quick: bool = False) -> tuple[Record, list[Record]]:
+    """Fig. 2 and the claims about it; ``quick`` is a few epochs of LeNet-5."""
+    recipe = CurveRecipe(model="lenet5" if quick else MODEL, data=data, batch=BATCH, lr=QUICK_LR if quick else LR)
+    if data == "digits":
+        recipe = CurveRecipe(model=recipe.model, data=data, batch=8, lr=QUICK_LR)
+    grid = QUICK if quick else FULL
+    found = trainings(recipe, grid, progress)
+    return _figure(recipe, grid, found), observations(grid, found)
+
+
+def trainings(recipe: CurveRecipe, grid: FederatedGrid, progress: Progress) -> dict[Key, FederatedCurve]:
+    """Every training of the grid; those with the same beginning share it."""
+    trunk, begun, found = Federation(recipe), FederatedCurve(), {}
+    for epoch, _ in enumerate(trunk.train(begun, max(grid.k1)), 1):
+        progress(f"Fig. 2: epoch {epoch} on gold")
+        for pruned in grid.pruned if epoch in grid.k1 else ():
+            for kind in JOINING:
+                progress(f"Fig. 2: {pruned:g} pruned after {epoch} epochs, {kind} joins")
+                so_far = begun.copy()
+                for _ in trunk.joined(kind, pruned).train(so_far, grid.epochs - epoch):
+                    pass
+                found[epoch, pruned, kind] = so_far
+    return found
+
+
+def _figure(recipe: CurveRecipe, grid: FederatedGrid, found: dict[Key, FederatedCurve]) -> Record:
+    last_s = max(each.time_s[-1] for each in found.values())
+    x = [last_s * k / POINTS for k in range(1, POINTS + 1)]
+    return {
+        "title": "accuracy over time",
+        "model": recipe.model,
+        "data": recipe.data.split(":")[0],
+        "epochs": grid.epochs,
+        "x": x,
+        "x_label": "seconds",
+        "y_label": "accuracy",
+        "series": {_name(key): [_at(each, time_s) for time_s in x] for key, each in found.items()},
+        "trainings": {
+            _name(key): {"accuracy": each.accuracy, "time_s": each.time_s, "cpu_s": each.cpu_s}
+            for key, each in found.items()
+        },
+    }
+
+
+def _name(key: Key) -> str:
+    k1, pruned, kind = key
+    return f"K₁ {k1}, F {pruned:g}, {kind}"
+
+
+def _at(training: FederatedCurve, time_s: float) -> float:
+    """The accuracy of the last epoch that was over; 0 before the first, the last one's after the end."""
+    epochs = bisect_right(training.time_s, time_s)
+    return training.accuracy[epochs - 1] if epochs else 0.0
+
+
+def observations(grid: FederatedGrid, found: dict[Key, FederatedCurve]) -> list[Record]:
+    """Observations 1 to 3 of Section II."""
+    (early, late), (little, much) = grid.k1, grid.pruned
+    spent = {pruned: fmean(each.cpu_s for key, each in found.items() if key[1] == pruned) for pruned in grid.pruned}
+
+    def after(k1: int, kinds: tuple[str, ...] = JOINING) -> float:
+        """The mean accuracy after pruning, as many epochs for every K₁."""
+        many = grid.epochs - late
+        return fmean(
+            fmean(each.accuracy[k1 : k1 + many]) for key, each in found.items() if key[0] == k1 and key[2] in kinds
+        )
+
+    gains = {kind: after(late, (kind,)) - after(early, (kind,)) for kind in JOINING}
+    return [
+        _claim(
+            f"pruning {much:g} instead of {little:g} takes less CPU time",
+            ("significantly less", f"{1 - spent[much] / spent[little]:.0%} less"),
+            spent[much] < spent[little],
+            "small layers take about as long whatever their width on this machine",
+        ),
+        _claim(
+            f"pruning after {late} epochs instead of {early} is better after pruning",
+            ("better", f"accuracy {after(late):.3f} instead of {after(early):.3f}"),
+            after(late) > after(early),
+            "the network had hardly learnt, or had learnt all, by both",
+        ),
+        _claim(
+            "with bronze nodes that matters more than with silver ones",
+            ("larger difference", f"{gains['bronze']:+.3f} with bronze, {gains['silver']:+.3f} with silver"),
+            gains["bronze"] > gains["silver"],
+            "the five gold nodes, which go on training, have so much of the data that who joins matters little",
+        ),
+    ]
+
+
+def _claim(claim: str, values: tuple[str, str], agrees: bool, why: str) -> Record:
+    row = {"figure": "2", "claim": claim, "paper": values[0], "ours": values[1], "agrees": agrees}
+    return row if agrees else row | {"why": why}

@@ -1,0 +1,139 @@
+"""The engine's side of ``epoch`` and ``every``: all trees take the steps of a window, then weights are exchanged.
+
+    tree 0   ▐step▐step▐step▐step▐step▐         ┌──────────┐
+    tree 1   ▐ step ▐ step ▐ step ▐             │ exchange │  next window …
+    tree 2   ▐   step   ▐   step   ▐   step   ▐ └──────────┘
+
+Iteration i of a window is step i of every tree that takes that many. A run that ends within a window exchanges weights
+after the steps taken so far. Between exchanges replicas have different weights, so that a run that is stopped there, or
+loses a node, goes on from the last checkpoint.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from palmette.cost.operations import exchanges_weights
+from palmette.runtime.engines.crew import LISTEN_S
+from palmette.runtime.sync.base import PhaseContext, Stopping, StopTimeout, gathered, holders
+from palmette.runtime.sync.dilation import DilationControl
+from palmette.runtime.sync.dispatch import StepDispatcher, TreeStep
+from palmette.runtime.worker.setup import StateDicts
+
+
+class Window(NamedTuple):
+    """The steps of each tree, and the number of the first of them; it ends before the phase's iteration ``end``."""
+
+    end: int
+    firsts: Sequence[int]
+    steps: Sequence[int]
+    whole: bool
+
+
+class WindowEngineSide(ABC):
+    """Windows of steps that trees take apart; a kind of sync says which steps they are."""
+
+    tree_steps: Sequence[int] = ()
+    aborted = False
+    patience_s = 0.0
+    """How long a stop waits for the window in progress."""
+
+    def __init__(self, context: PhaseContext) -> None:
+        self.context = context
+        self.trees = len(context.parts) - exchanges_weights(context.phase)
+        self._dispatcher = StepDispatcher(context.crew, context.parts)
+        self.spans_s: list[list[float]] = [[] for _ in range(self.trees)]
+        self.windows_s: list[float] = []
+        """How long whole windows took, exchange included."""
+        self._dilation = DilationControl(context.crew, context.testbed, context.log)
+
+    @abstractmethod
+    def window(self, at: int, end: int) -> Window:
+        """The window that begins with iteration ``at`` and ends no later than ``end``."""
+
+    def advance(self, at: int, end: int, stopping: Stopping) -> int:
+        """Run the window that starts at iteration ``at``, or its first iterations up to ``end``."""
+        began_s, window = time.monotonic(), self.window(at, end)
+        steps = _WindowSteps(self.context, self._dispatcher, at, window)
+        long_enough = StopTimeout(stopping, self.patience_s)
+        while steps.left:
+            step = self._dispatcher.next(LISTEN_S)
+            if long_enough():
+                self.aborted = True
+                return at
+            if step is not None:
+                self.spans_s[step.part].append(steps.take(step))
+                self._dilation.note(step.records)
+        self._exchange(window.end - 1)
+        if window.whole:
+            self.windows_s.append((time.monotonic() - began_s) / self.context.testbed.dilation)
+        if self._dilation.adjusted(window.end):
+            self._forget()
+        return window.end
+
+    def _forget(self) -> None:
+        """Discard the times measured so far."""
+        self.windows_s.clear()
+        for spans_s in self.spans_s:
+            spans_s.clear()
+
+    def _exchange(self, at: int) -> None:
+        """Exchange weights after iteration ``at``, if the phase's windows end with that; then all nodes are idle."""
+        if exchanges_weights(self.context.phase):
+            self._dispatcher.give(self.trees, at, at)
+            while (step := self._dispatcher.next(LISTEN_S)) is None:
+                continue
+            self.context.log.trace_operations(at, self.context.phase, step.records)
+        self.context.log.pause()
+
+    def state(self) -> StateDicts:
+        """Each layer from the first node that holds it, as all replicas are equal now; optimizer state from all."""
+        phase, first = self.context.phase, holders(self.context.phase)
+        return gathered(self.context.crew, {node: first.get(node, []) for node in phase.nodes()})
+
+    def recovered(self, after: int, gone: str | None) -> StateDicts | None:
+        """None: between exchanges replicas have different weights; the last checkpoint remains."""
+        return None
+
+
+class _WindowSteps:
+    """The steps of one window: dispatched, and recorded in order when all trees in an iteration have done theirs."""
+
+    def __init__(self, context: PhaseContext, dispatcher: StepDispatcher, at: int, window: Window) -> None:
+        self._context, self._dispatcher, self._at = context, dispatcher, at
+        self._firsts, self._steps = window.firsts, window.steps
+        self._done: list[list[tuple[TreeStep, float]]] = [[] for _ in range(max(window.steps))]
+        self._noted = 0
+        self.left = sum(window.steps)
+        for tree in range(len(window.steps)):
+            self._give(tree, 0)
+
+    def _give(self, tree: int, place: int) -> None:
+        last = self._steps[tree] - 1 if self._dispatcher.alone(tree) else place
+        self._dispatcher.give(tree, self._firsts[tree] + place, self._firsts[tree] + last)
+
+    def take(self, step: TreeStep) -> float:
+        """Record a step, and dispatch the tree's next; returns how long it took."""
+        tree, place = step.part, step.number - self._firsts[step.part]
+        if not self._dispatcher.alone(tree) and place + 1 < self._steps[tree]:
+            self._give(tree, place + 1)
+        took_s = self._context.log.trace_operations(self._at + place, self._context.parts[tree].phase, step.records)
+        self._done[place].append((step, took_s))
+        while self._noted < len(self._done) and len(self._done[self._noted]) == self._takers(self._noted):
+            self._note(self._noted, self._done[self._noted])
+            self._done[self._noted].clear()
+            self._noted += 1
+        self.left -= 1
+        return took_s
+
+    def _takers(self, place: int) -> int:
+        """How many trees take part in an iteration."""
+        return sum(many > place for many in self._steps)
+
+    def _note(self, place: int, done: Sequence[tuple[TreeStep, float]]) -> None:
+        batches = [self._context.parts[step.part].phase.batch for step, _ in done]
+        loss = sum(step.loss * batch for (step, _), batch in zip(done, batches, strict=True)) / sum(batches)
+        self._context.log.iteration(self._at + place, loss, sum(batches), max(took_s for _, took_s in done))

@@ -1,0 +1,156 @@
+"""The bandwidth of a link as it was measured over time: a CSV file beside the cluster's.
+
+    time_s,down_bps,up_bps
+    0,12000000,3000000
+    1,9000000,2500000
+
+A row holds until the next one; after the last, which lasts as long as the one before, the trace begins again. ``up`` is
+from the first named node to the second; without that column it is as ``down``. A bandwidth may be 0 for a while.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from palmette.errors import Fault, InputError
+from palmette.spec.document import Document, LocatedFault, Number, refuse
+from palmette.spec.files import read_text, validated
+
+LEAST_BPS = 1.0
+_COLUMNS = ("time_s", "down_bps", "up_bps")
+_MOST_ROWS = 1_000_000
+Numbers = Annotated[tuple[Number, ...], Field(min_length=1, max_length=_MOST_ROWS)]
+
+
+class BandwidthTrace(Document):
+    """From which moment on which bandwidth holds, down and up; the first moment is 0."""
+
+    time_s: Numbers
+    down_bps: Numbers
+    up_bps: Numbers | None = None
+
+    @model_validator(mode="after")
+    def _is_a_course(self) -> Self:
+        wrong = []
+        for name, rates in (("down_bps", self.down_bps), ("up_bps", self.up_bps)):
+            if rates is not None and len(rates) != len(self.time_s):
+                expected = f"expected {len(self.time_s)}, one a moment"
+                wrong.append(LocatedFault((name,), f"{len(rates)} values", expected))
+            elif rates is not None and sum(rates) < LEAST_BPS * len(rates):
+                wrong.append(LocatedFault((name,), "next to nothing", "expected at least 1 bit/s in the mean"))
+        if self.time_s[0] != 0:
+            wrong.append(LocatedFault(("time_s", 0), self.time_s[0], "expected 0, where the trace begins"))
+        for k, (one, other) in enumerate(itertools.pairwise(self.time_s), 1):
+            if other <= one:
+                wrong.append(LocatedFault(("time_s", k), other, f"expected more than {one:g}, the moment before"))
+                break
+        if wrong:
+            refuse("BandwidthTrace", wrong)
+        return self
+
+    @cached_property
+    def lasts_s(self) -> tuple[float, ...]:
+        """How long each row holds."""
+        gaps = [other - one for one, other in itertools.pairwise(self.time_s)]
+        return (*gaps, gaps[-1] if gaps else 1.0)
+
+    @property
+    def length_s(self) -> float:
+        """After how long it begins again."""
+        return self.time_s[-1] + self.lasts_s[-1]
+
+    @property
+    def courses(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """The rates up and down, row by row."""
+        return self.down_bps if self.up_bps is None else self.up_bps, self.down_bps
+
+    @cached_property
+    def mean_bps(self) -> tuple[float, float]:
+        """The mean over time, up and down."""
+        up, down = (_weighted_mean(rates, self.lasts_s) for rates in self.courses)
+        return up, down
+
+    def holding_bps(self, share: float) -> tuple[float, float]:
+        """What each direction reaches or exceeds for this share of the time."""
+        up, down = (max(LEAST_BPS, _held(rates, self.lasts_s, share)) for rates in self.courses)
+        return up, down
+
+    def at(self, moment_s: float) -> tuple[float, float]:
+        """The rates at a moment, up and down."""
+        row = bisect_right(self.time_s, moment_s % self.length_s) - 1
+        up, down = self.courses
+        return up[row], down[row]
+
+    def spells(self, up_bps: float, down_bps: float, *, above: bool) -> tuple[float, float]:
+        """For which share of the time both directions are at these rates or beyond, and seconds at a stretch."""
+        stretches_s, going = [0.0], False
+        for up, down, each_s in zip(*self.courses, self.lasts_s, strict=True):
+            beyond = (up >= up_bps and down >= down_bps) if above else (up <= up_bps and down <= down_bps)
+            if beyond and not going:
+                stretches_s.append(0.0)
+            stretches_s[-1] += each_s if beyond else 0.0
+            going = beyond
+        spells = [each for each in stretches_s if each]
+        return sum(spells) / self.length_s, sum(spells) / len(spells) if spells else 0.0
+
+    def changes(self, moment_s: float) -> Iterator[tuple[float, tuple[float, float]]]:
+        """Each later moment at which the rates change, in seconds from ``moment_s``, and the rates from then on."""
+        if len(set(zip(*self.courses, strict=True))) == 1:
+            return
+        turn, known = moment_s // self.length_s, self.at(moment_s)
+        while True:
+            for time_s, *rates in zip(self.time_s, *self.courses, strict=True):
+                at_s = turn * self.length_s + time_s - moment_s
+                if at_s > 0 and tuple(rates) != known:
+                    known = (rates[0], rates[1])
+                    yield at_s, known
+            turn += 1
+
+
+def read_trace(path: Path) -> BandwidthTrace:
+    """The trace in a CSV file.
+
+    Raises:
+        InputError: it cannot be read, or is no trace; names the line.
+    """
+    rows = list(csv.reader(io.StringIO(read_text(path))))
+    header = tuple(each.strip() for each in rows[0]) if rows else ()
+    if header not in (_COLUMNS, _COLUMNS[:2]):
+        expected = "expected time_s,down_bps or time_s,down_bps,up_bps"
+        raise InputError(Fault("line 1", ",".join(header) or "nothing", expected, str(path)))
+    columns: list[list[float]] = [[] for _ in header]
+    for line, row in enumerate(rows[1:], 2):
+        if not row:
+            continue
+        try:
+            values = [float(each) for each in row]
+        except ValueError:
+            values = []
+        if len(values) != len(header):
+            raise InputError(Fault(f"line {line}", ",".join(row), f"expected {len(header)} numbers", str(path)))
+        for column, value in zip(columns, values, strict=True):
+            column.append(value)
+    return validated(BandwidthTrace, dict(zip(header, map(tuple, columns), strict=True)), str(path))
+
+
+def _weighted_mean(rates: Sequence[float], lasts_s: Sequence[float]) -> float:
+    return sum(rate * each for rate, each in zip(rates, lasts_s, strict=True)) / sum(lasts_s)
+
+
+def _held(rates: Sequence[float], lasts_s: Sequence[float], share: float) -> float:
+    """The largest rate that holds for at least this share of the time."""
+    left_s = share * sum(lasts_s)
+    for rate, each_s in sorted(zip(rates, lasts_s, strict=True), reverse=True):
+        left_s -= each_s
+        if left_s <= 1e-9 * sum(lasts_s):
+            return rate
+    return min(rates)

@@ -1,0 +1,57 @@
+"""A training file to start from, as ``palmette init`` writes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from palmette.spec.files import from_yaml, validated
+from palmette.spec.training import TrainingFile
+
+_TEMPLATE = """\
+# A training: palmette up {file} profiles, compares, plans, trains and reports.
+# palmette check says what is wrong with this file; paths are relative to it.
+
+cluster: {cluster}{gap}# or nodes: and links: right here, as in a cluster file
+{network}
+data: {data}                      # digits, cifar10:FOLDER, images:FOLDER or package.module:callable
+batch: 64
+goal: {goal}                        # time, energy, power, edp, cost, carbon or a sum: 0.3*time+0.7*energy
+epochs: {epochs}
+# deadline: 2 h                   # of the whole training
+# strategy: auto                  # the best of all for the goal; palmette strategies lists them
+engine: local                     # local emulates the cluster on this machine; ray and hub use real ones
+output: training                  # the folder of profile, comparison, plan, run and report
+# run: {{lr: 0.1, optimizer: adamw, testbed: namespaces, track: [tensorboard]}}
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingTemplate:
+    """What is trained: ``model`` is a network of the zoo, or a recipe, package.module:name."""
+
+    cluster: str = "cluster.yaml"
+    model: str = "lenet5"
+    data: str = "digits"
+    goal: str = "time"
+    epochs: int = 2
+
+
+def render_training(template: TrainingTemplate, file: str) -> str:
+    """The text of a valid training file with comments.
+
+    Raises:
+        InputError: holds every value that cannot be used.
+    """
+    kind = "recipe" if ":" in template.model else "model"
+    network = f"{kind}: {template.model}".ljust(34) + "# a network of the zoo; or recipe: training:recipe, of your own"
+    text = _TEMPLATE.format(
+        file=file,
+        cluster=template.cluster,
+        gap=" " * max(2, 25 - len(template.cluster)),
+        network=network,
+        data=template.data,
+        goal=template.goal,
+        epochs=template.epochs,
+    )
+    validated(TrainingFile, from_yaml(text), file).planned_for()
+    return text

@@ -1,0 +1,3 @@
+from tests.control.conftest import runs
+
+__all__ = ["runs"]

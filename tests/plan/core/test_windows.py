@@ -1,0 +1,101 @@
+"""Windows for a loss: chosen by the time to the loss, and never behind those who train apart."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import palmette as pt
+from palmette.plan.core.comparison import compare
+from palmette.plan.core.strategy import Task
+from palmette.spec.cluster import Cluster
+from palmette.spec.learning import Learning
+from palmette.spec.sync import OuterOptimizer
+from tests.plan.problems import LITTLE, goal, link, node, profile
+from tests.plan.random_problems import random_world
+from tests.thorough import mostly_thorough
+
+KNOWN = {"epochs": (1.0, 20.0), "data": (0.25, 1.0), "replicas": (1.0, 4.0), "window": (1.0, 64.0)}
+
+
+def curve(window: float | None, outer: OuterOptimizer | None = None) -> Learning:
+    return Learning(
+        floor=0.0,
+        scale=1.0,
+        epoch_exponent=0.5,
+        data_exponent=0.1,
+        replica_exponent=0.01,
+        window_exponent=window,
+        outer=outer,
+        fitted_on=KNOWN,
+    )
+
+
+def task(seed: int, **more: object) -> Task:
+    known, cluster = random_world(random.Random(seed), nodes=3, sources=2, private=seed % 2 == 0)
+    return Task(profile=known, cluster=cluster, batch=8, goal=goal("time", loss=0.3), **more)  # type: ignore[arg-type]
+
+
+NAMES = ("hybrid", "federated", "local-sgd", "diloco", "upload", "all-edge", "all-cloud")
+
+
+def assert_not_behind(seed: int, learning: Learning) -> None:
+    found = compare(task(seed), {"learning": learning, "effort": LITTLE}, NAMES)
+    totals = {plan.strategy: plan.estimate.total_s for plan in found.plans if plan.estimate is not None}
+    assert totals["hybrid"] is not None
+    for name, total_s in totals.items():
+        assert total_s is not None
+        assert totals["hybrid"] <= total_s * (1 + 1e-9), name
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_hybrid_is_never_behind_those_who_train_apart(seed: int) -> None:
+    assert_not_behind(seed, curve(0.02 * seed, OuterOptimizer() if seed == 1 else None))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", mostly_thorough(range(8), 1))
+def test_hybrid_is_never_behind_those_who_train_apart_many_times(block: int) -> None:
+    for seed in range(100 + 8 * block, 108 + 8 * block):
+        assert_not_behind(seed, curve(0.03 * (seed % 4), OuterOptimizer() if seed % 3 == 1 else None))
+
+
+def test_where_windows_cost_nothing_seldom_is_best_and_where_they_cost_much_never() -> None:
+    phones = {name: node("device", samples=320, private=True) for name in ("one", "two")}
+    cluster = Cluster(nodes=phones, links=(link("one", "two", 0.05),))
+    asked = Task(profile=profile(one=1.0, two=1.0), cluster=cluster, batch=16, goal=goal("time", loss=0.3))
+    free, dear = (
+        compare(asked, {"learning": curve(window), "effort": LITTLE}, ["hybrid"]).plans[0] for window in (0.0, 5.0)
+    )
+    assert free.phases[0].sync_kind.averages_weights
+    assert free.decision["window"]["sync"] == free.phases[0].sync
+    assert dear.phases[0].sync == "step"
+    assert "window" not in dear.decision
+
+
+def test_a_plan_of_hybrid_trains_until_the_loss_where_a_curve_is_given() -> None:
+    asked = task(2)
+    made = pt.plan(
+        "hybrid", profile=asked.profile, cluster=asked.cluster, batch=8, goal=asked.goal, learning=curve(0.0)
+    )
+    assert made.phases[0].epochs == made.estimate.epochs
+    assert made.inputs is not None
+    assert pt.estimate(made).total_s == made.estimate.total_s
+    with pytest.raises(pt.InputError, match="hybrid does not decide how long to train"):
+        pt.plan("hybrid", profile=asked.profile, cluster=asked.cluster, batch=8, goal=asked.goal)
+
+
+def test_a_curve_that_knows_no_windows_leaves_those_who_train_apart_out() -> None:
+    found = compare(task(2), {"learning": curve(None), "effort": LITTLE}, ["hybrid", "local-sgd", "diloco"])
+    assert [plan.strategy for plan in found.plans] == ["hybrid"]
+    assert found.plans[0].phases[0].sync == "step"
+    assert str(found.skipped["local-sgd"]).startswith(
+        "learning: windows of 9 steps: no run of this curve varied how many steps replicas take apart"
+    )
+    assert str(found.skipped["diloco"]).endswith("--windows 1,9 --outer makes them")
+
+
+def test_a_curve_of_another_outer_optimizer_says_so() -> None:
+    found = compare(task(2), {"learning": curve(0.1), "effort": LITTLE}, ["diloco"])
+    assert "whose replicas train apart have no outer optimizer" in str(found.skipped["diloco"])

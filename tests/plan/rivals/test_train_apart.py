@@ -1,0 +1,138 @@
+"""federated, local-sgd and diloco: who trains on what, where they meet, and what they cost."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+import palmette as pt
+from palmette.plan.core.forest import forests, servers
+from palmette.plan.core.strategy import Task
+from palmette.spec.cluster import Cluster
+from palmette.spec.plan import Plan
+from tests.plan.problems import cpu, link, node, profile, three_tiers
+from tests.plan.random_problems import random_world
+
+APART = ("federated", "local-sgd", "diloco")
+
+
+def homes(private: bool = True, **changes: Any) -> Cluster:
+    """Two phones with 600 and 300 samples of their own and a server, 8 Mbit/s each."""
+    phones = {
+        "one": node("device", samples=600, private=private),
+        "two": node("device", samples=300, private=private),
+    }
+    return Cluster(
+        nodes={**phones, "server": node("edge"), **changes}, links=(link("one", "server"), link("two", "server"))
+    )
+
+
+def planned(name: str, cluster: Cluster, **more: Any) -> Plan:
+    return pt.plan(name, profile=profile(one=4.0, two=8.0, server=1.0), cluster=cluster, batch=30, **more)
+
+
+class TestFederated:
+    def test_every_owner_is_a_client_with_batches_of_its_own(self) -> None:
+        plan = planned("federated", homes(), local_epochs=2)
+        (phase,) = plan.phases
+        assert (phase.sync, phase.local_epochs) == ("epoch", 2)
+        assert [(feed.node, feed.samples, feed.into) for feed in phase.sources] == [
+            ("one", 30, "one"),
+            ("two", 30, "two"),
+        ]
+        assert {instance.layers for instance in phase.instances} == {(1, 2)}
+        assert plan.decision["clients"] == ["one", "two"]
+
+    def test_the_server_is_where_a_round_is_shortest(self) -> None:
+        plan = planned("federated", homes())
+        assert plan.decision["server"] == "server"
+        rounds = []
+        for name in ("one", "two", "server"):
+            phase = plan.phases[0].model_copy(update={"server": name})
+            rounds.append(pt.estimate(plan.model_copy(update={"phases": (phase,)})).epoch_s)
+        assert plan.decision["round_s"] == plan.estimate.epoch_s == min(rounds)
+
+    def test_it_counts_by_what_falls_to_a_batch_of_its_epoch(self) -> None:
+        found = pt.compare(profile=profile(one=4.0, two=8.0, server=1.0), cluster=homes(), batch=30, effort=0.1)
+        by_name = {plan.strategy: plan for plan in found.plans}
+        ranks = [plan.strategy for plan in found.plans]
+        (one, other) = by_name["federated"].estimate, by_name["local-sgd"].estimate
+        assert one.epoch_batches == other.epoch_batches == 30
+        assert one.epoch_iterations == 20
+        assert (ranks.index("federated") < ranks.index("local-sgd")) == (one.epoch_s < other.epoch_s)
+
+
+class TestLocalSgd:
+    def test_private_data_stays_and_counts_as_much_as_is_owned(self) -> None:
+        (phase,) = planned("local-sgd", homes(), every=7).phases
+        assert (phase.sync, phase.every, phase.outer) == ("every", 7, None)
+        assert [(feed.node, feed.samples, feed.into) for feed in phase.sources] == [
+            ("one", 20, "one"),
+            ("two", 10, "two"),
+        ]
+
+    def test_samples_that_may_move_go_by_speed(self) -> None:
+        """The server computes four times as fast as one phone and eight times as fast as the other."""
+        plan = planned("local-sgd", homes(private=False), every=50, epochs=1000)
+        shares = plan.decision["replicas"]
+        assert shares["server"] > shares["one"] > shares.get("two", 0)
+        assert sum(shares.values()) == 30
+        assert {feed.delivery for feed in plan.phases[0].sources if feed.into != feed.node} == {"once"}
+
+    def test_no_other_forest_and_server_is_faster(self) -> None:
+        for seed in range(5):
+            known, cluster = random_world(random.Random(seed), nodes=4, sources=2)
+            task = Task(profile=known, cluster=cluster, batch=8)
+            made = pt.plan("local-sgd", profile=known, cluster=cluster, batch=8, every=3)
+            for forest in forests(task, 3, None):
+                for server in servers(task):
+                    other = forest.model_copy(update={"server": server})
+                    estimate = pt.estimate(made.model_copy(update={"phases": (other,)}), epochs=10)
+                    assert pt.estimate(made, epochs=10).total_s <= estimate.total_s * (1 + 1e-9)
+
+    def test_one_node_alone_is_no_forest(self) -> None:
+        alone = Cluster(nodes={"one": node("device", samples=5, private=True), "server": node("edge")}, links=())
+        with pytest.raises(pt.Infeasible, match="expected several, each with a replica"):
+            planned("local-sgd", alone)
+
+    def test_limits_slow_a_node_down(self) -> None:
+        slow = planned("local-sgd", homes(private=False, server=node("edge", limits=cpu(0.1))), every=50, epochs=1000)
+        quick = planned("local-sgd", homes(private=False), every=50, epochs=1000)
+        assert slow.decision["replicas"].get("server", 0) < quick.decision["replicas"]["server"]
+
+
+def test_diloco_sends_less_than_local_sgd_and_has_an_outer_optimizer() -> None:
+    near, far = (planned(name, homes(), epochs=10) for name in ("local-sgd", "diloco"))
+    assert far.phases[0].outer is not None
+    assert (far.phases[0].outer.lr, far.phases[0].outer.momentum, far.phases[0].outer.nesterov) == (0.7, 0.9, True)
+    assert far.phases[0].every == 50
+    assert far.estimate.total_bytes == pytest.approx(near.estimate.total_bytes / 3)  # 30 steps an epoch
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("local-sgd", {"every": 0}, "every: 0: expected at least 1"),
+        ("diloco", {"every": -3}, "every: -3: expected at least 1"),
+        ("diloco", {"outer_lr": 0.0}, "outer_lr: 0.0: expected more than 0"),
+        ("diloco", {"outer_momentum": 1.0}, "outer_momentum: 1.0: expected at least 0 and less than 1"),
+        ("federated", {"local_epochs": 0}, "local_epochs: 0: expected at least 1"),
+    ],
+)
+def test_bad_values_are_refused_in_one_line(name: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(pt.InputError) as error:
+        planned(name, homes(), **options)
+    assert str(error.value) == message
+
+
+def test_auto_stays_with_step_where_nobody_says_what_windows_cost() -> None:
+    made = pt.plan("auto", profile=profile(one=4.0, two=8.0, server=1.0), cluster=homes(), batch=30, effort=0.1)
+    assert {phase.sync for phase in made.phases} == {"step"}
+    assert set(made.decision["left_out"]) >= set(APART)
+
+
+def test_one_owner_of_three_tiers_may_share_its_samples() -> None:
+    plan = pt.plan("local-sgd", profile=profile(), cluster=three_tiers(), batch=30)
+    assert len(plan.phases[0].instances) > 1

@@ -1,0 +1,134 @@
+"""What the owner of a worker lets it take: the words, the hours, and that the worker keeps to them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from palmette.cli import execute
+from palmette.errors import InputError, RunError
+from palmette.runtime.data.kept_samples import SampleStore
+from palmette.runtime.engines.hub import limits as module
+from palmette.runtime.engines.hub.limits import NO_LIMITS, WorkerLimits, within, worker_limits
+from palmette.runtime.worker.cpu_queue import CpuQueue
+from tests.control.hub_workers import HubWorkers
+from tests.control.run.test_processes import trees
+from tests.runtime.world import CLUSTER, TINY, Runs
+from tests.testbed.test_namespaces import eventually
+
+
+@pytest.fixture
+def place(runs: Runs) -> Iterator[HubWorkers]:
+    runs.cluster.write_text(CLUSTER.replace("tier:", "threads: 1, tier:"))
+    with HubWorkers(runs.folder) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("hours", "moment", "inside"),
+    [
+        ("08:00-17:30", "08:00", True),
+        ("08:00-17:30", "17:30", False),
+        ("08:00-17:30", "07:59", False),
+        ("22:00-07:00", "23:10", True),
+        ("22:00-07:00", "06:59", True),
+        ("22:00-07:00", "12:00", False),
+        ("00:00-00:00", "12:00", True),
+    ],
+)
+def test_hours(hours: str, moment: str, inside: bool) -> None:
+    assert within(hours, dt.time.fromisoformat(moment)) is inside
+
+
+def test_words() -> None:
+    found = worker_limits("50%", "2 GiB", "10 GB", "22:00-07:00", True)
+    assert found == WorkerLimits(
+        cpu_share=0.5, memory_bytes=2**31, storage_bytes=10**10, hours="22:00-07:00", mains=True
+    )
+    assert worker_limits(None, None, None, None, False) == NO_LIMITS
+
+
+@pytest.mark.parametrize(
+    ("words", "argument"),
+    [
+        (("120%", None, None, None), "cpu"),
+        (("0%", None, None, None), "cpu"),
+        (("half", None, None, None), "cpu"),
+        ((None, "2", None, None), "memory"),
+        ((None, None, "-1 GB", None), "storage"),
+        ((None, None, None, "7-9"), "hours"),
+        ((None, None, None, "25:00-07:00"), "hours"),
+    ],
+)
+def test_words_that_mean_nothing(words: tuple[str | None, ...], argument: str) -> None:
+    with pytest.raises(InputError) as caught:
+        worker_limits(*words, False)  # type: ignore[arg-type]
+    assert [fault.field for fault in caught.value.faults] == [argument]
+
+
+def test_on_its_battery(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_on_battery", lambda: True)
+    assert WorkerLimits(mains=True).away() == "its machine is on its battery"
+    assert NO_LIMITS.away() is None
+
+
+@pytest.mark.timing
+def test_a_call_with_half_of_the_cpu_is_followed_by_a_rest_of_its_own_length() -> None:
+    cpu, began_s = CpuQueue(0.5, rests=True), time.monotonic()
+    with cpu.share(0.5):
+        time.sleep(0.1)
+    assert 0.2 <= time.monotonic() - began_s < 0.3
+
+
+def test_samples_beyond_the_storage_are_refused(tmp_path: Path) -> None:
+    store = SampleStore(tmp_path / "kept", 1000)
+    store.of("phone").add(0, bytes(500))
+    with pytest.raises(RunError, match="no room for more samples of other nodes; expected at most 1 kB"):
+        store.of("cloud").add(1, bytes(500))
+    store.close()
+    store.of("cloud").add(1, bytes(400))
+    with pytest.raises(RunError, match="no room"):
+        store.of("phone").add(2, bytes(400))
+    store.close()
+
+
+def refused(runs: Runs, place: HubWorkers, limits: WorkerLimits, capsys: pytest.CaptureFixture[str]) -> str:
+    place.start(["phone"], limits=limits)
+    arguments = [*runs.arguments(TINY, trees(5)["alone"]), *place.options, "--iterations", "2000", "--quiet"]
+    assert execute([*arguments, "-o", str(runs.folder / "out")]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+def test_a_plan_that_takes_more_of_the_cpu_is_refused(
+    runs: Runs, place: HubWorkers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = refused(runs, place, WorkerLimits(cpu_share=0.5), capsys)
+    expected = "the plan may take 100% of the CPU, its owner allows 50%; expected limits: {cpu: 50%}"
+    assert f"node phone: {expected} of this node in the cluster file" in line
+
+
+def test_a_worker_that_takes_too_much_memory_ends_the_run(
+    runs: Runs, place: HubWorkers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = refused(runs, place, WorkerLimits(memory_bytes=2**20), capsys)
+    assert "of memory, its owner allows 1 MiB" in line
+
+
+def test_a_worker_leaves_when_its_hours_end_and_the_hub_knows_its_limits(
+    place: HubWorkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away: list[str] = []
+    monkeypatch.setattr(WorkerLimits, "away", lambda _: away[0] if away else None)
+    place.start(["phone"], limits=WorkerLimits(hours="22:00-07:00", cpu_share=0.25))
+    assert eventually(lambda: "phone" in place.hub.present(), 10)
+    (known,) = place.hub.workers()
+    assert json.loads(known.limits.model_dump_json())["cpu_share"] == 0.25
+    away.append("it works from 22:00 to 07:00")
+    assert eventually(lambda: not place.hub.present(), 10)
+    assert eventually(lambda: place.said["phone"][-1] == "waiting: it works from 22:00 to 07:00", 10)

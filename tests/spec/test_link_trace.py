@@ -1,0 +1,110 @@
+"""Bandwidth over time: read from a file beside the cluster's, and what holds for how long."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+import palmette as pt
+from palmette.errors import InputError
+from palmette.spec.cluster import Cluster
+from palmette.spec.files import validated
+from palmette.spec.link_trace import BandwidthTrace
+
+CLUSTER = """
+nodes:
+  phone: {tier: device, source: {samples: 9}}
+  server: {tier: edge}
+links:
+  - {between: [phone, server], bandwidth_trace: traces/lte.csv}
+"""
+ROWS = "time_s,down_bps,up_bps\n0,8000000,1000000\n1,2000000,500000\n3,0,0\n"
+
+
+def written(folder: Path, rows: str = ROWS, cluster: str = CLUSTER) -> Path:
+    (folder / "traces").mkdir(exist_ok=True)
+    (folder / "traces" / "lte.csv").write_text(rows)
+    (folder / "cluster.yaml").write_text(cluster)
+    return folder / "cluster.yaml"
+
+
+def test_a_trace_stands_beside_the_cluster_file(tmp_path: Path) -> None:
+    (link,) = pt.load_cluster(written(tmp_path)).links
+    assert link.bandwidth_trace is not None
+    # 1 s, 2 s, and the last as long as the one before: 5 s in all.
+    assert link.rates_bps == pytest.approx(((1e6 + 2 * 0.5e6) / 5, (8e6 + 2 * 2e6) / 5))
+    assert link.from_bps("server") == pytest.approx(12e6 / 5)
+
+
+def test_a_cluster_with_a_trace_reads_back_as_the_same(tmp_path: Path) -> None:
+    cluster = pt.load_cluster(written(tmp_path))
+    (tmp_path / "again.yaml").write_text(cluster.to_yaml())
+    assert pt.load_cluster(tmp_path / "again.yaml") == cluster
+    assert validated(Cluster, cluster.model_dump(mode="json")) == cluster
+
+
+def test_one_direction_counts_for_both_where_there_is_no_other(tmp_path: Path) -> None:
+    (link,) = pt.load_cluster(written(tmp_path, "time_s,down_bps\n0,3\n2,5\n")).links
+    assert link.rates_bps == (4.0, 4.0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ("", "line 1"),
+        ("seconds,down\n0,1\n", "line 1"),
+        ("time_s,down_bps\n0,1\n1,fast\n", "line 3"),
+        ("time_s,down_bps\n0,1\n1\n", "line 3"),
+        ("time_s,down_bps\n1,5\n", "time_s[0]"),
+        ("time_s,down_bps\n0,5\n0,6\n", "time_s[1]"),
+        ("time_s,down_bps\n0,0\n", "down_bps"),
+        ("time_s,down_bps\n0,-4\n", "down_bps[0]"),
+        ("time_s,down_bps\n", "time_s"),
+    ],
+)
+def test_a_file_that_is_no_trace_is_refused_with_its_place(rows: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as refused:
+        pt.load_cluster(written(tmp_path, rows))
+    assert said in str(refused.value)
+    assert "lte.csv" in str(refused.value)
+
+
+@pytest.mark.parametrize("more", ["bandwidth: 5 Mbit/s", "up: 1 Mbit/s, down: 2 Mbit/s", "duplex: half"])
+def test_a_trace_stands_alone(more: str, tmp_path: Path) -> None:
+    cluster = CLUSTER.replace("traces/lte.csv", f"traces/lte.csv, {more}")
+    with pytest.raises(InputError, match="expected"):
+        pt.load_cluster(written(tmp_path, cluster=cluster))
+
+
+def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    (tmp_path / "traces" / "lte.csv").unlink()
+    with pytest.raises(InputError, match="cannot be read"):
+        pt.load_cluster(path)
+
+
+def trace() -> BandwidthTrace:
+    return BandwidthTrace(time_s=(0.0, 1.0, 3.0), down_bps=(8.0, 2.0, 4.0), up_bps=(3.0, 1.0, 0.0))
+
+
+def test_what_holds_for_a_share_of_the_time() -> None:
+    assert [trace().holding_bps(share)[1] for share in (0.1, 0.2, 0.5, 0.6, 0.9)] == [8.0, 8.0, 4.0, 4.0, 2.0]
+    assert trace().holding_bps(0.9)[0] == 1.0  # no link is slower than a bit a second
+
+
+def test_changes_go_on_after_the_end() -> None:
+    assert list(itertools.islice(trace().changes(2.0), 4)) == [
+        (1.0, (0.0, 4.0)),
+        (3.0, (3.0, 8.0)),
+        (4.0, (1.0, 2.0)),
+        (6.0, (0.0, 4.0)),
+    ]
+    assert [trace().at(moment)[1] for moment in (0.0, 0.99, 1.0, 4.9, 5.0, 11.5)] == [8.0, 8.0, 2.0, 4.0, 8.0, 2.0]
+
+
+def test_how_long_a_link_stays_beyond_a_rate() -> None:
+    assert trace().spells(0.0, 4.0, above=True) == (pytest.approx(3 / 5), pytest.approx(1.5))
+    assert trace().spells(9.0, 2.0, above=False) == (pytest.approx(2 / 5), pytest.approx(2.0))
+    assert trace().spells(9.0, 9.0, above=True) == (0.0, 0.0)
