@@ -37,6 +37,10 @@ def equally_good(rng: random.Random) -> dict[str, float]:
     return {"step_s": step_s, "build_s": 0.0, "power_w": 1 / step_s}
 
 
+def behind_one_link(rng: random.Random) -> dict[str, float]:
+    return random_device(rng) | {"served_s": 0.002}
+
+
 def planned(make: Callable[[random.Random], dict[str, float]], many: int, goal: str) -> dict[str, Any]:
     rng = random.Random(1)
     devices = {f"device{k}": make(rng) for k in range(many)}
@@ -48,7 +52,7 @@ def planned(make: Callable[[random.Random], dict[str, float]], many: int, goal: 
 
 def fleets(devices: int) -> dict[str, Any]:
     """Seconds of a choice, how many devices it takes, its gap, and the peak of memory."""
-    kinds = {make.__name__: make for make in (random_device, without_build, alike, equally_good)}
+    kinds = {make.__name__: make for make in (random_device, without_build, alike, equally_good, behind_one_link)}
     found = {name: {goal: planned(make, devices, goal) for goal in GOALS} for name, make in kinds.items()}
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"devices": devices, "fleets": found, "peak_memory_mib": round(peak_mib, 1)}

@@ -2,8 +2,11 @@
 
     python -m benchmarks.fidelity [--testbed paced --testbed namespaces] [--model lenet5] [--bandwidth 5] [--quick]
     python -m benchmarks.fidelity --deliveries [--transport tls]
+    python -m benchmarks.fidelity --async
+    python -m benchmarks.fidelity --traces [--trace FILE]
     python -m benchmarks.fidelity --loaded --load 4
     python -m benchmarks.fidelity --differing
+    python -m benchmarks.fidelity --windows
 
 A row for each case, and the median and worst error for each testbed.
 """
@@ -20,10 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.command import need_namespaces, parser, print_result, progress
+from benchmarks.fidelity import asynchronous
 from benchmarks.fidelity.cases import BATCHES, cases
 from benchmarks.fidelity.deliveries import delivery_cases, delivery_rows
 from benchmarks.fidelity.differing import differing_cases
 from benchmarks.fidelity.loaded import load, loaded_cases
+from benchmarks.fidelity.traces import trace_rows
+from benchmarks.fidelity.windows import EVERY, WINDOWS, window_cases
 from palmette.control.run.request import Request
 from palmette.control.run.session import prepare
 from palmette.runtime.options import Options
@@ -91,9 +97,13 @@ def main() -> None:
     options.add_argument("--model", action="append", choices=list(BATCHES), help="default: all")
     options.add_argument("--bandwidth", action="append", type=float, help="in Mbit/s")
     options.add_argument("--deliveries", action="store_true", help="only samples that are kept, streamed or sent ahead")
+    options.add_argument("--async", action="store_true", dest="asynchronous", help="only workers of a parameter server")
+    options.add_argument("--traces", action="store_true", help="only links whose bandwidth changes")
+    options.add_argument("--trace", action="append", type=Path, help="of --traces: a CSV file instead of made ones")
     options.add_argument("--transport", choices=["gloo", "tls"], default="gloo", help="of --deliveries")
     options.add_argument("--loaded", action="store_true", help="the cases for a busy machine instead")
     options.add_argument("--differing", action="store_true", help="the cases that differ on purpose instead")
+    options.add_argument("--windows", action="store_true", help="only replicas that take some steps apart")
     options.add_argument("--load", type=int, default=0, help="processes that compute all the time beside")
     given = options.parse_args()
     testbeds = given.testbed or (["paced"] if given.quick else ["paced", "namespaces"])
@@ -103,9 +113,25 @@ def main() -> None:
         differences(testbeds, given.load)
         return
     began = time.monotonic()
-    rows = [] if given.deliveries else tree_rows(given, testbeds)
-    rows += [] if given.loaded else deliveries(given, testbeds)
+    rows = all_rows(given, testbeds)
     print_result({"seconds": time.monotonic() - began, "rows": rows, **by_testbed(testbeds, rows)})
+
+
+def all_rows(given: Namespace, testbeds: list[str]) -> list[dict[str, Any]]:
+    """The kinds of cases that were asked for; without a choice all but those for a busy machine."""
+    if given.loaded:
+        return tree_rows(given, testbeds)
+    kinds = {"deliveries": deliveries, "windows": window_rows, "asynchronous": async_rows, "traces": varying_rows}
+    chosen = [kind for name, kind in kinds.items() if getattr(given, name)]
+    return [row for kind in chosen or (tree_rows, *kinds.values()) for row in kind(given, testbeds)]
+
+
+def varying_rows(given: Namespace, testbeds: list[str]) -> list[dict[str, Any]]:
+    """Links whose bandwidth changes."""
+    rows = [row for testbed in testbeds for row in trace_rows(given.trace or [], testbed, quick=given.quick)]
+    for row in rows:
+        told(row, "all iterations")
+    return rows
 
 
 def tree_rows(given: Namespace, testbeds: list[str]) -> list[dict[str, Any]]:
@@ -113,6 +139,22 @@ def tree_rows(given: Namespace, testbeds: list[str]) -> list[dict[str, Any]]:
     models = given.model or (["lenet5"] if given.quick else list(BATCHES))
     many = LOADED_ITERATIONS if given.loaded else ITERATIONS
     asked = list(loaded_cases() if given.loaded else cases(models, given.bandwidth or [], given.quick))
+    return case_rows(given, testbeds, asked, many)
+
+
+def window_rows(given: Namespace, testbeds: list[str]) -> list[dict[str, Any]]:
+    """Replicas that train apart between exchanges."""
+    return case_rows(given, testbeds, list(window_cases(given.bandwidth or [], given.quick)), WINDOWS * EVERY)
+
+
+def async_rows(given: Namespace, testbeds: list[str]) -> list[dict[str, Any]]:
+    """Workers of a parameter server."""
+    asked = list(asynchronous.asynchronous_cases(given.bandwidth or [], given.quick))
+    return case_rows(given, testbeds, asked, asynchronous.ITERATIONS)
+
+
+def case_rows(given: Namespace, testbeds: list[str], asked: list[asynchronous.Case], many: int) -> list[dict[str, Any]]:
+    """So many iterations of each case on each testbed."""
     rows = []
     for testbed in testbeds:
         for model, tree, bandwidth, made, profile, where in asked:
@@ -152,6 +194,8 @@ def by_testbed(testbeds: list[str], rows: list[dict[str, Any]]) -> dict[str, Any
             "all": summary(own),
             "links to themselves": summary([row for row in own if row["tree"] not in shared]),
             "links shared": summary([row for row in own if row["tree"] in shared]),
+            "asynchronous": summary([row for row in own if row["tree"].startswith("async")]),
+            "traces": summary([row for row in own if row["tree"].startswith("trace")]),
             "deliveries": delivery_summary([row for row in own if "delivery" in row]),
         }
     return found

@@ -1,6 +1,6 @@
 """Networks of others across nodes: how many layers they are cut into, and whether training equals one process.
 
-    python -m benchmarks.modules [--only gpt2 --only unet] [--table docs/modules.md] [--quick]
+    python -m benchmarks.modules [--only gpt2 --only unet] [--more] [--table docs/modules.md] [--quick]
 
 For each network: its layers, the plan of ``hybrid`` on three tiers, and a real run of 5 iterations on two cuts, in
 float64, beside a plain PyTorch loop. Prints JSON; ``--table`` also writes a page. Those of transformers are left out
@@ -21,6 +21,7 @@ from safetensors.torch import load_file
 
 import palmette as pt
 from benchmarks.command import parser, print_result, progress
+from benchmarks.modules.more_of_transformers import MORE
 from benchmarks.modules.networks import NETWORKS, OTHERS, recipe
 from palmette.errors import PalmetteError
 from palmette.runtime.data.batches import Batches
@@ -33,6 +34,7 @@ from palmette.zoo.models import Network, load_network
 
 ITERATIONS, BATCH, LR = 5, 12, 0.05
 QUICK = ("mobilenet_v3", "unet", "tied")
+ALL = {**NETWORKS, **MORE}
 CLUSTER = {
     "nodes": {
         "laptop": {"tier": "device", "host": "local", "source": {"samples": 48}},
@@ -85,7 +87,7 @@ def _double(tensor: torch.Tensor) -> torch.Tensor:
 def case(name: str) -> dict[str, Any]:
     """A network: cut, planned, trained, compared."""
     progress(f"{name} …")
-    made, cluster = recipe(NETWORKS[name]), validated(Cluster, CLUSTER)
+    made, cluster = recipe(ALL[name]), validated(Cluster, CLUSTER)
     network = load_network(made)
     found: dict[str, Any] = {
         "layers": len(network.layers),
@@ -141,12 +143,13 @@ def table(cases: dict[str, Any]) -> str:
 def main() -> None:
     """Try all networks, or some."""
     arguments = parser(__doc__, quick=", ".join(QUICK))
-    arguments.add_argument("--only", action="append", choices=list(NETWORKS), help="only this network; may be repeated")
+    arguments.add_argument("--only", action="append", choices=list(ALL), help="only this network; may be repeated")
+    arguments.add_argument("--more", action="store_true", help="also more networks of transformers")
     arguments.add_argument("--table", type=Path, help="also write a page about them")
     given = arguments.parse_args()
-    chosen = given.only or (QUICK if given.quick else NETWORKS)
+    chosen = given.only or (QUICK if given.quick else ALL if given.more else NETWORKS)
     if importlib.util.find_spec("transformers") is None:
-        chosen = [name for name in chosen if NETWORKS[name] not in OTHERS]
+        chosen = [name for name in chosen if ALL[name] not in (*OTHERS, *MORE.values())]
     cases: dict[str, Any] = {}
     for name in chosen:
         try:

@@ -43,8 +43,8 @@ def problem(task: Task, phases: dict[Pair, Phase], known: Known, loss: float, *,
         run.append(costs | {"loss_expected": [expected], "loss_robust": [robust]})
     for (here, there), line in known.rises.items():
         rise = line.at(loss)
-        time_s, energy_j = change_price(phases[here], phases[there], task.evaluator)
-        costs = {"from": here, "to": there, "time_s": time_s, "energy_j": energy_j}
+        spent = change_price(phases[here], phases[there], task.evaluator)
+        costs = {"from": here, "to": there, "time_s": spent.time_s, "energy_j": spent.energy_j}
         change.append(costs | {"loss_expected": rise, "loss_robust": rise})
     fields = {
         "format": "palmette.pact/1",

@@ -1,4 +1,7 @@
-"""Every single switch, in hindsight: the losses by a replay in one process, time and energy by the evaluator."""
+"""Schedules replayed: the losses by a training in one process, time and energy by the evaluator.
+
+Every single switch, in hindsight; and a run that is decided epoch by epoch, without a testbed.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ from benchmarks.pact_run.replay import Trainee, fresh
 from benchmarks.pact_run.setting import PAIRS, TARGET
 from palmette.cost.handover import change_price
 from palmette.plan.core.strategy import Task
+from palmette.runtime.training.evaluation import Evaluation
+from palmette.runtime.training.job import EpochCallback, EpochStatus
 from palmette.spec.plan import Phase
 from palmette.spec.problem import Pair
 from palmette.zoo.data import DataSplit
@@ -20,7 +25,7 @@ Schedule = tuple[tuple[Pair, int], ...]
 
 
 class Switch(NamedTuple):
-    """A schedule with at most one switch: pairs and epochs, what it takes by the evaluator, and the loss at its end."""
+    """A schedule: pairs and epochs, what it takes by the evaluator, and the loss at its end."""
 
     schedule: Schedule
     energy_j: float
@@ -43,15 +48,45 @@ class Hindsight:
             change_price(self._phases[here], self._phases[there], self._task.evaluator)
             for (here, _), (there, _) in pairwise(schedule)
         ]
-        time_s = sum(prices[pair].epoch.time_s * epochs for pair, epochs in schedule) + sum(s for s, _ in passed)
+        time_s = sum(prices[pair].epoch.time_s * epochs for pair, epochs in schedule) + sum(
+            each.time_s for each in passed
+        )
         energy_j = sum((prices[pair].epoch.energy_j or 0.0) * epochs for pair, epochs in schedule)
         meets = loss <= TARGET and time_s <= self._deadline_s
-        return Switch(schedule, energy_j + sum(j or 0.0 for _, j in passed), time_s, loss, meets)
+        return Switch(schedule, energy_j + sum(each.energy_j or 0.0 for each in passed), time_s, loss, meets)
 
     def losses(self, schedule: Schedule) -> list[float]:
         """The loss of each epoch of a schedule."""
         trainee = fresh(self._seed)
         return [self._epoch(trainee, pair) for pair, epochs in schedule for _ in range(epochs)]
+
+    def decided(self, decide: EpochCallback) -> Switch:
+        """A run that is decided after every epoch."""
+        trainee, losses, schedule = fresh(self._seed), list[float](), [(PAIRS[0], 0)]
+        while True:
+            pair, epochs = schedule[-1]
+            losses.append(self._epoch(trainee, pair))
+            schedule[-1] = pair, epochs + 1
+            made = self.priced(tuple(schedule), losses[-1])
+            following = decide(self._status(losses, made))
+            if not following:
+                return made
+            after = next(each for each in PAIRS if self._phases[each].pruning == following[0].pruning)
+            schedule += [] if after == pair else [(after, 0)]
+
+    def _status(self, losses: list[float], made: Switch) -> EpochStatus:
+        pair, epochs = made.schedule[-1]
+        phase = self._phases[pair]
+        return EpochStatus(
+            number=len(losses),
+            phase=phase,
+            losses=losses,
+            evaluation=Evaluation(losses[-1]),
+            time_s=made.time_s,
+            energy_j=made.energy_j,
+            segment_epochs=epochs,
+            epoch_s=self._task.evaluator.price(phase).epoch.time_s,
+        )
 
     def every_switch(self) -> Iterator[Switch]:
         """One switch after each epoch of the whole network to each other pair; at last, none until the end."""

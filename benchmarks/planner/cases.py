@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from benchmarks.evaluator import cases as evaluator_cases
 from palmette.spec.cluster import Cluster, Link, Node, Power, Source, Tier
@@ -39,6 +40,31 @@ def fleet(sources: int, layers: int = LAYERS, seed: int = 1) -> tuple[Profile, C
     links.append(_link("cloud0", "cloud1", 1000.0))
     owners = {f"device{k}" for k in range(sources)}
     return network(nodes, layers, draw), Cluster(nodes=_nodes(nodes, owners), links=tuple(links))
+
+
+def three_tier_worlds() -> dict[str, tuple[Profile, Cluster, dict[str, Any]]]:
+    """Three tiers in 15 worlds, with options of ``plan``: samples that may be kept or not, over 1 and 20 epochs."""
+    found = {}
+    for name, (known, cluster) in {
+        "34 layers": three_tiers(),
+        "34 layers, fixed parts of calls": other_three_tiers(),
+        "10 layers": three_tiers(10),
+    }.items():
+        found[f"{name}, 1 epoch"] = (known, cluster, {"epochs": 1})
+        found[f"{name}, 20 epochs"] = (known, cluster, {"epochs": 20})
+        found[f"{name}, resent"] = (known, cluster, {"epochs": 20, "resend": True})
+        for kind in ("private", "stream"):
+            found[f"{name}, {kind}"] = (known, _with_sources(cluster, {kind: True}), {"epochs": 20})
+    return found
+
+
+def _with_sources(cluster: Cluster, changes: dict[str, bool]) -> Cluster:
+    """The cluster with other samples at those nodes that own some."""
+    nodes = {
+        name: each.model_copy(update={"source": each.source.model_copy(update=changes)}) if each.source else each
+        for name, each in cluster.nodes.items()
+    }
+    return cluster.model_copy(update={"nodes": nodes})
 
 
 def network(nodes: dict[str, Tier], layers: int, draw: random.Random | None = None) -> Profile:

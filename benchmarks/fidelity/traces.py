@@ -1,0 +1,87 @@
+"""Links whose bandwidth changes during a run: the testbed replays a trace, and the clock plays the same iterations.
+
+    python -m benchmarks.fidelity --traces [--trace FILE …]
+
+Iterations are estimated one after the other, each from the moment at which the one before has ended.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks.fidelity.cases import cluster, plan, trees
+from palmette.control.run.request import Request
+from palmette.control.run.session import prepare
+from palmette.cost.evaluate import Evaluator
+from palmette.measure.profiling import profile_network
+from palmette.runtime.options import Options
+from palmette.runtime.training.job import ProgressUpdate
+from palmette.spec.cluster import Cluster
+from palmette.spec.link_trace import BandwidthTrace, read_trace
+from palmette.zoo.models import load_network
+
+MODEL, BATCH = "lenet5", 48
+ITERATIONS = 24
+
+
+def made_traces() -> dict[str, BandwidthTrace]:
+    """A link that comes and goes slowly, and one that drops to next to nothing for a second now and then."""
+    wave = tuple(5e6 * (1.2 + math.sin(k / 4)) for k in range(60))
+    drops = tuple(1e5 if k % 5 == 4 else 8e6 for k in range(60))
+    seconds = tuple(float(k) for k in range(60))
+    return {
+        "wave": BandwidthTrace(time_s=seconds, down_bps=wave),
+        "drops": BandwidthTrace(time_s=seconds, down_bps=drops),
+    }
+
+
+def trace_rows(files: list[Path], testbed: str, *, quick: bool) -> list[dict[str, Any]]:
+    """Measured and estimated seconds of all iterations of a run, over each trace."""
+    traces = {path.stem: read_trace(path) for path in files} or made_traces()
+    network = load_network(MODEL)
+    rows = []
+    for name, trace in list(traces.items())[: 1 if quick else None]:
+        link = cluster(5.0).links[0].model_copy(update={"bandwidth_bps": None, "bandwidth_trace": trace})
+        where = cluster(5.0).model_copy(update={"links": (link, *cluster(100.0).links[1:])})
+        for tree in ("split-in-two", "hiertrain-like")[: 1 if quick else None]:
+            made = plan(MODEL, trees(len(network.layers), BATCH)[tree])
+            profile = profile_network(network, where, [])
+            measured_s = _measured_s(made, profile, where, testbed)
+            estimated_s = _estimated_s(made, profile, where, len(measured_s))
+            rows.append(
+                {
+                    "testbed": testbed,
+                    "model": MODEL,
+                    "tree": f"trace {name}: {tree}",
+                    "bandwidth_mbit": trace.mean_bps[1] / 1e6,
+                    "measured_s": sum(measured_s),
+                    "estimated_s": sum(estimated_s),
+                    "error": sum(measured_s) / sum(estimated_s) - 1,
+                    "dilation": 1.0,
+                }
+            )
+    return rows
+
+
+def _measured_s(made: Any, profile: Any, where: Cluster, testbed: str) -> list[float]:
+    taken: list[float] = []
+
+    def on_update(update: ProgressUpdate) -> None:
+        if update.evaluation is None:
+            taken.append(update.iteration_s)
+
+    options = Options(seed=1, lr=0.001)
+    request = Request(iterations=ITERATIONS, testbed=testbed, replan=False, dilation=1.0, options=options)
+    with tempfile.TemporaryDirectory() as folder:
+        prepare(made, profile, where, request, Path(folder)).run(on_update, lambda _: None)
+    return taken
+
+
+def _estimated_s(made: Any, profile: Any, where: Cluster, many: int) -> list[float]:
+    found: list[float] = []
+    for _ in range(many):
+        found.append(Evaluator(profile, where, moment_s=sum(found)).price(made.phases[0]).iteration_s)
+    return found
