@@ -178,6 +178,7 @@ class HubServer:
         for line in self._lines.values():
             line.end()
         await self._server.stop(_FAREWELL_S)
+        await _end_tasks()
 
     async def _check_certificates(self) -> None:
         """End connections of workers whose certificates have been revoked, or have expired."""
@@ -291,6 +292,15 @@ class HubServer:
         if self._lines.get(line.node) is line:
             with self._changed:
                 del self._lines[line.node]
+
+
+async def _end_tasks() -> None:
+    """End what still runs here, such as a stream's handler: left suspended, it would wake up in a closed loop."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    if others:
+        await asyncio.wait(others, timeout=_FAREWELL_S)
 
 
 async def _introduction(stream: AsyncIterator[bytes]) -> Introduction:
