@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-TRACED_CASES = 2  # of each quick test, under --cov
+TRACED_CASES = 1  # of each quick test, under --cov
 LONG_FIRST = ("ray", "namespaces", "slow", "browser")
 
 

@@ -1,4 +1,4 @@
-"""Cases of random tests: a few for every run of ``slow`` tests, the rest for ``scripts/test --thorough``."""
+"""Cases of random tests: a few for every run, the rest for ``scripts/test --all`` or ``--thorough``."""
 
 from __future__ import annotations
 
@@ -10,4 +10,13 @@ import pytest
 
 def mostly_thorough(cases: Iterable[Any], few: int) -> list[Any]:
     """All cases, marked ``thorough`` but for the first few."""
-    return [case if k < few else pytest.param(case, marks=pytest.mark.thorough) for k, case in enumerate(cases)]
+    return _marked(cases, few, pytest.mark.thorough)
+
+
+def mostly_slow(cases: Iterable[Any], few: int) -> list[Any]:
+    """All cases, marked ``slow`` but for the first few."""
+    return _marked(cases, few, pytest.mark.slow)
+
+
+def _marked(cases: Iterable[Any], few: int, mark: pytest.MarkDecorator) -> list[Any]:
+    return [case if k < few else pytest.param(case, marks=mark) for k, case in enumerate(cases)]

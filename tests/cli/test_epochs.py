@@ -36,6 +36,7 @@ class TestEpochs:
             == upload(world, "--epochs", 7)["estimate"]["total_s"]
         )
 
+    @pytest.mark.slow
     def test_a_comparison_ranks_by_them_and_shows_the_first(self, world: World) -> None:
         options = (*world.inputs, "--batch", 10, "--epochs", 1000)
         rows = world.json("compare", *options)["strategies"]

@@ -39,6 +39,7 @@ class TestGoalsThatCannotBeMet:
         (line,) = world.refused("plan", "all-device", *world.inputs, code=3)
         assert "1 mJ, its energy limit" in line
 
+    @pytest.mark.slow
     def test_compare_where_no_strategy_meets_it(self, world: World) -> None:
         compared = world.json("compare", *world.inputs)["strategies"]
         least_s = min(row["estimate"]["iteration_s"] for row in compared if "estimate" in row)

@@ -118,6 +118,7 @@ def test_mutilated_documents(folder: Path, name: str, draw: st.DataObject) -> No
     is_answered(folder, name, draw, COMMANDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cluster.yaml", "profile.json"])
 @settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 @given(draw=st.data())

@@ -69,6 +69,7 @@ def test_people_get_a_table(world: World, nets: str) -> None:
     assert "cloud: modelled as xeon-gtx-1080-ti" in done.out
 
 
+@pytest.mark.slow
 def test_the_profile_of_stored_samples_has_their_size_and_the_time_to_decode_them(world: World, nets: str) -> None:
     arguments = ("profile", f"{nets}:net", "--cluster", world.cluster, *HERE, *SHAPE, "--data", f"{nets}:Samples")
     stored = world.json(*arguments)

@@ -42,6 +42,7 @@ def measured(runs: Runs, place: HubWorkers, *more: str, model: str = TINY) -> tu
     return execute(["profile", *words, "-o", str(output)]), output
 
 
+@pytest.mark.slow
 def test_layers_and_links_are_measured_there_and_a_plan_of_them_runs(
     runs: Runs, place: HubWorkers, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from palmette.spec.plan import Phase
 from palmette.spec.profile import Profile
 from tests.cost.random_trees import random_case, with_batch_norm, with_recompute
 from tests.cost.slow_simulator import Ambiguous, Result, Simulator
+from tests.thorough import mostly_slow
 
 CASES, CHUNK = 400, 40
 Case = tuple[Phase, Profile, Cluster]
@@ -26,7 +27,7 @@ def slow_result(case: Case) -> Result | None:
         return None
 
 
-@pytest.mark.parametrize("first", range(0, CASES, CHUNK))
+@pytest.mark.parametrize("first", mostly_slow(range(0, CASES, CHUNK), 5))
 def test_time_energy_traffic_and_load_of_random_trees_agree(first: int) -> None:
     compared = 0
     for seed in range(first, first + CHUNK):

@@ -68,6 +68,7 @@ def test_workers_that_take_turns_see_the_trace_too() -> None:
     assert Evaluator(known, where, "sgd", moment_s=0.5).price(both).iteration_s > 0
 
 
+@pytest.mark.slow
 def test_a_robust_plan_is_made_for_what_holds() -> None:
     # Fast in the mean, so that all goes to b; in nine of ten moments it is better to stay on a.
     known, where = world([0.0, 1.0, 10.0, 11.0], [1e4, 1.0, 1e4, 1.0], 1000.0)

@@ -35,6 +35,7 @@ def at(times: Times, samples: int) -> list[float]:
     return [fixed + back + samples * (more + back_more) for fixed, back, more, back_more in parts]
 
 
+@pytest.mark.slow
 def test_times_are_positive_and_a_larger_layer_takes_longer() -> None:
     small, large = nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(4, 64, 5, padding=2)
     times = times_of(network(small, nn.ReLU(), large, shape=(3, 16, 16)))

@@ -175,6 +175,7 @@ def test_nodes_with_as_many_threads_are_measured_once(measurements: list[str]) -
     assert measurements == ["once"] * 2
 
 
+@pytest.mark.slow
 def test_a_node_is_measured_with_its_threads() -> None:
     before = torch.get_num_threads()
     profile = profile_network(tiny(), cluster(one={"host": "local"}, wide={"host": "local", "threads": 2}))

@@ -15,6 +15,7 @@ from tests.plan.problems import node, three_tiers
 from tests.report.folders import plan_file, run_folder, tree
 
 
+@pytest.mark.slow
 def test_the_front_is_what_no_other_beats(tmp_path: Path) -> None:
     entries = read_entries([plan_file(tmp_path / "p.json", tree())])
     found = pareto_view(entries, [entry_view(entry) for entry in entries])

@@ -15,6 +15,7 @@ from palmette.zoo.capture import TensorSpec
 from tests.runtime.module_rig import CLUSTER, SAMPLES, ModuleRig, two_branches, two_cuts
 from tests.runtime.rig import off
 from tests.runtime.test_wire import uncounted_label_bytes
+from tests.thorough import mostly_slow
 from tests.zoo import odd_networks as odd
 
 ITERATIONS = 4
@@ -80,14 +81,14 @@ def test_cut_twice_it_trains_as_in_one_process(case: str) -> None:
     assert_equals_one_process(rig, *cut_everywhere(len(rig.layers)))
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", mostly_slow(CASES, 5))
 def test_branches_join_their_bundles(case: str) -> None:
     rig = rig_of(case)
     assert_equals_one_process(rig, *(two_branches(len(rig.layers), first) for first in range(1, len(rig.layers))))
 
 
 @pytest.mark.parametrize("codec", ["none", "int8"])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", mostly_slow(CASES, 5))
 def test_the_estimate_counts_the_bytes_that_are_sent(case: str, codec: str) -> None:
     rig = rig_of(case, "float32")
     for tree in cut_everywhere(len(rig.layers), codec):

@@ -19,6 +19,7 @@ from palmette.runtime.training import checkpoint
 from tests.control.run.test_resume import assert_ended, palmette, when
 from tests.cost.small import instance, phase, source
 from tests.runtime.world import ROOT, TINY, Runs, alive, descendants, hired, losses, parent
+from tests.thorough import mostly_thorough
 
 THREE = phase(
     source("phone", 12, "1"),
@@ -85,7 +86,7 @@ def test_a_worker_that_is_frozen_is_named(runs: Runs, capsys: pytest.CaptureFixt
 @pytest.mark.timing
 @pytest.mark.slow
 @pytest.mark.parametrize("node", ["phone", "server", "cloud"])
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP, signal.SIGABRT])
+@pytest.mark.parametrize("number", mostly_thorough([signal.SIGKILL, signal.SIGSTOP, signal.SIGABRT], 2))
 @pytest.mark.parametrize("testbed", ["none", "paced"])
 def test_whichever_is_lost_is_named(
     runs: Runs, capsys: pytest.CaptureFixture[str], node: str, number: signal.Signals, testbed: str

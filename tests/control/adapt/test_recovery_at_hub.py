@@ -36,6 +36,7 @@ def place(runs: Runs) -> Iterator[HubWorkers]:
         yield made
 
 
+@pytest.mark.slow
 def test_without_a_worker_that_leaves(runs: Runs, place: HubWorkers) -> None:
     eventful = AtHub(runs, place.start())
     assert eventful.go(place.workers["cloud"].close) == 0

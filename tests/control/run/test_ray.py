@@ -207,6 +207,7 @@ def test_a_node_without_a_host_is_named(cluster: RayCluster, runs: Runs) -> None
     assert done.stderr == f"palmette: --engine ray: moon: {expected}\n"
 
 
+@pytest.mark.thorough  # hosts are asked as they are when devices pretrain
 def test_a_pilot_trains_on_the_hosts(cluster: RayCluster, runs: Runs) -> None:
     files = ["--cluster", str(runs.cluster), "--profile", str(runs.profile(TINY))]
     asked = ["--fractions", "1,0.5", "--replicas", "2", "--epochs", "2", "--batch", "200", "--json"]

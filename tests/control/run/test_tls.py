@@ -18,6 +18,7 @@ from tests.control.run.test_processes import assert_equal, trees
 from tests.control.run.test_resume import when
 from tests.cost.small import instance, phase, source
 from tests.runtime.world import NODES, TINY, Runs, descendants, hired, weights
+from tests.thorough import mostly_thorough
 
 DOUBLE = Options(optimizer="momentum", lr=0.05, seed=3, dtype="float64")
 
@@ -38,9 +39,14 @@ def test_weights_equal_those_of_one_process(runs: Runs, name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", trees(5))
-@pytest.mark.parametrize("testbed", ["none", "paced"])
-def test_weights_equal_those_of_one_process_for_every_tree(runs: Runs, name: str, testbed: str) -> None:
-    assert_equal(runs, TINY, trees(5)[name], DOUBLE, "--transport", "tls", "--testbed", testbed)
+def test_weights_equal_those_of_one_process_for_every_tree(runs: Runs, name: str) -> None:
+    assert_equal(runs, TINY, trees(5)[name], DOUBLE, "--transport", "tls")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", mostly_thorough(reversed(trees(5)), 4))
+def test_weights_over_paced_links_equal_those_of_one_process(runs: Runs, name: str) -> None:
+    assert_equal(runs, TINY, trees(5)[name], DOUBLE, "--transport", "tls", "--testbed", "paced")
 
 
 def test_with_keys_of_ones_own_on_a_hub_of_ones_choice(runs: Runs, keys: Keys) -> None:

@@ -42,6 +42,7 @@ def test_tensorboard_reads_what_a_run_wrote(runs: Runs) -> None:
     assert f"| model | {TINY} |" in told.tensor_proto.string_val[0].decode()
 
 
+@pytest.mark.slow
 @IMPORTED
 def test_mlflow_reads_what_a_run_wrote_and_a_resumed_run_continues_it(runs: Runs) -> None:
     pytest.importorskip("sqlalchemy")

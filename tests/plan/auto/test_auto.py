@@ -70,6 +70,7 @@ def test_the_same_seed_gives_the_same_plan(made: Plan) -> None:
     assert again.model_copy(update={"plan_s": 0}) == made.model_copy(update={"plan_s": 0})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bandwidths",
     [

@@ -21,6 +21,7 @@ from tests.cost.test_async import WEIGHTS, slow_mean_s
 from tests.plan.cluster.by_hand import VALUES, clusters, document, objectives, random_table, time_power
 from tests.plan.problems import link, node, profile
 from tests.spec.faulty import DATA, plain
+from tests.thorough import mostly_slow
 
 SINGLE = ("time", "power", "energy", "edp")
 SUMS = ("0.3*time+0.7*energy", "time+2*power+energy+0.1*edp")
@@ -65,7 +66,7 @@ def test_a_plan_on_tables_alone_takes_model_and_batch_from_them() -> None:
     assert (made.model, made.batch, made.phases, made.estimate) == ("alexnet", 32, (), None)
 
 
-@pytest.mark.parametrize("goal", [*SINGLE, *SUMS])
+@pytest.mark.parametrize("goal", mostly_slow([*SINGLE, *SUMS], 2))
 def test_all_clusters_as_brute_force_ranks_them(goal: str) -> None:
     rng = random.Random(goal)
     for case in range(30):

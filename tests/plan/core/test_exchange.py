@@ -56,6 +56,7 @@ def test_a_plan_that_is_made_again_keeps_its_exchange() -> None:
     assert replan(made, world()[1]).phases == made.phases
 
 
+@pytest.mark.slow
 def test_strategies_choose_no_codec_and_no_overlap_by_themselves() -> None:
     for strategy in ("hybrid", "auto"):
         (phase,) = planned(strategy).phases

@@ -43,8 +43,9 @@ def small(plan: Plan, world: tuple[Profile, Cluster], floor: int = 32) -> list[i
 
 @pytest.mark.parametrize(
     ("strategy", "batch"),
-    [("hybrid", 8), ("hybrid", 32), ("hybrid", 64), ("hybrid", 200), ("auto", 8)]
-    + [pytest.param("auto", batch, marks=pytest.mark.slow) for batch in (32, 64, 200)],
+    [("hybrid", 8), ("hybrid", 200)]
+    + [pytest.param("hybrid", batch, marks=pytest.mark.slow) for batch in (32, 64)]
+    + [pytest.param("auto", batch, marks=pytest.mark.slow) for batch in (8, 32, 64, 200)],
 )
 def test_no_part_below_the_floor_normalises_by_itself(strategy: str, batch: int) -> None:
     world = where_parts_help()
@@ -103,11 +104,13 @@ def test_hiertrain_keeps_its_decision_and_warns() -> None:
     assert any("batch norm sees only a part" in told for told in plan.estimate.warnings)  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_auto_says_which_plans_it_left_out_for_it() -> None:
     plan = planned("auto", where_parts_help(), 12)
     assert "batch norm over" in plan.decision["left_out"]["hiertrain"]
 
 
+@pytest.mark.slow
 def test_a_fleet_with_few_samples_a_phone_shares_statistics_or_goes_elsewhere() -> None:
     known, cluster = fleets.fleet()
     world = normed(known), cluster

@@ -89,14 +89,9 @@ def small_world(seed: int) -> World:
     return World(known, cluster, draw.choice([7, 24]), effort=LITTLE, seed=seed, lossy=seed % 5 == 4)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_a_constraint_never_improves_the_answer(seed: int) -> None:
-    holds(small_world(seed))
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", mostly_thorough(range(2, 9), 3))
-def test_a_constraint_never_improves_the_answer_in_more_worlds(seed: int) -> None:
+@pytest.mark.parametrize("seed", mostly_thorough(range(9), 4))
+def test_a_constraint_never_improves_the_answer(seed: int) -> None:
     holds(small_world(seed))
 
 

@@ -24,7 +24,7 @@ from palmette.spec.goal import value
 from palmette.spec.plan import Phase, Plan
 from tests.plan.problems import LITTLE, goal, link, node, profile, three_tiers
 from tests.plan.random_problems import random_world
-from tests.thorough import mostly_thorough
+from tests.thorough import mostly_slow, mostly_thorough
 
 RIVALS = ("all-device", "all-edge", "all-cloud", "hiertrain", "jointdnn", "jointdnn+", "upload")
 QUICK = 0.02  # seconds: being no worse than rivals does not depend on how long the search lasts
@@ -159,7 +159,7 @@ class TestWhatItStates:
         assert 0 < decision["lower_bound"] <= decision["value"]
         assert decision["gap"] == pytest.approx(1 - decision["lower_bound"] / decision["value"])
 
-    @pytest.mark.parametrize("seed", range(25))
+    @pytest.mark.parametrize("seed", mostly_slow(range(25), 10))
     def test_no_plan_is_below_the_bound(self, seed: int) -> None:
         problem = make_problem(random_task(seed), lossy=seed % 2 == 1)
         bounds = lower_bounds(problem)

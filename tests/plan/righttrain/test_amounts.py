@@ -25,6 +25,7 @@ from palmette.spec.plan import Phase, Plan
 from palmette.spec.tree import Feed, Instance
 from tests.plan.problems import link, node, profile
 from tests.plan.righttrain.problems import LOSS, least_s, planned, random_problem, task
+from tests.thorough import mostly_slow
 
 BOTH = ("righttrain", "righttrain-optimum")
 DATA_COUNTS = Learning(floor=0.0, scale=0.12, epoch_exponent=0.1, data_exponent=2.0, replica_exponent=0.0)
@@ -70,6 +71,7 @@ def priced(wanted: Task, curve: Learning, amounts: dict[str, int]) -> Iterator[f
         yield pt.estimate(plan, profile=wanted.profile, cluster=wanted.cluster).total_j
 
 
+@pytest.mark.slow
 def test_no_amounts_of_a_grid_beat_the_plan_and_a_common_fraction_costs_twice_as_much() -> None:
     wanted = frugal_and_hungry()
     grid = range(0, 1001, 50)
@@ -99,7 +101,7 @@ def test_a_source_whose_data_is_worth_more_gives_more() -> None:
     assert given[1] > 2 * given[0]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", mostly_slow(range(8), 3))
 def test_the_optimum_is_the_best_of_all_splits_mappings_and_trees(seed: int) -> None:
     draw = random.Random(seed)
     known, cluster, curve = random_problem(draw, (2, 3, 2))

@@ -69,6 +69,7 @@ def test_of_fewer_sources_those_with_most_data_per_watt_are_left(sites: RightTra
     assert all(feeds == tuple(range(2 * EACH - len(feeds), 2 * EACH)) for feeds in used)
 
 
+@pytest.mark.slow
 def test_a_plan_for_many_sources_reaches_the_loss_and_beats_every_single_node() -> None:
     made_for = task(*two_sites())
     plan = planned("righttrain", made_for, CURVE)

@@ -14,6 +14,7 @@ from palmette.spec.tree import Instance
 from tests.plan.problems import link, node, profile, three_tiers
 from tests.plan.righttrain.by_hand import totals
 from tests.plan.righttrain.problems import BATCH, CURVE, LOSS, least_s, planned, random_problem, task
+from tests.thorough import mostly_slow
 
 ALL = ("righttrain", "righttrain-optimum", "split-learning")
 
@@ -34,7 +35,7 @@ def two_phones_task(**more: float) -> Task:
     return task(profile(4, a=40.0, b=30.0, server=5.0, cloud=1.0), two_phones(), **more)
 
 
-@pytest.mark.parametrize("loose", [1.02, 1.6, 4.0])
+@pytest.mark.parametrize("loose", mostly_slow([1.6, 1.02, 4.0], 1))
 def test_no_plan_of_a_brute_force_beats_the_optimum_or_righttrain(loose: float) -> None:
     known = profile(2, a=4.0, b=3.0, server=0.5)
     cluster = two_phones().model_copy(

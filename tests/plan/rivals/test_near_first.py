@@ -60,6 +60,7 @@ def test_it_beats_uploading_first_where_the_owner_trains_several_epochs_meanwhil
     assert (near.epochs or 0) + (far.epochs or 0) == 12
 
 
+@pytest.mark.slow
 def test_auto_takes_it_where_it_is_best() -> None:
     task = world()
     known = {"profile": task.profile, "cluster": task.cluster, "batch": task.batch, "epochs": task.epochs}
