@@ -64,9 +64,21 @@ def test_without_a_plan_or_with_one_that_carries_nothing(world: World) -> None:
     ("seconds", "said"), [(0.2, "1 s"), (59.6, "60 s"), (100, "2 min"), (4000, "67 min"), (9000, "2.5 h")]
 )
 def test_how_long_a_run_takes_is_told_roughly(seconds: float, said: str) -> None:
-    assert prediction_lines(RemainingTime(20, seconds, 3.5, increased=False)) == [
-        f"20 iterations take about {said} on this machine (time dilation 3.5)"
-    ]
+    line, *_ = prediction_lines(RemainingTime(20, seconds, 3.5, increased=False))
+    assert line == f"20 iterations take about {said} on this machine (time dilation 3.5)"
+
+
+@pytest.mark.parametrize(
+    ("iterations", "seconds", "shorter"),
+    [
+        (20, 600, []),
+        (20, 3600, ["shorter: 3 iterations take 10 min; "]),
+        (2, 3600, ["shorter: an iteration of fewer samples takes less; "]),
+    ],
+)
+def test_a_long_emulation_says_what_would_be_shorter(iterations: int, seconds: float, shorter: list[str]) -> None:
+    _, *found = prediction_lines(RemainingTime(iterations, seconds, 1.0, increased=False))
+    assert found == [f"{each}testbed none trains without emulating slow nodes and links" for each in shorter]
 
 
 def test_that_time_is_stretched_further_is_said() -> None:

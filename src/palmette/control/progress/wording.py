@@ -5,6 +5,10 @@ from __future__ import annotations
 from palmette.runtime.training.evaluation import Evaluation
 from palmette.runtime.training.job import RemainingTime
 
+LONG_S = 600.0
+"""An emulation that takes longer says what would make it shorter."""
+LATE = "this machine could not keep up: time dilation was increased, and iterations are measured again"
+
 
 def held_out_line(found: Evaluation) -> str:
     """What was measured on held-out data, in one line."""
@@ -17,10 +21,19 @@ def held_out_line(found: Evaluation) -> str:
 def prediction_lines(outlook: RemainingTime) -> list[str]:
     """How long the rest takes on this machine, as text."""
     left = "1 iteration takes" if outlook.iterations == 1 else f"{outlook.iterations} iterations take"
-    line = f"{left} about {_duration(outlook.expected_s)} on this machine (time dilation {outlook.dilation:g})"
+    lines = [f"{left} about {_duration(outlook.expected_s)} on this machine (time dilation {outlook.dilation:g})"]
     if outlook.increased:
-        return ["this machine could not keep up: time dilation was increased, and iterations are measured again", line]
-    return [line]
+        lines.insert(0, LATE)
+    if outlook.expected_s > LONG_S:
+        lines.append(_shorter(outlook))
+    return lines
+
+
+def _shorter(outlook: RemainingTime) -> str:
+    """What would make a long emulation shorter."""
+    enough = int(outlook.iterations * LONG_S / outlook.expected_s)
+    fewer = f"{enough} iterations take {_duration(LONG_S)}" if enough else "an iteration of fewer samples takes less"
+    return f"shorter: {fewer}; testbed none trains without emulating slow nodes and links"
 
 
 def _duration(seconds: float) -> str:
