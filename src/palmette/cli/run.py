@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -296,24 +297,23 @@ def _refuse_other_options(session: TrainingSession, folder: Path, context: typer
         value, source = context.params.get(name), context.get_parameter_source(name)
         value = str(value) if isinstance(value, Path) else value
         given = source is not None and source.name == "COMMANDLINE"
-        if name in known and given and not _same(_parsed(name, value), known[name]):
+        if name in known and given and not _same(_recorded(name, value), known[name]):
             expected = f"this run began with {shown(known[name])}; expected the same, or --resume alone"
             wrong.append(Fault(parameter.opts[-1], value, expected))
     if wrong:
         raise InputError(wrong)
 
 
-def _parsed(name: str, value: Any) -> Any:
-    """The value of an option as a run records it."""
-    match name:
-        case "optimizer":
-            return value if ":" in value else value.lower()
-        case "optimizer_options":
-            return json.loads(json.dumps(opt.parse_keywords(name, value)))
-        case "groups":
-            return json.loads(json.dumps(opt.parse_groups(value)))
-        case _:
-            return value
+_RECORDED: Mapping[str, Callable[[Any], Any]] = {
+    "optimizer": lambda value: value if ":" in value else value.lower(),
+    "optimizer_options": lambda value: json.loads(json.dumps(opt.parse_keywords("optimizer_options", value))),
+    "groups": lambda value: json.loads(json.dumps(opt.parse_groups(value))),
+}
+"""From an option's value to how a run records it, where that is not the same."""
+
+
+def _recorded(name: str, value: Any) -> Any:
+    return _RECORDED[name](value) if name in _RECORDED else value
 
 
 def _same(given: Any, known: Any) -> bool:

@@ -16,7 +16,7 @@ from palmette.errors import ArgumentFault, InputError
 
 if TYPE_CHECKING:
     from palmette.runtime.engines.hub.dialler import HubDoor
-    from palmette.runtime.transports.keys.folder import Credentials
+    from palmette.runtime.transports.keys.credentials import Credentials
 
 
 def worker(

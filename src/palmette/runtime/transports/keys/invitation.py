@@ -26,7 +26,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from palmette.errors import ArgumentFault, Fault, InputError
 from palmette.runtime.transports.keys.certificates import NODE_DAYS, new_key, node_request
-from palmette.runtime.transports.keys.folder import Credentials, Keys
+from palmette.runtime.transports.keys.credentials import Credentials
+from palmette.runtime.transports.keys.folder import Keys
 from palmette.runtime.transports.keys.pem import key_text, read_key, text_of, write, writing
 
 DAYS = 1.0
