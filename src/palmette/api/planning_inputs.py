@@ -104,7 +104,7 @@ def _profiled(
 
     if found is None or isinstance(found, Profile):
         asked = [("freeze", ", ".join(freeze)), ("precision", precision)]
-        expected = "a profile was made with its own; expected this with a recipe"
+        expected = "a profile already has its own; expected it only with a recipe"
         if wrong := [ArgumentFault(name, value, expected) for name, value in asked if value]:
             raise InputError(wrong)
         return found

@@ -99,7 +99,7 @@ def run(
     ] = None,
     keep_samples: Annotated[
         Path | None,
-        typer.Option("--keep-samples", help="Folder where nodes keep samples of others for the next run, too."),
+        typer.Option("--keep-samples", help="Folder where nodes keep samples of other nodes for later runs."),
     ] = None,
     compress: Annotated[
         str | None,
@@ -140,21 +140,23 @@ def run(
     ] = None,
     trace: Annotated[
         str,
-        typer.Option("--trace", help="summed: all operations of some iterations, sums of others; full: all of all."),
+        typer.Option(
+            "--trace", help="summed: all operations of some iterations, sums of the rest; full: all operations."
+        ),
     ] = "summed",
     patience: Annotated[
         str,
         typer.Option("--patience", help="How long workers keep their state for --resume when this process dies."),
     ] = "24h",
     resume: Annotated[
-        Path | None, typer.Option("--resume", help="Continue the run in this folder, or that of this name at a hub.")
+        Path | None, typer.Option("--resume", help="Continue the run in this folder, or the one of this name at a hub.")
     ] = None,
     detach: Annotated[
         bool, typer.Option("--detach", help="Run without this terminal, here or at a hub: see palmette ls.")
     ] = False,
     at: Annotated[
         str | None,
-        typer.Option("--at", help="With --detach: the hub (palmette hub) that is to keep the run: host:port."),
+        typer.Option("--at", help="With --detach: the hub (palmette hub) that executes the run: host:port."),
     ] = None,
     name: HolderName = None,
     lines: Annotated[

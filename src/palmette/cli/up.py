@@ -23,11 +23,11 @@ def up(
     file: Annotated[Path, typer.Argument(help="The training file (YAML), as palmette init writes it.")] = Path(
         "training.yaml"
     ),
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Train without a question.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Train without asking.")] = False,
     trust_code: opt.TrustCode = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Profile, compare, plan, train and report, as one file says; interrupted, the same command goes on from there.
+    """Profile, compare, plan, train and report, as one file describes; if interrupted, the same command continues.
 
     Example: palmette up training.yaml -y
     """
@@ -136,7 +136,7 @@ def _resume(asked: RequestedUp, *, quiet: bool, trust_code: bool) -> None:
     training = asked.training
     typed = (training.recipe, training.data, training.run.optimizer)
     session = resume(asked.folder.file(RUN), insecure=training.run.insecure, trust_code=trust_code, typed=typed)
-    _say(quiet, asked.folder.file(RUN), "going on with the run that has begun")
+    _say(quiet, asked.folder.file(RUN), "continuing the run that was started")
     execute_run(session, json_=False, quiet=quiet, again=f"palmette up {asked.file}")
 
 

@@ -34,7 +34,7 @@ def watch(
     keys: HubKeys = None,
     name: HolderName = None,
 ) -> None:
-    """Watch a run while it goes on: its loss, and what each node is doing now.
+    """Watch a run: its loss, and what each node is doing now.
 
     Prints the address of a page that only this machine can reach.
 
@@ -58,7 +58,7 @@ def _followed(run: Path, place: RunPlace) -> Iterator[LiveRun]:
         return
     found = find_run(place, str(run))
     if found.state == "waiting":
-        raise InputError(Fault("RUN", found.run, f"it waits {found.why}; expected one that has begun"))
+        raise InputError(Fault("RUN", found.run, f"it waits {found.why}; expected one that has started"))
     if here:
         yield LiveRun(Path(found.folder))
         return

@@ -43,7 +43,7 @@ class BandwidthTrace(Document):
         wrong = []
         for name, rates in (("down_bps", self.down_bps), ("up_bps", self.up_bps)):
             if rates is not None and len(rates) != len(self.time_s):
-                expected = f"expected {len(self.time_s)}, one a moment"
+                expected = f"expected {len(self.time_s)}, one per moment"
                 wrong.append(LocatedFault((name,), f"{len(rates)} values", expected))
             elif rates is not None and sum(rates) < LEAST_BPS * len(rates):
                 wrong.append(LocatedFault((name,), "next to nothing", "expected at least 1 bit/s in the mean"))

@@ -100,7 +100,7 @@ def _refuse_unknown_names(training: TrainingFile) -> None:
         if name not in known:
             raise InputError(Fault(field, name, expected_name(name, field, known)))
     if training.loss is not None and training.learning is None:
-        raise InputError(Fault("loss", training.loss, "it is not known how long to train; expected learning beside it"))
+        raise InputError(Fault("loss", training.loss, "a loss does not say how long to train; expected learning, too"))
 
 
 def _code(training: TrainingFile) -> set[str]:
@@ -178,5 +178,5 @@ def refuse_unanswered(answers: bool) -> None:
     """
     if not answers:
         raise InputError(
-            ArgumentFault("yes", False, "nobody can answer here; expected it, to train without a question")
+            ArgumentFault("yes", False, "there is no terminal to ask at; expected it, to train without asking")
         )

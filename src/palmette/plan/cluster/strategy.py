@@ -69,7 +69,7 @@ class ClusterChoice(Strategy):
 
         unknown = [name for name in task.goal.weights if name not in KNOWN]
         if unknown:
-            expected = f"measurements do not know {unknown[0]}; expected time, energy, power or edp"
+            expected = f"measurements have no {unknown[0]}; expected time, energy, power or edp"
             wrong.append(ArgumentFault("goal", str(task.goal), expected))
         known = None if task.profile is None else task.profile.model
         if known is not None and self.measurements.model not in (None, known):

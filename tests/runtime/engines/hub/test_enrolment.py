@@ -98,9 +98,7 @@ def test_codes_that_are_none(place: HubWorkers, capsys: pytest.CaptureFixture[st
         with pytest.raises(InputError, match="is no code of palmette keys invite"):
             read_invitation(each)
     assert execute(["worker", "--enroll", "nonsense"]) == 2
-    assert capsys.readouterr().err == (
-        "palmette: --enroll: the code: is no code of palmette keys invite, or not all of one\n"
-    )
+    assert capsys.readouterr().err == ("palmette: --enroll: the code: is not a complete code of palmette keys invite\n")
 
 
 @pytest.mark.parametrize("seed", mostly_thorough(range(50), few=1))

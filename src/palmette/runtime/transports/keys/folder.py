@@ -165,7 +165,7 @@ class Keys:
         self.refuse_issued(node)
         key = requested_key(request, node)
         if key is None:
-            raise InputError(Fault("NODE", node, "the request is not of this node", file))
+            raise InputError(Fault("NODE", node, "the request is for another node", file))
         made = node_certificate(node, key, authority, days=days, now=current_time(), role=role)
         self._keep(node, made, "sign")
         return made

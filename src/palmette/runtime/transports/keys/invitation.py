@@ -74,7 +74,7 @@ def read_invitation(code: str) -> Invitation:
         certificate, authority = (text_of(x509.load_der_x509_certificate(each)) for each in ders)
         return Invitation(address.decode(), Credentials(node.decode(), key_text(key), certificate, authority, b""))
     except (ValueError, TypeError, struct.error, binascii.Error, UnsupportedAlgorithm):
-        expected = "is no code of palmette keys invite, or not all of one"
+        expected = "is not a complete code of palmette keys invite"
         raise InputError(ArgumentFault("enroll", "the code", expected)) from None
 
 
