@@ -36,9 +36,25 @@ def compare(
 ) -> Comparison:
     """The plans of every strategy that applies, best first by the goal, and why the others have none.
 
-    Strategies plan in parallel, each in a process of its own. ``profile``, ``optimizer``, ``accumulate``, ``dtype``,
-    ``epochs``, ``input_as``, ``exchange_codec``, ``overlap``, ``freeze``, ``precision`` and ``progress`` are those of
-    ``plan``; ``options`` go to every strategy that has them.
+    Strategies plan in parallel, each in a process of its own.
+
+    Args:
+        profile: as for ``plan``, as are all arguments that are not explained here.
+        cluster: the nodes and links to plan for.
+        batch: samples per iteration.
+        goal: what to minimise.
+        optimizer: what it costs; the recipe's if not given.
+        accumulate: how many iterations' gradients make one update.
+        dtype: ``"float64"`` for double precision.
+        seed: of strategies that search at random.
+        epochs: how long the plans will be used.
+        input_as: how samples travel.
+        exchange_codec: how gradients of replicas travel.
+        overlap: send gradients during backward, where that is faster.
+        freeze: patterns of weights or layers not to train.
+        precision: of a network that is profiled first.
+        progress: called while a network is profiled.
+        options: go to every strategy that has them.
 
     Raises:
         InputError: the goal or the batch cannot be used.

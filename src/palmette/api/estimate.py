@@ -26,10 +26,17 @@ def estimate(
 ) -> Estimate:
     """What a plan costs: seconds and joules of an iteration and of the whole training, and each node's part.
 
-    Profile and cluster are those in the plan unless they are given. ``timeline`` adds every operation
-    with its start and end. ``epochs`` is how long a plan will be used that does not say so itself, ``input_as`` how
-    samples travel instead of what it says. ``accumulate`` and ``dtype`` are those of ``plan``. Links that vary have
-    their mean bandwidth, or, with ``moment_s``, what their traces say from that moment on.
+    Args:
+        plan: what to estimate.
+        profile: instead of the one in the plan.
+        cluster: instead of the one in the plan.
+        optimizer: what it costs in memory and time.
+        accumulate: how many iterations' gradients make one update.
+        dtype: with ``"float64"``, sizes and memory are those of training in double precision.
+        timeline: add every operation with its start and end.
+        epochs: how long the plan will be used, where it does not say so itself.
+        input_as: how samples travel, instead of what the plan says.
+        moment_s: links that vary have what their traces say from this moment on; their mean bandwidth if not given.
 
     Raises:
         InputError: the plan has no inputs and none are given, or it cannot be executed; holds every reason.

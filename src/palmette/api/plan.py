@@ -37,19 +37,32 @@ def plan(
 ) -> Plan:
     """The plan of a strategy: which node computes which layers on which samples, and what it costs.
 
-    ``profile`` may also be a recipe, a module or the name of a network, which is then profiled on the cluster first;
-    ``progress`` is called with the layer at hand and the fraction that is done, and ``freeze`` and ``precision`` are
-    those of ``profile``; the precision is the recipe's if it is not given. ``optimizer`` is the recipe's, else
-    ``"sgd"``, if it is not given; so is ``accumulate``, how many iterations' gradients make one update. With a
-    ``dtype`` of ``"float64"``, sizes and memory are those of training in double precision.
-    ``goal`` is what to minimise (``"time"``, ``"energy"``, ``"power"``, ``"edp"``, ``"cost"``, ``"carbon"``, a weighted
-    sum such as ``"0.3*time+0.7*energy"``, or a ``Goal`` with deadlines); each strategy has its own default. ``epochs``
-    is how long the plan will be used, uploads included. With ``input_as="tensor"`` samples travel as the numbers that
-    the network takes, as the papers count them, else as they are stored. ``exchange_codec`` is how gradients of
-    replicas travel: ``"none"``, ``"bf16"``, ``"int8"``, ``"topk:0.01"`` (a ratio) or ``"lowrank:2"`` (a rank). With
-    ``overlap`` they do so while backward goes on, where that is faster. With ``robust=0.9``, links that vary
-    (``bandwidth_trace``) count as what they reach in nine of ten moments, else as their mean. ``options`` are the
-    strategy's own. Strategies that take tables of their own need no profile and cluster; such a plan has no estimate.
+    Strategies that take tables of their own need no profile and no cluster; such a plan has no estimate.
+
+    Args:
+        strategy: its name, as ``palmette strategies`` lists them.
+        profile: layer times and sizes; or a recipe, a module or the name of a network, which is then profiled on the
+            cluster first.
+        cluster: the nodes and links to plan for.
+        batch: samples per iteration.
+        goal: what to minimise: ``"time"``, ``"energy"``, ``"power"``, ``"edp"``, ``"cost"``, ``"carbon"``, a weighted
+            sum such as ``"0.3*time+0.7*energy"``, or a ``Goal`` with deadlines; each strategy has its own default.
+        optimizer: what it costs in memory and time; the recipe's if not given, else ``"sgd"``.
+        accumulate: how many iterations' gradients make one update; the recipe's if not given.
+        dtype: with ``"float64"``, sizes and memory are those of training in double precision.
+        seed: of strategies that search at random.
+        epochs: how long the plan will be used, uploads included.
+        input_as: ``"tensor"``: samples travel as the numbers that the network takes, as the papers count them;
+            otherwise as they are stored.
+        exchange_codec: how gradients of replicas travel: ``"none"``, ``"bf16"``, ``"int8"``, ``"topk:0.01"`` (a
+            ratio) or ``"lowrank:2"`` (a rank).
+        overlap: send gradients during backward, where that is faster.
+        robust: with 0.9, links that vary (``bandwidth_trace``) count as what they reach in nine of ten moments,
+            otherwise as their mean.
+        freeze: patterns of weights or layers not to train, where a network is profiled first.
+        precision: ``"bf16"`` or ``"fp16"``, where a network is profiled first; the recipe's if not given.
+        progress: called with the layer that is being profiled and the fraction that is done.
+        options: the strategy's own.
 
     Raises:
         InputError: an unknown strategy or option, or an input that it needs is missing.

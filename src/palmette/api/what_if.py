@@ -23,9 +23,16 @@ def what_if(
 ) -> list[PlanVariant]:
     """What a plan would cost if something were different: as it is, after each change, and after all of them.
 
-    ``links`` are other bandwidths, such as ``{"phone-server": "50 Mbit/s"}``, ``without`` are nodes that are not there.
     Each variant has the estimate of the plan as it is (``kept``) and the plan that its strategy makes instead
     (``planned``), or in their place the error that says why that is not possible.
+
+    Args:
+        plan: what to start from.
+        links: other bandwidths, such as ``{"phone-server": "50 Mbit/s"}``.
+        without: nodes to leave out.
+        epochs: another number of epochs.
+        profile: instead of the one in the plan.
+        cluster: instead of the one in the plan.
 
     Raises:
         InputError: the plan has no inputs and none are given, it cannot be executed, or a change names nothing.
