@@ -71,7 +71,7 @@ def plan(
     from palmette.api.planning_inputs import planning_inputs
     from palmette.plan.core.comparison import planned
     from palmette.plan.core.make_plan import configured, make_plan
-    from palmette.plan.core.strategy import Ask, Task
+    from palmette.plan.core.strategy import PlanRequest, Task
     from palmette.spec.plan import Inputs
 
     chosen = configured(strategy, options)
@@ -90,7 +90,7 @@ def plan(
     )
     inputs |= {"seed": seed, "epochs": epochs, "input_as": input_as, "robust": robust, "overlap": overlap}
     if inputs["profile"] is None or cluster is None:
-        return make_plan(chosen, Ask(**inputs))
+        return make_plan(chosen, PlanRequest(**inputs))
     task = Task(**inputs)
     if chosen.plans_epochs or task.goal.loss is None or options.get("learning") is None:
         return make_plan(chosen, task)

@@ -33,7 +33,7 @@ def planning_inputs(
     precision: Precision | None,
     progress: Progress | None,
 ) -> dict[str, Any]:
-    """The fields of an ``Ask`` or a ``Task`` that need more than to be passed on.
+    """The fields of a ``PlanRequest`` or a ``Task`` that need more than to be passed on.
 
     Raises:
         InputError: one of them cannot be used.

@@ -49,7 +49,7 @@ class RunPlace(Protocol):
         ...
 
 
-class RunsHere:
+class LocalRuns:
     """The runs without a terminal on this machine."""
 
     def __str__(self) -> str:
@@ -97,7 +97,7 @@ def run_place(at: str | None, keys: Path | None, name: str | None) -> RunPlace:
     Raises:
         InputError: the keys are not there, or do not say where the hub is.
     """
-    return RunsHere() if at is None and keys is None else hub_runs(at, keys, name)
+    return LocalRuns() if at is None and keys is None else hub_runs(at, keys, name)
 
 
 def hub_runs(at: str | None, keys: Path | None, name: str | None, passphrase_file: Path | None = None) -> RunsAtHub:

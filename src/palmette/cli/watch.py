@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from palmette.cli.run_places import HolderName, HubAt, HubKeys, RunPlace, RunsHere, find_run, run_place
+from palmette.cli.run_places import HolderName, HubAt, HubKeys, LocalRuns, RunPlace, find_run, run_place
 from palmette.errors import Fault, InputError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _followed(run: Path, place: RunPlace) -> Iterator[LiveRun]:
     """A run in a folder, on this machine by its name, or at a hub."""
     from palmette.report.live_run import LiveRun
 
-    here = isinstance(place, RunsHere)
+    here = isinstance(place, LocalRuns)
     if here and (run.exists() or not any(each.run.startswith(str(run)) for each in place.entries())):
         yield LiveRun(run)
         return
