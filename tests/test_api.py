@@ -31,6 +31,13 @@ def test_everything_public_has_a_docstring_and_types() -> None:
             assert all(p.annotation is not inspect.Parameter.empty for p in signature.parameters.values())
 
 
+@pytest.mark.parametrize("name", ["compare", "estimate", "pilot", "plan", "profile", "run", "what_if"])
+def test_every_parameter_is_documented(name: str) -> None:
+    described = inspect.getdoc(getattr(pt, name)) or ""
+    parameters = inspect.signature(getattr(pt, name)).parameters
+    assert [each for each in parameters if f"\n    {each}: " not in described] == []
+
+
 def test_the_files_of_the_formats_are_read(tmp_path: Path, plan) -> None:
     cluster, measured = three_tiers(), profile()
     (tmp_path / "cluster.yaml").write_text(cluster.to_yaml())

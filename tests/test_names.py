@@ -22,7 +22,7 @@ def listed(package: Path) -> set[str]:
 
 
 def contained(package: Path) -> set[str]:
-    modules = {file.stem for file in package.glob("*.py")} - {"__init__"}
+    modules = {file.stem for file in package.glob("*.py")} - {"__init__", "__main__"}
     return modules | {file.parent.name for file in package.glob("*/__init__.py")}
 
 

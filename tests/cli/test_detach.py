@@ -44,7 +44,7 @@ def test_a_run_goes_on_without_its_terminal(runs: Runs, capsys: pytest.CaptureFi
     assert execute(["logs", run]) == 0
     assert "manual for" in capsys.readouterr().out
     assert execute(["stop", run]) == 2
-    assert "it is stopped; expected one that runs" in capsys.readouterr().err
+    assert "it is stopped; expected a running one" in capsys.readouterr().err
 
 
 @pytest.mark.slow

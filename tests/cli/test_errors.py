@@ -1,4 +1,4 @@
-"""Bad input: an exit code, a line a fault on stderr, nothing on stdout, never a traceback."""
+"""Bad input: an exit code, one line per fault on stderr, nothing on stdout, never a traceback."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class TestGoalsThatCannotBeMet:
 
     def test_a_loss_without_a_learning_curve(self, world: World) -> None:
         (line,) = world.refused("compare", *world.inputs, "--loss", 0.3)
-        assert line == "--loss: 0.3: it is not known how long to train; expected --learning beside it"
+        assert line == "--loss: 0.3: a loss does not say how long to train; expected --learning, too"
 
     def test_compare_where_no_strategy_may_run(self, world: World) -> None:
         edited(world, "memory: 8 GiB", "memory: 1 kB")

@@ -82,7 +82,7 @@ def test_how_gradients_travel_stands_on_the_screen(capsys: pytest.CaptureFixture
     sources = [{"node": "phone", "samples": 4, "into": name} for name in ("phone", "server")]
     phase = {"exchange": {"codec": "topk", "ratio": 0.05}, "overlap": True, "sources": sources, "instances": instances}
     show_plan(Plan.model_validate({"model": "tiny", "batch": 8, "phases": [phase]}))
-    assert "(step, gradients as topk ratio 0.05, gradients sent while backward goes on)" in capsys.readouterr().out
+    assert "(step, gradients as topk ratio 0.05, gradients sent during backward)" in capsys.readouterr().out
 
 
 def test_a_codec_of_exchanges_that_is_none_is_refused_in_one_line(world: World) -> None:

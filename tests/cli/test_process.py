@@ -44,6 +44,15 @@ def test_exit_codes(world: World) -> None:
     assert unmet.stderr.count("\n") == 1
 
 
+def test_python_m_palmette_is_the_same_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "palmette", "plan", "all-egde"], capture_output=True, text=True, timeout=60, check=False
+    )
+    same = palmette("plan", "all-egde")
+    assert (done.returncode, done.stdout, done.stderr) == (same.returncode, same.stdout, same.stderr)
+    assert same.returncode == 2
+
+
 @pytest.mark.parametrize("how", ["--json", "--timeline"])
 def test_a_reader_that_goes_away_is_no_reason_to_complain(world: World, how: str) -> None:
     done = subprocess.run(

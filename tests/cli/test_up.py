@@ -49,7 +49,7 @@ def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("strategy", "goal: tim\nstrategy", "training.yaml: goal: tim: no such goal; did you mean time?"),
         ("strategy", "engine: rays\nstrategy", "training.yaml: engine: rays: no such engine; did you mean ray?"),
         ("strategy", "goal: cost\nstrategy", "the goal cost needs a price of at least one, such as price: 0.4 EUR/h"),
-        ("strategy", "loss: 0.3\nstrategy", "it is not known how long to train; expected learning beside it"),
+        ("strategy", "loss: 0.3\nstrategy", "a loss does not say how long to train; expected learning, too"),
         ("strategy", "deadline: 2\nstrategy", "training.yaml: deadline: 2: expected a duration with a unit"),
         ("data: digits\n", "data: my.own:data\n", "my.own:data: would be imported and called; expected --trust-code"),
         ("tier: edge", "tier: egde", "training.yaml: cluster: nodes.server.tier: egde: expected"),
@@ -153,7 +153,7 @@ def test_after_ctrl_c_it_goes_on(world: World) -> None:
     done = up(world.folder, "-y")
     _, err = done.communicate(timeout=100)
     assert done.returncode == 0, err
-    assert "going on with the run that has begun" in err
+    assert "continuing the run that was started" in err
     assert json.loads((run / "run.json").read_text())["iterations"] == 60
 
 

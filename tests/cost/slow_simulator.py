@@ -139,7 +139,7 @@ class Simulator:
         return list(range(many)) if self.phase.batch_norm == "whole" and len(self.holders(layer)) > 1 else []
 
     def add_totals(self, direction: str, layer: int, norm: int, asking: str) -> Key:
-        """Statistics to where the replicas meet, one message a node, and totals back; what ``asking`` waits for."""
+        """Statistics to where the replicas meet, one message per node, and totals back; what ``asking`` waits for."""
         holders = self.holders(layer)
         place = self.meeting_place(holders)
         size = 8 * Fraction(1 + 2 * self.profile.layers[layer - 1].batch_norm_channels[norm])

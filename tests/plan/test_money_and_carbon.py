@@ -196,5 +196,5 @@ class TestWhatIsRefused:
     def test_measurements_know_no_money(self) -> None:
         device = {"step_s": 1.0, "build_s": 0.0, "power_w": 1.0}
         table = {"format": "palmette.measurements/1", "steps": 10, "devices": {"a": device}}
-        with pytest.raises(InputError, match="measurements do not know cost"):
+        with pytest.raises(InputError, match="measurements have no cost"):
             pt.plan("cluster", measurements=Measurements.model_validate(table), goal="cost")

@@ -13,7 +13,7 @@ import palmette as pt
 from palmette.cli import execute
 from palmette.plan.core import registry
 from palmette.plan.core.make_plan import configured, make_plan
-from palmette.plan.core.strategy import Ask, Decision, Strategy
+from palmette.plan.core.strategy import Decision, PlanRequest, Strategy
 from palmette.spec.document import Count, OpenDocument
 from tests.plan.problems import profile, three_tiers
 
@@ -35,7 +35,7 @@ class Told(Strategy):
 
     table: Table
 
-    def decide(self, task: Ask) -> Decision:
+    def decide(self, task: PlanRequest) -> Decision:
         return Decision((), {"answer": self.table.answer}, model="of-the-table", batch=7)
 
 
@@ -52,7 +52,7 @@ def written(folder: Path, data: dict[str, Any]) -> str:
 
 
 def test_a_table_is_enough_and_names_model_and_batch() -> None:
-    made = make_plan(Told(table=Table(answer=42)), Ask())
+    made = make_plan(Told(table=Table(answer=42)), PlanRequest())
 
     assert (made.model, made.batch, made.decision, made.phases) == ("of-the-table", 7, {"answer": 42}, ())
     assert made.estimate is None
@@ -92,7 +92,7 @@ def test_a_wrong_table_is_bad_input(table: dict[str, Any], tmp_path: Path, capsy
 
 
 def test_a_plan_without_phases_cannot_be_priced() -> None:
-    made = make_plan(Told(table=Table(answer=1)), Ask())
+    made = make_plan(Told(table=Table(answer=1)), PlanRequest())
 
     with pytest.raises(pt.InputError, match="made from tables alone"):
         pt.estimate(made, profile=profile(2), cluster=three_tiers())

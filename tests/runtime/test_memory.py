@@ -13,7 +13,8 @@ from torch import nn
 from palmette.cli import execute
 from palmette.runtime.options import Options
 from palmette.runtime.training.loop import Training
-from palmette.runtime.worker.compute import Compute, shared_copy
+from palmette.runtime.worker.compute import Compute
+from palmette.runtime.worker.weights import shared_copy
 from palmette.zoo.recipes.objective import classification
 from tests.cost.small import cluster, instance, link, node, phase, source
 from tests.runtime.rig import Rig, given, random_layers
@@ -57,9 +58,9 @@ def test_gradients_are_gone_after_the_update() -> None:
     compute = Compute(tree, "a", {1: layer}, Options(), objective=classification(3))
     compute.forward(0, [(torch.randn(4, 5),)], [torch.zeros(4, 8, dtype=torch.uint8)], 0)
     compute.backward(0, None)
-    assert sum(part.numel() for part in compute.kept_gradients(0, 1)) == 18
+    assert sum(part.numel() for part in compute.gradients.of(0, 1)) == 18
     compute.update(0)
-    assert compute._gradients == {}
+    assert not compute.gradients.has(1)
     assert all(weight.grad is None for weight in layer.parameters())
 
 

@@ -90,8 +90,8 @@ def trace() -> BandwidthTrace:
 
 
 def test_what_holds_for_a_share_of_the_time() -> None:
-    assert [trace().holding_bps(share)[1] for share in (0.1, 0.2, 0.5, 0.6, 0.9)] == [8.0, 8.0, 4.0, 4.0, 2.0]
-    assert trace().holding_bps(0.9)[0] == 1.0  # no link is slower than a bit a second
+    assert [trace().robust_bps(share)[1] for share in (0.1, 0.2, 0.5, 0.6, 0.9)] == [8.0, 8.0, 4.0, 4.0, 2.0]
+    assert trace().robust_bps(0.9)[0] == 1.0  # no link is slower than a bit a second
 
 
 def test_changes_go_on_after_the_end() -> None:
@@ -105,6 +105,6 @@ def test_changes_go_on_after_the_end() -> None:
 
 
 def test_how_long_a_link_stays_beyond_a_rate() -> None:
-    assert trace().spells(0.0, 4.0, above=True) == (pytest.approx(3 / 5), pytest.approx(1.5))
-    assert trace().spells(9.0, 2.0, above=False) == (pytest.approx(2 / 5), pytest.approx(2.0))
-    assert trace().spells(9.0, 9.0, above=True) == (0.0, 0.0)
+    assert trace().periods(0.0, 4.0, above=True) == (pytest.approx(3 / 5), pytest.approx(1.5))
+    assert trace().periods(9.0, 2.0, above=False) == (pytest.approx(2 / 5), pytest.approx(2.0))
+    assert trace().periods(9.0, 9.0, above=True) == (0.0, 0.0)

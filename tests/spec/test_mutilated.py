@@ -44,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def assert_loads_or_is_refused(kind: type[Document], file: Path) -> None:
-    """A document that can be written back, or one printable line a fault."""
+    """A document that can be written back, or one printable line per fault."""
     document, refused = loaded(kind, file)
     if document is not None:
         write_text(file.with_suffix(".out"), json.dumps(document.model_dump(mode="json"), allow_nan=False))

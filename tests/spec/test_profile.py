@@ -1,4 +1,4 @@
-"""A profile has one entry a layer in every array, and says where it has not."""
+"""A profile has one entry per layer in every array, and says where it has not."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ def changed(*path: Any, to: Any) -> Any:
     [
         (
             changed("nodes", "phone", "forward_s", to=[1.0, 2.0]),
-            "nodes.phone.forward_s: 2 values: expected 3, one a layer",
+            "nodes.phone.forward_s: 2 values: expected 3, one per layer",
         ),
         (
             changed("nodes", "cloud", "forward_call_s", to=[0.0] * 4),
-            "nodes.cloud.forward_call_s: 4 values: expected 3, one a layer",
+            "nodes.cloud.forward_call_s: 4 values: expected 3, one per layer",
         ),
         (
             changed("variants", "0.5", "nodes", "phone", "update_s", to=[]),
-            "variants.0.5.nodes.phone.update_s: 0 values: expected 3, one a layer",
+            "variants.0.5.nodes.phone.update_s: 0 values: expected 3, one per layer",
         ),
         (
             changed("nodes", "phone", "backward_s", to=[0.1, float("nan"), 0.1]),

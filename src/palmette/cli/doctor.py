@@ -18,14 +18,14 @@ _SIGNS = {"ok": "ok", "absent": "–", "wrong": "WRONG"}
 
 def doctor(
     cluster: Annotated[
-        Path | None, typer.Option("--cluster", help="Also examine the hosts of its nodes in the Ray cluster.")
+        Path | None, typer.Option("--cluster", help="Also check the hosts of its nodes in the Ray cluster.")
     ] = None,
     keys: Annotated[
-        Path | None, typer.Option("--keys", help="Also look when the certificates in this folder expire.")
+        Path | None, typer.Option("--keys", help="Also check when the certificates in this folder expire.")
     ] = None,
     json_: opt.Json = False,
 ) -> None:
-    """Show what this machine can do, and how to mend what is missing; exit code 1 if something is wrong.
+    """Show what this machine can do, and how to fix what is missing; exit code 1 if something is wrong.
 
     Example: palmette doctor --keys keys
     """

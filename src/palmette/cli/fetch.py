@@ -20,12 +20,12 @@ WEIGHTS: tuple[WeightsFile, ...] = ("model.safetensors", "best.safetensors")
 
 def fetch(
     run: RunName,
-    output: Annotated[Path, typer.Option("-o", "--output", help="The folder to make.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder to create.")],
     at: HubAt = None,
     keys: HubKeys = None,
     name: HolderName = None,
 ) -> None:
-    """Copy the weights and the records of a run at a hub to this machine; for operators.
+    """Copy the weights and records of a run at a hub to this machine; needs the role operator.
 
     Example: palmette fetch 3f2a -o run --at hub.example:8443
     """
@@ -35,7 +35,7 @@ def fetch(
     place = hub_runs(at, keys, name)
     found = find_run(place, run).run
     if output.exists():
-        raise InputError(Fault("", "the folder", "is there already; expected another one", str(output)))
+        raise InputError(Fault("", "the folder", "exists already; choose another name", str(output)))
     first = place.read_weights(found, WEIGHTS[0], 0)  # before a folder is made for somebody who may not
     if not first[1]:
         raise InputError(Fault("RUN", found, "it has no weights yet; expected one that has ended"))

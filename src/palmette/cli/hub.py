@@ -32,7 +32,7 @@ def hub(
     ] = None,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Be a hub: workers stay connected to it, and runs that are submitted to it go on without a terminal.
+    """Start a hub: workers stay connected to it, and it executes the runs that are submitted to it.
 
     Ctrl-C stops the current run with a checkpoint; it continues when the hub is started again.
 

@@ -59,10 +59,10 @@ def init(
         str | None, typer.Option("--cloud-hardware", help="What a cloud server is, from palmette hardware.")
     ] = None,
     bandwidth: Annotated[
-        str | None, typer.Option("--bandwidth", help="Of the links to the devices, such as '20 Mbit/s'.")
+        str | None, typer.Option("--bandwidth", help="Bandwidth of the links to the devices, such as '20 Mbit/s'.")
     ] = None,
     cloud_bandwidth: Annotated[
-        str | None, typer.Option("--cloud-bandwidth", help="Of the links to the cloud, such as '20 Mbit/s'.")
+        str | None, typer.Option("--cloud-bandwidth", help="Bandwidth of the links to the cloud, such as '20 Mbit/s'.")
     ] = None,
     samples: Annotated[int | None, typer.Option("--samples", help="Training samples on each device.")] = None,
     private: Annotated[
@@ -75,11 +75,11 @@ def init(
         bool | None, typer.Option("--stream/--no-stream", help="Whether samples are always new and are used once.")
     ] = None,
     storage: Annotated[
-        str | None, typer.Option("--storage", help="What a server may keep of samples on disk, such as '32 GiB'.")
+        str | None, typer.Option("--storage", help="Disk space for samples on each server, such as '32 GiB'.")
     ] = None,
     training: Annotated[
         Path | None,
-        typer.Option("--training", help="The training file to write; training.yaml beside the other if not given."),
+        typer.Option("--training", help="The training file to write; training.yaml in the same folder if not given."),
     ] = None,
     model: Annotated[
         str | None, typer.Option("--model", help="The network to train, or package.module:recipe.")
@@ -92,7 +92,7 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     recipe: Annotated[
         Path | None,
-        typer.Option("--recipe", help="Write this recipe file, for a training of your own, instead."),
+        typer.Option("--recipe", help="Write a recipe file for your own training instead."),
     ] = None,
 ) -> None:
     """Ask a few questions and write a cluster file and, beside it, a training file, with comments.
@@ -134,7 +134,7 @@ def _write_training(cluster: Path, asked: Path | None, given: Mapping[str, Any],
 
     file = asked or cluster.with_name("training.yaml")
     if file.exists():
-        print(f"{file}: is there and stays as it is. Next: palmette up {file}")
+        print(f"{file}: exists and was not changed. Next: palmette up {file}")
         return
     named = cluster.name if cluster.parent == file.parent else str(cluster.absolute())
     answers = asdict(TrainingTemplate(cluster=named)) | {name: value for name, value in given.items() if value}

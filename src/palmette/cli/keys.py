@@ -93,7 +93,7 @@ def list_(
     folder: Folder = Path("keys"),
     json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the nodes' certificates: role, end, and whether they are valid.
+    """List the nodes' certificates: role, expiry, and whether they are valid.
 
     Example: palmette keys list --keys keys
     """
@@ -111,7 +111,7 @@ def list_(
 
 @keys.command()
 def renew(node: Node, folder: Folder = Path("keys"), days: Days = 90) -> None:
-    """Issue another certificate for a node's key; the one before stays valid until its end.
+    """Issue another certificate for a node's key; the old one stays valid until it expires.
 
     Example: palmette keys renew phone
     """
@@ -130,13 +130,13 @@ def pack(
         str | None, typer.Option("--hub", help="Address of the hub, and the node that it is: NODE@host:port.")
     ] = None,
     code: Annotated[
-        bool, typer.Option("--code", help="Seal it with a new code, which is printed, not with a passphrase.")
+        bool, typer.Option("--code", help="Encrypt it with a new code, which is printed, instead of a passphrase.")
     ] = False,
     passphrase_file: Annotated[
         Path | None, typer.Option("--passphrase-file", help="Read the passphrase from this file instead of asking.")
     ] = None,
 ) -> None:
-    """Pack all that one node needs into one file, which a passphrase or a code opens.
+    """Pack everything that one node needs into one file, encrypted with a passphrase or a code.
 
     Example: palmette keys pack phone -o phone.palmette --hub server@hub.example:8443 --code
     """
@@ -237,10 +237,10 @@ def accept(
     folder: Folder = Path("keys"),
     fingerprint: Annotated[
         str | None,
-        typer.Option("--fingerprint", help="That of the authority, as its owner told you; not needed if it is known."),
+        typer.Option("--fingerprint", help="The authority's fingerprint, from its owner; not needed if it is known."),
     ] = None,
 ) -> None:
-    """On a node: take the answer to its request.
+    """On a node: store the answer to its request.
 
     Example: palmette keys accept phone phone.pem --fingerprint 3f…
     """

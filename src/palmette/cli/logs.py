@@ -1,4 +1,4 @@
-"""``palmette logs``: what a run without a terminal has said."""
+"""``palmette logs``: the output of a run without a terminal."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ LOOK_EVERY_S = 0.5
 
 def logs(
     run: RunName,
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the run ends.")] = False,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Keep printing until the run ends.")] = False,
     at: HubAt = None,
     keys: HubKeys = None,
     name: HolderName = None,
 ) -> None:
-    """Print what a run that was started with --detach has said.
+    """Print the output of a run that was started with --detach.
 
     Example: palmette logs 3f2a -f
     """

@@ -22,7 +22,7 @@ def ls(
     keys: HubKeys = None,
     name: HolderName = None,
     workers: Annotated[
-        bool, typer.Option("--workers", help="The workers that are connected to the hub, instead of its runs.")
+        bool, typer.Option("--workers", help="List the workers that are connected to the hub instead of its runs.")
     ] = False,
     json_: opt.Json = False,
 ) -> None:

@@ -70,8 +70,8 @@ def pilot(
 ) -> None:
     """Learn how the loss of a network falls with epochs, data, replicas and windows, by short real runs.
 
-    Runs are made as fast as this machine can, or on the hosts of a Ray cluster; nothing is emulated, since the loss
-    does not depend on it. After Ctrl-C, the same command continues where it stopped.
+    Runs use this machine at full speed, or the hosts of a Ray cluster; nothing is emulated, since the loss does not
+    depend on it. After Ctrl-C, the same command continues where it stopped.
 
     Example: palmette pilot lenet5 --cluster cluster.yaml --data digits -o pilot
     """

@@ -58,7 +58,7 @@ def profile(
     json_: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Measure a network's layers on this machine, or where the nodes are; predict them for other hardware.
+    """Measure a network's layers on this machine or on the nodes themselves; predict them for other hardware.
 
     Example: palmette profile lenet5 --cluster cluster.yaml --on phone --data digits -o profile.json
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -98,7 +99,7 @@ def run(
     ] = None,
     keep_samples: Annotated[
         Path | None,
-        typer.Option("--keep-samples", help="Folder where nodes keep samples of others for the next run, too."),
+        typer.Option("--keep-samples", help="Folder where nodes keep samples of other nodes for later runs."),
     ] = None,
     compress: Annotated[
         str | None,
@@ -139,21 +140,23 @@ def run(
     ] = None,
     trace: Annotated[
         str,
-        typer.Option("--trace", help="summed: all operations of some iterations, sums of others; full: all of all."),
+        typer.Option(
+            "--trace", help="summed: all operations of some iterations, sums of the rest; full: all operations."
+        ),
     ] = "summed",
     patience: Annotated[
         str,
         typer.Option("--patience", help="How long workers keep their state for --resume when this process dies."),
     ] = "24h",
     resume: Annotated[
-        Path | None, typer.Option("--resume", help="Continue the run in this folder, or that of this name at a hub.")
+        Path | None, typer.Option("--resume", help="Continue the run in this folder, or the one of this name at a hub.")
     ] = None,
     detach: Annotated[
         bool, typer.Option("--detach", help="Run without this terminal, here or at a hub: see palmette ls.")
     ] = False,
     at: Annotated[
         str | None,
-        typer.Option("--at", help="With --detach: the hub (palmette hub) that is to keep the run: host:port."),
+        typer.Option("--at", help="With --detach: the hub (palmette hub) that executes the run: host:port."),
     ] = None,
     name: HolderName = None,
     lines: Annotated[
@@ -296,24 +299,23 @@ def _refuse_other_options(session: TrainingSession, folder: Path, context: typer
         value, source = context.params.get(name), context.get_parameter_source(name)
         value = str(value) if isinstance(value, Path) else value
         given = source is not None and source.name == "COMMANDLINE"
-        if name in known and given and not _same(_parsed(name, value), known[name]):
+        if name in known and given and not _same(_recorded(name, value), known[name]):
             expected = f"this run began with {shown(known[name])}; expected the same, or --resume alone"
             wrong.append(Fault(parameter.opts[-1], value, expected))
     if wrong:
         raise InputError(wrong)
 
 
-def _parsed(name: str, value: Any) -> Any:
-    """The value of an option as a run records it."""
-    match name:
-        case "optimizer":
-            return value if ":" in value else value.lower()
-        case "optimizer_options":
-            return json.loads(json.dumps(opt.parse_keywords(name, value)))
-        case "groups":
-            return json.loads(json.dumps(opt.parse_groups(value)))
-        case _:
-            return value
+_RECORDED: Mapping[str, Callable[[Any], Any]] = {
+    "optimizer": lambda value: value if ":" in value else value.lower(),
+    "optimizer_options": lambda value: json.loads(json.dumps(opt.parse_keywords("optimizer_options", value))),
+    "groups": lambda value: json.loads(json.dumps(opt.parse_groups(value))),
+}
+"""From an option's value to how a run records it, where that is not the same."""
+
+
+def _recorded(name: str, value: Any) -> Any:
+    return _RECORDED[name](value) if name in _RECORDED else value
 
 
 def _same(given: Any, known: Any) -> bool:

@@ -23,11 +23,11 @@ HubAt = Annotated[
 HubKeys = Annotated[
     Path | None,
     typer.Option(
-        "--keys", help="Your key for the hub: a folder, or a file of palmette keys pack, which may say where it is."
+        "--keys", help="Your key for the hub: a folder, or a file of palmette keys pack, which may contain its address."
     ),
 ]
 HolderName = Annotated[
-    str | None, typer.Option("--as", help="Your name in the folder of keys; not needed where there is one only.")
+    str | None, typer.Option("--as", help="Your name in the folder of keys; not needed if it has only one.")
 ]
 RunName = Annotated[str, typer.Argument(help="The run: its name in palmette ls, or the first letters.", metavar="RUN")]
 _PEOPLE = ("operator", "viewer")
@@ -49,7 +49,7 @@ class RunPlace(Protocol):
         ...
 
 
-class RunsHere:
+class LocalRuns:
     """The runs without a terminal on this machine."""
 
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ class RunsHere:
 
         (found,) = (each for each in detached_runs() if each.run == run)
         if not found.alive:
-            raise InputError(Fault("run", run, f"it is {found.entry().state}; expected one that runs"))
+            raise InputError(Fault("run", run, f"it is {found.entry().state}; expected a running one"))
         try:
             with suppress(ProcessLookupError):
                 os.kill(found.process, signal.SIGTERM)
@@ -97,7 +97,7 @@ def run_place(at: str | None, keys: Path | None, name: str | None) -> RunPlace:
     Raises:
         InputError: the keys are not there, or do not say where the hub is.
     """
-    return RunsHere() if at is None and keys is None else hub_runs(at, keys, name)
+    return LocalRuns() if at is None and keys is None else hub_runs(at, keys, name)
 
 
 def hub_runs(at: str | None, keys: Path | None, name: str | None, passphrase_file: Path | None = None) -> RunsAtHub:
@@ -139,7 +139,7 @@ def find_run(place: RunPlace, text: str) -> RunEntry:
     found = [each for each in known if each.run == text or each.folder == str(Path(text).absolute())]
     found = found or [each for each in known if each.run.startswith(text)]
     if len(found) > 1:
-        raise InputError(Fault("RUN", text, f"{len(found)} runs begin so; expected more letters"))
+        raise InputError(Fault("RUN", text, f"{len(found)} runs start with it; expected more letters"))
     if not found:
         raise InputError(Fault("RUN", text, f"{expected_name(text, 'run', [each.run for each in known])} at {place}"))
     return found[0]

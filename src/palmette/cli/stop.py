@@ -21,7 +21,7 @@ def stop(run: RunName, at: HubAt = None, keys: HubKeys = None, name: HolderName 
     until = time.monotonic() + PATIENCE_S
     while not has_ended(found := find_run(place, found.run)):
         if time.monotonic() > until:
-            raise RunError(f"run {found.run} has not ended within {PATIENCE_S:.0f} s; it will after its iteration")
+            raise RunError(f"run {found.run} still runs after {PATIENCE_S:.0f} s; it stops after its current iteration")
         time.sleep(LOOK_EVERY_S)
     again = f"palmette run --resume {found.folder}" if found.folder else f"palmette run --resume {found.run} --at …"
     further = f"; continue with: {again} --detach" if found.iterations and found.state != "done" else ""

@@ -12,7 +12,7 @@ import typer
 from palmette.cli import options as opt
 
 if TYPE_CHECKING:
-    from palmette.control.up.steps import RequestedUp
+    from palmette.control.up.steps import UpRequest
     from palmette.spec.plan import Plan
     from palmette.spec.profile import Profile
 
@@ -23,11 +23,11 @@ def up(
     file: Annotated[Path, typer.Argument(help="The training file (YAML), as palmette init writes it.")] = Path(
         "training.yaml"
     ),
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Train without a question.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Train without asking.")] = False,
     trust_code: opt.TrustCode = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Profile, compare, plan, train and report, as one file says; interrupted, the same command goes on from there.
+    """Profile, compare, plan, train and report, as one file describes; if interrupted, the same command continues.
 
     Example: palmette up training.yaml -y
     """
@@ -48,7 +48,7 @@ def up(
     _report(asked)
 
 
-def _profile(asked: RequestedUp, quiet: bool) -> Profile:
+def _profile(asked: UpRequest, quiet: bool) -> Profile:
     """The profile: of this training, of an earlier one, or measured now."""
     import palmette as pt
     from palmette.cli.show.profile_progress import profile_progress
@@ -83,7 +83,7 @@ def _profile(asked: RequestedUp, quiet: bool) -> Profile:
     return found
 
 
-def _plan(asked: RequestedUp, profile: Profile, quiet: bool) -> Plan:
+def _plan(asked: UpRequest, profile: Profile, quiet: bool) -> Plan:
     """The plan: kept, or decided now, after all strategies have been compared."""
     import palmette as pt
     from palmette.cli.show.comparison import comparison_json, show_comparison
@@ -114,7 +114,7 @@ def _agrees() -> bool:
     return sys.stdin.readline().strip().lower() in ("", "y", "yes")
 
 
-def _train(asked: RequestedUp, plan: Plan, quiet: bool) -> None:
+def _train(asked: UpRequest, plan: Plan, quiet: bool) -> None:
     from palmette.cli.run import await_workers, execute_run
     from palmette.control.run.session import prepare
     from palmette.control.up.request import run_request
@@ -127,7 +127,7 @@ def _train(asked: RequestedUp, plan: Plan, quiet: bool) -> None:
     execute_run(session, json_=False, quiet=quiet, again=f"palmette up {asked.file}")
 
 
-def _resume(asked: RequestedUp, *, quiet: bool, trust_code: bool) -> None:
+def _resume(asked: UpRequest, *, quiet: bool, trust_code: bool) -> None:
     """Go on with the run that has begun, by its own plan."""
     from palmette.cli.run import execute_run
     from palmette.control.run.session import resume
@@ -136,11 +136,11 @@ def _resume(asked: RequestedUp, *, quiet: bool, trust_code: bool) -> None:
     training = asked.training
     typed = (training.recipe, training.data, training.run.optimizer)
     session = resume(asked.folder.file(RUN), insecure=training.run.insecure, trust_code=trust_code, typed=typed)
-    _say(quiet, asked.folder.file(RUN), "going on with the run that has begun")
+    _say(quiet, asked.folder.file(RUN), "continuing the run that was started")
     execute_run(session, json_=False, quiet=quiet, again=f"palmette up {asked.file}")
 
 
-def _report(asked: RequestedUp) -> None:
+def _report(asked: UpRequest) -> None:
     from palmette.cli.report import prediction_errors
     from palmette.control.up.steps import RUN
     from palmette.report.build import build_report

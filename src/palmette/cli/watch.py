@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from palmette.cli.run_places import HolderName, HubAt, HubKeys, RunPlace, RunsHere, find_run, run_place
+from palmette.cli.run_places import HolderName, HubAt, HubKeys, LocalRuns, RunPlace, find_run, run_place
 from palmette.errors import Fault, InputError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def watch(
     keys: HubKeys = None,
     name: HolderName = None,
 ) -> None:
-    """Watch a run while it goes on: its loss, and what each node is doing now.
+    """Watch a run: its loss, and what each node is doing now.
 
     Prints the address of a page that only this machine can reach.
 
@@ -52,13 +52,13 @@ def _followed(run: Path, place: RunPlace) -> Iterator[LiveRun]:
     """A run in a folder, on this machine by its name, or at a hub."""
     from palmette.report.live_run import LiveRun
 
-    here = isinstance(place, RunsHere)
+    here = isinstance(place, LocalRuns)
     if here and (run.exists() or not any(each.run.startswith(str(run)) for each in place.entries())):
         yield LiveRun(run)
         return
     found = find_run(place, str(run))
     if found.state == "waiting":
-        raise InputError(Fault("RUN", found.run, f"it waits {found.why}; expected one that has begun"))
+        raise InputError(Fault("RUN", found.run, f"it waits {found.why}; expected one that has started"))
     if here:
         yield LiveRun(Path(found.folder))
         return

@@ -15,17 +15,17 @@ def what_if(
     plan: Annotated[Path, typer.Argument(help="The plan (JSON).")],
     link: Annotated[
         list[str] | None,
-        typer.Option("--link", help="Another bandwidth of a link, such as phone-server=50Mbit/s; may be given again."),
+        typer.Option("--link", help="Change the bandwidth of a link, such as phone-server=50Mbit/s; may be repeated."),
     ] = None,
     without: Annotated[
-        list[str] | None, typer.Option("--without", help="A node that is not there; may be given again.")
+        list[str] | None, typer.Option("--without", help="Leave this node out; may be repeated.")
     ] = None,
-    epochs: Annotated[int | None, typer.Option("--epochs", help="Another number of epochs.")] = None,
+    epochs: Annotated[int | None, typer.Option("--epochs", help="Change the number of epochs.")] = None,
     profile: opt.AnyProfileFile = None,
     cluster: opt.AnyClusterFile = None,
     json_: opt.Json = False,
 ) -> None:
-    """Price a plan as it is, after each change and after all of them: kept as it is, and planned again.
+    """Estimate what a plan would cost after each change and after all of them, kept as it is and planned again.
 
     Example: palmette what-if plan.json --link phone-server=50Mbit/s --without cloud --epochs 50
     """

@@ -16,17 +16,17 @@ from palmette.errors import ArgumentFault, InputError
 
 if TYPE_CHECKING:
     from palmette.runtime.engines.hub.dialler import HubDoor
-    from palmette.runtime.transports.keys.folder import Credentials
+    from palmette.runtime.transports.keys.credentials import Credentials
 
 
 def worker(
     hub: Annotated[
         str | None,
-        typer.Argument(help="Address of the hub, such as hub.example:8443; a pack may have it."),
+        typer.Argument(help="Address of the hub, such as hub.example:8443; a pack may contain it."),
     ] = None,
     node: Annotated[
         str | None,
-        typer.Option("--node", help="The node that this machine is; a pack says it."),
+        typer.Option("--node", help="The node that this machine is; a pack names it."),
     ] = None,
     keys: Annotated[
         Path,
@@ -56,29 +56,30 @@ def worker(
     samples: Annotated[
         Path | None,
         typer.Option(
-            "--samples", help="Folder for kept samples of other nodes; that for temporary files if not given."
+            "--samples",
+            help="Folder for samples of other nodes; the system's temporary folder if not given.",
         ),
     ] = None,
     cpu: Annotated[
-        str | None, typer.Option("--cpu", help="The most of the CPU that a plan may take, such as 50%.")
+        str | None, typer.Option("--cpu", help="Largest share of the CPU that a plan may use, such as 50%.")
     ] = None,
     memory: Annotated[
-        str | None, typer.Option("--memory", help="The most memory that this process may take, such as 2 GiB.")
+        str | None, typer.Option("--memory", help="Most memory that this process may use, such as 2 GiB.")
     ] = None,
     storage: Annotated[
-        str | None, typer.Option("--storage", help="The most that is kept of other nodes' samples, such as 10 GB.")
+        str | None, typer.Option("--storage", help="Most disk space for samples of other nodes, such as 10 GB.")
     ] = None,
     hours: Annotated[
         str | None, typer.Option("--hours", help="Work only in these hours of the day, such as 22:00-07:00.")
     ] = None,
-    mains: Annotated[bool, typer.Option("--mains", help="Work only while this machine is not on its battery.")] = False,
+    mains: Annotated[bool, typer.Option("--mains", help="Work only while this machine is not on battery.")] = False,
     any_version: Annotated[
         bool, typer.Option("--any-version", help="Also work for a hub whose torch was not tested with the one here.")
     ] = False,
-    once: Annotated[bool, typer.Option("--once", help="End when a run is over.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Exit after one run.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
 ) -> None:
-    """Work for a hub: connect to it, wait for runs, and connect again when the connection is lost.
+    """Start a worker: connect to a hub, wait for runs, and reconnect when the connection is lost.
 
     Example: palmette worker hub.example:8443 --keys keys --node phone
     """

@@ -109,7 +109,7 @@ def _with_link(link: Link, cluster: Cluster) -> Cluster:
 def _without(name: str, cluster: Cluster) -> Cluster:
     left = set(cluster.nodes) - {name}
     if not left:
-        raise InputError(ArgumentFault("without", name, "no node is left; expected one to stay"))
+        raise InputError(ArgumentFault("without", name, "no node is left; expected at least one"))
     return subcluster(cluster, left)
 
 

@@ -65,7 +65,7 @@ def shared_norms(phase: Phase, sizes: Sizes, routes: Routes) -> list[SharedNorm]
 
 
 def add_totals(steps: Steps, phase: Phase, shared: SharedNorm, computed: Mapping[int, int]) -> dict[int, int]:
-    """Add what brings the statistics of all replicas together, one message a node there and back.
+    """Add what brings the statistics of all replicas together, one message per node there and back.
 
     ``computed`` are the calls that end at the batch norm, by instance; returns what each goes on after.
     """

@@ -56,9 +56,7 @@ def _wrong_ahead(phase: Phase) -> Iterator[Fault]:
 
 def _wrong_upload(phase: Phase) -> Iterator[Fault]:
     if phase.upload and not phase.sync_kind.one_model:
-        yield Fault(
-            "upload", ", ".join(phase.upload), f"under {phase.sync} trees take their steps apart; expected none"
-        )
+        yield Fault("upload", ", ".join(phase.upload), f"under {phase.sync} trees train separately; expected none")
 
 
 def _wrong_overlap(phase: Phase) -> Iterator[Fault]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import assert_never
 
 from palmette.cost.steps import Kind, Steps
 from palmette.spec.plan import Phase
@@ -30,10 +31,14 @@ def microbatches(phase: Phase) -> list[list[int]]:
     groups: dict[tuple[str, tuple[int, int]], list[int]] = {}
     for k, instance in enumerate(phase.instances):
         groups.setdefault((instance.node, instance.layers), []).append(k)
-    if phase.order == "fifo":
-        return list(groups.values())
-    roots = [root for root, _ in _ways_up(phase)]
-    return [sorted(group, key=lambda k: roots[k]) for group in groups.values()]
+    match phase.order:
+        case "fifo":
+            return list(groups.values())
+        case "1f1b":
+            roots = [root for root, _ in _ways_up(phase)]
+            return [sorted(group, key=lambda k: roots[k]) for group in groups.values()]
+        case unknown:
+            assert_never(unknown)
 
 
 def in_flight(phase: Phase, group: list[int]) -> int:
@@ -45,8 +50,17 @@ def in_flight(phase: Phase, group: list[int]) -> int:
 
 def takes_turns(phase: Phase) -> bool:
     """Whether the phase asks for an order, and its tree leaves one."""
-    if phase.order == "fifo" or phase.batch_norm == "whole":
-        return False
+    match phase.order:
+        case "fifo":
+            return False
+        case "1f1b":
+            return phase.batch_norm != "whole" and _has_turns(phase)
+        case unknown:
+            assert_never(unknown)
+
+
+def _has_turns(phase: Phase) -> bool:
+    """Whether the microbatches on each node have roots of their own, all as far away."""
     ways = _ways_up(phase)
     return all(
         len({ways[k][0] for k in group}) == len(group) and len({ways[k][1] for k in group}) == 1

@@ -1,7 +1,7 @@
 """Layers that several instances hold, where their replicas meet, and how they agree at the end of an iteration.
 
 Under ``step`` the gradients of a layer are added up on each node that holds it, in the plan's order, and travel in one
-message a node, together with those of all other layers that meet at the same place:
+message per node, together with those of all other layers that meet at the same place:
 
     phone   backward I ─┐
             backward J ─┴▶ push ──▶ average ──▶ pull ──▶ update       (the average is on the meeting node)
@@ -72,7 +72,7 @@ def exchanged_runs(phase: Phase, sizes: Sizes, routes: Routes) -> list[Replicate
 
 
 class AveragingSteps:
-    """The operations that average gradients of runs: one message a node, or, ``apart``, one for each run.
+    """The operations that average gradients of runs: one message per node, or, ``apart``, one for each run.
 
     ``computed`` says which call of an instance computes the gradients of a run, ``done`` which is its last.
     """

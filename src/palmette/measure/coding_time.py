@@ -34,7 +34,7 @@ REPETITIONS = 5
 
 
 def measure_coding_time() -> CodingSeconds:
-    """Seconds a number of compressing and of extracting on this machine, by codec; those that leave numbers as they are
+    """Seconds per number for compressing and extracting on this machine, by codec; those that leave numbers as they are
     are left out.
     """
     with stable_timing():

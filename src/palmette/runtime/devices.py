@@ -21,15 +21,11 @@ HOST = torch.device("cpu")
 
 def is_usable(name: str) -> bool:
     """Whether torch can compute on a device on this machine."""
-    match name:
-        case "cuda":
-            return torch.cuda.is_available()
-        case "mps":
-            return torch.backends.mps.is_available()
-        case "cpu" | "meta":
-            return True
-        case _:
-            return False
+    if name == "cuda":
+        return torch.cuda.is_available()
+    if name == "mps":
+        return torch.backends.mps.is_available()
+    return name in ("cpu", "meta")
 
 
 def usable_device(name: str) -> torch.device:

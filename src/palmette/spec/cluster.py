@@ -184,9 +184,9 @@ class Cluster(Displayed, Document):
         """Whether the bandwidth of a link changes as it is known."""
         return any(link.bandwidth_trace is not None for link in self.links)
 
-    def holding(self, share: float) -> Self:
+    def robust(self, share: float) -> Self:
         """The cluster with what each link with a trace reaches for this share of the time."""
-        return self.model_copy(update={"links": tuple(link.holding(share) for link in self.links)})
+        return self.model_copy(update={"links": tuple(link.robust(share) for link in self.links)})
 
     def tier(self, tier: Tier) -> list[str]:
         """The nodes of a tier that compute, in the order of the file."""

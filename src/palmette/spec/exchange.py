@@ -1,8 +1,8 @@
 """Exchanges: how the gradients of replicas travel to where they meet and back, and how large their messages are.
 
 ``none``     numbers as they are
-``bf16``     the upper half of each float: 2 bytes a number
-``int8``     a byte a number, and a scale for each block of 256 numbers of a weight
+``bf16``     the upper half of each float: 2 bytes per number
+``int8``     a byte for each number, and a scale for each block of 256 numbers of a weight
 ``topk``     the ``ratio`` of a weight's numbers that are largest, each with its index
 ``lowrank``  two thin matrices of ``rank`` columns whose product is close to a weight's gradient (PowerSGD)
 

@@ -100,7 +100,7 @@ class Learning(OpenDocument):
         if window <= 1:
             return
         if self.window_exponent is None:
-            expected = "no run of this curve varied how many steps replicas take apart; expected one of runs that do"
+            expected = "no run of this curve varied the number of local steps; expected a curve of runs that do"
         elif self.outer != outer:
             told = "no outer optimizer" if self.outer is None else f"the outer optimizer {self.outer.shown}"
             expected = (

@@ -131,10 +131,10 @@ class Link(Document):
         ]
         return self._with_rates(*rates)
 
-    def holding(self, share: float) -> Self:
+    def robust(self, share: float) -> Self:
         """The link with what its trace reaches for this share of the time; itself where it has none."""
         trace = self.bandwidth_trace
-        return self if trace is None else self._with_rates(*trace.holding_bps(share))
+        return self if trace is None else self._with_rates(*trace.robust_bps(share))
 
     def _with_rates(self, up: float, down: float) -> Self:
         both = up == down or self.duplex == "half"

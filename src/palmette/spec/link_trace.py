@@ -43,7 +43,7 @@ class BandwidthTrace(Document):
         wrong = []
         for name, rates in (("down_bps", self.down_bps), ("up_bps", self.up_bps)):
             if rates is not None and len(rates) != len(self.time_s):
-                expected = f"expected {len(self.time_s)}, one a moment"
+                expected = f"expected {len(self.time_s)}, one per moment"
                 wrong.append(LocatedFault((name,), f"{len(rates)} values", expected))
             elif rates is not None and sum(rates) < LEAST_BPS * len(rates):
                 wrong.append(LocatedFault((name,), "next to nothing", "expected at least 1 bit/s in the mean"))
@@ -69,46 +69,46 @@ class BandwidthTrace(Document):
         return self.time_s[-1] + self.lasts_s[-1]
 
     @property
-    def courses(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    def rates_bps(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """The rates up and down, row by row."""
         return self.down_bps if self.up_bps is None else self.up_bps, self.down_bps
 
     @cached_property
     def mean_bps(self) -> tuple[float, float]:
         """The mean over time, up and down."""
-        up, down = (_weighted_mean(rates, self.lasts_s) for rates in self.courses)
+        up, down = (_weighted_mean(rates, self.lasts_s) for rates in self.rates_bps)
         return up, down
 
-    def holding_bps(self, share: float) -> tuple[float, float]:
+    def robust_bps(self, share: float) -> tuple[float, float]:
         """What each direction reaches or exceeds for this share of the time."""
-        up, down = (max(LEAST_BPS, _held(rates, self.lasts_s, share)) for rates in self.courses)
+        up, down = (max(LEAST_BPS, _held(rates, self.lasts_s, share)) for rates in self.rates_bps)
         return up, down
 
     def at(self, moment_s: float) -> tuple[float, float]:
         """The rates at a moment, up and down."""
         row = bisect_right(self.time_s, moment_s % self.length_s) - 1
-        up, down = self.courses
+        up, down = self.rates_bps
         return up[row], down[row]
 
-    def spells(self, up_bps: float, down_bps: float, *, above: bool) -> tuple[float, float]:
-        """For which share of the time both directions are at these rates or beyond, and seconds at a stretch."""
-        stretches_s, going = [0.0], False
-        for up, down, each_s in zip(*self.courses, self.lasts_s, strict=True):
+    def periods(self, up_bps: float, down_bps: float, *, above: bool) -> tuple[float, float]:
+        """For which share of the time both directions are at these rates or beyond, and how long on average."""
+        periods_s, going = [0.0], False
+        for up, down, each_s in zip(*self.rates_bps, self.lasts_s, strict=True):
             beyond = (up >= up_bps and down >= down_bps) if above else (up <= up_bps and down <= down_bps)
             if beyond and not going:
-                stretches_s.append(0.0)
-            stretches_s[-1] += each_s if beyond else 0.0
+                periods_s.append(0.0)
+            periods_s[-1] += each_s if beyond else 0.0
             going = beyond
-        spells = [each for each in stretches_s if each]
-        return sum(spells) / self.length_s, sum(spells) / len(spells) if spells else 0.0
+        periods = [each for each in periods_s if each]
+        return sum(periods) / self.length_s, sum(periods) / len(periods) if periods else 0.0
 
     def changes(self, moment_s: float) -> Iterator[tuple[float, tuple[float, float]]]:
         """Each later moment at which the rates change, in seconds from ``moment_s``, and the rates from then on."""
-        if len(set(zip(*self.courses, strict=True))) == 1:
+        if len(set(zip(*self.rates_bps, strict=True))) == 1:
             return
         turn, known = moment_s // self.length_s, self.at(moment_s)
         while True:
-            for time_s, *rates in zip(self.time_s, *self.courses, strict=True):
+            for time_s, *rates in zip(self.time_s, *self.rates_bps, strict=True):
                 at_s = turn * self.length_s + time_s - moment_s
                 if at_s > 0 and tuple(rates) != known:
                     known = (rates[0], rates[1])

@@ -101,7 +101,7 @@ class Phase(OpenDocument):
         """What says how weights are averaged, where they are not averaged like that."""
         kind, wrong = SYNC_KINDS[self.sync], list[LocatedFault]()
         if kind.counts_steps and self.every is None:
-            wrong.append(LocatedFault(("every",), "missing", "expected after how many steps weights are averaged"))
+            wrong.append(LocatedFault(("every",), "missing", "expected the number of steps between two averages"))
         if self.every is not None and not kind.counts_steps:
             wrong.append(LocatedFault(("every",), self.every, f"expected none under {self.sync}"))
         if self.outer is not None and not kind.averages_weights:
@@ -238,7 +238,7 @@ class Plan(Displayed, OpenDocument):
     @model_validator(mode="after")
     def _samples_make_the_batch(self) -> Self:
         wrong = [
-            LocatedFault(("batch",), self.batch, f"the sources of phases[{k}] take {phase.batch} samples an iteration")
+            LocatedFault(("batch",), self.batch, f"the sources of phases[{k}] take {phase.batch} samples per iteration")
             for k, phase in enumerate(self.phases)
             if phase.sync_kind.common_batch and phase.batch != self.batch
         ]

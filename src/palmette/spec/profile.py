@@ -15,7 +15,7 @@ from palmette.spec.reading import size
 Seconds = tuple[Number, ...]
 Shape = tuple[Count, ...]
 CodingSeconds = dict[Name, tuple[Number, Number]]
-"""Seconds a number of compressing and of extracting, by codec."""
+"""Seconds per number for compressing and extracting, by codec."""
 
 
 class Layer(OpenDocument):
@@ -97,7 +97,7 @@ class Tie(OpenDocument):
 
 
 class Table(OpenDocument):
-    """Layers and their times on each node, one entry a layer in every array.
+    """Layers and their times on each node, one entry per layer in every array.
 
     ``ties`` are trained weights that several layers use; they count in ``parameter_bytes`` of each of them.
     """
@@ -121,7 +121,7 @@ class Table(OpenDocument):
     @model_validator(mode="after")
     def _one_entry_a_layer(self) -> Self:
         wrong = [
-            LocatedFault(("nodes", node, field), f"{len(array)} values", f"expected {len(self.layers)}, one a layer")
+            LocatedFault(("nodes", node, field), f"{len(array)} values", f"expected {len(self.layers)}, one per layer")
             for node, times in self.nodes.items()
             for field, array in times
             if isinstance(array, tuple) and len(array) != len(self.layers)

@@ -200,14 +200,14 @@ def test_a_run_that_waits_can_not_be_watched_or_fetched(place: Place, said: Said
     assert place.submit() == 0
     run = said()[0].split()[1]
     assert execute(["watch", run, *place.options_of("alice")]) == 2
-    assert "it waits for the worker of cloud, phone and server; expected one that has begun" in said()[1]
+    assert "it waits for the worker of cloud, phone and server; expected one that has started" in said()[1]
     assert execute(["fetch", run, "-o", str(tmp_path / "mine"), *place.options_of("alice")]) == 2
     assert "it has no weights yet; expected one that has ended" in said()[1]
 
 
 def test_options_that_stay_here(place: Place, said: Said) -> None:
     assert place.submit("--init", "weights.safetensors") == 2
-    assert said()[1] == "palmette: --init: weights.safetensors: does not travel to a hub; expected none\n"
+    assert said()[1] == "palmette: --init: weights.safetensors: cannot be sent to a hub; expected none\n"
 
 
 def test_no_hub_there(place: Place, said: Said) -> None:

@@ -30,7 +30,7 @@ def described(*ranges: tuple[int, str], epochs: int | None = None) -> str:
 
 
 def test_where_the_answer_changes_with_the_epochs() -> None:
-    asked = "It is not said for how many epochs (--epochs), so 10 count"
+    asked = "The number of epochs is not given (--epochs), so 10 count"
     assert described((1, "hybrid")) == f"{asked}; of these plans, hybrid is best for any number."
     assert described((1, "hybrid"), (4, "upload")) == f"{asked}: up to 3, hybrid is best; from 4 on, upload."
     said = described((1, "all-device"), (3, "hybrid"), (9, "upload"))

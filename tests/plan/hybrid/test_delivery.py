@@ -14,7 +14,7 @@ from palmette.plan.core.comparison import mean_iteration
 from palmette.plan.core.strategy import Task
 from palmette.plan.hybrid.bound import lower_bounds
 from palmette.plan.hybrid.paths import SamplePath, SearchState, simplified
-from palmette.plan.hybrid.pricing import Cost, Pricer
+from palmette.plan.hybrid.pricing import Pricer
 from palmette.plan.hybrid.problem import HybridProblem, make_problem
 from palmette.plan.hybrid.quick_bound import QuickBound
 from palmette.spec.estimate import Estimate
@@ -54,8 +54,7 @@ def test_no_tree_with_any_delivery_is_better(seed: int) -> None:
     problem = make_problem(task)
     pricer = Pricer(problem)
     tried = [mean_s(way, task) for state in chains(problem) for way in all_deliveries(pricer.phase(state), task)]
-    if not tried:
-        pytest.skip("no chain may run")
+    assert tried, "no chain may run"
     assert mean_iteration(hybrid(task), task.horizon)[0] <= min(tried) * (1 + 1e-9)
 
 
@@ -63,10 +62,7 @@ def test_no_tree_with_any_delivery_is_better(seed: int) -> None:
 def test_it_is_never_behind_upload_or_another_rival(seed: int) -> None:
     task = random_delivery_task(seed, layers=3, batch=7)
     wanted = GOALS[seed % 4]
-    try:
-        ours = hybrid(task, wanted, seconds=QUICK)
-    except PalmetteError:
-        ours = None
+    ours, compared = hybrid(task, wanted, seconds=QUICK), 0
     for name in RIVALS:
         try:
             theirs = pt.plan(
@@ -74,28 +70,22 @@ def test_it_is_never_behind_upload_or_another_rival(seed: int) -> None:
             ).estimate
         except PalmetteError:
             continue
-        assert ours is not None, f"{name} has a plan"
+        compared += 1
         limit = value(wanted, *mean_iteration(theirs, task.horizon))
         assert value(wanted, *mean_iteration(ours, task.horizon)) <= limit * (1 + 1e-9), name
+    assert compared, "no rival has a plan"
 
 
 @pytest.mark.parametrize("seed", mostly_thorough(range(24), 8))
 def test_no_plan_is_below_its_bounds(seed: int) -> None:
     problem = make_problem(random_delivery_task(seed, nodes=4, layers=3, batch=9))
     pricer, quick_bound, bounds = Pricer(problem), QuickBound(problem), lower_bounds(problem)
-    states = random_states_that_run(problem, pricer, seed)
+    states = priced_states(problem, pricer, seed)
     for state, cost in states:
         least = quick_bound.least(state)
         assert all(low <= real * (1 + 1e-9) for low, real in zip(least, cost, strict=True))
         for quantity in ("time", "energy", "edp", "power"):
             assert bounds.of(quantity) <= value(quantity, cost.time_s, cost.energy_j) * (1 + 1e-9)
-
-
-def random_states_that_run(problem: HybridProblem, pricer: Pricer, seed: int) -> list[tuple[SearchState, Cost]]:
-    try:
-        return priced_states(problem, pricer, seed)
-    except AssertionError:
-        pytest.skip("nothing may run")
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -49,7 +49,7 @@ def require_equal_anywhere(split: DecodedSplit, shape: tuple[int, ...]) -> None:
 
 
 def answers_or_refuses(name: str, shape: tuple[int, ...]) -> None:
-    """Data is loaded and read to its end, or one line a fault says why not."""
+    """Data is loaded and read to its end, or one line per fault says why not."""
     refusal = None
     try:
         data = load_data(name, shape)

@@ -21,7 +21,7 @@ _SLOWLY = 1.02
 
 
 def comparison_json(found: Comparison) -> dict[str, Any]:
-    """The comparison as FORMATS has it."""
+    """The comparison as JSON (docs/formats.md)."""
     rows: list[dict[str, Any]] = [
         plan.model_dump(mode="json", include={"strategy", "estimate", "decision", "plan_s"})
         | {"nodes": nodes_of(plan), "edp_js": _edp_js(plan), "note": note_of(plan)}
@@ -64,7 +64,9 @@ def show_comparison(found: Comparison, chosen: str | None = None) -> None:
         later = f"a later epoch; the order counts {HORIZON_EPOCHS} epochs" if first else "one epoch"
         out.print(f"total: of {later} where the number of epochs is open", style="dim")
     if any(changes_learning(plan) and plan.estimate and plan.estimate.total_s is None for plan in found.plans):
-        out.print("replicas that train apart learn otherwise: --loss with --learning counts that", style="dim")
+        out.print(
+            "replicas that train apart need other numbers of epochs: --loss with --learning counts them", style="dim"
+        )
     for name, reason in found.skipped.items():
         out.print(f"{name} does not apply: {reason_of(reason).splitlines()[0]}", style="dim", soft_wrap=True)
 

@@ -24,7 +24,7 @@ def show_curve(curve: Learning, command: str) -> None:
     )
     unknown = [f"{name} ({value:g} in all runs)" for name, value in curve.unvaried().items()]
     if curve.window_exponent is None:
-        unknown.append("windows (no replicas took steps apart in different numbers)")
+        unknown.append("windows (the number of local steps did not vary)")
     if unknown:
         print(f"not known, so that plans which vary it are refused: {', '.join(unknown)}; to know it: {command}")
 

@@ -113,7 +113,7 @@ class RunQueue:
         with self._changing:
             known = self._known(run)
             if known.state not in ("waiting", "running"):
-                raise InputError(Fault("run", run, f"it is {known.state}; expected one that waits or runs"))
+                raise InputError(Fault("run", run, f"it is {known.state}; expected one that is waiting or running"))
             if self._current is not None and self._current.run == run:
                 self._current.stop()
             else:

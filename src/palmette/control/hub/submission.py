@@ -45,7 +45,7 @@ def submitted_options(request: Request) -> dict[str, Any]:
     """
     given = to_record(request)
     wrong = [
-        Fault(f"--{name.replace('_', '-')}", given[name], "does not travel to a hub; expected none")
+        Fault(f"--{name.replace('_', '-')}", given[name], "cannot be sent to a hub; expected none")
         for name, usual in _STAYS.items()
         if given[name] not in (usual, list(usual) if isinstance(usual, tuple) else usual)
     ]

@@ -87,7 +87,7 @@ class PilotGrid:
                 yield ArgumentFault("windows", steps, "expected at least 1")
         if max(self.windows, default=1) > 1 and max(self.replicas, default=1) < 2:
             yield ArgumentFault(
-                "windows", max(self.windows), "one replica has nobody to agree with; expected replicas 2"
+                "windows", max(self.windows), "one replica has no other to average with; expected replicas 2"
             )
 
     def settings(self, cluster: Cluster) -> list[PilotSetting]:

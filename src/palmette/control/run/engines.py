@@ -182,9 +182,9 @@ def passes_no_hub(request: CommonRequest, plan: Plan, prices: Evaluator) -> str 
     ]
     if not apart:
         return None
-    told = f"all messages pass the hub, but links of the cluster go around it, between {listed(list(apart[0]))}"
+    told = f"all messages pass through the hub, but the cluster has links that do not, between {listed(list(apart[0]))}"
     measure = f"palmette profile --engine {request.engine} --write-cluster FILE measures the ways through it"
-    return f"{told}, so that runs take longer than the estimate; {measure}"
+    return f"{told}, so runs take longer than estimated; {measure}"
 
 
 def _nodes(plan: Plan) -> list[str]:

@@ -60,8 +60,10 @@ def _state(record: dict[str, Any], alive: bool) -> tuple[RunState, str]:
             return "failed", "its process has died"
         case str():
             return "failed", ended
-        case _:
+        case None:
             return "failed", "it did not start"
+        case other:
+            return "failed", f"its run.json cannot be read: ended is {other!r}"
 
 
 def _progress(folder: Path) -> tuple[int, float | None]:

@@ -36,7 +36,7 @@ def refuse_unrunnable(plan: Plan, prices: Evaluator) -> None:
     """
     wrong = check(plan, prices)
     wrong += [
-        Fault(f"phases[{k}].averaging", phase.averaging, "is estimated only, to price what others run; expected meet")
+        Fault(f"phases[{k}].averaging", phase.averaging, "can be estimated, but not run; expected meet")
         for k, phase in enumerate(plan.phases)
         if phase.averaging not in EXECUTED
     ]

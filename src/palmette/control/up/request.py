@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from palmette.control.run.request import Request
-from palmette.control.up.steps import RequestedUp
+from palmette.control.up.steps import UpRequest
 from palmette.spec.plan import Plan
 
 
-def run_request(asked: RequestedUp, plan: Plan) -> Request:
+def run_request(asked: UpRequest, plan: Plan) -> Request:
     """The request of a run of the plan; a plan that says how long it trains is obeyed.
 
     Raises:

@@ -32,7 +32,7 @@ RUN = "run"
 
 
 @dataclass(frozen=True)
-class RequestedUp:
+class UpRequest:
     """A training file as it was read: its cluster, its learning curve, and the folder of its results."""
 
     file: Path
@@ -60,7 +60,7 @@ class RequestedUp:
         return training_options(recipe, optimizer=run.optimizer, lr=run.lr, seed=self.training.seed)
 
 
-def read_training(file: Path, *, trust_code: bool) -> RequestedUp:
+def read_training(file: Path, *, trust_code: bool) -> UpRequest:
     """Read a training file, and what it refers to; code that they name has to be trusted.
 
     Raises:
@@ -80,7 +80,7 @@ def read_training(file: Path, *, trust_code: bool) -> RequestedUp:
     code.setdefault(named, set()).update(cluster_code(found))
     refuse_untrusted(code, trust=trust_code)
     folder = UpFolder(file.parent / training.output)
-    return RequestedUp(file, training, fill_hardware_defaults(found, named), path, learning, folder)
+    return UpRequest(file, training, fill_hardware_defaults(found, named), path, learning, folder)
 
 
 @contextmanager
@@ -100,7 +100,7 @@ def _refuse_unknown_names(training: TrainingFile) -> None:
         if name not in known:
             raise InputError(Fault(field, name, expected_name(name, field, known)))
     if training.loss is not None and training.learning is None:
-        raise InputError(Fault("loss", training.loss, "it is not known how long to train; expected learning beside it"))
+        raise InputError(Fault("loss", training.loss, "a loss does not say how long to train; expected learning, too"))
 
 
 def _code(training: TrainingFile) -> set[str]:
@@ -112,7 +112,7 @@ def _code(training: TrainingFile) -> set[str]:
     return found | ({optimizer} if optimizer is not None and ":" in optimizer else set())
 
 
-def plan_inputs(asked: RequestedUp, profile: Profile) -> dict[str, Any]:
+def plan_inputs(asked: UpRequest, profile: Profile) -> dict[str, Any]:
     """All that the comparison and the plan depend on."""
     apart = {"run", "output", "engine", "cluster"}
     return {
@@ -124,7 +124,7 @@ def plan_inputs(asked: RequestedUp, profile: Profile) -> dict[str, Any]:
     }
 
 
-def decide(asked: RequestedUp, profile: Profile) -> tuple[Comparison, Plan]:
+def decide(asked: UpRequest, profile: Profile) -> tuple[Comparison, Plan]:
     """All plans side by side, and the one to run.
 
     Raises:
@@ -150,7 +150,7 @@ def decide(asked: RequestedUp, profile: Profile) -> tuple[Comparison, Plan]:
     return found, plan.model_copy(update={"inputs": Inputs(cluster=task.cluster, profile=task.profile)})
 
 
-def run_inputs(asked: RequestedUp) -> dict[str, Any]:
+def run_inputs(asked: UpRequest) -> dict[str, Any]:
     """All of a training file that its run depends on; a run that has begun keeps its profile and its plan."""
     return {
         "training": asked.training.model_dump(mode="json", exclude={"output", "cluster"}),
@@ -159,7 +159,7 @@ def run_inputs(asked: RequestedUp) -> dict[str, Any]:
     }
 
 
-def refuse_changed(asked: RequestedUp) -> None:
+def refuse_changed(asked: UpRequest) -> None:
     """Refuse to go on with a run that was started for something else.
 
     Raises:
@@ -178,5 +178,5 @@ def refuse_unanswered(answers: bool) -> None:
     """
     if not answers:
         raise InputError(
-            ArgumentFault("yes", False, "nobody can answer here; expected it, to train without a question")
+            ArgumentFault("yes", False, "there is no terminal to ask at; expected it, to train without asking")
         )

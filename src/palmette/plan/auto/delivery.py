@@ -78,7 +78,7 @@ def describe_horizon(ranges: Sequence[BestFrom], objective: PlanObjective) -> st
     """For how many epochs the answer is given where nobody said, and where it changes."""
     if objective.task.epochs is not None or not ranges:
         return ""
-    asked = f"It is not said for how many epochs (--epochs), so {objective.task.horizon} count"
+    asked = f"The number of epochs is not given (--epochs), so {objective.task.horizon} count"
     if len(ranges) == 1:
         return f"{asked}; of these plans, {ranges[0].strategy} is best for any number."
     first, *later = ranges

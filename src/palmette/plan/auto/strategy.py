@@ -99,7 +99,7 @@ class Auto(Strategy):
         if is_lossy(plan) and not self.lossy:
             return "8-bit outputs; --lossy allows them"
         if task.goal.loss is None and changes_learning(plan) and not find(plan.strategy).plans_epochs:
-            return "replicas that train apart learn otherwise; --loss with --learning weighs that"
+            return "replicas that train apart need other numbers of epochs; --loss with --learning counts them"
         small = small_norm_parts(plan, task.evaluator, self.batch_norm_floor)
         if small:
             least = min(part.samples for part in small)

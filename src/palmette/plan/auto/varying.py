@@ -24,11 +24,11 @@ def describe_varying(chosen: Plan, objective: PlanObjective, thresholds: Sequenc
         trace = traces.get(each.between)
         if trace is None:
             continue
-        share, stretch_s = trace.spells(*each.rates_bps, above=each.direction == "above")
+        share, period_s = trace.periods(*each.rates_bps, above=each.direction == "above")
         if share:
             ends = f"{each.between[0]} and {each.between[1]}"
             beyond = f"The link between {ends} is {each.direction} that for {share:.0%} of the time"
-            said.append(f"{beyond}, {time(stretch_s)} at a stretch: planning again pays if a change takes less.")
+            said.append(f"{beyond}, {time(period_s)} at a time: planning again pays if a change takes less.")
     if len(said) == 1:
         said.append("No link leaves the range in which this plan is the best; planning again does not pay.")
     return " ".join(said)

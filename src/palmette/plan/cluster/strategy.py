@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from palmette.cost.check import forbidden, missing
 from palmette.errors import Argument, ArgumentFault, Fault, Infeasible, InputError, Message, expected_name, too_late
 from palmette.plan.core.choice import over_energy
-from palmette.plan.core.strategy import Ask, Decision, Strategy, Task
+from palmette.plan.core.strategy import Decision, PlanRequest, Strategy, Task
 from palmette.spec.goal import Goal
 from palmette.spec.measurements import Measurements
 from palmette.spec.plan import Phase
@@ -47,7 +47,7 @@ class ClusterChoice(Strategy):
     def __post_init__(self) -> None:
         from palmette.plan.cluster import search  # noqa: F401 -- imports are no part of plan_s
 
-    def decide(self, task: Ask) -> Decision:
+    def decide(self, task: PlanRequest) -> Decision:
         """Find the best cluster, and its forest of whole chains where profile and cluster are known."""
         self._refuse_other_goals(task)
         batch = self.measurements.batch or task.batch
@@ -58,7 +58,7 @@ class ClusterChoice(Strategy):
         phase = forest(variables["devices"], variables["parameter_server"], task, batch)
         return Decision((phase,), variables, self.measurements.model, batch)
 
-    def _refuse_other_goals(self, task: Ask) -> None:
+    def _refuse_other_goals(self, task: PlanRequest) -> None:
         options = {"loss": task.goal.loss, "iteration_deadline_s": task.goal.iteration_deadline_s}
         steps = "cluster trains for the steps of the measurements; expected "
         expected: str = Message(steps, Argument("deadline_s"), " or neither")
@@ -69,7 +69,7 @@ class ClusterChoice(Strategy):
 
         unknown = [name for name in task.goal.weights if name not in KNOWN]
         if unknown:
-            expected = f"measurements do not know {unknown[0]}; expected time, energy, power or edp"
+            expected = f"measurements have no {unknown[0]}; expected time, energy, power or edp"
             wrong.append(ArgumentFault("goal", str(task.goal), expected))
         known = None if task.profile is None else task.profile.model
         if known is not None and self.measurements.model not in (None, known):

@@ -80,7 +80,7 @@ def _main_faults(faults: Sequence[Fault]) -> Iterable[Fault]:
     in_files = [fault for fault in faults if not _is_about_an_option(fault)]
     how_long = [fault for fault in faults if fault.field in ("deadline_s", "loss")]
     if how_long and not in_files:
-        expected = Message("it is not known how long to train; expected ", Argument("learning"), " beside it")
+        expected = Message("a loss does not say how long to train; expected ", Argument("learning"), ", too")
         return [replace(how_long[0], expected=expected)]
     found: dict[tuple[str, str], Fault] = {}
     for fault in in_files or faults:

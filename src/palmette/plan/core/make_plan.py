@@ -13,7 +13,7 @@ from palmette.cost.moments import moments
 from palmette.cost.optimizer import accumulating, known_optimizer, recorded_name
 from palmette.errors import Argument, ArgumentFault, Fault, InputError, Message, expected_name
 from palmette.plan.core.registry import find
-from palmette.plan.core.strategy import Ask, Strategy, Task
+from palmette.plan.core.strategy import PlanRequest, Strategy, Task
 from palmette.plan.core.tensor_input import phase_of_tensors
 from palmette.spec.cluster import Cluster
 from palmette.spec.document import Document
@@ -43,7 +43,7 @@ def configured(name: str, options: dict[str, Any]) -> Strategy:
     return kind(**options)
 
 
-def make_plan(strategy: Strategy, ask: Ask) -> Plan:
+def make_plan(strategy: Strategy, ask: PlanRequest) -> Plan:
     """The strategy's plan, with its estimate and the seconds it took to find.
 
     Raises:
@@ -80,10 +80,10 @@ def _of_what_holds(task: Task) -> Task:
     """The task; where a plan shall hold for a share of the time, with what links reach that long."""
     if task.robust is None or task.cluster is None:
         return task
-    return replace(task, cluster=task.cluster.holding(task.robust), robust=None)
+    return replace(task, cluster=task.cluster.robust(task.robust), robust=None)
 
 
-def _as_asked(phases: tuple[Phase, ...], ask: Ask, prices: Evaluator | None) -> tuple[Phase, ...]:
+def _as_asked(phases: tuple[Phase, ...], ask: PlanRequest, prices: Evaluator | None) -> tuple[Phase, ...]:
     """The phases, with samples and gradients in the form that was asked for."""
     made = tuple(map(phase_of_tensors, phases)) if ask.input_as == "tensor" else phases
     made = tuple(_with_exchange(phase, ask.exchange) for phase in made)
@@ -104,7 +104,7 @@ def _with_exchange(phase: Phase, exchange: Exchange) -> Phase:
     return phase.model_copy(update={"exchange": exchange}) if travels and exchange.kind.lossy else phase
 
 
-def _refuse_exchange(ask: Ask, prices: Evaluator | None) -> None:
+def _refuse_exchange(ask: PlanRequest, prices: Evaluator | None) -> None:
     """Refuse a codec whose messages the profile does not tell the size of."""
     if prices is not None and ask.exchange.kind.needs_shapes and not prices.sizes().has_shapes:
         expected = "the profile has no shapes of weights; expected another codec, or a new profile"
@@ -149,7 +149,7 @@ def replan(plan: Plan, cluster: Cluster) -> Plan:
     return make_plan(configured(plan.strategy, options), task)
 
 
-def _request(strategy: Strategy, ask: Ask) -> Asked:
+def _request(strategy: Strategy, ask: PlanRequest) -> Asked:
     options = {own.name: getattr(strategy, own.name) for own in fields(strategy)}  # type: ignore[arg-type]
     return Asked(
         goal=str(ask.goal),
@@ -177,8 +177,8 @@ def document_type(hint: Any) -> type[Document] | None:
     return kinds[0] if kinds else None
 
 
-def _task(strategy: Strategy, ask: Ask) -> Task:
-    """What the strategy is given; one that takes tables needs no more than an ``Ask``."""
+def _task(strategy: Strategy, ask: PlanRequest) -> Task:
+    """What the strategy is given; one that takes tables needs no more than a ``PlanRequest``."""
     if strategy.needs_profile and not isinstance(ask, Task):
         given = {"profile": ask.profile, "cluster": ask.cluster}
         raise InputError(_lacks(strategy.name, option) for option, found in given.items() if found is None)
@@ -189,7 +189,7 @@ def _lacks(name: str, option: str) -> Fault:
     return ArgumentFault(option, "missing", f"{name} needs it; expected a file")
 
 
-def _refuse_other_goals(strategy: Strategy, ask: Ask) -> None:
+def _refuse_other_goals(strategy: Strategy, ask: PlanRequest) -> None:
     deadline_s = ask.goal.deadline_s
     limits = {"deadline_s": None if deadline_s is None else f"{deadline_s:g} s", "loss": ask.goal.loss}
     if ask.epochs is not None:  # then it is known how long the whole takes

@@ -22,7 +22,7 @@ MOST_EPOCHS = 10**9
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask:
+class PlanRequest:
     """What a planner is asked: batch, goal, and the profile and the cluster if there are any.
 
     ``epochs`` is how long the plan will be used. With ``robust``, links that vary count as what they reach for that
@@ -98,7 +98,7 @@ def refuse_unpriced(goal: Goal, cluster: Cluster | None) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task(Ask):
+class Task(PlanRequest):
     """What to plan: training the profile's model on the cluster, in batches, towards a goal."""
 
     profile: Profile = field()
@@ -137,7 +137,7 @@ class Strategy(Protocol):
     plans_epochs: ClassVar[bool]
     """Whether it decides how long to train, and so can obey a deadline and a loss."""
     needs_profile: ClassVar[bool]
-    """Whether it needs profile and cluster; one that has its own table may be given an ``Ask``."""
+    """Whether it needs profile and cluster; one that has its own table may be given a ``PlanRequest``."""
     composed: ClassVar[bool] = False
     """Whether it chooses among the plans of all others, so that comparing it with them says nothing."""
     starts_from_others: ClassVar[bool] = False

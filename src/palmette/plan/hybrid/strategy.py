@@ -62,7 +62,7 @@ class Hybrid(Strategy):
     )
 
     learning: Learning | None = field(
-        default=None, metadata={"help": "A learning curve, for --loss: until then, with the best window (JSON)."}
+        default=None, metadata={"help": "A learning curve for --loss, which also decides the window (JSON)."}
     )
 
     def __post_init__(self) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from palmette.errors import Argument, ArgumentFault, Infeasible, InputError, Message
-from palmette.plan.core.strategy import Ask, Decision, Strategy, Task
+from palmette.plan.core.strategy import Decision, PlanRequest, Strategy, Task
 from palmette.spec.problem import Problem
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class _PactStrategy(Strategy, ABC):
             expected = Message("a problem has its own robust estimates; expected it without ", Argument("problem"))
             raise InputError(ArgumentFault("bound", self.bound, expected))
 
-    def decide(self, task: Ask) -> Decision:
+    def decide(self, task: PlanRequest) -> Decision:
         """Decide the schedule, and simulate it with the true losses."""
         from palmette.plan.pact.actions import actions_of
         from palmette.plan.pact.phases import schedule_phases
@@ -99,7 +99,7 @@ class _PactStrategy(Strategy, ABC):
             return Decision((), variables, model=problem.start.model)
         return Decision(schedule_phases(task, schedule), variables)
 
-    def _training(self, task: Ask) -> PlannedTraining | None:
+    def _training(self, task: PlanRequest) -> PlannedTraining | None:
         """The training of the task's network by the predictor; None where a problem is given instead.
 
         Raises:
@@ -119,7 +119,7 @@ class _PactStrategy(Strategy, ABC):
         predictor = load_predictor(self.predictor, self.bound, bounds=self.bounds)
         return PlannedTraining(task, predictor, self.classes, set_classes, self.distill)
 
-    def _problem(self, task: Ask, training: PlannedTraining | None) -> Problem:
+    def _problem(self, task: PlanRequest, training: PlannedTraining | None) -> Problem:
         """The problem of a training; else the given one, with the goal's deadline and loss.
 
         Raises:
@@ -156,13 +156,13 @@ class Pact(_PactStrategy):
         metadata={"help": "Treat the errors of --problem's estimates as independent."},
     )
 
-    def _training(self, task: Ask) -> PlannedTraining | None:
+    def _training(self, task: PlanRequest) -> PlannedTraining | None:
         if self.independent and self.problem is None:
             expected = Message("a predictor already accounts for it; expected ", Argument("problem"), " with it")
             raise InputError(ArgumentFault("independent", Message("without ", Argument("problem")), expected))
         return super()._training(task)
 
-    def _problem(self, task: Ask, training: PlannedTraining | None) -> Problem:
+    def _problem(self, task: PlanRequest, training: PlannedTraining | None) -> Problem:
         from palmette.plan.pact.independent_errors import with_independent_errors
 
         problem = super()._problem(task, training)
@@ -254,7 +254,7 @@ class OneSwitch(_PactStrategy):
 STRATEGIES = (Pact, PactOptimum, StaticLearn, OneSwitch)
 
 
-def _expect_energy(task: Ask) -> None:
+def _expect_energy(task: PlanRequest) -> None:
     if task.goal.single != "energy":
         expected = "expected energy, which a schedule of models minimises"
         raise InputError(ArgumentFault("goal", str(task.goal), expected))

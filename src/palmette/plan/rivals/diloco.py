@@ -30,7 +30,9 @@ class DiLoCo(Strategy):
 
     every: int = field(default=50, metadata={"help": "Steps that replicas take before weights are exchanged."})
     outer_lr: float = field(default=_PAPER.lr, metadata={"help": "Learning rate of the outer optimizer."})
-    outer_momentum: float = field(default=_PAPER.momentum, metadata={"help": "Nesterov momentum of it."})
+    outer_momentum: float = field(
+        default=_PAPER.momentum, metadata={"help": "Nesterov momentum of the outer optimizer."}
+    )
 
     def __post_init__(self) -> None:
         refuse_window(self.every)

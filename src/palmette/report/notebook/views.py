@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import singledispatch
+
 from palmette.errors import InputError
 from palmette.plan.core.comparison import Comparison
 from palmette.report.entry import ReportEntry
@@ -19,22 +21,16 @@ from palmette.spec.reading import carbon, energy, layer_range, money, rates, siz
 
 def html_of(shown: Displayed) -> str:
     """A thing as HTML that stands alone."""
-    match shown:
-        case Plan():
-            body = _plan(shown)
-        case Estimate():
-            body = _estimate(shown)
-        case Comparison():
-            body = _comparison(shown)
-        case Profile():
-            body = _profile(shown)
-        case Cluster():
-            body = _cluster(shown)
-        case _:
-            body = heading(type(shown).__name__) + facts_table(shown.facts())
-    return f"<div>{body}</div>"
+    return f"<div>{_body(shown)}</div>"
 
 
+@singledispatch
+def _body(shown: Displayed) -> str:
+    """Its facts, unless there is more to show below."""
+    return heading(type(shown).__name__) + facts_table(shown.facts())
+
+
+@_body.register
 def _plan(plan: Plan) -> str:
     view = _view(plan)
     parts = [heading(plan.strategy, f" for {plan.model}, batch {plan.batch}")]
@@ -78,6 +74,7 @@ def _instances(phase: Phase) -> str:
     return table(("instance", "layers", "node", "CPU", "into", "samples"), rows)
 
 
+@_body.register
 def _estimate(estimate: Estimate) -> str:
     nodes = [
         (
@@ -98,6 +95,7 @@ def _estimate(estimate: Estimate) -> str:
     return "".join([*parts, *map(note, estimate.warnings)])
 
 
+@_body.register
 def _comparison(found: Comparison) -> str:
     priced = any(plan.estimate is not None and plan.estimate.iteration_cost is not None for plan in found.plans)
     emits = any(plan.estimate is not None and plan.estimate.iteration_carbon_g is not None for plan in found.plans)
@@ -116,6 +114,7 @@ def _comparison(found: Comparison) -> str:
     return "".join([table(headings, rows), *skipped])
 
 
+@_body.register
 def _profile(profile: Profile) -> str:
     nodes = list(profile.nodes)
     rows = [
@@ -131,6 +130,7 @@ def _profile(profile: Profile) -> str:
     return heading(profile.model) + table(("layer", "weights", "output", *nodes), rows) + said
 
 
+@_body.register
 def _cluster(cluster: Cluster) -> str:
     nodes = [(name, *_node(node)) for name, node in cluster.nodes.items()]
     headings = ("node", "tier", "memory", "idle", "busy", "samples", "hardware")

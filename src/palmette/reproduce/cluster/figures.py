@@ -16,7 +16,7 @@ import numpy as np
 from palmette.measure.communication_factors import StandaloneDevice, factor_fields, predict_factors
 from palmette.plan.cluster.strategy import ClusterChoice
 from palmette.plan.core.make_plan import make_plan
-from palmette.plan.core.strategy import Ask
+from palmette.plan.core.strategy import PlanRequest
 from palmette.reproduce.cluster.catalogue import CatalogueCases
 from palmette.reproduce.cluster.claims import claims
 from palmette.reproduce.cluster.fitted import fits
@@ -146,7 +146,7 @@ def choices(table: Measurements, truth: dict[Devices, ClusterCost]) -> Record:
 
 
 def _decision(table: Measurements, goal: str) -> Record:
-    return make_plan(ClusterChoice(measurements=table), Ask(goal=Goal(weights=parse_weights(goal)))).decision
+    return make_plan(ClusterChoice(measurements=table), PlanRequest(goal=Goal(weights=parse_weights(goal)))).decision
 
 
 def _by_cluster(values: dict[Devices, Any]) -> Record:

@@ -14,7 +14,7 @@ from random import Random
 
 from palmette.errors import Infeasible
 from palmette.plan.core.make_plan import configured, make_plan
-from palmette.plan.core.strategy import Ask
+from palmette.plan.core.strategy import PlanRequest
 from palmette.plan.pact.actions import actions_of
 from palmette.plan.pact.simulation import initial_state
 from palmette.reproduce.progress import Progress, Record, silent
@@ -106,7 +106,7 @@ def planned(strategy: str, problem: Problem) -> Record | None:
     """What a strategy decides, with the trajectory of loss and energy; None where it finds no schedule."""
     goal = Goal(weights={"energy": 1.0})
     try:
-        decision = make_plan(configured(strategy, {"problem": problem}), Ask(goal=goal)).decision
+        decision = make_plan(configured(strategy, {"problem": problem}), PlanRequest(goal=goal)).decision
     except Infeasible:
         return None
     return decision | {"course": _trajectory(problem, decision["schedule"])}

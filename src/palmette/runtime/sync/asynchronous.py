@@ -41,12 +41,13 @@ from palmette.runtime.sync.base import (
 from palmette.runtime.sync.dilation import DilationControl
 from palmette.runtime.sync.dispatch import StepDispatcher, TreeStep
 from palmette.runtime.worker.actions import SyncActions, TrainingActions
-from palmette.runtime.worker.compute import Compute, trainable_layers
+from palmette.runtime.worker.compute import Compute
 from palmette.runtime.worker.executor import Actions, Values
 from palmette.runtime.worker.messages import buffers_of, load_into, pack, packed_bytes, state_of, unpack, weights_of
 from palmette.runtime.worker.parameter_server import ByLayer, LayerTensors, ParameterServer, Snapshots
 from palmette.runtime.worker.setup import Setup, StateDicts
 from palmette.runtime.worker.state import C, LayerPool, compute_for, initial_optimizer_state, message_format
+from palmette.runtime.worker.weights import trainable_layers
 from palmette.spec.plan import Phase
 from palmette.zoo.capture.bundle import Bundle
 
@@ -84,7 +85,7 @@ class PushedUpdate:
 def pushed_by(compute: Compute, k: int, numbers: Sequence[int]) -> PushedUpdate:
     """What an instance pushes after its backward pass."""
     known = trainable_layers(compute.layers, [(number, number) for number in numbers])
-    gradients = {n: compute.kept_gradients(k, n) for n in known}
+    gradients = {n: compute.gradients.of(k, n) for n in known}
     return PushedUpdate(gradients, {n: buffers_of(compute.layers[n]) for n in numbers})
 
 
@@ -93,6 +94,10 @@ class WorkerActions(SyncActions):
 
     def __init__(self, program: Program, computes: Mapping[int, Compute]) -> None:
         self._phase, self._computes = program.phase, computes
+
+    def call(self, operation: ProgramOperation, values: Values) -> None:
+        """Never called: only the server averages and updates."""
+        raise AssertionError(f"{operation.what.value} belongs to the server")
 
     def message(self, operation: ProgramOperation, values: Values, iteration: int) -> Tensor:
         """Gradients, then buffers."""

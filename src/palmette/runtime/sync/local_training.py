@@ -110,7 +110,7 @@ class LocalUpdate(SyncActions):
         k = operation.instance
         replica = self._replicas[k]
         if self._many[k] != self._phase.batch:
-            replica.compute.scale_gradients(k, self._phase.batch / self._many[k])
+            replica.compute.gradients.scale(k, self._phase.batch / self._many[k])
         replica.compute.update(k, self._norms.found(operation, values))
         replica.samples += self._many[k]
         return None

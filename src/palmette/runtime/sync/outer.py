@@ -12,8 +12,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from palmette.runtime.worker.compute import trainable_weights
 from palmette.runtime.worker.parameter_server import LayerTensors
+from palmette.runtime.worker.weights import trainable_weights
 from palmette.spec.sync import OuterOptimizer
 
 _MOMENTUM = "momentum_buffer"

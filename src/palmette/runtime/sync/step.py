@@ -41,10 +41,11 @@ from palmette.runtime.sync.update_schedule import UPDATE, UpdateSchedule
 from palmette.runtime.worker.accumulation import AccumulatingCompute
 from palmette.runtime.worker.actions import SyncActions, TrainingActions
 from palmette.runtime.worker.commands import Execute, GetState, IterationDone, StateReply
-from palmette.runtime.worker.compute import Compute, summed
+from palmette.runtime.worker.compute import Compute
 from palmette.runtime.worker.deliveries import NO_DELIVERIES
 from palmette.runtime.worker.executor import Actions, Values
 from palmette.runtime.worker.gradient_coding import ByLayer, GradientCoding
+from palmette.runtime.worker.gradients import summed
 from palmette.runtime.worker.messages import pack
 from palmette.runtime.worker.rollback import RollbackCopy, State
 from palmette.runtime.worker.setup import Setup, StateDicts
@@ -156,7 +157,7 @@ class GradientAveraging(SyncActions):
             return self._average(operation, values)
         if operation.what is Kind.NORM:
             return self._norms.norm(self._squares(operation, values), operation, values)
-        self._compute.take_added(operation.instance, self._gradients(operation, values))
+        self._compute.gradients.put_flat(operation.instance, self._gradients(operation, values))
         for number in self._trained(operation):
             self._own.pop(number, None)
         norm, numbers = self._norms.found(operation, values), self._trained(operation)
@@ -179,14 +180,14 @@ class GradientAveraging(SyncActions):
         """The sum of the nodes' gradients, in the order in which the plan lists the nodes."""
         numbers = self._trained(operation)
         found: dict[str, ByLayer] = {}
-        if self._apart and all(map(self._compute.has_gradients, numbers)):  # no call says so
-            found["here"] = {number: self._compute.added(number) for number in numbers}
+        if self._apart and all(map(self._compute.gradients.has, numbers)):  # no call says so
+            found["here"] = {number: self._compute.gradients.take_sum(number) for number in numbers}
         for need in operation.after:
             pushed = self._by_number.get((need, "receive"))
             if pushed is not None and pushed.channel is not None:
                 found[pushed.channel.sender] = values[need]
             elif "here" not in found:
-                found["here"] = {number: self._compute.added(number) for number in numbers}
+                found["here"] = {number: self._compute.gradients.take_sum(number) for number in numbers}
         return {number: self._total(number, summed([each[number] for each in found.values()])) for number in numbers}
 
     def _total(self, number: int, gradients: Tensor) -> Tensor:
@@ -198,7 +199,7 @@ class GradientAveraging(SyncActions):
 
     def _added(self, number: int) -> Tensor:
         """The sum of this node's gradients of a layer, and what it has not sent of earlier ones."""
-        return self._coding.with_residual(number, self._compute.added(number))
+        return self._coding.with_residual(number, self._compute.gradients.take_sum(number))
 
     def _averages(self, operation: ProgramOperation, values: Values) -> ByLayer:
         """The averages that an update or a pull comes after, for its own layers."""

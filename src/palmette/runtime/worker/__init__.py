@@ -11,6 +11,8 @@ deliveries        both ends of a source's channel: which samples are sent, and w
 sample_transfers  the threads that carry samples, which may be ahead of the iterations
 bundles           the tensors that pass between instances: joined, divided, packed
 compute           forward, backward and update of a node's instances
+weights           which weights of layers are trained, tied or shared
+gradients         gradients of weights, kept from backward to update
 saved_forward     what instances keep from forward to backward
 recompute         blocks of layers that are computed again before their backward
 accumulation      gradients that accumulate on a node until they are exchanged

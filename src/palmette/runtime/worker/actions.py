@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, assert_never
+from typing import Any, NamedTuple, Protocol, assert_never
 
 import torch
 from torch import Tensor
@@ -87,24 +87,20 @@ def raw_dtype(input_dtype: torch.dtype, dtype: torch.dtype) -> torch.dtype:
     return dtype if input_dtype.is_floating_point else input_dtype
 
 
-class SyncActions:
-    """What push, average, pull and update do under a sync; not every sync needs all of them."""
+class SyncActions(Protocol):
+    """What push, average, pull and update do under a sync."""
 
     def call(self, operation: ProgramOperation, values: Values) -> Any:
         """Execute an average or an update."""
-        raise NotImplementedError
 
     def message(self, operation: ProgramOperation, values: Values, iteration: int) -> Tensor:
         """The bytes that a push or a pull carries."""
-        raise NotImplementedError
 
     def message_bytes(self, operation: ProgramOperation) -> int:
         """The size of a push or a pull in bytes."""
-        raise NotImplementedError
 
     def arrived(self, operation: ProgramOperation, message: Tensor) -> Any:
         """Decode a received push or pull."""
-        raise NotImplementedError
 
 
 class TrainingActions:

@@ -11,6 +11,7 @@ Sums are float64, so that adding them up loses no precision; nothing else is sen
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,9 +20,10 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from palmette.spec.plan import Phase
 from palmette.zoo.batch_norms import BatchNormCall, batch_norm_call
 
-Ask = Callable[[int, int, Tensor], Tensor]
+AskTotals = Callable[[int, int, Tensor], Tensor]
 """From a layer, the index of its batch norm and one replica's sums to the totals over all replicas."""
 
 SUMS = torch.float64
@@ -35,7 +37,7 @@ def alone(_layer: int, _number: int, sums: Tensor) -> Tensor:
 class SharedNorms(TorchFunctionMode):
     """Makes the batch norms of a layer ask for totals, at every call; in the forward pass with ``ask_forward``."""
 
-    def __init__(self, layer: int, ask: Ask, ask_forward: Ask | None = None) -> None:
+    def __init__(self, layer: int, ask: AskTotals, ask_forward: AskTotals | None = None) -> None:
         super().__init__()
         self._layer, self._ask, self._ask_forward = layer, ask, ask_forward or ask
         self._called = 0
@@ -117,3 +119,11 @@ class _Normalise(torch.autograd.Function):
         own = sums.chunk(2)[::-1]  # of weight and bias
         weights = [None if kind is None else each.to(kind) for kind, each in zip(ctx.types, own, strict=True)]
         return passed, *weights, None
+
+
+def shared_norm_layers(phase: Phase) -> set[int]:
+    """The replicated layers whose batch norm uses the statistics of the whole batch."""
+    if phase.batch_norm == "parts" or not phase.sync_kind.one_model:
+        return set()
+    held = Counter(n for i in phase.instances for n in range(i.layers[0], i.layers[1] + 1))
+    return {number for number, many in held.items() if many > 1}

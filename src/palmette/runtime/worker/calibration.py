@@ -144,6 +144,6 @@ class _Calls:
             return lambda: compute.backward(k, gradient)
         numbers = compute.trained_layers(call.layers) if call.layers else None
         if all(each.what is not Kind.BACKWARD for each in self._program.operations):  # an update apart
-            compute.take_gradients(k, {n: list(map(torch.zeros_like, compute.trained(n))) for n in compute.updates(k)})
+            compute.gradients.put(k, {n: list(map(torch.zeros_like, compute.trained(n))) for n in compute.updates(k)})
             return lambda: compute.update(k, iterations=self._options.accumulate)
         return lambda: compute.update(k, numbers=numbers)

@@ -1,22 +1,18 @@
 """What a node computes: the forward and backward passes of its instances, and the updates of their weights.
 
-Instances that hold the same layer on one node share its weights under ``step``. Gradients are kept per instance and
-layer from backward to update, and summed in the plan's order where replicas meet, so that the result does not depend on
-timing. Buffers of a layer (the running statistics of batch norm) belong to each instance, and those of the first
-instance in the plan count, for the same reason. An instance that recomputes makes its passes block by block
-(``recompute``).
+Instances that hold the same layer on one node share its weights under ``step``. Buffers of a layer (the running
+statistics of batch norm) belong to each instance, and those of the first instance in the plan count, so that the result
+does not depend on timing. An instance that recomputes makes its passes block by block (``recompute``).
 """
 
 from __future__ import annotations
 
-import copy
 import itertools
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -28,13 +24,15 @@ from palmette.runtime.data.batches import Indices
 from palmette.runtime.devices import to_device, usable_device
 from palmette.runtime.options import Options, Precision
 from palmette.runtime.program import numbers_of, positions
-from palmette.runtime.worker.batch_norm import Ask, SharedNorms, alone
+from palmette.runtime.worker.batch_norm import AskTotals, SharedNorms, alone, shared_norm_layers
 from palmette.runtime.worker.bundles import detached, joined_samples
 from palmette.runtime.worker.dropout import Draw, Drawing, replace_dropout
+from palmette.runtime.worker.gradients import GradientStore, gradients_of
 from palmette.runtime.worker.optimizers import WeightUpdates
 from palmette.runtime.worker.recompute import RecomputedBlock, RecomputedPass
 from palmette.runtime.worker.replica_state import unmarked
 from palmette.runtime.worker.saved_forward import BucketedPass, PartedPass, SavedForward
+from palmette.runtime.worker.weights import shared_copy, tie, trainable_weights, trained_weights
 from palmette.spec.plan import Phase
 from palmette.zoo.capture import TiedWeight, as_bundle
 from palmette.zoo.capture.bundle import Bundle
@@ -54,6 +52,8 @@ class Compute:
     through all of floats. ``ties`` are the weights of the network that several layers use: on a node they are one, and
     count as a layer of their own.
     """
+
+    _store: ClassVar[type[GradientStore]] = GradientStore
 
     def __init__(
         self,
@@ -85,10 +85,10 @@ class Compute:
         self._kept: dict[int, SavedForward] = {}
         self._recomputed: dict[int, RecomputedPass] = {}
         self._bucketed: dict[int, BucketedPass] = {}
-        self._gradients: dict[tuple[int, int], list[Tensor]] = {}
+        self.gradients = self._store(self._own, self._trained, self.device)
         self._optimizers = {k: self._optimizer(k, options.span.first) for k in self._own}
         self._shared = shared_norm_layers(phase)
-        self.asks: dict[int, Ask] = {}
+        self.asks: dict[int, AskTotals] = {}
         self.begin: Callable[[int], None] = lambda _: None
         self.order: Callable[[int], Indices | None] = lambda _: None
         self.targets: Callable[[int, LabelTree], LabelTree] = lambda _, labels: labels
@@ -262,14 +262,14 @@ class Compute:
         if made is not None:
             own_layers = {number: parts for number, parts in by_layer.items() if number <= self._phase.depth}
             made.add_gradients({number: parts for number, parts in by_layer.items() if number not in own_layers})
-            self._keep_gradients(k, own_layers)
+            self.gradients.put_own(k, own_layers)
             if made.parts_left:
                 self._go_on(k, made, passed)
                 return None, loss
             self._recomputed.pop(k, None)
             self._bucketed.pop(k, None)
             by_layer = made.gradients
-        self._keep_gradients(k, by_layer)
+        self.gradients.put_own(k, by_layer)
         return passed if first > 1 else None, loss
 
     def _go_on(self, k: int, made: PartedPass, gradient: Bundle) -> None:
@@ -303,10 +303,6 @@ class Compute:
         learning = (number for number in self._held_in(run) if self._trained[number])
         return {number: list(itertools.islice(rest, len(self._trained[number]))) for number in learning}
 
-    def _keep_gradients(self, k: int, gradients: Mapping[int, list[Tensor]]) -> None:
-        for number, own in gradients.items():
-            self._gradients[k, number] = own
-
     def trained(self, number: int) -> list[nn.Parameter]:
         """The weights of a layer that are trained and that it shares with no other, or the weight of a tie."""
         return self._trained[number]
@@ -329,41 +325,6 @@ class Compute:
         """The layers and ties of some runs that have such weights."""
         return [number for number in numbers_of(runs) if self._trained[number]]
 
-    def kept_gradients(self, k: int, number: int) -> list[Tensor]:
-        """The gradients of an instance for one layer, one per weight."""
-        return self._gradients[k, number]
-
-    def take_gradients(self, k: int, gradients: Mapping[int, list[Tensor]]) -> None:
-        """Store gradients for an instance, by layer, one per weight."""
-        for number, parts in gradients.items():
-            self._gradients[k, number] = [part.to(self.device) for part in parts]
-
-    def has_gradients(self, number: int) -> bool:
-        """Whether an instance here has gradients of a layer."""
-        return any((k, number) in self._gradients for k in self._own)
-
-    def added(self, number: int) -> Tensor:
-        """The gradients of a layer in one flat tensor, summed over the instances that hold it; clears them."""
-        found = [self._gradients.pop((k, number), None) for k in self._own]
-        return summed([_flat(parts) for parts in found if parts is not None])
-
-    def take_added(self, k: int, gradients: Mapping[int, Tensor]) -> None:
-        """Store gradients by layer, each in one flat tensor as ``added`` returns them."""
-        for number, value in gradients.items():
-            self._gradients[k, number] = self._split(number, value)
-
-    def _split(self, number: int, value: Tensor) -> list[Tensor]:
-        """One gradient for each weight of a layer."""
-        weights = self._trained[number]
-        parts = torch.split(value.to(self.device), [weight.numel() for weight in weights])
-        return [part.view_as(weight) for part, weight in zip(parts, weights, strict=True)]
-
-    def scale_gradients(self, k: int, factor: float) -> None:
-        """Multiply the gradients of an instance."""
-        for (own, _), parts in self._gradients.items():
-            if own == k:
-                parts[:] = [part * factor for part in parts]
-
     def update(
         self, k: int, norm: float | None = None, iterations: int = 1, numbers: Sequence[int] | None = None
     ) -> None:
@@ -373,25 +334,25 @@ class Compute:
         """
         gradients: dict[nn.Parameter, Tensor] = {}
         for number in self.updates(k) if numbers is None else numbers:
-            parts = self._gradients.pop((k, number), ())
+            parts = self.gradients.take(k, number)
             gradients |= dict(zip(self._trained[number], parts, strict=True))
         optimizer = self._optimizers[k]
         if optimizer is not None:
             optimizer.update(gradients, norm, iterations)
 
     def squares(self, gradients: Mapping[int, Tensor], iterations: int = 1) -> float:
-        """The sum of the squares of gradients by layer, as ``added`` returns them, with those accumulated before."""
+        """The sum of the squares of gradients, each layer's in one flat tensor, with those accumulated before."""
         total = 0.0
         for k, optimizer in self._optimizers.items():
             for number in self.updates(k):
                 if optimizer is not None and number in gradients:
-                    own = self._split(number, gradients[number])
+                    own = self.gradients.split(number, gradients[number])
                     total += optimizer.squares(self._trained[number], own, iterations)
         return total
 
     def own_squares(self, k: int) -> float:
         """The sum of the squares of an instance's gradients, with those accumulated before."""
-        return self.squares({n: _flat(self._gradients[k, n]) for n in self.updates(k) if (k, n) in self._gradients})
+        return self.squares(self.gradients.flat_of(k, self.updates(k)))
 
     def reset_optimizers(self, first: int) -> None:
         """Clear momentum and moments, as after an exchange of weights; the next iteration is ``first``."""
@@ -432,78 +393,3 @@ class Compute:
 def in_single_precision(outputs: Any) -> Any:
     """What a network returned, in float32 where it has floats."""
     return pytree.tree_map(lambda each: each.float() if each.is_floating_point() else each, outputs)
-
-
-def gradients_of(outputs: Sequence[Tensor], gradients: Sequence[Tensor], wanted: Sequence[Tensor]) -> list[Tensor]:
-    """The gradients of wanted tensors, given those of the outputs; zeros where nothing flows back."""
-    pairs = [(x, g.to(x.device, x.dtype)) for x, g in zip(outputs, gradients, strict=True) if x.requires_grad]
-    found: Sequence[Tensor | None] = [None] * len(wanted)
-    if wanted and pairs:
-        ends, starts = zip(*pairs, strict=True)
-        found = torch.autograd.grad(ends, wanted, starts, allow_unused=True)
-    return [torch.zeros_like(w) if g is None else g for w, g in zip(wanted, found, strict=True)]
-
-
-def shared_norm_layers(phase: Phase) -> set[int]:
-    """The replicated layers whose batch norm uses the statistics of the whole batch."""
-    if phase.batch_norm == "parts" or not phase.sync_kind.one_model:
-        return set()
-    held = Counter(n for i in phase.instances for n in range(i.layers[0], i.layers[1] + 1))
-    return {number for number, many in held.items() if many > 1}
-
-
-def summed(parts: Sequence[Tensor]) -> Tensor:
-    """The sum of tensors, added in their order."""
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
-
-
-def _flat(parts: Sequence[Tensor]) -> Tensor:
-    return torch.cat([part.reshape(-1) for part in parts]) if len(parts) > 1 else parts[0].reshape(-1)
-
-
-def trainable_weights(module: nn.Module) -> dict[str, nn.Parameter]:
-    """The trainable weights of a layer, by their original names."""
-    return {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
-
-
-def tie(layers: Mapping[int, nn.Module], tied: TiedWeight) -> nn.Parameter | None:
-    """Make a tied weight one in all layers that use it; returns it, None if none of them is here."""
-    found: nn.Parameter | None = None
-    for number, name in zip(tied.layers, tied.names, strict=True):
-        if number in layers:
-            own = layers[number].get_parameter(name)
-            found = own if found is None else found
-            replace_weight(layers[number], own, found)
-    return found
-
-
-def replace_weight(module: nn.Module, old: nn.Parameter, new: nn.Parameter) -> None:
-    """Use one weight in place of another, under all names that it has."""
-    for name, weight in list(module.named_parameters(remove_duplicate=False)):
-        if weight is old:
-            path, _, leaf = name.rpartition(".")
-            module.get_submodule(path).register_parameter(leaf, new)
-
-
-def trained_weights(layers: Mapping[int, nn.Module], tied: Mapping[int, nn.Parameter]) -> dict[int, list[nn.Parameter]]:
-    """The trained weights of each layer that it shares with no other, and those of ties."""
-    shared = set(tied.values())
-    found = {
-        number: [weight for weight in trainable_weights(module).values() if weight not in shared]
-        for number, module in layers.items()
-    }
-    return found | {number: [weight] if weight.requires_grad else [] for number, weight in tied.items()}
-
-
-def trainable_layers(layers: Mapping[int, nn.Module], runs: Iterable[Run]) -> list[int]:
-    """The layers of some runs that have trainable weights."""
-    numbers = [number for first, last in runs for number in range(first, last + 1)]
-    return [number for number in numbers if trainable_weights(layers[number])]
-
-
-def shared_copy(module: nn.Module) -> nn.Module:
-    """A copy of the module that shares its weights but has its own buffers."""
-    return copy.deepcopy(module, {id(weight): weight for weight in module.parameters()})

@@ -48,7 +48,7 @@ class ParameterServer:
     def update(self, gradients: ByLayer, buffers: ByLayer) -> None:
         """Update with the gradients of a step, one per weight, and store its buffers."""
         with self._lock:
-            self.compute.take_gradients(0, gradients)
+            self.compute.gradients.put(0, gradients)
             self.compute.update(0)
             for number, values in buffers.items():
                 load_into(buffers_of(self.compute.layers[number]), values)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from palmette.cost.sizes import Run
-from palmette.runtime.worker.batch_norm import Ask
+from palmette.runtime.worker.batch_norm import AskTotals
 from palmette.runtime.worker.dropout import Draw
 from palmette.runtime.worker.saved_forward import PartedPass
 from palmette.zoo.capture.bundle import Bundle
@@ -56,7 +56,7 @@ class RecomputedBlock:
                 stack.enter_context(_with_buffers(module, before))
             yield
 
-    def remembering(self, ask: Ask) -> Ask:
+    def remembering(self, ask: AskTotals) -> AskTotals:
         """Ask for the totals of a batch norm once: the second forward gets the answer of the first."""
 
         def asked(layer: int, number: int, sums: Tensor) -> Tensor:

@@ -95,12 +95,10 @@ def test_codes_that_are_none(place: HubWorkers, capsys: pytest.CaptureFixture[st
         k = draw.randrange(len(code) - 6)
         wrong.append(code[:k] + ("B" if code[k] == "A" else "A") + code[k + 1 :])
     for each in wrong:
-        with pytest.raises(InputError, match="is no code of palmette keys invite"):
+        with pytest.raises(InputError, match="is not a complete code of palmette keys invite"):
             read_invitation(each)
     assert execute(["worker", "--enroll", "nonsense"]) == 2
-    assert capsys.readouterr().err == (
-        "palmette: --enroll: the code: is no code of palmette keys invite, or not all of one\n"
-    )
+    assert capsys.readouterr().err == ("palmette: --enroll: the code: is not a complete code of palmette keys invite\n")
 
 
 @pytest.mark.parametrize("seed", mostly_thorough(range(50), few=1))

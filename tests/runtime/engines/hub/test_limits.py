@@ -73,7 +73,7 @@ def test_words_that_mean_nothing(words: tuple[str | None, ...], argument: str) -
 
 def test_on_its_battery(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_on_battery", lambda: True)
-    assert WorkerLimits(mains=True).away() == "its machine is on its battery"
+    assert WorkerLimits(mains=True).away() == "its machine is running on battery"
     assert NO_LIMITS.away() is None
 
 

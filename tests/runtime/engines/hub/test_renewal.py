@@ -11,7 +11,7 @@ from cryptography import x509
 from palmette.errors import RunError
 from palmette.runtime.engines.hub import dialler, renewal
 from palmette.runtime.engines.hub.renewal import is_due, renew_hub, renewed_certificate, with_certificate
-from palmette.runtime.transports.keys import folder
+from palmette.runtime.transports.keys import credentials, folder
 from palmette.runtime.transports.keys.folder import Keys
 from palmette.runtime.transports.keys.pack import open_pack, renew_pack, write_pack
 from tests.control.hub_workers import HubWorkers
@@ -34,7 +34,7 @@ def keys(tmp_path: Path) -> Keys:
 def later(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> Keys:
     """The keys, sixty-five days after the certificates were issued."""
     moment = dt.datetime.now(dt.UTC) + dt.timedelta(days=65)
-    for module in (folder, renewal):
+    for module in (folder, credentials, renewal):
         monkeypatch.setattr(module, "current_time", lambda: moment)
     return keys
 

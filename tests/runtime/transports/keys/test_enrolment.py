@@ -49,7 +49,7 @@ def test_an_answer_of_a_stranger_is_not_taken(authority: Keys, phone: Keys, tmp_
 
 
 def test_a_request_of_another_node_is_not_signed(authority: Keys, phone: Keys, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="the request is not of this node"):
+    with pytest.raises(InputError, match="the request is for another node"):
         answer(authority, "server", tmp_path / "phone.csr", tmp_path / "server.pem")
     for text in (b"", b"nonsense", (authority.folder / "authority.crt").read_bytes()):
         (tmp_path / "phone.csr").write_bytes(text)

@@ -11,8 +11,7 @@ import pytest
 from cryptography import x509
 
 from palmette.errors import InputError
-from palmette.runtime.transports.keys import audit
-from palmette.runtime.transports.keys import folder as module
+from palmette.runtime.transports.keys import audit, credentials, folder
 from palmette.runtime.transports.keys.certificates import addresses_in, dns_name, node_certificate
 from palmette.runtime.transports.keys.folder import Keys
 from palmette.runtime.transports.keys.pem import read_certificate, read_key, text_of
@@ -27,7 +26,8 @@ def keys(tmp_path: Path) -> Keys:
 
 def later(monkeypatch: pytest.MonkeyPatch, days: float) -> None:
     then = dt.datetime.now(dt.UTC) + dt.timedelta(days=days)
-    monkeypatch.setattr(module, "current_time", lambda: then)
+    for module in (folder, credentials):
+        monkeypatch.setattr(module, "current_time", lambda: then)
 
 
 def refused(keys: Keys, node: str) -> str:

@@ -26,7 +26,8 @@ from palmette.runtime.program import Channel
 from palmette.runtime.transports.base import ConnectionLost, TransportClosed
 from palmette.runtime.transports.heartbeat import ASLEEP_S, SILENCE_S
 from palmette.runtime.transports.keys.certificates import dns_name, new_key, node_certificate
-from palmette.runtime.transports.keys.folder import Credentials, Keys
+from palmette.runtime.transports.keys.credentials import Credentials
+from palmette.runtime.transports.keys.folder import Keys
 from palmette.runtime.transports.keys.pem import key_text, read_certificate, read_key, text_of
 from palmette.runtime.transports.lengths import MOST_BYTES as MOST_MESSAGE_BYTES
 from palmette.runtime.transports.lengths import BadLength

@@ -150,8 +150,10 @@ def _plain(value: Any, blobs: list[bytes]) -> Any:
             return {str(key): _plain(each, blobs) for key, each in value.items()}
         case list() | tuple() | range():
             return [_plain(each, blobs) for each in value]
-        case _:
+        case None | str() | int() | float():
             return value
+        case _:
+            raise TypeError(f"a {type(value).__name__} cannot be sent in a message")
 
 
 def _restored(value: Any, blobs: Sequence[bytes]) -> Any:

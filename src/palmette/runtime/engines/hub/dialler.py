@@ -44,7 +44,7 @@ from palmette.runtime.program import Channel
 from palmette.runtime.transports.base import ConnectionLost, TransportClosed
 from palmette.runtime.transports.heartbeat import SILENCE_S, peer_silent
 from palmette.runtime.transports.keys.certificates import dns_name
-from palmette.runtime.transports.keys.folder import Credentials
+from palmette.runtime.transports.keys.credentials import Credentials
 from palmette.runtime.transports.liveness import Liveness
 from palmette.runtime.transports.tls.frames import (
     MOST_BYTES,

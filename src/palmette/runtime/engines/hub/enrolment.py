@@ -15,7 +15,8 @@ from palmette.runtime.engines.hub.codec import Codec, MessageParts
 from palmette.runtime.engines.hub.dialler import HubDoor
 from palmette.runtime.engines.hub.messages import HUB, LONGEST_CERTIFICATE, HubMessage
 from palmette.runtime.engines.hub.renewal import with_certificate
-from palmette.runtime.transports.keys.folder import Credentials, Keys
+from palmette.runtime.transports.keys.credentials import Credentials
+from palmette.runtime.transports.keys.folder import Keys
 from palmette.runtime.transports.keys.invitation import Invitation, own_request, redeem, refuse_other_authority
 from palmette.runtime.transports.keys.pem import write, writing
 from palmette.runtime.transports.tls.frames import TOKEN_BYTES, BadFrame, control_frames, decoded, hello

@@ -58,7 +58,7 @@ class WorkerLimits(BaseModel):
         if self.hours is not None and not within(self.hours, (now or dt.datetime.now()).time()):  # noqa: DTZ005
             return f"it works from {self.hours.replace('-', ' to ')}"
         if self.mains and _on_battery():
-            return "its machine is on its battery"
+            return "its machine is running on battery"
         return None
 
 

@@ -14,7 +14,8 @@ from cryptography import x509
 from palmette.errors import RunError
 from palmette.runtime.engines.hub.messages import HUB
 from palmette.runtime.transports.keys.certificates import objection, validity_of
-from palmette.runtime.transports.keys.folder import Credentials, Keys, current_time
+from palmette.runtime.transports.keys.credentials import Credentials, current_time
+from palmette.runtime.transports.keys.folder import Keys
 from palmette.runtime.transports.keys.pem import read_certificate, text_of
 
 _LAST_PART = 3

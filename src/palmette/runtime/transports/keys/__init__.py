@@ -2,6 +2,7 @@
 
 certificates   issues certificates and checks them; pure
 folder         the files: created, read and checked; valid ones are never overwritten
+credentials    a node's key and certificate, and how it checks what others show
 held           credentials in memory: those of one run, or of one node
 pack           all that one node needs, in one file that a passphrase opens
 enrolment      keys made on their nodes: requests, and answers to them

@@ -24,7 +24,8 @@ from palmette.runtime.transports.keys.certificates import (
     objection,
     signed_by,
 )
-from palmette.runtime.transports.keys.folder import Keys, current_time
+from palmette.runtime.transports.keys.credentials import current_time
+from palmette.runtime.transports.keys.folder import Keys
 from palmette.runtime.transports.keys.pem import key_text, parsed, read_certificate, read_key, text_of, write, writing
 
 _PARTS = re.compile(rb"-----BEGIN [A-Z0-9 ]+-----.+?-----END [A-Z0-9 ]+-----\n?", re.DOTALL)

@@ -17,14 +17,13 @@ import datetime as dt
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 
 from palmette.errors import ArgumentFault, Fault, InputError
 from palmette.runtime.transports.keys.audit import AuditEvent, audit
@@ -34,7 +33,6 @@ from palmette.runtime.transports.keys.certificates import (
     Authority,
     PublicKey,
     Role,
-    Roles,
     addresses_in,
     authority_certificate,
     common_name,
@@ -50,6 +48,7 @@ from palmette.runtime.transports.keys.certificates import (
     serial_of,
     signed_by,
 )
+from palmette.runtime.transports.keys.credentials import Credentials, current_time
 from palmette.runtime.transports.keys.pem import (
     key_text,
     read_certificate,
@@ -64,31 +63,6 @@ from palmette.runtime.transports.keys.pem import (
 _MOST_DAYS = 20 * 365
 _LONGEST_NAME = 200  # of a file
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
-
-
-@dataclass(frozen=True)
-class Credentials:
-    """A node's key and certificate, and whom it trusts, in the PEM format; all have been checked."""
-
-    node: str
-    key: bytes = field(repr=False)
-    certificate: bytes
-    authority: bytes
-    revoked: bytes
-
-    def objection(self, shown: bytes, node: str, roles: Roles = ("worker",)) -> str | None:
-        """Why a certificate that was shown is not valid for ``node`` in one of the roles, or any; None if it is."""
-        try:
-            certificate = x509.load_pem_x509_certificate(shown)
-        except (ValueError, UnsupportedAlgorithm):
-            return "it cannot be read"
-        authority, revoked = x509.load_pem_x509_certificate(self.authority), x509.load_pem_x509_crl(self.revoked)
-        return objection(certificate, node, authority, revoked, current_time(), roles=roles)
-
-    def has_revoked(self, shown: bytes) -> bool:
-        """Whether a certificate that was valid when it was shown has been revoked."""
-        serial = x509.load_pem_x509_certificate(shown).serial_number
-        return x509.load_pem_x509_crl(self.revoked).get_revoked_certificate_by_serial_number(serial) is not None
 
 
 class KeyEntry(NamedTuple):
@@ -191,7 +165,7 @@ class Keys:
         self.refuse_issued(node)
         key = requested_key(request, node)
         if key is None:
-            raise InputError(Fault("NODE", node, "the request is not of this node", file))
+            raise InputError(Fault("NODE", node, "the request is for another node", file))
         made = node_certificate(node, key, authority, days=days, now=current_time(), role=role)
         self._keep(node, made, "sign")
         return made
@@ -386,11 +360,6 @@ class Keys:
 
 def _dated(found: x509.CertificateRevocationList) -> dt.datetime:
     return found.last_update_utc
-
-
-def current_time() -> dt.datetime:
-    """The time by which certificates are judged."""
-    return dt.datetime.now(dt.UTC)
 
 
 def _refuse_days(days: float) -> None:

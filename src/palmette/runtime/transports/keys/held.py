@@ -16,7 +16,8 @@ from palmette.runtime.transports.keys.certificates import (
     node_certificate,
     revocation_list,
 )
-from palmette.runtime.transports.keys.folder import Credentials, Keys
+from palmette.runtime.transports.keys.credentials import Credentials
+from palmette.runtime.transports.keys.folder import Keys
 from palmette.runtime.transports.keys.pem import key_text, text_of
 
 

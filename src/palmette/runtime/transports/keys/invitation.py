@@ -26,7 +26,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from palmette.errors import ArgumentFault, Fault, InputError
 from palmette.runtime.transports.keys.certificates import NODE_DAYS, new_key, node_request
-from palmette.runtime.transports.keys.folder import Credentials, Keys
+from palmette.runtime.transports.keys.credentials import Credentials
+from palmette.runtime.transports.keys.folder import Keys
 from palmette.runtime.transports.keys.pem import key_text, read_key, text_of, write, writing
 
 DAYS = 1.0
@@ -73,7 +74,7 @@ def read_invitation(code: str) -> Invitation:
         certificate, authority = (text_of(x509.load_der_x509_certificate(each)) for each in ders)
         return Invitation(address.decode(), Credentials(node.decode(), key_text(key), certificate, authority, b""))
     except (ValueError, TypeError, struct.error, binascii.Error, UnsupportedAlgorithm):
-        expected = "is no code of palmette keys invite, or not all of one"
+        expected = "is not a complete code of palmette keys invite"
         raise InputError(ArgumentFault("enroll", "the code", expected)) from None
 
 

@@ -24,7 +24,8 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from palmette.errors import ArgumentFault, Fault, InputError
 from palmette.runtime.transports.keys.certificates import fingerprint
-from palmette.runtime.transports.keys.folder import Credentials, Keys
+from palmette.runtime.transports.keys.credentials import Credentials
+from palmette.runtime.transports.keys.folder import Keys
 from palmette.runtime.transports.keys.held import HeldKeys
 from palmette.runtime.transports.keys.pem import parsed, read_certificate, write, writing
 

@@ -27,7 +27,7 @@ from palmette.runtime.program import Channel
 from palmette.runtime.transports.heartbeat import ASLEEP_S, SILENCE_S
 from palmette.runtime.transports.keys.audit import AuditEvent
 from palmette.runtime.transports.keys.certificates import Roles
-from palmette.runtime.transports.keys.folder import Credentials
+from palmette.runtime.transports.keys.credentials import Credentials
 from palmette.runtime.transports.keys.held import HeldKeys, KeySource, key_source
 from palmette.runtime.transports.liveness import Liveness
 from palmette.runtime.transports.tls.frames import (
