@@ -46,6 +46,7 @@ class HubWorkers:
     def __init__(self, folder: Path, listen: str = "127.0.0.1") -> None:
         self.keys, port = hub_keys(folder), free_port()
         self.address, self.listen = f"127.0.0.1:{port}", f"{listen}:{port}"
+        self.folder = folder / "workers"
         self.hub = open_hub(self.listen, self.keys.folder)  # the run's own; now, so that no worker has to wait for it
         self.workers: dict[str, HubWorker] = {}
         self.meters: dict[str, Meter] = {}
@@ -64,7 +65,7 @@ class HubWorkers:
             said = self.said.setdefault(node, [])
             door = HubDoor(self.address, self.keys.credentials(node), self.keys.keep_certificate)
             builder, probes = (
-                SetupBuilder(allowed, WORKER_SIDES, limits=limits),
+                SetupBuilder(allowed, WORKER_SIDES, self.folder / node, limits),
                 WorkerProbes(allowed, self.meters.get(node)),
             )
             worker = HubWorker(lambda door=door: door, builder, probes, said.append)
@@ -102,6 +103,7 @@ class HubWorkers:
 
 def worker_process(place: HubWorkers, node: str, *more: str) -> subprocess.Popen[str]:
     """``palmette worker`` in a process of its own."""
-    words = ["worker", place.address, "--keys", str(place.keys.folder), "--node", node, "--allow", TINY, *more]
+    words = ["worker", place.address, "--keys", str(place.keys.folder), "--node", node, "--allow", TINY]
+    words += ["--samples", str(place.folder / node), *more]
     command = [sys.executable, "-c", "from palmette.cli import main; main()", *words]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)

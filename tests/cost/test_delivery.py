@@ -176,7 +176,7 @@ class TestWhichSamplesComeBack:
         expected = new / (passes - 1) / (samples / batch * cut)
         assert later_fractions(branches, world)[0] == pytest.approx(expected, rel=0.15, abs=0.002)
         known = profile([(1.0, 1.0), (1.0, 1.0)], 1.0)
-        assert kept_bytes(branches, world, Evaluator(known, world).sizes())["b"] >= len(had) * 0.97
+        assert kept_bytes(branches, world, Evaluator(known, world).sizes())["b"] >= len(had) * (1 + KEPT_RECORD_BYTES)
 
     def test_branches_on_one_node_find_what_it_keeps(self) -> None:
         halves = phase(

@@ -31,12 +31,16 @@ if TYPE_CHECKING:
 
 Slices = tuple[tuple[int, int], ...]
 """Places in a batch, each time from the first to the one behind the last."""
-KEPT_RECORD_BYTES = 24
-"""What a kept sample takes beside its own bytes, at most: number, length, checksum and label."""
+MOST_LABEL_BYTES = 8
+"""A label that is a class takes no more."""
+KEPT_RECORD_BYTES = 16 + MOST_LABEL_BYTES
+"""What a kept sample takes beside its own bytes: number, length, checksum, and at most its class."""
 _PLACES = 400
 """Places in the fixed order at which the distribution over branches is evaluated."""
 _MANY_PASSES = 100
 """Passes over the data after which as good as all samples that ever come to a branch have come to it."""
+_DEVIATIONS = 4
+"""Standard deviations by which chance may give a branch more samples than the mean."""
 _LATER_PASSES = 10
 """A later epoch is the mean of those from the second pass over the data to this one."""
 
@@ -97,7 +101,7 @@ def later_fractions(phase: Phase, cluster: Cluster) -> list[float]:
 
 
 def kept_bytes(phase: Phase, cluster: Cluster, sizes: Sizes) -> dict[str, float]:
-    """Bytes of other nodes' samples that each node keeps in the long run."""
+    """Bytes of other nodes' samples that each node keeps in the long run, at most."""
     kept: dict[str, float] = {}
     uploaded = {pair: float(sizes.samples.get(pair[0], 0)) for pair in upload_pairs(phase)}
     for (source, place), samples in (_kept_samples(phase, cluster) | uploaded).items():
@@ -120,7 +124,7 @@ def _kept_samples(phase: Phase, cluster: Cluster) -> dict[tuple[str, str], float
     """How many samples are kept of which node on which other one."""
     if phase.sync_kind.common_batch:
         dealt, owned = _dealt(phase, cluster), _drawn_samples(phase, cluster)
-        return {pair: owned[pair[0]] * _kept_fraction(*dealt[pair]) for pair in kept_pairs(phase)}
+        return {pair: _most_kept(*dealt[pair], owned[pair[0]]) for pair in kept_pairs(phase)}
     kept: dict[tuple[str, str], float] = {}
     nodes = {instance.id: instance.node for instance in phase.instances}
     shards = described_samples(phase, cluster)
@@ -197,11 +201,13 @@ def _new_in_passes(slices: Slices, batch: int, passes: int) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _kept_fraction(slices: Slices, batch: int) -> float:
-    """The fraction of all samples that come to slices in the long run."""
+def _most_kept(slices: Slices, batch: int, samples: float) -> float:
+    """How many of all samples come to slices in the long run, as good as never more: the mean and some deviations."""
     if slices == ((0, batch),):
-        return 1.0
-    return float((1 - (1 - _chances(slices, batch)) ** _MANY_PASSES).mean())
+        return samples
+    ever = 1 - (1 - _chances(slices, batch)) ** _MANY_PASSES
+    deviation = math.sqrt(samples * float((ever * (1 - ever)).mean()))
+    return min(samples, samples * float(ever.mean()) + _DEVIATIONS * deviation)
 
 
 def _chances(slices: Slices, batch: int) -> Chances:

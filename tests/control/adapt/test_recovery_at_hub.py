@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from palmette.cli import execute
-from tests.control.adapt.test_recovery import CLUSTER, REPLICAS, Eventful
+from palmette.control.adapt import supervise
+from palmette.runtime.data.kept_samples import KeptSamples, file_name
+from palmette.spec.plan import Phase
+from tests.control.adapt.test_recovery import CLUSTER, KEPT, REPLICAS, Eventful
 from tests.control.hub_workers import HubWorkers, worker_process
 from tests.control.run.test_resume import when
 from tests.runtime.world import Runs
@@ -18,8 +21,8 @@ from tests.testbed.test_namespaces import eventually
 class AtHub(Eventful):
     """A run at a hub, to which something happens after ten iterations."""
 
-    def __init__(self, runs: Runs, place: HubWorkers, iterations: int = 60) -> None:
-        super().__init__(runs, REPLICAS, iterations)
+    def __init__(self, runs: Runs, place: HubWorkers, iterations: int = 60, tree: Phase = REPLICAS) -> None:
+        super().__init__(runs, tree, iterations)
         runs.cluster.write_text(CLUSTER.replace("tier:", "threads: 1, tier:"))
         self.place = place
 
@@ -44,6 +47,61 @@ def test_without_a_worker_that_leaves(runs: Runs, place: HubWorkers) -> None:
     (change,) = eventful.record["changes"]
     assert "cloud" not in change["nodes"]
     assert change["iteration"] >= 10  # not from the checkpoint of the beginning
+
+
+def kept(place: HubWorkers) -> set[str]:
+    """The nodes that have samples of others on their disks."""
+    return {path.parts[-4] for path in place.folder.glob("*/palmette-samples-*/*/*")}
+
+
+@pytest.mark.slow
+def test_a_worker_that_a_new_plan_leaves_out_deletes_its_samples_when_the_run_ends(
+    runs: Runs, place: HubWorkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cloud's worker stays connected, but somebody takes it out of the cluster file."""
+    monkeypatch.setattr(supervise, "_POLL_EVERY_S", 0.02)
+    eventful = AtHub(runs, place.start(), iterations=200, tree=KEPT)
+    seen: list[set[str]] = []
+
+    def leave_out() -> None:
+        seen.append(kept(place))
+        two = runs.cluster.read_text().splitlines()
+        runs.cluster.write_text("\n".join(line for line in two if "cloud" not in line))
+
+    assert eventful.go(leave_out) == 0
+    eventful.assert_nothing_is_missing()
+    (change,) = eventful.record["changes"]
+    assert "cloud" not in change["nodes"]
+    assert "cloud" in eventful.record["keepers"]
+    assert place.hub.line("cloud") is not None
+    assert (seen, kept(place)) == ([{"server", "cloud"}], set())
+
+
+def test_workers_delete_their_samples_when_they_stop_or_work_for_another_run(runs: Runs, place: HubWorkers) -> None:
+    """A run that fails may be continued, and finds the samples; if it is not, they stay no longer than need be."""
+    eventful = AtHub(runs, place.start(), tree=KEPT)
+    assert eventful.go(place.workers["cloud"].close, "--no-replan") == 1
+    assert kept(place) == {"server"}
+    place.start(["cloud"])
+    assert execute([*eventful.arguments, *place.options, "--iterations", "1", "-o", str(runs.folder / "other")]) == 0
+    assert kept(place) == set()
+
+
+def test_a_worker_that_starts_deletes_what_one_before_has_left(place: HubWorkers) -> None:
+    left = place.folder / "cloud" / "palmette-samples-0123456789abcdef" / file_name("cloud")
+    KeptSamples(left / file_name("phone")).close()
+    place.start(["cloud"])
+    assert eventually(lambda: not left.parent.exists(), within_s=10)
+
+
+def test_with_keep_samples_workers_keep_them_after_their_end(runs: Runs, place: HubWorkers) -> None:
+    eventful = AtHub(runs, place.start(), iterations=2, tree=KEPT)
+    assert execute([*eventful.arguments, *place.options, "--keep-samples", "mine", "-o", str(eventful.out)]) == 0
+    for worker in place.workers.values():
+        worker.close()
+    place.join()
+    found = {path.parts[-4] for path in place.folder.glob("*/palmette-kept-samples-*/*/*")}
+    assert (found, kept(place)) == ({"server", "cloud"}, set())
 
 
 def test_the_hub_stays_the_way_between_those_that_are_left(runs: Runs, place: HubWorkers) -> None:

@@ -130,7 +130,9 @@ class Supervisor:
         self._callbacks.tell("on_replan", change)
         changes = (*old.changes, change)
         begin = found.checkpoint
-        self.session = TrainingSession(plan, old.request, old.folder, begin, changes=changes, meters=old.meters)
+        self.session = TrainingSession(
+            plan, old.request, old.folder, begin, changes=changes, keepers=old.keepers, meters=old.meters
+        )
 
 
 class _ChangeMonitor:

@@ -12,7 +12,7 @@ from itertools import permutations
 
 from palmette.control.run.request import Request
 from palmette.control.run.validation import refuse_unrunnable
-from palmette.cost.delivery import keeps_samples
+from palmette.cost.delivery import MOST_LABEL_BYTES, keeps_samples
 from palmette.cost.estimate import evaluator
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import ArgumentFault, Fault, InputError
@@ -113,19 +113,25 @@ def with_sample_bytes(profile: Profile, cluster: Cluster, data: RunData) -> tupl
     return usual, _with_sources(cluster, sized)
 
 
-def refuse_overfull(plan: Plan, prices: Evaluator, data: RunData) -> None:
+def refuse_overfull(plan: Plan, prices: Evaluator, data: RunData, label_bytes: int) -> None:
     """Refuse a plan whose nodes would have to keep more of the data, as it really is, than they may.
+
+    Whatever files say of their size, samples count as they are stored, with labels of so many bytes.
 
     Raises:
         InputError: holds a fault for each.
     """
     shared = [node.source.samples for node in prices.cluster.nodes.values() if node.source and not node.source.data]
 
+    more_bytes = max(0, label_bytes - MOST_LABEL_BYTES)
+
     def counted(source: Source) -> Source:
-        if source.data is not None:
-            return source.model_copy(update={"samples": data.sizes.get(source.data, source.samples)})
-        real = data.sizes[data.evaluated.name] * source.samples / sum(shared)
-        return source.model_copy(update={"samples": max(1, round(real))})
+        found = data.evaluated if source.data is None else data.own.get(source.data)
+        if found is None:
+            return source  # of no use to the plan
+        part = source.samples / sum(shared) if source.data is None else 1.0
+        samples, size_bytes = max(1, round(len(found.train) * part)), found.train.sample_bytes + more_bytes
+        return source.model_copy(update={"samples": samples, "sample_bytes": size_bytes})
 
     if any(keeps_samples(phase) for phase in plan.phases):
         cluster = _with_sources(prices.cluster, counted)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import Argument, ArgumentFault, InputError, Message, expected_name, listed
+from palmette.runtime.data.left_samples import run_folder
 from palmette.runtime.engines.membership import Membership
-from palmette.runtime.engines.registry import ENGINES, CrewMaker, Engine, EngineSettings
+from palmette.runtime.engines.registry import ENGINES, Engine, EngineSettings
 from palmette.runtime.engines.testbed import Testbed
 from palmette.runtime.training.engine_loss import agreed_iteration, kept_folder
 from palmette.runtime.transports.registry import TRANSPORTS, TransportSettings
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 KNOWN: dict[str, Iterable[str]] = {"engine": ENGINES, "testbed": TESTBEDS, "transport": TRANSPORTS}
 
 
-def engine_of(request: Request, plan: Plan, prices: Evaluator) -> tuple[Testbed, CrewMaker]:
-    """The testbed that workers run on, and what starts them.
+def engine_of(request: Request, plan: Plan, prices: Evaluator) -> tuple[Testbed, Engine]:
+    """The testbed that workers run on, and the engine that starts them.
 
     Raises:
         InputError: one does not work here, or not with the others.
@@ -39,7 +40,7 @@ def engine_of(request: Request, plan: Plan, prices: Evaluator) -> tuple[Testbed,
     given = TestbedSettings(
         plan=plan, evaluator=prices, rendezvous=rendezvous, site=engine.site, dilation=request.dilation
     )
-    return TESTBEDS[request.testbed].make(given), engine.start
+    return TESTBEDS[request.testbed].make(given), engine
 
 
 def _rendezvous(request: Request, prices: Evaluator, nodes: list[str], engine: Engine) -> Rendezvous:
@@ -65,7 +66,7 @@ def samples_folder(request: Request, folder: Path) -> Path:
     if not ENGINES[request.engine].real_hosts:
         return folder.absolute() / "samples"
     name = hashlib.sha256(str(folder.absolute()).encode()).hexdigest()[:16]
-    return Path(tempfile.gettempdir()) / f"palmette-samples-{name}"
+    return run_folder(Path(tempfile.gettempdir()), name)
 
 
 def membership_of(request: Request) -> Membership:

@@ -40,6 +40,7 @@ def write_record(
     plan: Plan,
     request: Request,
     changes: Sequence[PlanChange],
+    keepers: Sequence[str],
     metered: Mapping[str, Any],
 ) -> None:
     """Write a run's ``run.json``.
@@ -69,6 +70,7 @@ def write_record(
         "seed": request.options.seed,
         "nodes": outcome.node_seconds,
         "changes": [asdict(change) for change in changes],
+        "keepers": keepers,
         "options": to_record(request),
         "versions": {
             "palmette": version("palmette"),

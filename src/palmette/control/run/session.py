@@ -40,6 +40,7 @@ from palmette.control.run.validation import (
     refuse_unrunnable,
 )
 from palmette.control.weights import load, save_best, save_network, shrunk, with_initial_weights
+from palmette.cost.delivery import kept_pairs, upload_pairs
 from palmette.cost.estimate import evaluator
 from palmette.cost.number_width import in_float_type
 from palmette.errors import RunError
@@ -120,7 +121,8 @@ def resume(
         plan = plan.model_copy(update={"phases": _phases(progress.phases, str(folder / "checkpoints"))})
     changes = [PlanChange(**each) for each in written.get("changes", ())]
     finished, metered = written.get("ended") == "done", written.get("metered")
-    session = TrainingSession(plan, request, folder, begin, finished=finished, changes=changes)
+    keepers = [str(each) for each in written.get("keepers", ())]
+    session = TrainingSession(plan, request, folder, begin, finished=finished, changes=changes, keepers=keepers)
     session.meters.restore(metered if isinstance(metered, dict) else {})
     if not finished:
         from_where = "what workers have kept" if kept else "the one before"
@@ -138,7 +140,8 @@ def _phases(written: Sequence[Any], file: str) -> tuple[Phase, ...]:
 class TrainingSession:
     """A run that is ready to start, runs, and writes its files; unless it is ``finished`` already.
 
-    ``warnings`` are what a user should know of its estimate and its training, and of checkpoints that were damaged.
+    ``warnings`` are what a user should know of its estimate and its training, and of checkpoints that were damaged;
+    ``keepers`` the nodes that keep samples of others, also by the plans before.
     """
 
     def __init__(
@@ -150,10 +153,13 @@ class TrainingSession:
         *,
         finished: bool = False,
         changes: Sequence[PlanChange] = (),
+        keepers: Collection[str] = (),
         meters: RunMeters | None = None,
     ) -> None:
         self.plan, self.request, self.folder, self.finished = plan, request, folder, finished
         self.changes = changes
+        sent = {pair for phase in plan.phases for pair in kept_pairs(phase) | upload_pairs(phase)}
+        self.keepers = {*keepers, *(node for _, node in sent)}
         profile, cluster = inputs_of(plan, None, None)
         told = other_precision(profile, request.options)
         self.warnings = [] if told is None else [told]
@@ -166,7 +172,7 @@ class TrainingSession:
         self.network = load_checked_network(training.model, request, profile, split_adapters(plan.model)[1])
         profile = in_float_type(with_frozen(profile, self.network), request.options.dtype)
         self.evaluator = evaluator(profile, cluster, self.evaluator.optimizer)
-        testbed, start_crew = engine_of(request, plan, self.evaluator)
+        testbed, self._engine = engine_of(request, plan, self.evaluator)
         open_ended = request.iterations is None and request.epochs is None
         controller = online_controller(plan, self.evaluator) if open_ended else None
         phases = [*plan.phases, *(controller.phases.values() if controller else ())]
@@ -180,7 +186,7 @@ class TrainingSession:
         refuse_few(plan.phases, cluster, data)
         cost = replace(self.evaluator.optimizer, divisor_varies=objective.loss.per_sample is None)
         self.evaluator = evaluator(*with_sample_bytes(profile, cluster, data), cost)
-        refuse_overfull(plan, self.evaluator, data)
+        refuse_overfull(plan, self.evaluator, data, objective.labels.stored_bytes)
         if resumed is None:
             refuse_exhausted(plan, self.evaluator, data, request)
         pruning = plan.phases[0].pruning
@@ -202,7 +208,7 @@ class TrainingSession:
             folder=folder,
             samples_folder=samples_folder(request, folder),
             testbed=testbed,
-            start_crew=start_crew,
+            start_crew=self._engine.start,
             iterations=request.iterations,
             epochs=request.epochs,
             resumed=resumed,
@@ -282,13 +288,21 @@ class TrainingSession:
                 self._write(training, str(error) or type(error).__name__)
             raise
         if outcome.ended == "done" and not self._job.keep_samples:
-            remove_samples(self._job.samples_folder)
+            self._delete_samples()
         self.network = training.network
         save_network(self.network, training.pruning, self.folder / "model.safetensors")
         save_best(self.network, self.folder)
         save_adapters(self.network, self.folder / "adapters")
         self._write(training, outcome.ended)
         return outcome
+
+    def _delete_samples(self) -> None:
+        """Delete what nodes keep, also on nodes that another plan has left out; those of the last plan have done so."""
+        delete, using = self._engine.delete_samples, {node for phase in self.plan.phases for node in phase.nodes()}
+        left_out = self.keepers - using
+        if delete is not None and left_out:
+            delete(self._job.samples_folder, left_out)
+        remove_samples(self._job.samples_folder)
 
     def start(self, training: Training) -> RunStart:
         """What a run starts with."""
@@ -313,6 +327,7 @@ class TrainingSession:
             plan=self.plan,
             request=self.request,
             changes=self.changes,
+            keepers=sorted(self.keepers),
             metered=self.meters.record(),
         )
         if plan_code(self.plan) | cluster_code(self.evaluator.cluster) | options_code(to_record(self.request)):

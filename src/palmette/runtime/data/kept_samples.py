@@ -13,7 +13,6 @@ import errno
 import fcntl
 import os
 import re
-import shutil
 import stat
 import struct
 import threading
@@ -47,6 +46,11 @@ class StorageRoom:
     def __init__(self, most_bytes: int | None = None) -> None:
         self.most_bytes, self._taken, self._lock = most_bytes, 0, threading.Lock()
 
+    def give_back(self, size_bytes: int) -> None:
+        """Give some of it back."""
+        with self._lock:
+            self._taken -= size_bytes
+
     def take(self, size_bytes: int) -> None:
         """Take some of it.
 
@@ -55,7 +59,7 @@ class StorageRoom:
         """
         with self._lock:
             if self.most_bytes is not None and self._taken + size_bytes > self.most_bytes:
-                allowed = f"expected at most {SIZE.write(self.most_bytes)}, as its owner allows"
+                allowed = f"expected at most {SIZE.write(self.most_bytes)}, its storage"
                 raise RunError(f"there is no room for more samples of other nodes; {allowed}")
             self._taken += size_bytes
 
@@ -76,6 +80,7 @@ class KeptSamples:
             os.fchmod(self._file, 0o600)
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._end = self._read_all()
+            self._close_gaps()
         except BlockingIOError:
             raise RunError(f"{path}: another run keeps samples there; expected a folder for each") from None
         except OSError as error:
@@ -95,6 +100,29 @@ class KeptSamples:
             at = begin + length
         os.ftruncate(self._file, at)
         return at
+
+    def _close_gaps(self) -> None:
+        """Move records together where others between them are not trusted, so that they take no room."""
+        at = 0
+        for number, place in sorted(self._places.items(), key=lambda each: each[1].begin):
+            begin, size = at + _HEADER.size, _HEADER.size + place.length
+            if place.begin != begin:
+                os.pwrite(self._file, os.pread(self._file, size, place.begin - _HEADER.size), at)
+                self._places[number] = place._replace(begin=begin)
+            at += size
+        os.ftruncate(self._file, at)
+        self._end = at
+
+    def keep_only(self, numbers: Iterable[int]) -> None:
+        """Remove all other samples: their owner has others under these numbers now."""
+        trusted, before = set(numbers), self._end
+        with self._lock:
+            self._places = {number: place for number, place in self._places.items() if number in trusted}
+            try:
+                self._close_gaps()
+            except OSError as error:
+                raise _unusable(self._path, error) from None
+        self._room.give_back(before - self._end)
 
     def __contains__(self, number: int) -> bool:
         return number in self._places
@@ -144,7 +172,12 @@ class SampleStore:
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[type[SampleStore], tuple[Path, int | None]]:
-        return type(self), (self.folder, self._room.most_bytes)  # opened where the worker runs
+        return type(self), (self.folder, self.most_bytes)  # opened where the worker runs
+
+    @property
+    def most_bytes(self) -> int | None:
+        """What it may take at most; None for as much as the disk holds."""
+        return self._room.most_bytes
 
     def of(self, owner: str) -> KeptSamples:
         """The samples of an owner."""
@@ -164,11 +197,7 @@ class SampleStore:
             for kept in self._kept.values():
                 kept.close()
             self._kept.clear()
-            self._room = StorageRoom(self._room.most_bytes)
-
-    def delete(self) -> None:
-        """Delete all samples."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+            self._room = StorageRoom(self.most_bytes)
 
 
 def checksum(number: int, sample: bytes) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,8 @@ class Engine:
     """How to start the workers of some nodes, and where they are.
 
     ``here`` is this machine's address among real hosts, ``addresses`` are those of the nodes there. ``rendezvous`` is
-    where they meet, if the engine itself connects them.
+    where they meet, if the engine itself connects them. ``delete_samples`` has nodes delete what they keep of a run's
+    folder of samples, those that are there; None where that is a folder of this machine.
     """
 
     start: CrewMaker
@@ -45,6 +46,7 @@ class Engine:
     here: str | None = None
     addresses: Mapping[str, str] = field(default_factory=dict)
     rendezvous: Rendezvous | None = None
+    delete_samples: Callable[[Path, Iterable[str]], None] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +83,13 @@ def _ray(settings: EngineSettings) -> Engine:
     from palmette.runtime.engines.ray.hosts import Hosts
 
     hosts = Hosts(settings.nodes)
-    return Engine(start=partial(RayCrew, hosts), site=hosts.site, here=hosts.here, addresses=hosts.addresses)
+    return Engine(
+        start=partial(RayCrew, hosts),
+        site=hosts.site,
+        here=hosts.here,
+        addresses=hosts.addresses,
+        delete_samples=hosts.delete_samples,
+    )
 
 
 def _ray_membership(_settings: EngineSettings) -> Membership:

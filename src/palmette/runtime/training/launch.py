@@ -148,9 +148,13 @@ class SetupFactory:
             rollback=self.job.testbed.emulates or (self.job.rollback and len(self.phase.nodes()) > 1),
             optimizer=to_bytes(unshared(kept)) if kept else b"",
             kept_state=kept_folder(self.job.folder.absolute() / "checkpoints") if self.job.keeps_state else None,
-            store=SampleStore(self.job.samples_folder / file_name(name)),
+            store=self._store(node, name),
             names=replace(self.job.names, pruning=self.phase.pruning, side=self.side.side),
         )
+
+    def _store(self, node: Node, name: str) -> SampleStore:
+        most_bytes = None if node.storage_bytes is None else int(node.storage_bytes)
+        return SampleStore(self.job.samples_folder / file_name(name), most_bytes)
 
     def _threads(self, node: Node) -> int | None:
         """How many threads compute; one on a testbed, whose nodes share this machine and are as fast as profiled."""

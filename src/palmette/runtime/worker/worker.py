@@ -12,6 +12,7 @@ from safetensors.torch import save as to_bytes
 
 from palmette.cost.steps import Kind
 from palmette.runtime.data.kept_samples import from_numbers, to_numbers
+from palmette.runtime.data.left_samples import delete_folder, delete_others
 from palmette.runtime.program import Program
 from palmette.runtime.worker.actions import BackwardResult
 from palmette.runtime.worker.calibration import calibrate
@@ -47,6 +48,8 @@ class Worker:
 
     def __init__(self, setup: Setup, control: ControlChannel) -> None:
         self._setup, self._control = setup, control
+        if setup.store is not None:
+            delete_others(setup.store.folder, setup.node)
         self._transport = setup.endpoint.connect(setup.node)
         self._cpu = CpuQueue(setup.cpu_limit, rests=setup.rests)
         self._side = setup.side(setup)
@@ -88,6 +91,13 @@ class Worker:
         for sender in self._senders.get(receiver, ()):
             found = sender.verified(listed) if sender.keeps else found
         return from_numbers(found)
+
+    def _trust(self, owner: str, numbers: Sequence[int]) -> None:
+        """Use the samples that their owner has found unchanged, and no others that were kept."""
+        if self._setup.store is not None:
+            self._setup.store.of(owner).keep_only(numbers)
+        for receiver in self._receivers.get(owner, ()):
+            receiver.trust(numbers)
 
     def run(self) -> None:
         """Execute commands until the one to stop.
@@ -133,11 +143,10 @@ class Worker:
             case VerifyKept():
                 self._control.send(KeptVerified(command.receiver, self._verified(command.receiver, command.listed)))
             case TrustKept():
-                for receiver in self._receivers.get(command.owner, ()):
-                    receiver.trust(to_numbers(command.numbers).tolist())
+                self._trust(command.owner, to_numbers(command.numbers).tolist())
             case DeleteKept():
                 if self._setup.store is not None:
-                    self._setup.store.delete()
+                    delete_folder(self._setup.store.folder)
                 self._control.send(KeptDeleted())
             case GetState():
                 weights, optimizer = self._side.state(command.layers, command.after)

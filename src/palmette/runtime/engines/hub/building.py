@@ -17,11 +17,14 @@ from torch import nn
 from palmette.errors import RunError
 from palmette.runtime.data.base import SampleSource
 from palmette.runtime.data.kept_samples import SampleStore, file_name
+from palmette.runtime.data.left_samples import delete_folder, delete_left, run_folder
 from palmette.runtime.data.sources import DataDescription, ShardedData, StepData
 from palmette.runtime.engines.hub.allowed import AllowedNames
 from palmette.runtime.engines.hub.limits import NO_LIMITS, WorkerLimits
 from palmette.runtime.engines.hub.messages import (
+    DeleteSamples,
     FetchKept,
+    KeptRequest,
     OrderedBundles,
     OrderedCompressedImages,
     OrderedData,
@@ -36,7 +39,7 @@ from palmette.runtime.engines.hub.messages import (
 )
 from palmette.runtime.options import Options, TrainedIterations
 from palmette.runtime.transports.base import Endpoint
-from palmette.runtime.worker.commands import StateReply
+from palmette.runtime.worker.commands import KeptDeleted, StateReply
 from palmette.runtime.worker.kept_state import clear_kept, read_kept
 from palmette.runtime.worker.setup import Setup, WorkerSide
 from palmette.zoo.adapters import split_adapters
@@ -70,6 +73,7 @@ class SetupBuilder:
     ) -> None:
         self._allowed, self._sides, self._folder = allowed, sides, folder or Path(tempfile.gettempdir())
         self.limits = limits
+        self._lent: set[Path] = set()
 
     def built(self, order: WorkOrder, endpoint: Endpoint) -> Setup:
         """The setup that an order asks for.
@@ -113,10 +117,33 @@ class SetupBuilder:
         )
 
     def _store(self, order: WorkOrder) -> SampleStore:
-        folder = self._folder / f"palmette-samples-{order.samples}" / file_name(order.node)
-        return SampleStore(folder, self.limits.storage_bytes)
+        folder = run_folder(self._folder, order.samples) / file_name(order.node)
+        if order.keep_samples:
+            folder = self._folder / f"palmette-kept-samples-{order.samples}" / file_name(order.node)
+        else:
+            self._lent.add(folder)
+        limits = [each for each in (order.storage_bytes, self.limits.storage_bytes) if each is not None]
+        return SampleStore(folder, min(limits, default=None))
 
-    def kept(self, asked: FetchKept, node: str) -> StateReply:
+    def answer(self, asked: KeptRequest, node: str) -> StateReply | KeptDeleted:
+        """Do what is asked with what a node has kept."""
+        match asked:
+            case FetchKept():
+                return self._kept_state(asked, node)
+            case DeleteSamples():
+                delete_folder(run_folder(self._folder, asked.samples) / file_name(node))
+                return KeptDeleted()
+
+    def delete_left(self, node: str) -> None:
+        """Delete what earlier workers of a node have left of samples, but for those that are to stay."""
+        delete_left(self._folder, node)
+
+    def delete_lent(self) -> None:
+        """Delete the samples of all runs since this was made, but for those that are to stay."""
+        for folder in self._lent:
+            delete_folder(folder)
+
+    def _kept_state(self, asked: FetchKept, node: str) -> StateReply:
         """The state that a node's worker kept when an engine was gone; empty where there is none."""
         try:
             weights, optimizer = read_kept(self._kept(asked.kept, node), asked.iterations, asked.patience_s)

@@ -31,8 +31,8 @@ from palmette.runtime.engines.hub.messages import (
     PROTOCOL,
     TO_ENGINE,
     TO_WORKER,
-    FetchKept,
     Introduction,
+    KeptRequest,
     RenewalRequest,
     RenewedCertificate,
     RunEnded,
@@ -186,8 +186,8 @@ class HubLine:
                     self.runs += 1
                     if once:
                         return
-                elif isinstance(said.message, FetchKept):
-                    self._send(self._builder.kept(said.message, self.node), said.run)
+                elif isinstance(said.message, KeptRequest):
+                    self._send(self._builder.answer(said.message, self.node), said.run)
                 elif isinstance(said.message, ProbeRequest):
                     self._measuring = [each for each in self._measuring if each.is_alive()]
                     measuring = threading.Thread(target=self._measure, args=(said.message, said.run), daemon=True)
@@ -314,9 +314,18 @@ class HubWorker:
     def run(self, *, once: bool = False) -> None:
         """Serve the hub until ``close``; with ``once``, until a run is over, whether or not it used this node.
 
+        No samples of other nodes outlast it, nor any that an earlier one was killed with.
+
         Raises:
             RunError: the hub refuses this worker.
         """
+        self._builder.delete_left(self._door().own.node)
+        try:
+            self._serve(once=once)
+        finally:
+            self._builder.delete_lent()
+
+    def _serve(self, *, once: bool) -> None:
         wait_s = FIRST_WAIT_S
         while self._in_time():
             try:

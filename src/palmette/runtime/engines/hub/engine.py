@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from palmette.errors import ArgumentFault, InputError, RunError
+from palmette.runtime.data.kept_samples import file_name
 from palmette.runtime.engines.crew import START_PATIENCE_S
 from palmette.runtime.engines.hub.crew import HubCrew
 from palmette.runtime.engines.hub.membership import HubMembership
-from palmette.runtime.engines.hub.messages import HUB, FetchKept
+from palmette.runtime.engines.hub.messages import HUB, DeleteSamples, FetchKept
 from palmette.runtime.engines.hub.orders import folder_id
 from palmette.runtime.engines.hub.prober import HubProber, ask_workers
 from palmette.runtime.engines.hub.relays import RelayRendezvous
@@ -19,7 +21,7 @@ from palmette.runtime.engines.registry import Engine
 from palmette.runtime.phase_programs import PhasePart
 from palmette.runtime.transports.rendezvous import Site
 from palmette.runtime.transports.service import RunningService, Service
-from palmette.runtime.worker.commands import StateReply
+from palmette.runtime.worker.commands import KeptDeleted, StateReply
 from palmette.runtime.worker.kept_state import write_kept_bytes
 from palmette.spec.plan import Phase
 
@@ -35,7 +37,20 @@ def hub_engine(listen: str | None, keys: Path | None, nodes: Sequence[str]) -> E
         RunError: a node has no worker.
     """
     hub = _attended(listen, keys, nodes)
-    return Engine(start=partial(HubCrew, hub), site=_site, rendezvous=RelayRendezvous(hub))
+    return Engine(
+        start=partial(HubCrew, hub),
+        site=_site,
+        rendezvous=RelayRendezvous(hub),
+        delete_samples=partial(_delete_samples, hub),
+    )
+
+
+def _delete_samples(hub: HubServer, folder: Path, nodes: Iterable[str]) -> None:
+    """Have workers delete what they keep; one that leaves meanwhile does so by itself when it starts again."""
+    for node in hub.present().intersection(nodes):
+        with suppress(RunError):
+            request = DeleteSamples(samples=folder_id(folder / file_name(node)))
+            ask_workers(hub, {node: request}, KeptDeleted)
 
 
 def hub_prober(listen: str | None, keys: Path | None, nodes: Sequence[str], optional: Sequence[str]) -> HubProber:

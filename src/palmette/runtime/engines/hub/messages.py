@@ -186,8 +186,8 @@ class WorkOrder(HubMessage):
 
     ``layers`` are the numbers of those that it holds, ``weights`` their state in the safetensors format; ``options``
     are those of the training, optimizer and schedule by name. ``samples`` names a folder of the worker's own for kept
-    samples, ``kept`` one for its state where the engine is gone, None where it is not kept. ``token`` is that of the
-    phase's channels.
+    samples, at most ``storage_bytes``, which stay after the run if ``keep_samples``; ``kept`` one for its state where
+    the engine is gone, None where it is not kept. ``token`` is that of the phase's channels.
     """
 
     node: str
@@ -205,6 +205,8 @@ class WorkOrder(HubMessage):
     profiled_precision: Precision | None
     rollback: bool
     samples: str = Field(pattern=_FOLDER)
+    keep_samples: bool = Field(default=False, json_schema_extra=SINCE_2)
+    storage_bytes: int | None = Field(default=None, gt=0, json_schema_extra=SINCE_2)
     kept: str | None = Field(default=None, pattern=_FOLDER, json_schema_extra=SINCE_2)
     token: bytes = Field(repr=False)
     channels: tuple[Channel, ...]
@@ -218,5 +220,22 @@ class FetchKept(HubMessage):
     patience_s: float = Field(ge=0)
 
 
-TO_WORKER = Codec([WorkOrder, FetchKept, RunEnded, RenewedCertificate, *get_args(ProbeRequest), *get_args(Command)])
+class DeleteSamples(HubMessage):
+    """Delete the samples that were kept for a run in a folder, and answer with ``KeptDeleted``."""
+
+    samples: str = Field(pattern=_FOLDER)
+
+
+KeptRequest = FetchKept | DeleteSamples
+"""What a worker is asked about what it has kept on its disk."""
+TO_WORKER = Codec(
+    [
+        WorkOrder,
+        RunEnded,
+        RenewedCertificate,
+        *get_args(KeptRequest),
+        *get_args(ProbeRequest),
+        *get_args(Command),
+    ]
+)
 TO_ENGINE = Codec([Introduction, RenewalRequest, *get_args(ProbeResult), *get_args(Event)])

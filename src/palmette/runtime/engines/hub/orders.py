@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import save as to_bytes
 
 from palmette.errors import RunError
+from palmette.runtime.data.left_samples import ends_with_run
 from palmette.runtime.data.sources import DataDescription, ShardedData, StepData
 from palmette.runtime.engines.hub.messages import (
     OrderedBundles,
@@ -74,6 +75,8 @@ def order_of(setup: Setup) -> WorkOrder:
         profiled_precision=setup.profiled_precision,
         rollback=setup.rollback,
         samples=folder_id(None if setup.store is None else setup.store.folder),
+        keep_samples=setup.store is not None and not ends_with_run(setup.store.folder),
+        storage_bytes=None if setup.store is None else setup.store.most_bytes,
         kept=None if setup.kept_state is None else folder_id(setup.kept_state),
         token=endpoint.token,
         channels=tuple(channel for channel in endpoint.channels if setup.node in channel[1:]),

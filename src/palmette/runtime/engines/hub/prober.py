@@ -13,7 +13,7 @@ from typing import TypeVar
 from palmette.errors import RunError
 from palmette.runtime.engines.crew import SILENCE_S, unresponsive
 from palmette.runtime.engines.hub.line import Said, WorkerLine, worker_left
-from palmette.runtime.engines.hub.messages import FetchKept
+from palmette.runtime.engines.hub.messages import KeptRequest
 from palmette.runtime.engines.hub.relays import RelayEndpoint
 from palmette.runtime.engines.hub.server import HubServer
 from palmette.runtime.engines.probes import ProbeRequest, R, TimeTransfer
@@ -44,7 +44,7 @@ class HubProber:
         return ask_workers(self._hub, sent, kind)
 
 
-def ask_workers(hub: HubServer, requests: Mapping[str, ProbeRequest | FetchKept], kind: type[A]) -> dict[str, A]:
+def ask_workers(hub: HubServer, requests: Mapping[str, ProbeRequest | KeptRequest], kind: type[A]) -> dict[str, A]:
     """Send a request to each worker; returns the answers, which have to be of a kind.
 
     Raises:

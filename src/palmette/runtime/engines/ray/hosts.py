@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from palmette.errors import ArgumentFault, Fault, InputError, NodeLost, PalmetteError, RunError, one_line
+from palmette.runtime.data.kept_samples import file_name
+from palmette.runtime.data.left_samples import delete_folder
 from palmette.runtime.engines.ray.actor import CallActor, ServiceActor, WorkerActor
 from palmette.runtime.engines.ray.join import refuse_reserved
 from palmette.runtime.engines.ray.library import ray_library
@@ -24,6 +26,8 @@ from palmette.spec.plan import Phase
 # Of the node's own resource: enough to pin an actor to the host, little enough for many actors.
 _A_LITTLE = 0.001
 _LOOK_EVERY_S = 1.0
+# How long hosts have to delete samples; starting a process there takes seconds.
+_DELETE_S = 30.0
 
 
 class Hosts:
@@ -102,6 +106,15 @@ class Hosts:
         finally:
             for actor in actors.values():
                 self.ray.kill(actor)
+
+    def delete_samples(self, folder: Path, nodes: Iterable[str]) -> None:
+        """Delete what nodes keep in a folder of samples, on the hosts that answer soon."""
+        actors = {node: self._actor(node, CallActor) for node in self.living().intersection(nodes)}
+        asked = [actor.call.remote(delete_folder, folder / file_name(node)) for node, actor in actors.items()]
+        if asked:
+            self.ray.wait(asked, num_returns=len(asked), timeout=_DELETE_S)
+        for actor in actors.values():
+            self.ray.kill(actor)
 
     def _answer(self, node: str, answer: Any) -> Any:
         try:

@@ -6,9 +6,11 @@ import json
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from palmette.errors import ArgumentFault, Fault, InputError, RunError, one_line
+from palmette.runtime.data.left_samples import delete_left
 from palmette.runtime.engines.ray.library import environment, ray_library
 from palmette.runtime.transports.keys.folder import Keys
 
@@ -19,7 +21,7 @@ _RESERVED = ("CPU", "GPU", "TPU", "memory", "object_store_memory")
 
 
 def join(address: str, node: str, token: Path | None = None, keys: Path | None = None) -> None:
-    """Run ``ray start``; its processes outlive this one.
+    """Run ``ray start``; its processes outlive this one. What earlier runs have left here of samples is deleted.
 
     ``token`` is a file with the cluster's token; ``keys`` a folder as ``palmette keys`` makes it, for Ray's own TLS.
 
@@ -30,6 +32,7 @@ def join(address: str, node: str, token: Path | None = None, keys: Path | None =
     refuse_reserved([node])
     ray_library()
     here = own_address(address)
+    delete_left(Path(tempfile.gettempdir()), node)
     settings = environment() | _token(token) | _tls(node, keys)
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--disable-usage-stats", "--address", address]
     command += ["--node-ip-address", here, "--resources", json.dumps({node: 1})]
