@@ -1,18 +1,20 @@
 """Networks of others across nodes: how many layers they are cut into, and whether training equals one process.
 
-    python -m benchmarks.modules [--only gpt2 --only unet] [--more] [--table docs/modules.md] [--quick]
+    python -m benchmarks.modules [--only gpt2 --only unet] [--more] [--keep FILE] [--table docs/modules.md] [--quick]
 
 For each network: its layers, the plan of ``hybrid`` on three tiers, and a real run of 5 iterations on two cuts, in
-float64, beside a plain PyTorch loop. Prints JSON; ``--table`` also writes a page. Those of transformers are left out
-where that is not installed.
+float64, beside a plain PyTorch loop. Prints JSON; ``--table`` also writes a page. With ``--keep``, what was found is in
+a file after every network, and is not found again. Networks of transformers are left out where that is not installed.
 """
 
 from __future__ import annotations
 
 import copy
 import importlib.util
+import json
 import statistics
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -140,23 +142,34 @@ def table(cases: dict[str, Any]) -> str:
     )
 
 
-def main() -> None:
-    """Try all networks, or some."""
-    arguments = parser(__doc__, quick=", ".join(QUICK))
-    arguments.add_argument("--only", action="append", choices=list(ALL), help="only this network; may be repeated")
-    arguments.add_argument("--more", action="store_true", help="also more networks of transformers")
-    arguments.add_argument("--table", type=Path, help="also write a page about them")
-    given = arguments.parse_args()
-    chosen = given.only or (QUICK if given.quick else ALL if given.more else NETWORKS)
-    if importlib.util.find_spec("transformers") is None:
-        chosen = [name for name in chosen if ALL[name] not in (*OTHERS, *MORE.values())]
-    cases: dict[str, Any] = {}
-    for name in chosen:
+def tried(names: Iterable[str], kept: Path | None) -> dict[str, Any]:
+    """What is found about networks, by name, also those that a file has already; it is written after each."""
+    cases: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8")) if kept is not None and kept.exists() else {}
+    for name in names:
+        if name in cases:
+            continue
         try:
             cases[name] = case(name)
         except PalmetteError as error:
             cases[name] = {"refused": str(error)}
             progress(f"{name}: {error}")
+        if kept is not None:
+            kept.write_text(json.dumps(cases, indent=1), encoding="utf-8")
+    return {name: cases[name] for name in ALL if name in cases}
+
+
+def main() -> None:
+    """Try all networks, or some."""
+    arguments = parser(__doc__, quick=", ".join(QUICK))
+    arguments.add_argument("--only", action="append", choices=list(ALL), help="only this network; may be repeated")
+    arguments.add_argument("--more", action="store_true", help="also more networks of transformers")
+    arguments.add_argument("--keep", type=Path, help="a file of what is found; networks in it are not tried again")
+    arguments.add_argument("--table", type=Path, help="also write a page about them")
+    given = arguments.parse_args()
+    chosen = given.only or (QUICK if given.quick else ALL if given.more else NETWORKS)
+    if importlib.util.find_spec("transformers") is None:
+        chosen = [name for name in chosen if ALL[name] not in (*OTHERS, *MORE.values())]
+    cases = tried(chosen, given.keep)
     trained = [found for found in cases.values() if "off" in found]
     print_result(
         {

@@ -79,11 +79,23 @@ def padded_numbers(items: list[tuple[Tensor, int]]) -> tuple[Tensor, Tensor]:
     return tokens, tokens.float() / 50
 
 
-def _recipe(model: Any, collate: Any, loss: Any = None) -> pt.Recipe:
+def _recipe(model: Any, collate: Any, loss: Any = None, transform: Any = None) -> pt.Recipe:
     data = Sentences(SAMPLES, 4), Sentences(9, 5)
-    return pt.Recipe(model=model, data=data, loss=loss or nn.CrossEntropyLoss(), collate=collate)
+    return pt.Recipe(model=model, data=data, loss=loss or nn.CrossEntropyLoss(), collate=collate, transform=transform)
+
+
+def shifted(tokens: Tensor) -> Tensor:
+    """Every token by itself: a shorter sample becomes the same, only shorter."""
+    return (tokens * 7 + 1) % 50
+
+
+def turned(tokens: Tensor) -> Tensor:
+    """From the last to the first: what it makes of padding depends on how long that is."""
+    return tokens.flip(0)
 
 
 encoder = _recipe(Encoder, padded)
 recurrent = _recipe(Recurrent, padded_left)
 denoiser = _recipe(Denoiser, padded_numbers, nn.MSELoss())
+shifting = _recipe(Recurrent, padded_left, transform=shifted)
+turning = _recipe(Recurrent, padded_left, transform=turned)

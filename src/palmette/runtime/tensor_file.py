@@ -21,7 +21,7 @@ def write_tensors(tensors: Mapping[str, Tensor], path: Path, metadata: Mapping[s
     Raises:
         OSError, SafetensorError: it cannot be written.
     """
-    header, content = _parts(to_bytes(dict(tensors)))
+    header, content = _parts(to_bytes({name: tensor.contiguous() for name, tensor in tensors.items()}))
     if metadata:
         header = {"__metadata__": dict(sorted(metadata.items())), **header}
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()

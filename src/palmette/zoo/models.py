@@ -27,9 +27,11 @@ from palmette.zoo.capture import LayerChain, NetworkLayer, TensorSpec, as_bundle
 from palmette.zoo.capture.bundle import Bundle, Example, ModuleInput, module_input
 from palmette.zoo.capture.trial_runs import preserve_state
 from palmette.zoo.capture.wrapper import ModuleWrapper, describe_error
+from palmette.zoo.casting import cast_floats
 from palmette.zoo.data.collated import recipe_sources
 from palmette.zoo.data.custom_source import call_user, fetched_pair
 from palmette.zoo.data.item_format import item_tensors, one_item_format, stack_items
+from palmette.zoo.data.transformed import transformed_lengths
 from palmette.zoo.import_callable import import_callable
 from palmette.zoo.lengths import Lengths, SampleLengths, VaryingAxis, known_lengths, mean_lengths
 from palmette.zoo.networks import registry
@@ -126,7 +128,7 @@ def _plain_network(model: str | nn.Module | Recipe, input_shape: Sequence[int] |
     if isinstance(model, Recipe):
         return recipe_network(model, UNNAMED, input_shape)
     if isinstance(model, nn.Module):
-        return module_network(type(model).__name__, copy.deepcopy(model), input_shape)
+        return module_network(type(model).__name__, _copied(type(model).__name__, model), input_shape)
     if ":" not in model:
         return zoo_network(model, input_shape)
     if names_recipe(model, "model"):
@@ -208,7 +210,7 @@ def recipe_network(recipe: Recipe, name: str, input_shape: Sequence[int] | None)
     shape = input_shape if input_shape is not None else recipe.input_shape
     if isinstance(recipe.model, str):
         return replace(load_network(recipe.model, shape), name=name)
-    module = copy.deepcopy(recipe.model) if isinstance(recipe.model, nn.Module) else _called(name, recipe.model)
+    module = _copied(name, recipe.model) if isinstance(recipe.model, nn.Module) else _called(name, recipe.model)
     if isinstance(recipe.data, str):
         return module_network(name, module, shape)
     samples, lengths = first_inputs(name, recipe)
@@ -225,8 +227,15 @@ def first_inputs(name: str, recipe: Recipe) -> tuple[Example, SampleLengths | No
     """The inputs of a recipe's first two samples, and how long all are, if that varies from batch to batch."""
     with located(recipe.data):
         source = recipe_sources(name, recipe).train
-        lengths = known_lengths(source) if recipe.transform is None else None
-        return _stacked_inputs(name, recipe, source), lengths
+        return _stacked_inputs(name, recipe, source), _input_lengths(name, recipe, source)
+
+
+def _input_lengths(name: str, recipe: Recipe, source: Any) -> SampleLengths | None:
+    """How long a recipe's inputs are, if that varies, and its transform leaves it alone."""
+    known = known_lengths(source)
+    if recipe.transform is None:
+        return known
+    return transformed_lengths(name, recipe.transform, known, lambda k: fetched_pair(source, k, f"{name}[{k}]")[0])
 
 
 def _stacked_inputs(name: str, recipe: Recipe, source: Any) -> Example:
@@ -322,11 +331,11 @@ def in_dtype(network: Network, dtype: torch.dtype) -> Network:
         InputError: it is not cut into the same layers.
     """
     for layer in network.layers:
-        layer.module.to(dtype)
+        cast_floats(layer.module, dtype)
     if network.module is None or network.example is None:
         return network
     batch, layers = network.cast(network.example_batch(2), dtype), LayerChain(each.module for each in network.layers)
-    whole = ModuleWrapper(network.module.to(dtype), network.input_names)
+    whole = ModuleWrapper(cast_floats(network.module, dtype), network.input_names)
     return network if _runs(layers, batch) or not _runs(whole, batch) else recut(network, network.module)
 
 
@@ -352,6 +361,15 @@ def _called(name: str, make: Callable[[], object]) -> nn.Module:
     if not isinstance(module, nn.Module):
         raise InputError(Fault("model", name, f"returned a {type(module).__name__}; expected a torch.nn.Module"))
     return module
+
+
+def _copied(name: str, module: nn.Module) -> nn.Module:
+    """A module of its own: the user's is left as it is."""
+    try:
+        return copy.deepcopy(module)
+    except Exception as error:
+        expected = f"cannot be copied: {user_error(error)}; expected a function that returns it"
+        raise InputError(Fault("model", name, expected)) from error
 
 
 def checked_shape(shape: object) -> tuple[int, ...]:

@@ -34,6 +34,7 @@ def one_process(recipe: str, samples: int, dtype: torch.dtype = torch.float64) -
     for iteration in range(ITERATIONS):
         batch = [data[k] for k in Batches(len(data), samples, 0).indices(iteration).tolist()]
         inputs, targets = given.collate(batch)
+        inputs = inputs if given.transform is None else torch.stack([given.transform(row) for row in inputs])
         found = module(**inputs) if isinstance(inputs, dict) else module(inputs)
         loss = given.loss(found, targets.to(dtype) if targets.is_floating_point() else targets)
         optimizer.zero_grad()
@@ -54,6 +55,7 @@ def run(runs: Runs, recipe: str, tree: Phase, *more: str) -> None:
         ("encoder", "cut in three"),
         ("encoder", "hierarchy"),
         ("denoiser", "two trees"),
+        ("shifting", "cut in two"),
         pytest.param("recurrent", "there and back", marks=pytest.mark.slow),
         pytest.param("recurrent", "three replicas", marks=pytest.mark.slow),
         pytest.param("denoiser", "replicas on one node", marks=pytest.mark.slow),
@@ -81,6 +83,11 @@ def test_messages_are_as_long_as_their_batch(runs: Runs) -> None:
     assert len(longest) > 1
     header = 1 + 2 * 4
     assert sent == {header + 12 * length * 8 * 4 for length in longest}
+
+
+def test_a_transform_that_needs_all_of_a_sample_keeps_one_length() -> None:
+    assert load_network(f"{MODULE}:shifting").varying
+    assert not load_network(f"{MODULE}:turning").varying
 
 
 @pytest.mark.slow

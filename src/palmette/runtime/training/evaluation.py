@@ -11,6 +11,7 @@ import torch
 
 from palmette.runtime.options import Options
 from palmette.zoo.capture import LayerChain
+from palmette.zoo.casting import cast_floats
 from palmette.zoo.data import DataSplit
 from palmette.zoo.lengths import batch_cut_to_fit
 from palmette.zoo.models import Network
@@ -39,7 +40,7 @@ def evaluate(network: Network, part: DataSplit, objective: TrainingObjective, op
     """Evaluate a network on held-out data."""
     whole = LayerChain(layer.module for layer in network.layers)
     dtype: torch.dtype = getattr(torch, options.dtype)
-    whole.to(dtype).eval()
+    cast_floats(whole, dtype).eval()
     objective = objective.to(torch.device("cpu"), dtype)
     right, means = 0, defaultdict[str, _Mean](_Mean)
     with torch.no_grad():

@@ -37,6 +37,7 @@ from palmette.runtime.worker.optimizers import accumulated_iterations
 from palmette.runtime.worker.setup import unshared
 from palmette.spec.plan import Phase
 from palmette.zoo.capture import load_state, state
+from palmette.zoo.casting import cast_floats
 from palmette.zoo.data import DataSet
 from palmette.zoo.models import Network
 
@@ -61,7 +62,7 @@ class Training:
         self.on_other_phases: list[Callable[[int, Sequence[Phase]], None]] = []
         self.on_trace: list[Callable[[Sequence[Mapping[str, Any]]], None]] = []
         for layer in job.network.layers:
-            layer.module.to(getattr(torch, job.options.dtype))
+            cast_floats(layer.module, getattr(torch, job.options.dtype))
         # Where the network becomes smaller, so do its frozen weights.
         self._base = base_weights(job.network.layers) if job.origin is None else {}
         progress = job.resumed.progress if job.resumed else Progress(0, pruning=job.pruning)

@@ -36,6 +36,7 @@ from palmette.runtime.worker.weights import shared_copy, tie, trainable_weights,
 from palmette.spec.plan import Phase
 from palmette.zoo.capture import TiedWeight, as_bundle
 from palmette.zoo.capture.bundle import Bundle
+from palmette.zoo.casting import cast_floats
 from palmette.zoo.data.base import LabelTree
 from palmette.zoo.freezing import freeze
 from palmette.zoo.recipes.loss import LossTotal
@@ -94,7 +95,7 @@ class Compute:
         self.targets: Callable[[int, LabelTree], LabelTree] = lambda _, labels: labels
 
     def _prepared(self, number: int, module: nn.Module) -> nn.Module:
-        module = replace_dropout(module.to(self.device, self.dtype).train(), str(number))
+        module = replace_dropout(cast_floats(module, self.dtype, self.device).train(), str(number))
         freeze(module, self.options.freeze)
         return module
 

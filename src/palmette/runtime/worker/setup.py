@@ -114,8 +114,8 @@ class Setup:
 
 
 def unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Copies of tensors that share no memory, as the safetensors format requires."""
-    return {name: tensor.clone() for name, tensor in tensors.items()}
+    """Copies of tensors that share no memory and are contiguous, as the safetensors format requires."""
+    return {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
 
 
 def held_layers(program: Program) -> list[int]:

@@ -10,8 +10,10 @@ from typing import Any
 
 import torch
 from torch import fx, nn
+from torch._ops import OpOverload
 
 from palmette.zoo.capture.graph_analysis import GraphAnalysis
+from palmette.zoo.capture.modes import OperationModule
 from palmette.zoo.capture.segments import GraphSegment
 from palmette.zoo.capture.sizes import fit_size
 from palmette.zoo.capture.wrapper import WRAPPED_PREFIX, Untraceable
@@ -63,6 +65,10 @@ class GraphWriter:
         copied.meta = {}
         if node.op in ("get_attr", "call_module"):
             copied.target = str(node.target).removeprefix(WRAPPED_PREFIX)
+        elif isinstance(node.target, OpOverload) and not _is_dispatched(copied):
+            name = f"_operation_{node.name}"
+            self.analysis.wrapper.add_module(name, OperationModule(node.target))
+            copied.op, copied.target = "call_module", name
         return copied
 
     def value(self, node: fx.Node) -> Any:
@@ -112,6 +118,12 @@ class GraphWriter:
         product: Any = reduce(lambda a, b: self.graph.call_function(operator.mul, (a, b)), factors)
         product = product if many == 1 else self.graph.call_function(operator.mul, (product, many))
         return product if total == 0 else self.graph.call_function(operator.add, (product, total))
+
+
+def _is_dispatched(node: fx.Node) -> bool:
+    """Whether an operation of an exported graph can be traced again, as unpickling does: not by sizes in a list."""
+    given = (*node.args, *node.kwargs.values())
+    return not node.all_input_nodes or any(isinstance(each, fx.Node) for each in given)
 
 
 def keep_persistence(module: nn.Module, original: nn.Module) -> None:

@@ -9,7 +9,7 @@ before them learns from.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from math import prod
 from typing import Any
 
@@ -98,7 +98,9 @@ def as_bundle(value: Any, names: Sequence[str] = ()) -> Bundle:
 
 
 def plain_structure(value: Any) -> Any:
-    """What a module returned, in plain tuples and dicts, without entries that are None."""
+    """What a module returned, in plain tuples and dicts, without entries that are None; a dataclass is a dict."""
+    if is_dataclass(value) and not isinstance(value, (type, Mapping)):
+        value = {each.name: getattr(value, each.name) for each in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): plain_structure(each) for key, each in value.items() if each is not None}
     if isinstance(value, (tuple, list)):

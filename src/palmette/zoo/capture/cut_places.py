@@ -82,9 +82,9 @@ class GraphPlaces:
         return list(filter(self._blocks, self.alive(place)))
 
     def _blocks(self, node: fx.Node) -> bool:
-        """Whether a value cannot be passed on: it has no row per sample and is not the same for all, or is a weight."""
+        """Whether a value cannot be passed on: it has no row per sample nor is one for all, is complex, or a weight."""
         passes = self.analysis.is_batched(node) or self.analysis.is_same_for_all(node)
-        return not passes or undetached(node).op == "get_attr"
+        return not passes or self.analysis.is_complex(node) or undetached(node).op == "get_attr"
 
     def _candidates(self) -> list[CutPlace]:
         found: list[CutPlace] = []
@@ -166,7 +166,8 @@ class GraphPlaces:
         blocking = Counter(node for place in inside for node in self.blocking(place))
         if blocking:
             node = max(blocking, key=lambda each: blocking[each])
-            return f"{self._described(node)} has no row for each sample, and is needed from one end to the other"
+            kind = "has complex numbers" if self.analysis.is_complex(node) else "has no row for each sample"
+            return f"{self._described(node)} {kind}, and is needed from one end to the other"
         return "its parts use a buffer together" if set(inside) <= self.barred else "no tensor is passed on inside it"
 
     def _why_one_operation(self, begin: int, end: int) -> str:

@@ -23,6 +23,7 @@ from palmette.zoo.capture.build_module import assign_missing_state, build_module
 from palmette.zoo.capture.bundle import Bundle, Example, LayerChain, ModuleInput, TensorSpec, as_bundle, module_input
 from palmette.zoo.capture.graph_analysis import analyse
 from palmette.zoo.capture.layer import NetworkLayer
+from palmette.zoo.capture.parametrized import make_picklable
 from palmette.zoo.capture.segments import find_segments
 from palmette.zoo.capture.sequential import NotOneTensor, cut_sequential, is_plain_sequential
 from palmette.zoo.capture.tracing import TraceMethod, trace, trace_export, trace_fx
@@ -57,12 +58,14 @@ def cut(module: nn.Module, example: Example, varying: Sequence[VaryingAxis] = ()
         require_all_inputs(module, given)
         with without_cache(module):
             finish_lazy(module, given)
+            refuse_complex_weights(module)
             with preserve_state(module):
                 require_plain_modes(module)
                 layers = with_mixing(cut_module(module, given), given)
     except Untraceable as error:
         expected = f"cannot be cut into layers: {error}"
         raise InputError(Fault("model", type(module).__name__, expected)) from error
+    make_picklable(module)
     modules = [layer.module for layer in layers]
     assign_missing_state(modules, module)
     restore_mode(modules, module)
@@ -140,6 +143,14 @@ def finish_lazy(module: nn.Module, given: ModuleInput) -> None:
                 ModuleWrapper(module, given.names)(*given.tensors)
         except Exception as error:
             raise Untraceable(f"it fails on {describe_input(given)}: {describe_error(error)}") from error
+
+
+def refuse_complex_weights(module: nn.Module) -> None:
+    """Refuse complex weights: what nodes exchange, clip and save are real numbers."""
+    for name, weight in module.named_parameters():
+        if weight.is_complex():
+            advice = "expected real ones, made complex in the forward (torch.view_as_complex)"
+            raise Untraceable(f"its weight {name} has complex numbers; {advice}")
 
 
 def require_plain_modes(module: nn.Module) -> None:

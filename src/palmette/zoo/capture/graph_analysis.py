@@ -125,6 +125,10 @@ class GraphAnalysis:
         """Whether the value is a tensor of floats."""
         return self.is_tensor(node) and bool(self.values[node][0].is_floating_point())
 
+    def is_complex(self, node: fx.Node) -> bool:
+        """Whether the value is a tensor of complex numbers."""
+        return self.is_tensor(node) and bool(self.values[node][0].is_complex())
+
     def row(self, node: fx.Node) -> Tensor:
         """What is passed on of a value for one sample, on torch's meta device."""
         value: Tensor = self.values[node][0]

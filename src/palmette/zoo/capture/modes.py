@@ -38,17 +38,15 @@ class ModeValue(nn.Module):
         return self.in_training if self.training else self.in_evaluation
 
 
-class ModeOperation(nn.Module):
-    """An operation that only one mode does; in the other one of its arguments passes unchanged, or nothing."""
+class OperationModule(nn.Module):
+    """An operation as a module, which can be pickled."""
 
-    def __init__(self, operation: Callable[..., Any] | str, training: bool, passed: int | None) -> None:
+    def __init__(self, operation: Callable[..., Any] | str) -> None:
         super().__init__()
-        self.operation, self.done_in_training, self.passed = operation, training, passed
+        self.operation = operation
 
     def forward(self, *args: Any, **options: Any) -> Any:
-        """Do it, or pass the argument through."""
-        if self.training is not self.done_in_training:
-            return None if self.passed is None else args[self.passed]
+        """Do it."""
         if isinstance(self.operation, str):
             return getattr(args[0], self.operation)(*args[1:], **options)
         return self.operation(*args, **options)
@@ -64,6 +62,20 @@ class ModeOperation(nn.Module):
         if isinstance(operation, tuple):
             operation = attrgetter(".".join(operation))(torch.ops)
         vars(self).update(state, operation=operation)
+
+
+class ModeOperation(OperationModule):
+    """An operation that only one mode does; in the other one of its arguments passes unchanged, or nothing."""
+
+    def __init__(self, operation: Callable[..., Any] | str, training: bool, passed: int | None) -> None:
+        super().__init__(operation)
+        self.done_in_training, self.passed = training, passed
+
+    def forward(self, *args: Any, **options: Any) -> Any:
+        """Do it, or pass the argument through."""
+        if self.training is not self.done_in_training:
+            return None if self.passed is None else args[self.passed]
+        return super().forward(*args, **options)
 
 
 class GraphMerger:

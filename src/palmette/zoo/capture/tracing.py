@@ -21,6 +21,7 @@ from palmette.zoo.capture.bundle import ModuleInput
 from palmette.zoo.capture.modes import GraphMerger
 from palmette.zoo.capture.regions import replace_regions
 from palmette.zoo.capture.transformers import SEQUENCES, given_arguments
+from palmette.zoo.capture.trial_runs import preserve_state
 from palmette.zoo.capture.wrapper import ModuleWrapper, Untraceable, attribute_at, describe_error
 
 TraceMethod = Callable[[nn.Module, ModuleInput], tuple[fx.Graph, ModuleWrapper]]
@@ -36,7 +37,9 @@ def trace(how: TraceMethod, module: nn.Module, example: ModuleInput) -> tuple[fx
     for training in (True, False):
         module.train(training)
         try:
-            traced.append(how(module, example))
+            with preserve_state(module):
+                traced.append(how(module, example))
+                refuse_left_proxies(module)
         except Untraceable:
             raise
         except Exception as error:
@@ -44,6 +47,13 @@ def trace(how: TraceMethod, module: nn.Module, example: ModuleInput) -> tuple[fx
     (graph, wrapper), (evaluation, other) = traced
     GraphMerger(graph, wrapper, evaluation, other).run()
     return graph, wrapper
+
+
+def refuse_left_proxies(module: nn.Module) -> None:
+    """Refuse a forward that sets a buffer anew: a symbolic trace leaves its own stand-in there and records nothing."""
+    for name, buffer in module.named_buffers():
+        if isinstance(buffer, fx.Proxy):
+            raise Untraceable(f"its forward sets its buffer {name} anew")
 
 
 class Tracer(fx.Tracer):

@@ -150,10 +150,15 @@ def random_rows(example: Bundle) -> Bundle:
 
 
 def rows_are_independent(module: nn.Module, batch: Bundle) -> bool:
-    """Whether samples get the same outputs together as alone, in evaluation mode: a trial.
+    """Whether samples get the same outputs together as alone, and leave nothing of themselves in buffers: a trial.
 
-    Batch norms that take statistics of the batch even then are left out: how they do that is known.
+    Batch norms that take statistics of the batch are left out: how they do that is known.
     """
+    return _rows_are_apart(module, batch) and _trains_apart(module, batch)
+
+
+def _rows_are_apart(module: nn.Module, batch: Bundle) -> bool:
+    """Whether samples get the same outputs together as alone, in evaluation mode."""
     with preserve_state(module), torch.no_grad(), BatchNormRecorder() as norms:
         module.eval()
         try:
@@ -165,6 +170,28 @@ def rows_are_independent(module: nn.Module, batch: Bundle) -> bool:
         except Exception:  # noqa: BLE001  (the user's: what fails on other numbers is not shown to be independent)
             return False
     return all(map(_nearly_equal, together, apart))
+
+
+def _trains_apart(module: nn.Module, batch: Bundle) -> bool:
+    """Whether the first sample's outputs, and the buffers, are in training the same whatever the others are.
+
+    Random numbers are the same in both runs, since the batches have one shape.
+    """
+    others = tuple(each[:1].expand_as(each) for each in batch)
+    with torch.no_grad(), BatchNormRecorder() as norms:
+        try:
+            one, other = (_trained_once(module, each) for each in (batch, others))
+        except Exception:  # noqa: BLE001  (the user's: what fails on other numbers is not shown to be independent)
+            return False
+    return bool(norms.channels) or all(map(_nearly_equal, one, other))
+
+
+def _trained_once(module: nn.Module, batch: Bundle) -> list[Tensor]:
+    """The first sample's outputs in training, and the buffers afterwards."""
+    with preserve_state(module):
+        torch.manual_seed(0)
+        outputs = as_bundle(module.train()(*(each.clone() for each in batch)))
+        return [*(each[0] for each in outputs), *(buffer.clone() for buffer in module.buffers())]
 
 
 def _nearly_equal(together: Tensor, apart: Tensor) -> bool:

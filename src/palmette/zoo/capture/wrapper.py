@@ -80,9 +80,9 @@ def attribute_at(root: nn.Module, target: str) -> Any:
 
 def describe_error(error: BaseException) -> str:
     """The first line of an error, as a user reads it."""
-    if "DataDependent" in type(error).__name__ or "control flow" in str(error):
+    if "DataDependent" in type(error).__name__ or any(each in str(error) for each in ("control flow", "FakeTensor")):
         return "what its forward does depends on the values of its input"
     if "Constraints violated" in str(error):
-        return "what its forward does depends on the number of samples"
+        return "what its forward does depends on the number of samples (as len(x) does, and x.shape[0] does not)"
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

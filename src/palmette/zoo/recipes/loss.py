@@ -159,7 +159,10 @@ def refuse_without_gradient(loss: SplittableLoss, outputs: Any, targets: LabelTr
 
 
 class OutputDict(dict[str, Any]):
-    """What a network returns by name, as a ``ModelOutput`` of transformers has it: names are attributes too."""
+    """What a network returns by name, as a ``ModelOutput`` of transformers has it: also by attribute and by place."""
+
+    def __getitem__(self, key: str | int | slice) -> Any:
+        return super().__getitem__(key) if isinstance(key, str) else tuple(self.values())[key]
 
     def __getattr__(self, name: str) -> Any:
         try:

@@ -44,6 +44,7 @@ from palmette.runtime.worker.kept_state import clear_kept, read_kept
 from palmette.runtime.worker.setup import Setup, WorkerSide
 from palmette.zoo.adapters import split_adapters
 from palmette.zoo.capture import tied_weights
+from palmette.zoo.casting import cast_floats
 from palmette.zoo.data import load_data
 from palmette.zoo.data.base import DataSplit, Decoder, LabelTree
 from palmette.zoo.data.compressed import CompressedImageDecoder
@@ -178,7 +179,7 @@ class SetupBuilder:
         network = load_network(names.recipe or model, names.input_shape, adapters=adapters)
         network = frozen_network(network, options.freeze)
         for layer in network.layers:
-            layer.module.to(getattr(torch, options.dtype))
+            cast_floats(layer.module, getattr(torch, options.dtype))
         return _pruned(network, names.pruning) if names.pruning else network
 
     def _objective(self, ordered: OrderedObjective) -> TrainingObjective:
