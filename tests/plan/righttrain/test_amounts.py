@@ -178,3 +178,40 @@ def test_halves_of_a_box_hold_each_split_once() -> None:
     while any(not box.is_single for box in boxes):
         boxes = [half for box in boxes for half in ([box] if box.is_single else box.halves())]
     assert sorted(box.least for box in boxes) == sorted(every)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_schedules_of_sources_of_unequal_worth_need_about_the_fewest_iterations(seed: int) -> None:
+    """For each number of epochs the least data that is enough, by counting up."""
+    draw = random.Random(seed)
+    wanted = replace(frugal_and_hungry(), batch=8)
+    cluster = wanted.cluster.model_copy(
+        update={
+            "nodes": {
+                name: each.model_copy(update={"source": each.source.model_copy(update={"samples": many})})
+                for (name, each), many in zip(wanted.cluster.nodes.items(), (draw.randint(20, 60), 50), strict=True)
+            }
+        }
+    )
+    curve = Learning(
+        floor=0.0,
+        scale=0.5,
+        epoch_exponent=0.3,
+        data_exponent=0.6,
+        replica_exponent=0.0,
+        weights={"hungry": draw.choice([0.2, 3.0])},
+    )
+    problem = build_problem(replace(wanted, cluster=cluster), curve)
+    split = (draw.randint(1, 7),)
+    split = (*split, 8 - split[0])
+
+    found = problem.schedule((0, 1), 1, split)
+
+    owned, most = problem.feed_samples, SplitBox.of_split(split).most_epoch_samples(problem.feed_samples)
+    fewest = math.inf
+    for samples in range(2, most + 1):
+        given = dict(zip(cluster.sources(), epoch_amounts(split, samples, owned), strict=True))
+        fraction = curve.fraction(given, dict(zip(cluster.sources(), owned, strict=True)))
+        epochs = math.ceil(curve.least_epochs(LOSS, fraction, 1) - 1e-9)
+        fewest = min(fewest, epochs * math.ceil(samples / 8))
+    assert fewest <= found.iterations <= 1.05 * fewest  # what a source has left changes the worth of the last samples

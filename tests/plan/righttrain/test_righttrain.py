@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 
 import pytest
 
 import palmette as pt
 from palmette.plan.core.strategy import Task
+from palmette.plan.righttrain.plan_pool import plan_pool
+from palmette.plan.righttrain.problem import build_problem
 from palmette.spec.cluster import Cluster, Limits, Power
+from palmette.spec.exchange import Exchange
 from palmette.spec.tree import Instance
 from tests.plan.problems import link, node, profile, three_tiers
 from tests.plan.righttrain.by_hand import totals
@@ -147,6 +151,27 @@ def test_limits_of_cpu_and_energy_are_obeyed() -> None:
     )
     with pytest.raises(pt.Infeasible, match=r"limit|deadline"):
         planned("righttrain", task(profile(2), tight), CURVE)
+
+
+def test_an_energy_limit_that_whole_cpus_exceed_is_met_by_smaller_shares() -> None:
+    """At a third of the speed a CPU whose power is cubic takes a ninth of the energy; idle power is little."""
+    cubic = Power(idle_w=0.01, busy_w=5.0, exponent=3.0)
+    known, phone = profile(2, phone=4.0), node("device", samples=1000, power=cubic)
+    free = planned("righttrain", task(known, Cluster(nodes={"phone": phone}), 3600.0), CURVE).decision
+    limited = phone.model_copy(update={"limits": Limits(energy_j=1.1 * free["total_j"])})
+
+    found = planned("righttrain", task(known, Cluster(nodes={"phone": limited}), 3600.0), CURVE).decision
+
+    assert free["cpu"]["i1"] < 0.5
+    assert found["total_j"] <= free["total_j"] * (1 + 1e-5)
+
+
+def test_another_way_to_exchange_gradients_is_another_problem() -> None:
+    """The plans of a problem are kept for other deadlines; they may not be taken for another problem."""
+    made_for = two_phones_task()
+    coded = replace(made_for, exchange=Exchange(codec="int8"))
+    assert plan_pool(build_problem(made_for, CURVE), None) is plan_pool(build_problem(made_for, CURVE), None)
+    assert plan_pool(build_problem(made_for, CURVE), None) is not plan_pool(build_problem(coded, CURVE), None)
 
 
 def test_a_private_source_computes_its_first_layer_itself() -> None:

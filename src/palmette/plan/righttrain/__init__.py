@@ -6,6 +6,7 @@ epoch_planner             what these strategies share: they plan epochs and data
 problem                   the task as arrays: layer times, routes, power, sources
 epochs                    how long to train: the fewest iterations that reach a loss
 data_amounts              how much data each source gives, and splits of the batch
+sample_ways               what a sample of each source takes at least
 trees                     instance trees, and their processing by equation (5)
 symmetry                  trees and sets of nodes that differ only in the names of equal machines
 layout                    from a tree and a mapping to instances and a phase

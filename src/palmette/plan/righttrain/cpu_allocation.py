@@ -31,6 +31,8 @@ _SOLVING_EFFORT = 10
 """The effort of solving a program, for each of its instances."""
 _ROUNDS = 4
 _CLOSE = 1e-6
+_MAX_KNOWN = 20_000
+"""Mapped trees whose operations are kept."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +64,29 @@ class Relaxation:
     sending_j: float
 
 
+@dataclass(frozen=True)
+class KnownTrees:
+    """What is known about mapped trees whatever the deadline, for all searches of a problem."""
+
+    models: dict[MappedTree, IterationModel | None] = field(default_factory=dict)
+    """Their operations; None where they are infeasible."""
+    fastest_shares: dict[MappedTree, Floats] = field(default_factory=dict)
+    fastest_plans: dict[MappedTree, list[EvaluatedPlan]] = field(default_factory=dict)
+
+    def forget_if_many(self) -> None:
+        """Bound the memory: what is needed again is worked out again."""
+        if len(self.models) > _MAX_KNOWN:
+            for known in (self.models, self.fastest_shares, self.fastest_plans):
+                known.clear()
+
+
 @dataclass
 class CpuAllocator:
-    """Finds the best shares of mapped trees, cached."""
+    """Finds the best shares of mapped trees, cached. What it knows already counts as effort all the same."""
 
     problem: RightTrainProblem
     effort_budget: int = EFFORT_BUDGET
+    known: KnownTrees = field(default_factory=KnownTrees)
     evaluations: int = 0
     effort: int = 0
     """The effort so far: roughly proportional to time, but the same on every machine."""
@@ -101,8 +120,8 @@ class CpuAllocator:
         quick_s = candidate.schedule.iterations * relaxed.program.time_s(relaxed.program.full_shares()) * (1 - GAP)
         if quick_s >= below_s:
             return quick_s
-        self._count_solving(relaxed)
-        return candidate.schedule.iterations * relaxed.program.time_s(fastest_shares(relaxed.program)) * (1 - GAP)
+        shares = self._fastest_shares(candidate, relaxed)
+        return candidate.schedule.iterations * relaxed.program.time_s(shares) * (1 - GAP)
 
     def best_plan(self, candidate: MappedTree) -> EvaluatedPlan | None:
         """The plan with the best shares; None where it is infeasible or too slow."""
@@ -123,8 +142,7 @@ class CpuAllocator:
         relaxed = self.relaxation(candidate)
         if relaxed is None:
             return None
-        shares, price = min(self._min_time_shares(candidate, relaxed), key=lambda tried: tried[1].iteration_s)
-        return self._evaluated(candidate, price, shares)
+        return min(self._fastest_plans(candidate, relaxed), key=lambda tried: tried.total_s)
 
     def misses_deadline(self, found: EvaluatedPlan) -> bool:
         """Whether a plan takes longer than the deadline."""
@@ -153,16 +171,24 @@ class CpuAllocator:
         return self._relaxations[candidate]
 
     def _build_relaxation(self, candidate: MappedTree) -> Relaxation | None:
-        problem, mapped = self.problem, self._instances(candidate)
-        evaluator = problem.task.evaluator
-        phase = build_phase(problem, mapped, [LEAST_SHARE] * len(mapped), candidate.schedule)
-        if any(missing(phase, evaluator)) or any(forbidden(phase, evaluator)):
+        problem, mapped, models = self.problem, self._instances(candidate), self.known.models
+        if candidate not in models:
+            self.known.forget_if_many()
+            models[candidate] = self._build_model(candidate, mapped)
+        model = models[candidate]
+        if model is None:
             return None
-        model = build_model(phase, evaluator, problem)
         self.effort += search_effort(len(model.predecessors))
         max_s = problem.max_iteration_s(candidate.schedule)
         program = build_program(model, problem, mapped, candidate.schedule.iterations, max_s)
         return Relaxation(model, program, sum(model.sending_j.values()))
+
+    def _build_model(self, candidate: MappedTree, mapped: Sequence[MappedInstance]) -> IterationModel | None:
+        evaluator = self.problem.task.evaluator
+        phase = build_phase(self.problem, mapped, [LEAST_SHARE] * len(mapped), candidate.schedule)
+        if any(missing(phase, evaluator)) or any(forbidden(phase, evaluator)):
+            return None
+        return build_model(phase, evaluator, self.problem)
 
     def _best_shares(self, candidate: MappedTree) -> Floats | None:
         if candidate not in self._shares:
@@ -177,15 +203,27 @@ class CpuAllocator:
     def _count_solving(self, relaxed: Relaxation) -> None:
         self.effort += _SOLVING_EFFORT * len(relaxed.program.dynamic_j)
 
-    def _min_time_shares(self, candidate: MappedTree, relaxed: Relaxation) -> list[tuple[Floats, Price]]:
-        """The fastest shares without contention, and with transfers as simulated."""
+    def _fastest_shares(self, candidate: MappedTree, relaxed: Relaxation) -> Floats:
+        """The fastest shares without contention."""
         self._count_solving(relaxed)
-        shares = fastest_shares(relaxed.program)
-        tried = [(shares, self._price(candidate, shares))]
-        if tried[0][1].iteration_s > relaxed.program.time_s(shares) * (1 + _CLOSE):
-            played = relaxed.model.as_simulated(tried[0][1])
+        known = self.known.fastest_shares
+        if candidate not in known:
+            known[candidate] = fastest_shares(relaxed.program)
+        return known[candidate]
+
+    def _fastest_plans(self, candidate: MappedTree, relaxed: Relaxation) -> list[EvaluatedPlan]:
+        """The plans with the fastest shares without contention, and with transfers as simulated."""
+        known, shares = self.known.fastest_plans, self._fastest_shares(candidate, relaxed)
+        if candidate in known:
+            self._count_pricing(relaxed, len(known[candidate]))
+            return known[candidate]
+        price = self._price(candidate, shares)
+        tried = [self._evaluated(candidate, price, shares)]
+        if price.iteration_s > relaxed.program.time_s(shares) * (1 + _CLOSE):
+            played = relaxed.model.as_simulated(price)
             shares = fastest_shares(replace(relaxed.program, critical_path=played.critical_path))
-            tried.append((shares, self._price(candidate, shares)))
+            tried.append(self._evaluated(candidate, self._price(candidate, shares), shares))
+        known[candidate] = tried
         return tried
 
     def _find_best_plan(self, candidate: MappedTree) -> EvaluatedPlan | None:
@@ -204,9 +242,7 @@ class CpuAllocator:
             shares = corrected
         plans = [self._evaluated(candidate, price, shares) for shares, price in tried]
         if all(map(self.misses_deadline, plans)):
-            plans += [
-                self._evaluated(candidate, price, shares) for shares, price in self._min_time_shares(candidate, relaxed)
-            ]
+            plans += self._fastest_plans(candidate, relaxed)
         allowed = [found for found in plans if not self.misses_deadline(found) and not self.over_limits(found)]
         return min(allowed, key=lambda found: found.total_j) if allowed else None
 
@@ -221,6 +257,10 @@ class CpuAllocator:
         self.evaluations += 1
         self.effort += search_effort(len(price.played[0][1].steps)) // 2
         return price
+
+    def _count_pricing(self, relaxed: Relaxation, times: int) -> None:
+        self.evaluations += times
+        self.effort += times * (search_effort(len(relaxed.model.predecessors)) // 2)
 
     def _matches_simulation(self, relaxed: Relaxation, shares: Floats, price: Price) -> bool:
         """Whether the evaluator agrees with the program."""

@@ -6,6 +6,8 @@ assumed is added, until there is none.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from palmette.plan.righttrain.geometric_program import ROUNDING, CriticalPath, EnergyCap, GeometricProgram
@@ -14,6 +16,10 @@ from palmette.plan.righttrain.problem import Floats
 
 _MAX_ROUNDS = 40
 _CLOSE = 1e-6
+_CAP_ROUNDS = 5
+"""Rounds of other weights, where several nodes have energy limits."""
+_MARGIN = 1e-4
+"""The part of the deadline that a starting point stays away from it."""
 
 
 def optimal_shares(program: GeometricProgram) -> Floats | None:
@@ -66,10 +72,31 @@ class _ShareSolver:
         """The shares with the least energy."""
         program, shares = self._program, self._start
         if not self._is_strictly_feasible(shares):
-            shares = self.fastest()
-            if not self._is_strictly_feasible(shares):
-                return self._boundary_solution(shares)
+            fastest = self.fastest()
+            found = fastest if self._is_strictly_feasible(fastest) else self._within_caps(fastest)
+            if found is None:
+                return self._boundary_solution(fastest)
+            shares = found
         return self._add_paths_until_exact(shares, program.max_s, time_only=False)
+
+    def _within_caps(self, fastest: Floats) -> Floats | None:
+        """Slower shares with which no node exceeds its energy limit; None where none are found.
+
+        The energy of the limited nodes is minimised, each in parts of its limit, with more weight on those that still
+        exceed it.
+        """
+        program, max_s = self._program, self._program.max_s * (1 - _MARGIN)
+        if not program.caps or program.time_s(fastest) * (1 + _CLOSE) >= max_s:
+            return None
+        weights = np.ones(len(program.caps))
+        for _ in range(_CAP_ROUNDS):
+            frugal = _ShareSolver(_of_capped_nodes(program, weights.tolist(), max_s))
+            shares = frugal._add_paths_until_exact(fastest, max_s, time_only=False)
+            if self._is_strictly_feasible(shares):
+                return shares
+            time_s = program.time_s(shares)
+            weights *= [self._used_j(cap, shares, time_s) / cap.max_j for cap in program.caps]
+        return None
 
     def _is_strictly_feasible(self, shares: Floats) -> bool:
         time_s = self._program.time_s(shares) * (1 + _CLOSE)
@@ -109,3 +136,12 @@ class _ShareSolver:
         scaled = ScaledProgram(self._program, self._paths, self._member, self._unit_s, max_s, time_only=time_only)
         point = scaled.solve(scaled.start(shares))
         return np.exp(-point[:-1]), float(point[-1]) * self._unit_s
+
+
+def _of_capped_nodes(program: GeometricProgram, weights: list[float], max_s: float) -> GeometricProgram:
+    """The program that minimises the weighted energy of the nodes with limits, each in parts of its limit."""
+    idle_w, dynamic_j = 0.0, np.zeros_like(program.dynamic_j)
+    for cap, weight in zip(program.caps, weights, strict=True):
+        idle_w += weight * cap.idle_w / cap.max_j
+        dynamic_j[cap.instances] += weight * program.dynamic_j[cap.instances] / cap.max_j
+    return replace(program, idle_w=idle_w, dynamic_j=dynamic_j, max_s=max_s, caps=[])

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,17 @@ class SplitBox:
             more = min(left, self.most[k] - self.least[k])
             found[k], left = found[k] + more, left - more
         return tuple(found)
+
+    def most_worth(self, worths: Sequence[float]) -> float:
+        """The most that a sample of an epoch counts in the mean, where one of each feed counts so much."""
+        if len(set(worths)) == 1:
+            return worths[0]
+        parts = [max(0, least - 1) for least in self.least]
+        left = self.batch - sum(parts)
+        for k in sorted(range(len(parts)), key=lambda k: -worths[k]):
+            more = min(left, self.most[k] + 1 - parts[k])
+            parts[k], left = parts[k] + more, left - more
+        return sum(map(mul, worths, parts)) / self.batch
 
     def most_epoch_samples(self, owned: Sequence[int]) -> int:
         """The most samples of an epoch that a split of the box allows."""

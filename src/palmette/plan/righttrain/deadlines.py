@@ -14,7 +14,7 @@ from palmette.plan.righttrain.cpu_allocation import EvaluatedPlan
 from palmette.plan.righttrain.plan_pool import PlanPool, plan_pool
 from palmette.plan.righttrain.problem import RightTrainProblem
 from palmette.plan.righttrain.search import RightTrainSearch, SearchResult
-from palmette.plan.righttrain.starts import OtherPlan, others_least_j, plans_of_others
+from palmette.plan.righttrain.starts import others_least_j, plans_of_others
 
 _PROVEN = 1e-5
 """A gap that counts as none."""
@@ -32,7 +32,7 @@ class DeadlineSearch:
     """The search with the deadline."""
 
     def __post_init__(self) -> None:
-        self.search = RightTrainSearch(self.problem, self.epsilon)
+        self.search = RightTrainSearch(self.problem, self.epsilon, known=plan_pool(self.problem, self.epsilon).known)
 
     def best(self) -> SearchResult:
         """The best plan for the deadline, and a lower bound of all."""
@@ -74,10 +74,5 @@ class DeadlineSearch:
         best_j = math.inf if result.plan is None else result.plan.total_j
         if not self.ask_others or others_least_j(self.problem) >= best_j:
             return result
-        in_time = [other for other in plans_of_others(self.problem) if self._is_in_time(other)]
-        best = min(in_time, key=lambda other: other.total_j, default=None)
+        best = min(plans_of_others(self.problem), key=lambda other: other.total_j, default=None)
         return result if best is None or best.total_j >= best_j else replace(result, other=best)
-
-    def _is_in_time(self, other: OtherPlan) -> bool:
-        max_s = self.problem.max_iteration_s(other.schedule) * other.schedule.iterations
-        return other.total_s <= max_s * (1 + 1e-12)

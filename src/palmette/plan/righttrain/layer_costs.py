@@ -60,6 +60,7 @@ class LayerCosts:
             problem.latency_s[square],
             problem.j_per_byte[square],
         )
+        self._sending = [self._send(layer) for layer in range(problem.depth)]
         data_owners = set(problem.feed_nodes)
         idle = [
             0.0 if node in data_owners or not self.charge_idle_when_busy else problem.idle_w[node] for node in nodes
@@ -96,6 +97,10 @@ class LayerCosts:
 
     def calls_s(self, first: int, last: int, samples: int | Ints) -> tuple[Floats, Floats, Floats]:
         """Seconds of an instance's forward call, backward call and update on each node, with the whole CPU."""
+        if first == last:  # most calls, without sums
+            forward_s = self._forward_call_s[:, first] + samples * self._forward_s[:, first]
+            backward_s = self._backward_call_s[:, first] + samples * self._backward_s[:, first]
+            return forward_s, backward_s, self._update_s[:, first]
         layers = slice(first, last + 1)
         forward_s = self._forward_call_s[:, layers].sum(axis=1) + samples * self._forward_s[:, layers].sum(axis=1)
         backward_s = self._backward_call_s[:, layers].sum(axis=1) + samples * self._backward_s[:, layers].sum(axis=1)
@@ -103,10 +108,23 @@ class LayerCosts:
 
     def transfer(self, layer: int, samples: int | Ints) -> TransferCost:
         """What sending a layer's output and its gradient takes between any two nodes."""
+        fixed, each = self._sending[layer]
+        return TransferCost(*(at + samples * more for at, more in zip(fixed, each, strict=True)))
+
+    def transfer_each(self, layer: int, samples: Ints, price_w: float) -> Floats:
+        """The joules of the same, including the price of time, for several numbers of samples: a table each."""
+        fixed, each = self._sending[layer]
+        sample_j = time_cost_j(price_w, each.time_s) + each.joules
+        return time_cost_j(price_w, fixed.time_s) + samples[:, None, None] * sample_j
+
+    def _send(self, layer: int) -> tuple[TransferCost, TransferCost]:
+        """What a transfer of a layer's output and its gradient takes at any size, and for each sample."""
         sizes = self.problem.task.evaluator.sizes()
-        size, back = samples * sizes.output_bytes[layer + 1], samples * sizes.gradient_bytes[layer + 1]
-        there_s, back_s = self._latency_s + size * self._s_per_byte, self._latency_s + back * self._s_per_byte.T
-        return TransferCost(there_s, back_s * sizes.has_gradient(layer + 1), (size + back) * self._j_per_byte)
+        there, back = sizes.output_bytes[layer + 1], sizes.gradient_bytes[layer + 1]
+        none, returns = np.zeros_like(self._latency_s), sizes.has_gradient(layer + 1)
+        fixed = TransferCost(self._latency_s, self._latency_s if returns else none, none)
+        back_s = back * self._s_per_byte.T if returns else none
+        return fixed, TransferCost(there * self._s_per_byte, back_s, (there + back) * self._j_per_byte)
 
     def input_transfer(self, feed: int, samples: int | Ints) -> tuple[Floats, Floats]:
         """Seconds and joules of sending a feed's data to each node; infinite where private."""

@@ -109,10 +109,11 @@ class MappingBounds:
         """A tighter bound, with better prices; None where it shows that the tree is too slow."""
         if not self.few_nodes:
             return bound
-        each = boxed.tree.feeds if 1 < len(boxed.tree.feeds) <= _FEW_FEEDS else ()
+        raised, late = self._raise_prices_from(boxed, bound.nodes, bound.prices, rounds)
+        each = late if 1 < len(boxed.tree.feeds) <= _FEW_FEEDS else ()
         if any(self._too_slow(boxed, bound.nodes, _on_one_path(boxed.tree, feed)) for feed in each):
             return None
-        return self._raise_prices_from(boxed, bound.nodes, bound.prices, rounds)
+        return raised
 
     def time_tables(self, tree: GroupingTree, split: Split, nodes: tuple[int, ...]) -> list[MappingTable]:
         """Tables with a price on time only: on the mean of all paths, and on each feed's path where there are few."""
@@ -132,26 +133,32 @@ class MappingBounds:
         watts, fractions = self.idle_w(boxed.tree, nodes), _on_all_paths(boxed.tree)
         if self._too_slow(boxed, nodes, fractions):
             return None
-        return self._raise_prices_from(boxed, nodes, TimePrices(watts, fractions), 1)
+        return self._raise_prices_from(boxed, nodes, TimePrices(watts, fractions), 1)[0]
 
     def _raise_prices_from(
         self, boxed: BoxedTree, nodes: tuple[int, ...], prices: TimePrices, rounds: int
-    ) -> MappingBound | None:
-        """The best bound of a few rounds, each with higher prices on paths that were too long."""
+    ) -> tuple[MappingBound | None, set[int]]:
+        """The best bound of a few rounds, each with higher prices on paths that were too long.
+
+        Also the feeds that were late in each of them: only these may be too slow whatever the mapping.
+        """
         tree, many = boxed.tree, boxed.schedule.iterations
         max_s, idle_w = self._problem.max_iteration_s(boxed.schedule), self.idle_w(tree, nodes)
         best: MappingBound | None = None
+        late = set(tree.feeds)
         for turn in range(rounds):
             total_j, split = cheapest_in_box(tree, boxed.box, self.costs(nodes), prices)
             if not math.isfinite(total_j):
-                return None
+                return None, late
             table = MappingTable(tree, split, self.costs(nodes), prices)
             over_j = (prices.watts - idle_w) * max_s if prices.watts > idle_w else 0.0
             mapping = table.mapping()
             if best is None or many * (total_j - over_j) > best.joules:
                 best = MappingBound(many * (total_j - over_j), nodes, prices, mapping, split)
-            prices = _raise_prices(prices, table.feed_times_s(mapping), idle_w, max_s, 2.0 / (1 + 0.3 * turn))
-        return best
+            times = table.feed_times_s(mapping)
+            late -= {feed for feed, time_s in times.items() if time_s <= max_s}
+            prices = _raise_prices(prices, times, idle_w, max_s, 2.0 / (1 + 0.3 * turn))
+        return best, late
 
 
 def _on_all_paths(tree: GroupingTree) -> dict[int, float]:

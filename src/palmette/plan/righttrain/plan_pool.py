@@ -7,10 +7,11 @@ deadline is quick.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
-from palmette.plan.righttrain.cpu_allocation import EvaluatedPlan, MappedTree
+from palmette.plan.righttrain.cpu_allocation import EvaluatedPlan, KnownTrees, MappedTree
 from palmette.plan.righttrain.mapping_bounds import MappingBounds
 from palmette.plan.righttrain.neighbours import Neighbours
 from palmette.plan.righttrain.open_bounds import BoundedTree
@@ -36,6 +37,7 @@ class PlanPool:
     found: list[EvaluatedPlan] = field(default_factory=list)
     candidates: dict[MappedTree, None] = field(default_factory=dict)
     roots: list[BoundedTree] = field(default_factory=list)
+    known: KnownTrees = field(default_factory=KnownTrees)
     _searched: bool = False
 
     @cached_property
@@ -44,9 +46,7 @@ class PlanPool:
         self.candidates = dict.fromkeys(simple_starts(self.problem))
         search = self._search_by(None, _EFFORT_PARTS[0])
         self.roots = search.roots
-        result = search.best(self.candidates)
-        self._keep(search, result.plan)
-        return result
+        return self._searched_by(search)
 
     def search_deadlines(self) -> None:
         """Search at multiples of the least time, as far as they are tighter than the plan without a deadline."""
@@ -58,8 +58,7 @@ class PlanPool:
         self.candidates[fastest.candidate] = None
         for multiple in _MULTIPLES:
             if multiple * fastest.total_s < self.free.plan.total_s:
-                search = self._search_by(multiple * fastest.total_s, _EFFORT_PARTS[1])
-                self._keep(search, search.best(self.candidates).plan)
+                self._searched_by(self._search_by(multiple * fastest.total_s, _EFFORT_PARTS[1]))
         self._add_fewer_sources()
 
     def _add_fewer_sources(self) -> None:
@@ -70,15 +69,26 @@ class PlanPool:
             for candidate in list(self.candidates):
                 self.candidates.update(dict.fromkeys(neighbours.without_a_source(candidate)))
 
-    def _keep(self, search: RightTrainSearch, plan: EvaluatedPlan | None) -> None:
-        """Keep what a search found on the way, too: it may be the best for a deadline in between."""
-        plans = [*search.improvements, *([] if plan is None else [plan])]
-        self.found += plans
-        self.candidates.update(dict.fromkeys(each.candidate for each in plans))
+    def _searched_by(self, search: RightTrainSearch) -> SearchResult:
+        """The result of a search; what it found on the way is kept, too: it may be the best for another deadline.
+
+        With many nodes, which a search sees only a part of, it starts from the paper's own plan as well.
+        """
+        if not search.bounds.few_nodes:
+            self._keep([search.first_feasible().plan])
+        result = search.best(self.candidates)
+        self._keep([*search.improvements, result.plan])
+        return result
+
+    def _keep(self, plans: Iterable[EvaluatedPlan | None]) -> None:
+        found = [plan for plan in plans if plan is not None]
+        self.found += found
+        self.candidates.update(dict.fromkeys(each.candidate for each in found))
 
     def _search_by(self, deadline_s: float | None, part: float) -> RightTrainSearch:
         """A search by a deadline, with a part of the effort."""
-        search = RightTrainSearch(with_deadline(self.problem, deadline_s), self.epsilon, effort_part=part)
+        problem = with_deadline(self.problem, deadline_s)
+        search = RightTrainSearch(problem, self.epsilon, effort_part=part, known=self.known)
         if self.roots:
             search.roots = self.roots
         return search
@@ -106,7 +116,7 @@ class _PoolKey:
             task.profile.model_dump_json(),
             task.cluster.model_dump_json(),
             free.target.learning.model_dump_json(),
-            repr((task.batch, task.goal, task.optimizer, free.feed_nodes, free.feed_samples)),
+            repr((task.batch, task.goal, task.optimizer, task.exchange, free.feed_nodes, free.feed_samples)),
         )
         return cls(free, epsilon, "\n".join(described))
 

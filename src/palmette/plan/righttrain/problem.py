@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import mul
@@ -18,6 +19,10 @@ from palmette.spec.learning import Learning
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 _TIMES = ("forward_s", "backward_s", "forward_call_s", "backward_call_s", "update_s")
+_WORTH_ROUNDS = 50
+"""Tries of a schedule with more data, where whole samples are worth less than their split says."""
+_TRIED = 20
+"""Amounts of data that are tried beyond what is in proportion to a split."""
 MAX_OTHER_NODES = 24
 """The most nodes without data that are considered."""
 
@@ -114,15 +119,37 @@ class RightTrainProblem:
 
     def schedule(self, feeds: tuple[int, ...], replicas: int, split: Split) -> Schedule | None:
         """The fewest iterations that reach the loss with a split of the batch, and the data of each feed."""
-        found, owned = self.fewest_iterations(feeds, replicas, SplitBox.of_split(split)), self.owned_by(feeds)
-        if found is None:
-            return None
-        amounts = epoch_amounts(split, found.samples, owned)
-        worth = sum(self.feed_worths[feed] * many for feed, many in zip(feeds, amounts, strict=True)) / found.samples
-        for epochs in range(found.epochs, 2 * found.epochs + 2):  # whole samples are worth a little more or less
-            if self.target.reached(epochs, found.samples, replicas, worth):
-                return replace(found, epochs=epochs, split=split, amounts=amounts)
+        owned, batch = self.owned_by(feeds), sum(split)
+        most = even = SplitBox.of_split(split).most_epoch_samples(owned)
+        if len({self.feed_worths[feed] for feed in feeds}) > 1:  # beyond, what some have left changes a sample's worth
+            even = min(most, *(own * batch // many for own, many in zip(owned, split, strict=True)))
+        more = sorted({*range(even + batch - even % batch, most, max(batch, (most - even) // _TRIED)), most} - {even})
+        found = [self._in_proportion(feeds, replicas, split, even)]
+        found += [self._with_samples(feeds, replicas, split, samples) for samples in more]
+        return min((each for each in found if each is not None), key=lambda each: each.iterations, default=None)
+
+    def _in_proportion(self, feeds: tuple[int, ...], replicas: int, split: Split, most: int) -> Schedule | None:
+        """A schedule with at most so many samples per epoch, in proportion to a split."""
+        worth = self._worth(feeds, split)
+        for _ in range(_WORTH_ROUNDS):
+            found = self.target.schedule(replicas, most, len(feeds), worth)
+            if found is None:
+                return None
+            amounts = epoch_amounts(split, found.samples, self.owned_by(feeds))
+            worth = self._worth(feeds, amounts)  # of whole samples: a little more or less
+            if self.target.reached(found.epochs, found.samples, replicas, worth):
+                return replace(found, split=split, amounts=amounts)
         return None
+
+    def _with_samples(self, feeds: tuple[int, ...], replicas: int, split: Split, samples: int) -> Schedule | None:
+        """The fewest epochs of so many samples, as near to a split as their owners have them."""
+        amounts = epoch_amounts(split, samples, self.owned_by(feeds))
+        found = self.target.schedule_for(samples, replicas, self._worth(feeds, amounts))
+        return None if found is None else replace(found, split=split, amounts=amounts)
+
+    def _worth(self, feeds: tuple[int, ...], amounts: Sequence[int]) -> float:
+        """What a sample counts in the mean, with so many of each feed."""
+        return sum(self.feed_worths[feed] * many for feed, many in zip(feeds, amounts, strict=True)) / sum(amounts)
 
     def schedule_with_all_data(self, replicas: int) -> Schedule | None:
         """The fewest epochs of all data that reach the loss; None if none do."""
@@ -133,8 +160,7 @@ class RightTrainProblem:
 
     def fewest_iterations(self, feeds: tuple[int, ...], replicas: int, box: SplitBox) -> Schedule | None:
         """A schedule with at most the iterations of any split of a box; None where none reaches the loss."""
-        worths = [self.feed_worths[feed] for feed in feeds]
-        worth = sum(map(mul, worths, box.cheapest([-each for each in worths]))) / box.batch
+        worth = box.most_worth([self.feed_worths[feed] for feed in feeds])
         return self.target.schedule(replicas, box.most_epoch_samples(self.owned_by(feeds)), len(feeds), worth)
 
 

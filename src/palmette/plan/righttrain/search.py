@@ -18,6 +18,7 @@ from palmette.plan.righttrain.cpu_allocation import (
     SMALL_EFFORT_BUDGET,
     CpuAllocator,
     EvaluatedPlan,
+    KnownTrees,
     MappedTree,
 )
 from palmette.plan.righttrain.geometric_program import GAP
@@ -76,6 +77,8 @@ class RightTrainSearch:
     epsilon: float | None
     effort_part: float = 1.0
     """The part of the usual effort that it may spend."""
+    known: KnownTrees = field(default_factory=KnownTrees)
+    """What other searches of the problem have found out about mapped trees."""
     allocator: CpuAllocator = field(init=False)
     bounds: MappingBounds = field(init=False)
     neighbours: Neighbours = field(init=False)
@@ -86,7 +89,7 @@ class RightTrainSearch:
         self.bounds = MappingBounds(self.problem)
         self.neighbours = Neighbours(self.problem, self.bounds.few_nodes)
         effort = SMALL_EFFORT_BUDGET if self.bounds.few_nodes else EFFORT_BUDGET
-        self.allocator = CpuAllocator(self.problem, round(self.effort_part * effort))
+        self.allocator = CpuAllocator(self.problem, round(self.effort_part * effort), self.known)
 
     def first_feasible(self) -> SearchResult:
         """As in the paper: trees by equation (5), the first whose mapping by Algorithm 1 is feasible; then Step 3."""
@@ -99,6 +102,7 @@ class RightTrainSearch:
     def best(self, starts: Iterable[MappedTree] = ()) -> SearchResult:
         """The simplest trees first, then all in the order of their lower bounds, while one can beat the best plan."""
         best = self.best_of(starts)
+        self.allocator.effort = 0  # starts are what no plan may be behind, however many they are
         if best is None and self.bounds.few_nodes:
             best = self.meet_deadline()
         for root in _simplest_trees(self.roots):

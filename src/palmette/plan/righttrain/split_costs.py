@@ -46,12 +46,11 @@ class SplitCosts:
                 total = total + time_cost_j(self._prices.watts * self._prices.fractions[feed], time_s) + joules
             return total
         for child in self._tree.children[layer - 1][k]:
-            total = total + (below[child][:, :, None] + self._transfer_j(layer - 1, child)).min(axis=1)
+            sent_j = self._costs.transfer_each(
+                layer - 1, self._samples(layer - 1, child), self._price_w(layer - 1, child)
+            )
+            total = total + (below[child][:, :, None] + sent_j).min(axis=1)
         return total
-
-    def _transfer_j(self, layer: int, k: int) -> Floats:
-        sent = self._costs.transfer(layer, self._samples(layer, k)[:, None, None])
-        return time_cost_j(self._price_w(layer, k), sent.time_s) + sent.joules
 
 
 def cheapest_in_box(

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from itertools import combinations
 
-import numpy as np
-
 from palmette.errors import PalmetteError
 from palmette.plan.core.choice import over_energy
 from palmette.plan.core.make_plan import configured
@@ -22,6 +20,7 @@ from palmette.plan.righttrain.cpu_allocation import MappedTree
 from palmette.plan.righttrain.epochs import Schedule
 from palmette.plan.righttrain.layout import Mapping
 from palmette.plan.righttrain.problem import RightTrainProblem
+from palmette.plan.righttrain.sample_ways import sample_ways
 from palmette.plan.righttrain.trees import Grouping, GroupingTree
 from palmette.spec.cluster import Tier
 from palmette.spec.goal import Goal
@@ -32,6 +31,8 @@ _MAX_SPLITS = 400
 """Above these, splits in three are left to the search."""
 MAX_ASKED_NODES = 48
 """Above these, other strategies are not asked: they would take longer than the search."""
+_ASKED_AGAIN = 3
+_ROUNDED = 1 + 1e-12
 
 
 @dataclass(frozen=True)
@@ -89,30 +90,14 @@ def others_least_j(problem: RightTrainProblem) -> float:
     schedule = problem.schedule(feeds, 1, problem.proportional_split(feeds))
     if schedule is None:
         return float("inf")
-    nodes = problem.compute_nodes
-    sample_s = (problem.forward_s + problem.backward_s)[nodes] / problem.limit[nodes][:, None]
-    sample_j = sample_s * (problem.dynamic_w * problem.limit**problem.exponent)[nodes][:, None]
-    square, sizes = np.ix_(nodes, nodes), problem.output_bytes
-    least_j, longest_s = 0.0, 0.0
-    for feed, many in zip(feeds, schedule.split, strict=True):
-        source = problem.feed_nodes[feed]
-        ways = []
-        for cost, per_byte, fixed in (
-            (sample_j, problem.j_per_byte, np.where(np.isfinite(problem.latency_s), 0.0, np.inf)),
-            (sample_s, problem.s_per_byte, problem.latency_s),
-        ):
-            total = (fixed + sizes[0] * per_byte)[source, nodes] + cost[:, 0]
-            for layer in range(1, problem.depth):
-                step = (fixed + sizes[layer] * per_byte)[square]
-                total = (total[:, None] + step).min(axis=0) + cost[:, layer]
-            ways.append(float(total.min()))
-        least_j, longest_s = least_j + many * ways[0], max(longest_s, ways[1])
+    ways = sample_ways(problem)
+    least_j = sum(many * each for many, each in zip(schedule.split, ways.joules.tolist(), strict=True))
     idle_w = float(problem.idle_w[list(set(problem.feed_nodes))].sum())
-    return schedule.iterations * (least_j + idle_w * longest_s)
+    return schedule.iterations * (least_j + idle_w * float(ways.seconds.max()))
 
 
 def plans_of_others(problem: RightTrainProblem) -> list[OtherPlan]:
-    """What strategies that search by the event clock plan for the least energy, with the epochs that the loss needs."""
+    """What strategies that search by the event clock plan for the least energy in time, with the epochs of the loss."""
     if len(problem.compute_nodes) > MAX_ASKED_NODES or len(problem.feed_nodes) > problem.task.batch:
         return []
     asked = [kind for kind in strategies().values() if kind.starts_from_others and not kind.composed]
@@ -121,9 +106,24 @@ def plans_of_others(problem: RightTrainProblem) -> list[OtherPlan]:
 
 
 def _plan_of(kind: type[Strategy], problem: RightTrainProblem) -> OtherPlan | None:
-    """The plan of one strategy; None where it has none with one phase and one model."""
+    """The plan of one strategy that is in time; None where it has none.
+
+    Most plans are in time without a deadline. How many iterations it is for, and so how long each may take, depends on
+    the replicas of the plan: it is asked again with those that it had.
+    """
+    limit_s = None
+    for _ in range(_ASKED_AGAIN):
+        plan = _plan_by(kind, problem, limit_s)
+        if plan is None or plan.total_s <= plan.schedule.iterations * problem.max_iteration_s(plan.schedule) * _ROUNDED:
+            return plan
+        limit_s = problem.max_iteration_s(plan.schedule)
+    return None
+
+
+def _plan_by(kind: type[Strategy], problem: RightTrainProblem, limit_s: float | None) -> OtherPlan | None:
+    """The plan of one strategy for iterations of at most some seconds; None where none has one phase and one model."""
     resend = {each.name: True for each in fields(kind) if each.name == "resend"}  # type: ignore[arg-type]
-    task = replace(problem.task, goal=Goal(weights={"energy": 1.0}))
+    task = replace(problem.task, goal=Goal(weights={"energy": 1.0}, iteration_deadline_s=limit_s))
     try:
         (phase,) = configured(kind.name, resend).decide(task).phases
     except PalmetteError:

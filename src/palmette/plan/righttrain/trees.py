@@ -17,6 +17,7 @@ import numpy as np
 
 from palmette.plan.righttrain.epochs import Schedule
 from palmette.plan.righttrain.problem import RightTrainProblem
+from palmette.plan.righttrain.sample_ways import sample_ways
 
 Group = tuple[int, ...]
 Grouping = tuple[Group, ...]
@@ -187,14 +188,18 @@ def _cut_choices(problem: RightTrainProblem) -> list[int]:
 
 
 def _feed_choices(problem: RightTrainProblem) -> list[Group]:
-    """Choices of feeds: all, and fewer and fewer of those with the most samples per watt of idle power."""
-    samples_per_watt = [
-        samples / (problem.idle_w[node] + 1e-9)
-        for node, samples in zip(problem.feed_nodes, problem.feed_samples, strict=True)
-    ]
-    order = sorted(range(len(samples_per_watt)), key=lambda k: -samples_per_watt[k])
-    most = min(len(order), problem.task.batch)
-    return [tuple(sorted(order[:many])) for many in reversed(_group_counts(most))]
+    """Choices of feeds: all, fewer and fewer of the best by two measures, and each alone.
+
+    The measures: samples per watt of idle power, and the energy of a sample, with the idle power of its source, by its
+    worth. A feed that is far from all others, or behind a slow link, comes last by the second.
+    """
+    ways, idle_w = sample_ways(problem), problem.idle_w[problem.feed_nodes]
+    measures = (idle_w / problem.feed_samples, (ways.joules + idle_w * ways.seconds) / problem.feed_worths)
+    most, found = min(len(idle_w), problem.task.batch), []
+    for measure in measures:
+        order = np.argsort(measure, kind="stable").tolist()
+        found += [tuple(sorted(order[:many])) for many in reversed(_group_counts(most)) if many > 1]
+    return list(dict.fromkeys([*found, *((feed,) for feed in range(len(idle_w)))]))
 
 
 def _merge_sequence(problem: RightTrainProblem, feeds: Group) -> list[Grouping]:

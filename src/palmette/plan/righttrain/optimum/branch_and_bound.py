@@ -26,6 +26,7 @@ from palmette.plan.righttrain.open_bounds import OpenBounds
 from palmette.plan.righttrain.optimum.branching import branches, branching_group, is_single_mapping, only_mapping
 from palmette.plan.righttrain.optimum.dual_ascent import DualBound, DualProblem, tighten
 from palmette.plan.righttrain.optimum.states import is_empty, max_joint_states
+from palmette.plan.righttrain.plan_pool import plan_pool
 from palmette.plan.righttrain.problem import RightTrainProblem
 from palmette.plan.righttrain.search import RightTrainSearch, SearchResult
 from palmette.plan.righttrain.trees import RankedTree, all_trees_generated
@@ -65,7 +66,7 @@ class BranchAndBound:
     _steps: int = 0
 
     def __post_init__(self) -> None:
-        self.search = RightTrainSearch(self.problem, None)
+        self.search = RightTrainSearch(self.problem, None, known=plan_pool(self.problem, None).known)
 
     def solve(self) -> SearchResult:
         """The optimum and its lower bound.
