@@ -9,6 +9,7 @@ import palmette as pt
 from benchmarks.command import parser, print_result
 from benchmarks.evaluator.timing import yardstick_s
 from benchmarks.planner import cases
+from benchmarks.planner.small_worlds import found_share
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Plan
 from palmette.spec.profile import Profile
@@ -88,7 +89,14 @@ def gaps(quick: bool) -> dict[str, Any]:
 
 def main() -> None:
     """Print all figures."""
-    quick = parser(__doc__, "HierTrain with 10 layers, hybrid on 3 nodes only, gaps with 10 layers").parse_args().quick
+    made = parser(__doc__, "HierTrain with 10 layers, hybrid on 3 nodes only, gaps with 10 layers, 2 small worlds")
+    made.add_argument("--small-worlds", type=int, metavar="N", help="only hybrid against every plan, on N small worlds")
+    made.add_argument("--first", type=int, default=0, metavar="SEED", help="the first of these worlds (0)")
+    asked = made.parse_args()
+    if asked.small_worlds:
+        print_result(found_share(range(asked.first, asked.first + asked.small_worlds)))
+        return
+    quick = asked.quick
     worlds = {"3 nodes": cases.three_tiers()}
     if not quick:
         worlds |= {"50 nodes, 1 source": cases.fleet(1), "50 nodes, 40 sources": cases.fleet(40)}
@@ -96,6 +104,7 @@ def main() -> None:
         "hiertrain": hiertrain(quick),
         "hybrid": {name: hybrid(world) for name, world in worlds.items()},
         "gaps": gaps(quick),
+        **({"small_worlds": found_share(range(1, 3))} if quick else {}),
         "yardstick_ns": round(yardstick_s() * 1e9, 1),
     }
     print_result(result)

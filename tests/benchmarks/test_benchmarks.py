@@ -112,6 +112,7 @@ def peers(found: Found) -> None:
 def planner(found: Found) -> None:
     (hiertrain,) = found["hiertrain"].values()
     assert hiertrain["exact_T_total_s"] <= hiertrain["algorithm_1_T_total_s"] * (1 + 1e-6)
+    assert found["small_worlds"]["found_share"] == 1
     (hybrid,) = found["hybrid"].values()
     assert hybrid["lower_bound_s"] <= hybrid["iteration_s"] * (1 + 1e-9)
     assert hybrid["iteration_s"] <= min(row["iteration_s"] for row in hybrid["rivals"].values()) * (1 + 1e-9)

@@ -57,7 +57,7 @@ class World:
     def deadlines(self, goals: Sequence[str], parts: Sequence[float]) -> list[float]:
         """Parts of the way from the slowest plan of these goals to the fastest, loose ones first."""
         took = sorted(made.estimate.iteration_s for text in goals if (made := self.plan(text)) and made.estimate)
-        return [took[-1] * (took[0] / took[-1]) ** part for part in parts]
+        return [max(took[0], took[-1] * (took[0] / took[-1]) ** part) for part in parts]
 
 
 def of(quantity: str, made: Plan) -> float:

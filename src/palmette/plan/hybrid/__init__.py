@@ -10,6 +10,7 @@ starts       where the search begins: the plans of other strategies, and simple 
 edits        other paths for samples, microbatches, and where gradients meet
 descent      local search from a start: samples, cuts, nodes, microbatches, meeting nodes
 stages       the search for all goals at once, from which the requested one picks
+small_space  all plans of a problem with few nodes, layers and samples
 bound        a lower bound of what any such plan costs, by a linear program
 integer_bound  one for few nodes that counts what replicas exchange, by a mixed-integer program
 """

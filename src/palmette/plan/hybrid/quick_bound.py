@@ -10,6 +10,9 @@ accumulate over several iterations, each bears its part of their exchange.
 Where samples may be kept, the first epoch carries them and later ones may not, so each has a least time of its own. The
 bound of the mean over E epochs is (first + (E − 1) · later) / E: no delivery sends less than all samples once, nothing
 is sent in no time, and samples that travel ahead at most leave the links and nodes nothing to wait for.
+
+A longer iteration never draws more power. So the least power of a state is that of the longest it can last: everything
+one after the other.
 """
 
 from __future__ import annotations
@@ -42,6 +45,9 @@ class _ResourceUse(NamedTuple):
     first_bits: dict[int, float]
     """What they carry in the first epoch beside that: samples that may be kept."""
     exchange_s: float
+    """The longest way of gradients to where they meet and back."""
+    exchanging_s: float
+    """All of these ways, one after the other."""
     sending_j: float
     """In the mean over all epochs."""
 
@@ -65,6 +71,13 @@ class QuickBound:
             for name, share in problem.cpu_shares.items()
             for times in [prices.seconds(name)]
         }
+        self._fixed = {
+            name: [
+                sum(each) / share for each in zip(times.forward_call, times.backward_call, times.update, strict=True)
+            ]
+            for name, share in problem.cpu_shares.items()
+            for times in [prices.seconds(name)]
+        }
         ratio = CODEC_KINDS[problem.codec].ratio  # without scales and labels: it is a lower bound
         self._bits = [0.0, *(8 * each * ratio for each in sizes.output_bytes[1:])]
         self._plain_bits = [0.0, *(8 * each for each in sizes.output_bytes[1:])]
@@ -85,7 +98,14 @@ class QuickBound:
     def least(self, state: SearchState) -> Cost:
         """Seconds and joules that an iteration takes at least, or nearly so."""
         load = self._load(state)
-        return self._cost(load, state, self._first_s(load), self._later_s(load))
+        chain_s = max(map(self._alone_s, state.paths))
+        return self._cost(load, state, max(chain_s, self._first_s(load)), max(chain_s, self._later_s(load)))
+
+    def longest(self, state: SearchState) -> Cost:
+        """Seconds and joules of an iteration that does one thing after the other."""
+        load = self._load(state)
+        longest_s = load.exchanging_s + sum(self._alone_s(path) + self._beside_s(path) for path in state.paths)
+        return self._cost(load, state, longest_s, longest_s)
 
     def likely(self, state: SearchState) -> Cost:
         """Halfway between the least and what the slowest path takes alone: what microbatches may achieve."""
@@ -98,7 +118,13 @@ class QuickBound:
 
     def cannot_beat(self, state: SearchState, objective: Objective, score: Score) -> bool:
         """Whether a state is no better than a score, whatever the clock would say."""
-        return all(map(is_monotone, objective.weights)) and objective.score(self.least(state)) >= score
+        return self.score(state, objective) >= score
+
+    def score(self, state: SearchState, objective: Objective) -> Score:
+        """The best score that a state can have; 0 where this does not know one."""
+        if tuple(objective.weights) == ("power",):
+            return objective.score(self.longest(state))
+        return objective.score(self.least(state)) if all(map(is_monotone, objective.weights)) else (0.0, 0.0)
 
     def _cost(self, load: _ResourceUse, state: SearchState, first_s: float, later_s: float) -> Cost:
         time_s = (first_s + (self._epochs - 1) * later_s) / self._epochs
@@ -158,15 +184,17 @@ class QuickBound:
                 computing_s[node] = computing_s.get(node, 0.0) + samples * (sums[last] - sums[before])
                 held[node, before, last] = None
                 at, before = node, last
-        exchange_s = 0.0
+        exchange_s = exchanging_s = 0.0
         for (node, place), bits in self._messages(state, held).items():
             carried[node, place] = carried.get((node, place), 0.0) + bits
             carried[place, node] = carried.get((place, node), 0.0) + bits
             both = (self._route(node, place), self._route(place, node))
             whole_s = sum(route.transfer_s(self._accumulate * bits / 8) for route in both)
             exchange_s = max(exchange_s, whole_s / self._accumulate)
+            exchanging_s += whole_s
         (links, every_j), (first_links, first_j) = self._over_links(carried), self._over_links(first)
-        return _ResourceUse(computing_s, links, first_links, exchange_s, every_j + first_j / self._epochs)
+        sending_j = every_j + first_j / self._epochs
+        return _ResourceUse(computing_s, links, first_links, exchange_s, exchanging_s, sending_j)
 
     def _over_links(self, carried: dict[tuple[str, str], float]) -> tuple[dict[int, float], float]:
         """What each link carries of bits from node to node, and the joules of sending them."""
@@ -210,9 +238,22 @@ class QuickBound:
             sums = self._busy[node]
             total += path.samples * (sums[last] - sums[before])
             if node != at and before:
-                both = (self._route(at, node), self._route(node, at))
-                total += sum(path.samples * self._bits[before] / route.bandwidth_bps for route in both)
+                total += path.samples * self._bits[before] / self._route(at, node).bandwidth_bps
+                total += path.samples * self._gradient_bits[before] / self._route(node, at).bandwidth_bps
             elif node != at and self._waits_for_samples:
                 total += path.samples * self._sample_bits[at] / self._route(at, node).bandwidth_bps
+            at, before = node, last
+        return total
+
+    def _beside_s(self, path: SamplePath) -> float:
+        """Seconds of a path that count only where nothing overlaps: fixed parts, updates, latencies and raw samples."""
+        total, at, before = 0.0, path.source, 0
+        for node, last in path.runs:
+            sums = self._fixed[node]
+            total += sums[last] - sums[before]
+            if node != at:
+                total += self._route(at, node).latency_s + self._route(node, at).latency_s
+                raw_bits = 0.0 if before else path.samples * self._sample_bits[at]
+                total += raw_bits / self._route(at, node).bandwidth_bps
             at, before = node, last
         return total

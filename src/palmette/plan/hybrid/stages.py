@@ -5,6 +5,8 @@ never improves the answer, nor does a tighter one, and no plan uses less energy 
 
     time ─▶ energy ─▶ energy × time ─▶ energy under deadlines between the two ─▶ power        one goal or another
       └────────┴──────────┴──────────────────────┴─────────────────────────────────┴───▶ all prices ─▶ the best for it
+
+In a small problem all plans of few paths follow that, as far as a bound does not rule them out.
 """
 
 from __future__ import annotations
@@ -17,9 +19,12 @@ from typing import NamedTuple
 
 from palmette.plan.core.delivery import fits
 from palmette.plan.hybrid.descent import Descent, simplest
-from palmette.plan.hybrid.pricing import LONGEST_S, Budget, Cost, Objective, Pricer
+from palmette.plan.hybrid.paths import SearchState
+from palmette.plan.hybrid.pricing import LONGEST_S, Budget, Cost, Objective, Pricer, Score
 from palmette.plan.hybrid.problem import HybridProblem
 from palmette.plan.hybrid.quick_bound import QuickBound
+from palmette.plan.hybrid.quick_bound import effort as quick_effort
+from palmette.plan.hybrid.small_space import MOST_SETS, path_sets, states_of
 from palmette.plan.hybrid.starts import rival_phases, starts
 from palmette.spec.goal import Quantity
 from palmette.spec.plan import Phase
@@ -27,6 +32,8 @@ from palmette.spec.plan import Phase
 EFFORT, EFFORT_PER_NODE, EFFORT_PER_SOURCE, MOST_EFFORT = 30_000, 8_000, 10_000, 450_000
 """What a search may spend, in operations played on the event clock: more for each node and each source, up to what a
 user would wait for."""
+SMALL_EFFORT = 250_000
+"""What looking at all plans of a small problem may take beside that."""
 _STAGE_STARTS = 48
 TIME, ENERGY, PRODUCT, POWER = (
     Objective({"time": 1.0}),
@@ -51,7 +58,7 @@ class HybridSearch:
     """A search for the plans of one problem; ``pricer`` knows all prices."""
 
     def __init__(self, problem: HybridProblem, *, seconds: float | None, effort: float) -> None:
-        self._problem, self._seconds = problem, seconds
+        self._problem, self._seconds, self._effort = problem, seconds, effort
         self._end_s: float | None = None
         self._latest_s = math.inf
         most = EFFORT + EFFORT_PER_NODE * len(problem.cpu_shares) + EFFORT_PER_SOURCE * len(problem.samples)
@@ -86,6 +93,37 @@ class HybridSearch:
             draw = random.Random(f"{self._problem.task.seed} {number}")  # noqa: S311 -- no secret
             descent = Descent(self.pricer, self._quick_bound, objective, self._budget(share, done), draw)
             descent.run([*([known[0]] if known else []), *ranked])
+        self._try_small_space()
+
+    def _try_small_space(self) -> None:
+        """Price what may be better for a goal of all plans of a small problem, the most promising first."""
+        goals = [TIME, *([ENERGY, PRODUCT, POWER] if self._knows_powers else []), *self._more]
+        scores = [objective.score(self._cost_of_best(objective)) for objective in goals]
+        most = self.pricer.spent + round(self._effort * SMALL_EFFORT)
+        budget = Budget(self.pricer, most, self._end_s, self._latest_s)
+        ranked = []
+        for paths in path_sets(self._problem, round(self._effort * MOST_SETS)):
+            if not budget.left():
+                return
+            self.pricer.spent += quick_effort(SearchState(paths))
+            promise = self._promise(SearchState(paths), goals, scores)
+            ranked += [(promise, paths)] if promise < 1.0 else []
+        for _, paths in sorted(ranked):
+            for state in states_of(paths, self._problem):
+                if not budget.left():
+                    return
+                if self._promise(state, goals, scores) < 1.0:
+                    cost = self.pricer.cost(state)
+                    scores = [min(score, goal.score(cost)) for goal, score in zip(goals, scores, strict=True)]
+
+    def _promise(self, state: SearchState, goals: list[Objective], scores: list[Score]) -> float:
+        """The least of its quick bounds, each by the best value that is known for the goal; less is better."""
+        least = [self._quick_bound.score(state, goal)[1] for goal in goals]
+        return min(each / known[1] if known[1] else 1.0 for each, known in zip(least, scores, strict=True))
+
+    def _cost_of_best(self, objective: Objective) -> Cost | None:
+        found = self.best(objective)
+        return None if found is None else found.cost
 
     def _objectives(self) -> Iterator[tuple[Objective, float]]:
         """Objectives, each with its share of the effort; those between are known once both ends are."""

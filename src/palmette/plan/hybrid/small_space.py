@@ -1,0 +1,83 @@
+"""All plans of a small problem: few nodes, layers and samples leave so few sets of paths that each can be looked at.
+
+A set of paths says which samples pass which nodes. Sets of one path for each source come first, then those in which one
+path more is split off, as long as they are few. The plans of a set differ in its microbatches, in the order of its
+paths and in where gradients meet.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from palmette.plan.hybrid.edits import with_meeting_node
+from palmette.plan.hybrid.paths import Run, SamplePath, SearchState, simplified
+from palmette.plan.hybrid.problem import HybridProblem
+
+MOST_SETS = 20_000
+_MOST_PATHS = 3
+PathSet = tuple[SamplePath, ...]  # all in microbatch 0, sorted
+_Ways = dict[str, list[tuple[Run, ...]]]
+
+
+def path_sets(problem: HybridProblem, most_sets: int) -> Iterator[PathSet]:
+    """At most so many sets of paths, few paths first; nothing where even those with one path a source are more."""
+    sources = len(problem.samples)
+    if sources > _MOST_PATHS or len(problem.cpu_shares) ** (problem.depth * sources) > most_sets:
+        return
+    ways = {source: _ways(problem, source) for source in problem.samples}
+    alone = [[SamplePath(source, many, runs) for runs in ways[source]] for source, many in problem.samples.items()]
+    sets, left = {tuple(sorted(each)) for each in itertools.product(*alone)}, most_sets
+    while sets and len(sets) <= left:
+        yield from sorted(sets)
+        left -= len(sets)
+        sets = _with_one_more(sets, ways, left)
+
+
+def _ways(problem: HybridProblem, source: str) -> list[tuple[Run, ...]]:
+    """The runs of a source's samples, in every way that keeps private what is."""
+    layers = range(1, problem.depth + 1)
+    nodes = itertools.product(problem.cpu_shares, repeat=problem.depth)
+    found = [simplified(list(zip(each, layers, strict=True))) for each in nodes]
+    return [runs for runs in found if problem.keeps_private(SamplePath(source, 1, runs))]
+
+
+def _with_one_more(sets: set[PathSet], ways: _Ways, most: int) -> set[PathSet]:
+    """Every set with some samples of a path on another way; none where that gives too many paths or sets."""
+    found: set[PathSet] = set()
+    if len(next(iter(sets))) >= _MOST_PATHS:
+        return found
+    for paths in sets:
+        for k, path in enumerate(paths):
+            rest = (*paths[:k], *paths[k + 1 :])
+            for many, runs in itertools.product(range(1, path.samples), ways[path.source]):
+                parts = (path._replace(samples=path.samples - many), path._replace(samples=many, runs=runs))
+                found.add(tuple(sorted((*rest, *parts))))
+        if len(found) > most:
+            return set()
+    return found
+
+
+def states_of(paths: PathSet, problem: HybridProblem) -> Iterator[SearchState]:
+    """The paths in all microbatches and orders, with gradients meeting anywhere."""
+    for order in dict.fromkeys(itertools.permutations(paths)):
+        for microbatches in _microbatches(len(order)):
+            state = SearchState(tuple(map(_in_microbatch, order, microbatches)))
+            if len({(path.source, path.runs, path.microbatch) for path in state.paths}) < len(paths):
+                continue  # with equal paths joined, the state of a smaller set
+            yield state
+            for node in problem.meeting_nodes:
+                met = with_meeting_node(state, node)
+                if met is not None:
+                    yield met
+
+
+def _in_microbatch(path: SamplePath, microbatch: int) -> SamplePath:
+    return path._replace(microbatch=microbatch)
+
+
+def _microbatches(many: int) -> Iterator[tuple[int, ...]]:
+    """Microbatches of so many paths, numbered as they first occur."""
+    for numbers in itertools.product(range(many), repeat=many):
+        if all(number <= max(numbers[:k], default=-1) + 1 for k, number in enumerate(numbers)):
+            yield numbers
