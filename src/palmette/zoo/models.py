@@ -133,7 +133,7 @@ def _plain_network(model: str | nn.Module | Recipe, input_shape: Sequence[int] |
         return zoo_network(model, input_shape)
     if names_recipe(model, "model"):
         return recipe_network(load_recipe(model), model, input_shape)
-    return module_network(model, build_custom(model), input_shape)
+    return module_network(model, _called(model, import_callable(model, "model")), input_shape)
 
 
 def _with_adapters(network: Network, adapters: Adapters) -> Network:
@@ -345,11 +345,6 @@ def _cut_like(network: Network, module: nn.Module) -> tuple[NetworkLayer, ...]:
     tensors = tuple(each.to(weights) if each.is_floating_point() else each for each in network.example_batch(2))
     named = dict(zip(network.input_names, tensors, strict=True)) if network.input_names else tensors
     return cut(module, named if network.example is not None else tensors[0].to("meta"), network.varying)
-
-
-def build_custom(name: str) -> nn.Module:
-    """The module that ``package.module:callable`` returns."""
-    return _called(name, import_callable(name, "model"))
 
 
 def _called(name: str, make: Callable[[], object]) -> nn.Module:
