@@ -45,7 +45,7 @@ from palmette.runtime.engines.probes import BuildTime
 from palmette.runtime.engines.registry import ENGINES, EngineSettings
 from palmette.runtime.engines.testbed import Testbed
 from palmette.runtime.training.loop import refuse_unfit
-from palmette.spec.cluster import Cluster, Source
+from palmette.spec.cluster import HERE, Cluster, Source
 from palmette.spec.files import write_text
 from palmette.spec.measurements import Measurements
 from palmette.spec.plan import Plan
@@ -251,7 +251,7 @@ class Pretrainer:
         self, name: str, alone: DeviceMeasurement, built: BuildTime, paths: Paths, factors: str
     ) -> dict[str, Any]:
         node, step_s = self.cluster.nodes[name], alone.timer.step_s
-        here = node.host == "local" or self._prober is not None
+        here = node.host == HERE or self._prober is not None
         machine = "this machine" if self._prober is None else "its host"
         return {
             "step_s": step_s,
