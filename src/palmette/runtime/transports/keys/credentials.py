@@ -37,5 +37,5 @@ class Credentials:
 
 
 def current_time() -> dt.datetime:
-    """The time by which certificates are judged."""
+    """The time by which certificates are checked."""
     return dt.datetime.now(dt.UTC)
