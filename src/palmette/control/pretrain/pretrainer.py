@@ -41,8 +41,9 @@ from palmette.measure.hosts import (
     transfers_on_hosts,
 )
 from palmette.measure.profiling import profile_network
+from palmette.runtime.engines.base import EngineSettings
 from palmette.runtime.engines.probes import BuildTime
-from palmette.runtime.engines.registry import ENGINES, EngineSettings
+from palmette.runtime.engines.registry import ENGINES
 from palmette.runtime.engines.testbed import Testbed
 from palmette.runtime.training.loop import refuse_unfit
 from palmette.spec.cluster import HERE, Cluster, Source

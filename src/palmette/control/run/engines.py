@@ -12,8 +12,9 @@ from palmette.control.run.request import CommonRequest, Request
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import Argument, ArgumentFault, InputError, Message, expected_name, listed
 from palmette.runtime.data.left_samples import run_folder
+from palmette.runtime.engines.base import Engine, EngineSettings
 from palmette.runtime.engines.membership import Membership
-from palmette.runtime.engines.registry import ENGINES, Engine, EngineSettings
+from palmette.runtime.engines.registry import ENGINES
 from palmette.runtime.engines.testbed import Testbed
 from palmette.runtime.training.engine_loss import agreed_iteration, kept_folder
 from palmette.runtime.transports.registry import TRANSPORTS, TransportSettings
