@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
 
 import palmette as pt
@@ -53,6 +55,15 @@ def test_planning_and_pricing_import_nothing_heavy() -> None:
 @pytest.mark.slow
 def test_a_worker_at_a_hub_imports_nothing_that_it_seldom_needs() -> None:
     assert printed(WORKING) == "[]\n"
+
+
+@pytest.mark.slow
+def test_no_modules_import_one_another() -> None:
+    """Imports inside functions and those for type checking count, too."""
+    graph = grimp.build_graph("palmette", cache_dir=None)
+    order = TopologicalSorter({name: graph.find_modules_directly_imported_by(name) for name in graph.modules})
+
+    assert len(list(order.static_order())) == len(graph.modules)
 
 
 def test_plan_is_the_function_and_its_folder_can_still_be_imported() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1] / "src" / "palmette"
-ENTRY = re.compile(r"\s*((?:[a-z][a-z0-9_]*(?:, )?)+)\s{2,}\S")
+ENTRY = re.compile(r"\s*((?:[a-z_][a-z0-9_]*(?:, )?)+)\s{2,}\S")
 PACKAGES = sorted(file.parent for file in ROOT.rglob("__init__.py"))
 
 
@@ -22,7 +22,7 @@ def listed(package: Path) -> set[str]:
 
 
 def contained(package: Path) -> set[str]:
-    modules = {file.stem for file in package.glob("*.py")} - {"__init__", "__main__"}
+    modules = {file.stem for file in package.glob("*.py")} - {"__init__"}
     return modules | {file.parent.name for file in package.glob("*/__init__.py")}
 
 

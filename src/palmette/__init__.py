@@ -24,6 +24,7 @@ The modules, in the order of the data:
     api        what a Python program calls
     cli        the command line
     errors     what can go wrong, and the exit codes
+    __main__   python -m palmette
 
 Importing palmette and planning do not import torch.
 """

@@ -8,7 +8,8 @@ from torch import nn
 
 from palmette.compress.networks import network_origin, prune_network
 from palmette.zoo.capture import state
-from palmette.zoo.models import Network, example_input, load_network
+from palmette.zoo.example_inputs import example_input
+from palmette.zoo.models import Network, load_network
 
 NAMES = [
     "lenet5",

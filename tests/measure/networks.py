@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 from palmette.zoo.capture import cut
-from palmette.zoo.models import Network, example_input
+from palmette.zoo.example_inputs import example_input
+from palmette.zoo.models import Network
 
 
 def network(*children: nn.Module, shape: tuple[int, ...]) -> Network:

@@ -61,7 +61,8 @@ def profile(
         InputError: the network or the data cannot be loaded, or a node can neither be measured nor predicted.
     """
     from palmette.api.model_names import adapters_of, model_name, name_for_hosts
-    from palmette.control.run.engines import refuse_listen, refuse_unknown
+    from palmette.control.run.engines import refuse_listen
+    from palmette.control.run.known_names import refuse_unknown
     from palmette.measure.hosts import measure_times_on_hosts, prober_of
     from palmette.measure.profiling import load_samples, profile_network, recipe_data_of
     from palmette.runtime.options import checked_precision

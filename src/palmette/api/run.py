@@ -131,8 +131,10 @@ def run(
             are deleted when the run is done.
         compress: how smaller models are made, instead of as in the plan.
         input_shape: the shape of one sample, where the network does not say it.
-        engine: ``"local"`` (processes on this machine) or ``"ray"`` (hosts of a Ray cluster).
-        testbed: ``"paced"`` (default) or ``"namespaces"`` emulate the cluster; ``"none"`` does not, as always on ray.
+        engine: ``"local"`` (processes on this machine), ``"ray"`` (hosts of a Ray cluster) or ``"hub"`` (workers
+            that dial in).
+        testbed: ``"paced"`` (default) or ``"namespaces"`` emulate the cluster; ``"none"`` does not, as always on
+            ray and hub.
         dilation: the factor by which emulated time is slowed down; chosen if not given.
         transport: ``"gloo"`` (default) on a trusted network, ``"tls"`` on any other.
         keys: the folder of keys for tls; keys are created for the run if not given.

@@ -87,7 +87,7 @@ Overlap = Annotated[
     bool,
     typer.Option(
         "--overlap",
-        help="Let gradients of replicas leave while backward goes on, last layers first, where that is faster.",
+        help="Send gradients of replicas during backward, last layers first, where that is faster.",
     ),
 ]
 PlannedAccumulate = Annotated[

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from palmette.compress.channels import PruningOrigin, pruning_origin
 from palmette.compress.pruning import Pruned, prune
 from palmette.zoo.capture import state
-from palmette.zoo.models import Network, example_input, recut
+from palmette.zoo.example_inputs import example_input
+from palmette.zoo.models import Network, recut
 
 
 def network_origin(network: Network) -> PruningOrigin:

@@ -14,7 +14,7 @@ operations    which operations an iteration has, without times
 passes        the forward and the backward pass of a tree
 order         the order in which a node computes its microbatches
 replicas      layers that several instances hold, where they meet, how their gradients do
-buckets       gradients that leave while backward goes on
+buckets       gradients that are sent during backward
 ring          replicas that average their gradients around a ring
 number_width  sizes in double precision
 accumulation  gradients that are exchanged once an update

@@ -1,4 +1,4 @@
-"""Buckets: runs of replicated layers whose gradients leave while backward goes on, last layers first.
+"""Buckets: runs of replicated layers whose gradients are sent during backward, last layers first.
 
     backward  ├─ layers 7–9 ─┼─ layers 4–6 ─┼─ layers 1–3 ─┤
     push                     ├─ 7–9 ─┤      ├─ 4–6 ─┤      ├─ 1–3 ─┤

@@ -60,12 +60,12 @@ class Routes:
 
     def from_moment(self, moment_s: float) -> Capacities:
         """The capacities from a moment on, for links with a trace as it says."""
-        now_bps, courses = list(self.capacities), []
+        now_bps, changes = list(self.capacities), []
         for k, link in enumerate(self._links):
             if link.bandwidth_trace is not None:
                 now_bps[2 * k : 2 * k + 2] = link.bandwidth_trace.at(moment_s)
-                courses.append(_resource_changes(k, link.bandwidth_trace.changes(moment_s)))
-        return Capacities(now_bps, heapq.merge(*courses))
+                changes.append(_resource_changes(k, link.bandwidth_trace.changes(moment_s)))
+        return Capacities(now_bps, heapq.merge(*changes))
 
     def between(self, a: str, b: str) -> Route | None:
         """The route from ``a`` to ``b``, None where there is no path."""

@@ -9,8 +9,9 @@ from palmette.errors import RunError
 from palmette.measure.bandwidth import RunTransfer, TransferEnd
 from palmette.measure.compute_settings import node_settings
 from palmette.measure.probing import carry_out
+from palmette.runtime.engines.base import EngineSettings
 from palmette.runtime.engines.probes import BuildTime, LayerTimes, Prober, TimeBuild, TimeLayers, TransferTime
-from palmette.runtime.engines.registry import ENGINES, EngineSettings
+from palmette.runtime.engines.registry import ENGINES
 from palmette.runtime.options import Precision
 from palmette.spec.cluster import HERE, Cluster
 from palmette.spec.profile import Times

@@ -20,7 +20,7 @@ class Displayed:
     """What notebooks show as HTML; its ``repr`` is a short text."""
 
     def facts(self) -> Mapping[str, str]:
-        """What there is to know at a glance, by name, for people."""
+        """What there is to know in short, by name, for people."""
         return {}
 
     def __str__(self) -> str:

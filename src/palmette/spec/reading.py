@@ -22,7 +22,7 @@ def energy(joules: float | None) -> str:
     """An energy."""
     if joules is None:
         return "–"
-    return f"{joules * 1000:.3g} mJ" if 0 < joules < 1 else _three_digits(joules, "J")
+    return _from_milli(joules, "J")
 
 
 def joule_seconds(product: float | None) -> str:
@@ -45,7 +45,7 @@ def carbon(grams: float | None) -> str:
     """A mass of carbon dioxide."""
     if grams is None:
         return "–"
-    return f"{grams * 1000:.3g} mg CO2" if 0 < grams < 1 else _three_digits(grams, "g CO2")
+    return _from_milli(grams, "g CO2")
 
 
 def spending(spent: Spending, currency: str | None = None) -> str:
@@ -53,6 +53,11 @@ def spending(spent: Spending, currency: str | None = None) -> str:
     parts = [time(spent.time_s), energy(spent.energy_j)]
     parts += [money(spent.cost, currency)] if spent.cost is not None and currency is not None else []
     return ", ".join(parts + ([carbon(spent.carbon_g)] if spent.carbon_g is not None else []))
+
+
+def _from_milli(value: float, unit: str) -> str:
+    """A number in thousandths of its unit if it is less than one, else with the largest prefix."""
+    return f"{value * 1000:.3g} m{unit}" if 0 < value < 1 else _three_digits(value, unit)
 
 
 def _three_digits(value: float, unit: str) -> str:

@@ -12,7 +12,7 @@ _Line = Annotated[str, Field(max_length=2000)]
 
 
 class RunEntry(BaseModel):
-    """A run, what it trains, and how far it is; ``why`` it waits or has failed, ``by`` whom and when it was started."""
+    """A run, what it trains, and how far it is; ``why`` it waits or has failed, who started it (``by``) and when."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

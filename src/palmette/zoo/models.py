@@ -13,25 +13,24 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
 
-from palmette.errors import Argument, Fault, InputError, Message, expected_name
+from palmette.errors import Fault, InputError, expected_name
 from palmette.zoo.adapters import Adapters, add_adapters, same_adapters, split_adapters
 from palmette.zoo.capture import LayerChain, NetworkLayer, TensorSpec, as_bundle, cut
 from palmette.zoo.capture.bundle import Bundle, Example, ModuleInput, module_input
-from palmette.zoo.capture.trial_runs import preserve_state
 from palmette.zoo.capture.wrapper import ModuleWrapper, describe_error
 from palmette.zoo.casting import cast_floats
 from palmette.zoo.data.collated import recipe_sources
 from palmette.zoo.data.custom_source import call_user, fetched_pair
 from palmette.zoo.data.item_format import item_tensors, one_item_format, stack_items
 from palmette.zoo.data.transformed import transformed_lengths
+from palmette.zoo.example_inputs import comma_separated, custom_example, example_input, runs
 from palmette.zoo.import_callable import import_callable
 from palmette.zoo.lengths import Lengths, SampleLengths, VaryingAxis, known_lengths, mean_lengths
 from palmette.zoo.networks import registry
@@ -133,7 +132,7 @@ def _plain_network(model: str | nn.Module | Recipe, input_shape: Sequence[int] |
         return zoo_network(model, input_shape)
     if names_recipe(model, "model"):
         return recipe_network(load_recipe(model), model, input_shape)
-    return module_network(model, build_custom(model), input_shape)
+    return module_network(model, _called(model, import_callable(model, "model")), input_shape)
 
 
 def _with_adapters(network: Network, adapters: Adapters) -> Network:
@@ -195,12 +194,12 @@ def parse_variant(name: str) -> tuple[str, dict[str, int]]:
 def apply_input_shape(name: str, options: dict[str, int], shape: tuple[int, ...]) -> dict[str, int]:
     """The options together with those that an input shape implies."""
     if len(shape) != 3 or shape[1] != shape[2] or min(shape) < 1:
-        raise InputError(Fault("input-shape", format_shape(shape), f"{name} takes square images, e.g. 3,32,32"))
+        raise InputError(Fault("input-shape", comma_separated(shape), f"{name} takes square images, e.g. 3,32,32"))
     requested = {"channels": shape[0], "size": shape[1]}
     for key, value in requested.items():
         if options.get(key, value) != value:
             raise InputError(
-                Fault("input-shape", format_shape(shape), f"{name} says {key}={options[key]}; expected the same")
+                Fault("input-shape", comma_separated(shape), f"{name} says {key}={options[key]}; expected the same")
             )
     return {**options, **requested}
 
@@ -295,19 +294,6 @@ def cut_for_lengths(
     return (noted, *fixed[1:]), replace(given, varying=())
 
 
-def custom_example(name: str, module: nn.Module, input_shape: Sequence[int] | None) -> Example:
-    """Two samples of what a module takes: of a given shape, or of its own, or its ``dummy_inputs`` (transformers)."""
-    shape = input_shape if input_shape is not None else getattr(module, "input_shape", None)
-    if shape is not None:
-        checked = checked_shape(shape)
-        return example_input(checked, input_dtype(name, module, checked))
-    dummy = getattr(module, "dummy_inputs", None)
-    if isinstance(dummy, Mapping) and all(isinstance(each, Tensor) for each in dummy.values()):
-        return {key: each[torch.arange(2) % len(each)] for key, each in dummy.items()}
-    expected = Message("has no input_shape; give one, e.g. ", Argument("input_shape"), " 3,32,32")
-    raise InputError(Fault("model", name, expected))
-
-
 def recut(network: Network, module: nn.Module) -> Network:
     """The network with another module of the same structure but other widths, or another dtype.
 
@@ -336,7 +322,7 @@ def in_dtype(network: Network, dtype: torch.dtype) -> Network:
         return network
     batch, layers = network.cast(network.example_batch(2), dtype), LayerChain(each.module for each in network.layers)
     whole = ModuleWrapper(cast_floats(network.module, dtype), network.input_names)
-    return network if _runs(layers, batch) or not _runs(whole, batch) else recut(network, network.module)
+    return network if runs(layers, batch) or not runs(whole, batch) else recut(network, network.module)
 
 
 def _cut_like(network: Network, module: nn.Module) -> tuple[NetworkLayer, ...]:
@@ -345,11 +331,6 @@ def _cut_like(network: Network, module: nn.Module) -> tuple[NetworkLayer, ...]:
     tensors = tuple(each.to(weights) if each.is_floating_point() else each for each in network.example_batch(2))
     named = dict(zip(network.input_names, tensors, strict=True)) if network.input_names else tensors
     return cut(module, named if network.example is not None else tensors[0].to("meta"), network.varying)
-
-
-def build_custom(name: str) -> nn.Module:
-    """The module that ``package.module:callable`` returns."""
-    return _called(name, import_callable(name, "model"))
 
 
 def _called(name: str, make: Callable[[], object]) -> nn.Module:
@@ -370,52 +351,3 @@ def _copied(name: str, module: nn.Module) -> nn.Module:
     except Exception as error:
         expected = f"cannot be copied: {user_error(error)}; expected a function that returns it"
         raise InputError(Fault("model", name, expected)) from error
-
-
-def checked_shape(shape: object) -> tuple[int, ...]:
-    """The shape as a tuple, if it consists of positive integers."""
-    if isinstance(shape, Sequence) and all(isinstance(side, int) and side > 0 for side in shape):
-        return tuple(shape)
-    raise InputError(Fault("input-shape", shape, "expected whole numbers of 1 or more, e.g. 3,32,32"))
-
-
-def input_dtype(name: str, module: nn.Module, shape: tuple[int, ...]) -> torch.dtype:
-    """The dtype that a module takes: its ``input_dtype``, else that of its weights, or integers where it needs them."""
-    declared = getattr(module, "input_dtype", None)
-    if declared is None:
-        weights = (weight.dtype for weight in module.parameters() if weight.is_floating_point())
-        taken = next(weights, torch.get_default_dtype())
-        return torch.long if not runs_on(module, shape, taken) and runs_on(module, shape, torch.long) else taken
-    if not isinstance(declared, torch.dtype):
-        raise InputError(Fault("model", name, f"has input_dtype {declared!r}; expected a dtype such as torch.long"))
-    return declared
-
-
-def runs_on(module: nn.Module, shape: tuple[int, ...], dtype: torch.dtype) -> bool:
-    """Whether a module takes inputs of a dtype."""
-    if any(map(is_lazy, (*module.parameters(), *module.buffers()))):
-        return True
-    return _runs(module, (example_input(shape, dtype),))
-
-
-def _runs(module: nn.Module, batch: Bundle) -> bool:
-    """Whether a module does not fail on a batch."""
-    try:
-        with preserve_state(module), torch.no_grad():
-            module(*batch)
-    except Exception:  # noqa: BLE001 (a user's module may raise anything)
-        return False
-    return True
-
-
-def example_input(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """Two samples to run a network on; integers are 0 and 1, which every vocabulary has."""
-    generator = torch.Generator().manual_seed(0)
-    if dtype.is_floating_point:
-        return torch.rand(2, *shape, generator=generator).to(dtype)
-    return torch.randint(0, 2, (2, *shape), generator=generator).to(dtype)
-
-
-def format_shape(shape: Sequence[int]) -> str:
-    """A shape as the command line takes it."""
-    return ",".join(map(str, shape))

@@ -22,7 +22,7 @@ from palmette.measure.meters.base import Meter
 from palmette.runtime.engines.registry import ENGINES
 from palmette.runtime.training.job import ProgressUpdate
 from palmette.runtime.training.loop import Training
-from palmette.spec.cluster import Cluster, Link
+from palmette.spec.cluster import HERE, Cluster, Link
 from palmette.spec.plan import Inputs, Phase, Plan
 from palmette.spec.profile import Profile
 from palmette.spec.tree import Feed, Instance
@@ -59,7 +59,7 @@ class DeviceRuns:
             PalmetteError: it may not or cannot train.
         """
         timer, samples = StepTimer(self.request.step_counts), list[dict[str, float]]()
-        here = self.cluster.nodes[name].host == "local" and not ENGINES[self.request.engine].real_hosts
+        here = self.cluster.nodes[name].host == HERE and not ENGINES[self.request.engine].real_hosts
         meter = self.request.meter if here else self.meters.get(name)
         started: list[Training] = []
 
@@ -79,7 +79,7 @@ class DeviceRuns:
         plan = self._plan(name, name, self.cluster)
         session = TrainingSession(plan, request, self.folder / folder_name(name), None)
         outcome = session.run(on_update, started.append)
-        model = self.request.power if self.cluster.nodes[name].host == "local" else None
+        model = self.request.power if self.cluster.nodes[name].host == HERE else None
         power_w, source = watts_of(name, outcome, meter, model, samples)
         return DeviceMeasurement(timer, power_w, source, session.folder / "model.safetensors", mean_counters(samples))
 

@@ -10,7 +10,7 @@ from palmette.measure.counters import read_counters
 from palmette.measure.meters.base import Meter
 from palmette.runtime.engines.registry import ENGINES
 from palmette.runtime.training.job import RunOutcome
-from palmette.spec.cluster import Cluster
+from palmette.spec.cluster import HERE, Cluster
 from palmette.spec.power import PowerModel
 
 DECLARED = "modelled: declared power on the measured trace"
@@ -36,7 +36,7 @@ def refuse_unpowered(cluster: Cluster, request: PretrainRequest, metered: Collec
         InputError: names each of them.
     """
     read_here = request.meter is not None or request.power is not None
-    if request.power is not None and any(node.host == "local" for node in cluster.nodes.values()):
+    if request.power is not None and any(node.host == HERE for node in cluster.nodes.values()):
         refuse_missing_counters(request.power, read_counters())
     if read_here and ENGINES[request.engine].real_hosts:
         argument = "power" if request.meter is None else "meter"
@@ -46,7 +46,7 @@ def refuse_unpowered(cluster: Cluster, request: PretrainRequest, metered: Collec
     wrong = [
         Fault(f"nodes.{name}.power", "missing", "expected idle and busy watts, or hardware: … of the catalogue")
         for name in cluster.computing
-        if (node := cluster.nodes[name]).power is None and not (read_here and node.host == "local")
+        if (node := cluster.nodes[name]).power is None and not (read_here and node.host == HERE)
         if name not in metered
     ]
     if wrong:

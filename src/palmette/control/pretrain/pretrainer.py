@@ -41,11 +41,12 @@ from palmette.measure.hosts import (
     transfers_on_hosts,
 )
 from palmette.measure.profiling import profile_network
+from palmette.runtime.engines.base import EngineSettings
 from palmette.runtime.engines.probes import BuildTime
-from palmette.runtime.engines.registry import ENGINES, EngineSettings
+from palmette.runtime.engines.registry import ENGINES
 from palmette.runtime.engines.testbed import Testbed
 from palmette.runtime.training.loop import refuse_unfit
-from palmette.spec.cluster import Cluster, Source
+from palmette.spec.cluster import HERE, Cluster, Source
 from palmette.spec.files import write_text
 from palmette.spec.measurements import Measurements
 from palmette.spec.plan import Plan
@@ -251,7 +252,7 @@ class Pretrainer:
         self, name: str, alone: DeviceMeasurement, built: BuildTime, paths: Paths, factors: str
     ) -> dict[str, Any]:
         node, step_s = self.cluster.nodes[name], alone.timer.step_s
-        here = node.host == "local" or self._prober is not None
+        here = node.host == HERE or self._prober is not None
         machine = "this machine" if self._prober is None else "its host"
         return {
             "step_s": step_s,

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from palmette.control.run.request import CommonRequest, Request
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import Argument, ArgumentFault, InputError, Message, expected_name, listed
 from palmette.runtime.data.left_samples import run_folder
+from palmette.runtime.engines.base import Engine, EngineSettings
 from palmette.runtime.engines.membership import Membership
-from palmette.runtime.engines.registry import ENGINES, Engine, EngineSettings
+from palmette.runtime.engines.registry import ENGINES
 from palmette.runtime.engines.testbed import Testbed
 from palmette.runtime.training.engine_loss import agreed_iteration, kept_folder
 from palmette.runtime.transports.registry import TRANSPORTS, TransportSettings
 from palmette.runtime.transports.rendezvous import Rendezvous
 from palmette.spec.plan import Plan
 from palmette.testbed.registry import TESTBEDS, TestbedSettings, default_testbed
-
-if TYPE_CHECKING:
-    from palmette.control.run.request import CommonRequest, Request
-
-KNOWN: dict[str, Iterable[str]] = {"engine": ENGINES, "testbed": TESTBEDS, "transport": TRANSPORTS}
 
 
 def engine_of(request: Request, plan: Plan, prices: Evaluator) -> tuple[Testbed, Engine]:
@@ -84,16 +80,6 @@ def fetch_kept(request: Request, plan: Plan, checkpoints: Path) -> None:
     fetch, iteration = ENGINES[request.engine].fetch_kept, agreed_iteration(checkpoints)
     if fetch is not None and iteration is not None and request.patience_s > 0:
         fetch(_settings(request, _nodes(plan)), kept_folder(checkpoints.absolute()), iteration, request.patience_s)
-
-
-def refuse_unknown(argument: str, name: str) -> None:
-    """Refuse a name that is not registered.
-
-    Raises:
-        InputError: says which are.
-    """
-    if name not in KNOWN[argument]:
-        raise InputError(ArgumentFault(argument, name, expected_name(name, argument, list(KNOWN[argument]))))
 
 
 def _refuse_stray(request: Request) -> None:

@@ -51,19 +51,16 @@ def _state(record: dict[str, Any], alive: bool) -> tuple[RunState, str]:
     ended = record.get("ended")
     if alive:
         return ("running", "") if ended == "running" else ("waiting", "it starts")
-    match ended:
-        case "done":
-            return "done", ""
-        case "stopped":
-            return "stopped", ""
-        case "running":
-            return "failed", "its process has died"
-        case str():
-            return "failed", ended
-        case None:
-            return "failed", "it did not start"
-        case other:
-            return "failed", f"its run.json cannot be read: ended is {other!r}"
+    if ended is None:
+        return "failed", "it did not start"
+    if not isinstance(ended, str):
+        return "failed", f"its run.json cannot be read: ended is {ended!r}"
+    known: dict[str, tuple[RunState, str]] = {
+        "done": ("done", ""),
+        "stopped": ("stopped", ""),
+        "running": ("failed", "its process has died"),
+    }
+    return known.get(ended, ("failed", ended))
 
 
 def _progress(folder: Path) -> tuple[int, float | None]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from palmette.control.prune import Compression, known_compression
 from palmette.control.run.callables import from_reference, to_reference
-from palmette.control.run.engines import refuse_unknown
+from palmette.control.run.known_names import refuse_unknown
 from palmette.control.track.registry import refuse_trackers
 from palmette.errors import ArgumentFault, Fault, InputError
 from palmette.runtime.engines.registry import ENGINES

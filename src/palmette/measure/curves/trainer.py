@@ -14,7 +14,8 @@ from torch.nn.functional import cross_entropy
 
 from palmette.errors import ArgumentFault, InputError, RunError
 from palmette.measure.curves.node_sets import NodeSetData
-from palmette.zoo.models import Network, example_input, load_network, seeded
+from palmette.zoo.example_inputs import example_input
+from palmette.zoo.models import Network, load_network, seeded
 
 _CHUNK = 256
 

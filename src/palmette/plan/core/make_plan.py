@@ -91,7 +91,7 @@ def _as_asked(phases: tuple[Phase, ...], ask: PlanRequest, prices: Evaluator | N
 
 
 def overlapped(phase: Phase, prices: Evaluator) -> Phase:
-    """A phase whose gradients leave while backward goes on; itself where that is no faster."""
+    """A phase whose gradients are sent during backward; itself where that is no faster."""
     if not phase.sync_kind.one_model:
         return phase
     other = phase.model_copy(update={"overlap": True})

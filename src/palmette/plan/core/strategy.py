@@ -27,7 +27,7 @@ class PlanRequest:
 
     ``epochs`` is how long the plan will be used. With ``robust``, links that vary count as what they reach for that
     share of the time. With ``input_as`` tensor, profile and cluster say nothing about stored samples. ``exchange`` is
-    how gradients of replicas travel; with ``overlap``, while backward goes on where that is faster.
+    how gradients of replicas travel; with ``overlap``, during backward where that is faster.
     """
 
     profile: Profile | None = None

@@ -1,5 +1,6 @@
 """Engines start the workers of a run, exchange commands and events with them, and notice when one is lost.
 
+base            what an engine is, and what it is made from
 registry        the engines by name, one row each
 crew            the workers of a run as the engine sees them
 remote_crew     what crews on other machines share: events, silence, who is at fault

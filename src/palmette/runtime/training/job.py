@@ -9,7 +9,7 @@ from pathlib import Path
 from palmette.compress.channels import PruningOrigin
 from palmette.cost.evaluate import Evaluator
 from palmette.runtime.data.epoch_length import EpochData
-from palmette.runtime.engines.registry import CrewMaker
+from palmette.runtime.engines.base import CrewMaker
 from palmette.runtime.engines.testbed import Testbed
 from palmette.runtime.options import Options
 from palmette.runtime.sync.base import MeasuredTimes

@@ -126,8 +126,8 @@ class TrainingLog:
         )
         self._losses.append(loss)
         self._outcome.iterations += 1
-        news = ProgressUpdate(number + 1, self.position.iterations, epoch, loss, samples, wall_s, iteration_s=took_s)
-        self._watch(news)
+        update = ProgressUpdate(number + 1, self.position.iterations, epoch, loss, samples, wall_s, iteration_s=took_s)
+        self._watch(update)
 
     def evaluated(self, at: int, found: Evaluation, **more: Any) -> None:
         """Record an evaluation after the iteration before ``at``."""

@@ -6,6 +6,7 @@ cutting         ``cut``: all steps in order, and the check that the layers compu
 sequential      an ``nn.Sequential`` cut between its children
 wrapper         a module as the tracers see it, or as one layer
 tracing         one graph of what a module's forward does
+parametrized    modules whose weights are computed from others, so that they can be sent
 transformers    those of torch.nn as sequences of their layers
 regions         parts of a forward under no_grad or autocast
 modes           merges the graphs of training and evaluation into one

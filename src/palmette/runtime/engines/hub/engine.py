@@ -9,6 +9,7 @@ from pathlib import Path
 
 from palmette.errors import ArgumentFault, InputError, RunError
 from palmette.runtime.data.kept_samples import file_name
+from palmette.runtime.engines.base import Engine
 from palmette.runtime.engines.crew import START_PATIENCE_S
 from palmette.runtime.engines.hub.crew import HubCrew
 from palmette.runtime.engines.hub.membership import HubMembership
@@ -17,7 +18,6 @@ from palmette.runtime.engines.hub.orders import folder_id
 from palmette.runtime.engines.hub.prober import HubProber, ask_workers
 from palmette.runtime.engines.hub.relays import RelayRendezvous
 from palmette.runtime.engines.hub.server import HubServer, open_hub
-from palmette.runtime.engines.registry import Engine
 from palmette.runtime.phase_programs import PhasePart
 from palmette.runtime.transports.rendezvous import Site
 from palmette.runtime.transports.service import RunningService, Service

@@ -33,7 +33,7 @@ from palmette.zoo.data.item_format import TensorFormat
 from palmette.zoo.lengths import VaryingAxis
 
 PROTOCOL = 2
-"""The version of what is said here. 2: a worker is told when a run is over, and says its limits."""
+"""The version of these messages. 2: a worker learns when a run is over, and reports its limits."""
 SINCE_2: JsonDict = {"since": 2}
 """Marks a field of a message that the first version does not have; it is left out for a reader of that version."""
 HUB = "hub"

@@ -13,7 +13,7 @@ from palmette.runtime.transports.keys.certificates import Roles, objection
 
 @dataclass(frozen=True)
 class Credentials:
-    """A node's key and certificate, and whom it trusts, in the PEM format; all have been checked."""
+    """A node's key and certificate, and the authority that it trusts, in the PEM format; all have been checked."""
 
     node: str
     key: bytes = field(repr=False)
@@ -37,5 +37,5 @@ class Credentials:
 
 
 def current_time() -> dt.datetime:
-    """The time by which certificates are judged."""
+    """The time by which certificates are checked."""
     return dt.datetime.now(dt.UTC)

@@ -282,7 +282,7 @@ class Keys:
             audit(self.folder, event, **about)
 
     def credentials(self, node: str) -> Credentials:
-        """A node's key and certificate, and whom it trusts.
+        """A node's key and certificate, and the authority that it trusts.
 
         Raises:
             InputError: something is missing, readable by others, or not valid.

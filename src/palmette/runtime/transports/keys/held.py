@@ -25,7 +25,7 @@ class KeySource(Protocol):
     """Where credentials come from."""
 
     def credentials(self, node: str) -> Credentials:
-        """A node's key and certificate, and whom it trusts.
+        """A node's key and certificate, and the authority that it trusts.
 
         Raises:
             InputError: they are missing, or not valid.
