@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from palmette.spec.plan import Phase
-from tests.control.adapt.test_recovery import ADAM, ASKED, CHOSEN, CLUSTER, KEPT, REPLICAS, no_more_memory
+from tests.control.adapt.test_recovery import ADAM, ASKED, CHOSEN, CLUSTER, REPLICAS, no_more_memory
 from tests.control.ray_cluster import LATE, WORKER, RayCluster
 from tests.control.run.test_ray import _why_not
 from tests.runtime.rig import off
@@ -44,13 +43,11 @@ def cluster(ray_cluster: RayCluster) -> Iterator[RayCluster]:
 class Eventful:
     """A run over TLS, from the head, by a plan that ``hybrid`` is said to have made; something happens to it."""
 
-    def __init__(
-        self, runs: Runs, cluster: RayCluster, iterations: int = 400, model: str = TINY, tree: Phase = REPLICAS
-    ) -> None:
+    def __init__(self, runs: Runs, cluster: RayCluster, iterations: int = 400, model: str = TINY) -> None:
         runs.cluster.write_text(CLUSTER)
         self._iterations = iterations
         self.cluster, self.out = cluster, runs.folder / "out"
-        self._arguments = [*runs.arguments(model, tree)[:-2], *CHOSEN, "--quiet", "--engine", "ray"]
+        self._arguments = [*runs.arguments(model, REPLICAS)[:-2], *CHOSEN, "--quiet", "--engine", "ray"]
         self._arguments += ["-o", str(self.out), "--iterations", str(iterations)]
         plan = Path(self._arguments[1])
         plan.write_text(json.dumps({**json.loads(plan.read_text()), "strategy": "hybrid", "asked": ASKED}))
@@ -104,25 +101,6 @@ class Eventful:
 
 def _many(metrics: Path) -> int:
     return metrics.read_text().count("\n")
-
-
-def test_a_host_that_a_new_plan_leaves_out_deletes_its_samples_when_the_run_ends(
-    runs: Runs, cluster: RayCluster
-) -> None:
-    eventful, seen = Eventful(runs, cluster, tree=KEPT), []
-
-    def kept() -> set[str]:
-        found = (runs.folder / "temporary").glob("palmette-samples-*/*")
-        return {path.name.partition("-")[0] for path in found}
-
-    def leave_out() -> None:
-        seen.append(kept())
-        runs.cluster.write_text("\n".join(line for line in CLUSTER.splitlines() if "cloud" not in line))
-
-    eventful.run(leave_out)
-    eventful.assert_weights_are_those_of_one_process()
-    assert "cloud" not in eventful.record["changes"][0]["nodes"]
-    assert (seen, kept()) == ([{"server", "cloud"}], set())
 
 
 def signalled(cluster: RayCluster, number: int, words: str) -> Callable[[], None]:
