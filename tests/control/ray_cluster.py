@@ -146,6 +146,11 @@ class RayCluster:
         command = self._inside(on, [*PALMETTE, *words])
         return subprocess.run(command, env=env, cwd=ROOT, check=False, capture_output=True, text=True, timeout=200)
 
+    def python(self, script: str, *given: str) -> None:
+        """Run a script on the head."""
+        command = self._inside("server", [sys.executable, "-c", script, *given])
+        subprocess.run(command, env=self.environment("server"), cwd=ROOT, check=True, capture_output=True, timeout=200)
+
     def begin(self, *words: str, on: str = "server") -> subprocess.Popen[str]:
         """The same, without waiting for its end."""
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from palmette.cost.delivery import sending_sources
-from palmette.runtime.data.kept_samples import SampleStore, file_name
+from palmette.runtime.data.kept_samples import KeptSamples, SampleStore, file_name
 from palmette.runtime.worker.commands import Execute
 from palmette.spec.cluster import Cluster
 from palmette.spec.plan import USUAL_AHEAD, Phase
@@ -54,6 +54,32 @@ def test_any_delivery_equals_one_process_many_times(block: int, tmp_path: Path) 
         rig, tree, known = random_owners(seed)
         rig.folder = tmp_path / str(seed)
         assert_equal(rig, delivered(tree, seed), known)
+
+
+def four_owners(deliveries: str, *, ahead: bool) -> Phase:
+    """Owners feed one branch or two, on different nodes; a branch of one is on its own."""
+    owners = [("a", 3, "x"), ("b", 1, "y"), ("c", 5, "x"), ("d", 2, "z"), ("d", 1, "x"), ("a", 4, "y"), ("c", 2, "y")]
+    ways = {"o": "once", "e": "each"}
+    feeds = [source(*each, delivery=ways[deliveries[k % len(deliveries)]]) for k, each in enumerate(owners)]
+    return phase(
+        *feeds,
+        instance("x", 1, 2, "e", "r"),
+        instance("y", 1, 1, "f", "s"),
+        instance("s", 2, 2, "e", "r"),
+        instance("z", 1, 2, "d", "r"),
+        instance("r", 3, 3, "f"),
+        ahead=ahead,
+    )
+
+
+@pytest.mark.parametrize("ahead", [False, True], ids=["when needed", "ahead"])
+@pytest.mark.parametrize("deliveries", ["e", "o", "oe", "eeo"])
+def test_four_owners_of_unequal_data_equal_one_process(deliveries: str, ahead: bool, tmp_path: Path) -> None:
+    draw, many = random.Random(7), {"a": 7, "b": 20, "c": 45, "d": 13}
+    known = cluster(*(link(each, "e") for each in "abcdf"), **{n: node(many.get(n)) for n in "abcdef"})
+    toys = {name: Toy((5,), 3, size, seed=k) for k, (name, size) in enumerate(many.items())}
+    rig = Owners(random_layers(draw, 3), (5,), owned=toys, folder=tmp_path)
+    assert_equal(rig, four_owners(deliveries, ahead=ahead), known)
 
 
 def dropout_rig(folder: Path) -> Rig:
@@ -125,7 +151,7 @@ def test_nothing_is_sent_for_iterations_that_will_not_follow(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("sync", ["step", "epoch", "async"])
 def test_kept_samples_outlive_the_workers_and_are_checked(sync: str, tmp_path: Path) -> None:
-    """A run that is resumed finds what it was sent; a damaged file, or other data, is sent again."""
+    """A run that is resumed finds what it was sent; what is damaged, or of longer data than now, does no harm."""
     forest, whole = owner_forest(sync, tmp_path), owner_forest(sync, tmp_path / "whole")
     whole.folder.mkdir()
     _, expected = whole.trained(iterations=20)
@@ -139,6 +165,9 @@ def test_kept_samples_outlive_the_workers_and_are_checked(sync: str, tmp_path: P
     damaged = bytearray(kept.read_bytes())
     damaged[len(damaged) // 2] ^= 0xFF
     kept.write_bytes(damaged[:-5])
+    longer = KeptSamples(kept)
+    longer.add(999, bytes(sample_bytes))
+    longer.close()
     forest.watch = lambda *_: None
     _, found = forest.trained(resume=True, iterations=20)
     assert off(found, expected) <= 1e-12

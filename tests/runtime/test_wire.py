@@ -43,6 +43,9 @@ def sent_by(rig: Owners, node_name: str) -> list[Tensor]:
 
 
 def assert_private(rig: Owners, tree: Phase, known: Cluster) -> None:
+    """Also where the plan would have samples kept, and sent ahead."""
+    feeds = tuple(each.model_copy(update={"delivery": "once"}) for each in tree.sources)
+    tree = tree.model_copy(update={"sources": feeds, "ahead": True})
     rig.trained(tree, known, iterations=ITERATIONS)
     for name in {feed.node for feed in tree.sources}:
         secret = set(rig.owned[name].inputs.flatten().tolist())

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import palmette as pt
+from palmette.cli import execute
 from palmette.control.run.request import Request
 from palmette.control.run.session import prepare
 from palmette.runtime.data.kept_samples import file_name
@@ -53,6 +56,17 @@ def test_they_stay_for_a_later_phase_that_uses_the_node(runs: Runs) -> None:
     trace = lines(runs.folder / "out" / "trace.jsonl")
     sent = [line for line in trace if (line["node"], line["op"]) == ("phone", "send") and line["bytes"]]
     assert {line["iteration"] for line in sent} == set(range(2 * EPOCH))
+
+
+def test_a_place_where_they_cannot_be_kept_is_refused_before_anything_starts(
+    runs: Runs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    taken, out = runs.folder / "taken", runs.folder / "out"
+    taken.write_text("")
+    arguments = [*runs.arguments(TINY, kept_on("cloud")), "--keep-samples", str(taken), "-o", str(out)]
+    assert execute(arguments) == 2
+    assert capsys.readouterr().err == f"palmette: {taken}: the folder: cannot be made: File exists\n"
+    assert not out.exists()
 
 
 def test_with_keep_samples_they_stay(runs: Runs) -> None:

@@ -12,6 +12,8 @@ import pytest
 
 from benchmarks.soak.faults import GARBAGE
 from palmette.errors import InputError
+from palmette.runtime.data.kept_samples import KeptSamples, file_name
+from palmette.runtime.data.left_samples import run_folder
 from palmette.runtime.options import Options
 from palmette.testbed import iproute
 from tests.control.ray_cluster import HOSTS, WORKER, RayCluster
@@ -56,6 +58,13 @@ for port in sys.argv[2:]:
         pass
 """
 OPTIONS = Options(optimizer="momentum", lr=0.05, seed=3, dtype="float64")
+
+DELETING = """
+import sys
+from pathlib import Path
+from palmette.runtime.engines.ray.hosts import Hosts
+Hosts(["phone"]).delete_samples(Path(sys.argv[1]), ["server", "cloud", "nobody"])
+"""
 
 
 @pytest.fixture
@@ -132,6 +141,14 @@ def test_a_host_deletes_what_it_kept_when_its_last_phase_is_done(cluster: RayClu
     for each in watching:
         each.join(10)
     assert found == [{"server"}, {"cloud"}]
+
+
+def test_hosts_that_a_run_has_left_out_delete_what_they_kept(cluster: RayCluster, runs: Runs) -> None:
+    folder = run_folder(runs.folder, "0123456789abcdef")
+    for host in HOSTS:
+        KeptSamples(folder / file_name(host) / file_name("phone")).close()
+    cluster.python(DELETING, str(folder))
+    assert [path.name for path in folder.iterdir()] == [file_name("phone")]
 
 
 def test_a_node_is_measured_where_it_is(cluster: RayCluster, runs: Runs) -> None:

@@ -229,6 +229,8 @@ class TrainingSession:
         )
         refuse_no_update(self._job)
         self.meters = meters or self._opened_meters()
+        if request.keep_samples is not None and not self._job.real_hosts:
+            make_folder(self._job.samples_folder)
         make_folder(folder)
 
     def _opened_meters(self) -> RunMeters:

@@ -21,6 +21,10 @@ class SampleReader(Protocol):
         """Load what a source needs, so that its first samples take no longer than later ones."""
         ...
 
+    def size(self, source: int) -> int:
+        """How many samples a source's data has."""
+        ...
+
     def drawn(self, source: int, iteration: int) -> Indices:
         """The samples that a source gives to an iteration, by their numbers in its data."""
         ...

@@ -67,6 +67,10 @@ class SourceSamples:
             if name not in self._parts:
                 self._parts[name] = self._load(name) if given is None else given
 
+    def size(self, source: int) -> int:
+        """How many samples a source's data has."""
+        return self._data[source].samples
+
     def drawn(self, source: int, iteration: int) -> Indices:
         """The samples that a source gives to an iteration, by their numbers in its data."""
         return self._rule.drawn(source, iteration).numbers

@@ -69,7 +69,7 @@ class UploadedSamples:
         self._reader = reader
         self.open, self.stored, self.labels = reader.open, reader.stored, reader.labels
         self.inputs, self.order, self.uploaded = reader.inputs, reader.order, reader.uploaded
-        self.targets = reader.targets
+        self.targets, self.size = reader.targets, reader.size
 
     def drawn(self, source: int, iteration: int) -> Indices:
         """The samples that an iteration uploads."""
@@ -86,6 +86,11 @@ class OwnedSamples:
     def drawn(self, iteration: int) -> Indices:
         """The samples of an iteration, by their numbers."""
         return self._reader.drawn(self._source, iteration)
+
+    @property
+    def size(self) -> int:
+        """How many samples the source's data has."""
+        return self._reader.size(self._source)
 
     def batch(self, iteration: int) -> StoredBatch:
         """The samples of an iteration; labels that do not travel stay here for their root."""
@@ -154,8 +159,8 @@ class SampleSender:
         return self._before is not None
 
     def verified(self, listed: bytes) -> list[int]:
-        """The samples that the receiver has listed and has unchanged; they are not sent."""
-        expected = read_list(listed)
+        """The samples that the receiver has listed and has unchanged; they are not sent. Data may be shorter now."""
+        expected = {number: each for number, each in read_list(listed).items() if 0 <= number < self._owned.size}
         numbers = np.array(sorted(expected), dtype=np.int64)
         found = []
         for some in np.array_split(numbers, max(1, len(numbers) // 1024)):
