@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from palmette.cli import execute
-from palmette.runtime.engines.hub.allowed import AllowedNames
 from palmette.runtime.data.batches import Batches
+from palmette.runtime.engines.hub.allowed import AllowedNames
 from palmette.spec.plan import Phase
 from palmette.zoo.models import load_network
 from tests.control.hub_workers import HubWorkers
