@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
@@ -166,6 +167,13 @@ def test_layers_can_be_sent_to_another_process(kind: type[nn.Module], shape: tup
     assert len(layers) > 1
     twin, expected = pickle.loads(pickle.dumps([layer.module for layer in layers])), copy.deepcopy(module)
     assert torch.allclose(LayerChain(twin)(rows(*shape)), expected(rows(*shape)), rtol=0, atol=1e-12)
+
+
+def test_threads_cut_modules_side_by_side() -> None:
+    """Tracing changes ``nn.Module`` for all threads."""
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda _: len(cut(Rotated(), rows(4).float())), range(8)))
+    assert len(set(found)) == 1
 
 
 def test_a_module_that_cannot_be_copied_is_refused_in_one_line() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from palmette.errors import Fault, InputError, expected_name
-from palmette.zoo.user_code import user_error
+from palmette.zoo.user_code import raised_at, user_error
 
 
 def import_callable(name: str, field: str) -> Callable[..., Any]:
@@ -53,7 +53,7 @@ def _module(name: str, module_name: str, field: str) -> Any:
     try:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        missing = f"no module {error.name}; expected one that is installed or in the current folder"
+        missing = f"no module {error.name}; expected one that is installed or in the current folder{raised_at(error)}"
         raise InputError(Fault(field, name, missing)) from error
     except Exception as error:
         failed = f"importing it failed: {user_error(error)}"

@@ -206,6 +206,11 @@ def apply_input_shape(name: str, options: dict[str, int], shape: tuple[int, ...]
 
 def recipe_network(recipe: Recipe, name: str, input_shape: Sequence[int] | None) -> Network:
     """The network of a recipe, cut into layers; the first samples have the shape and the type of its input."""
+    with located(recipe.model, recipe.made_at):
+        return _network_of(recipe, name, input_shape)
+
+
+def _network_of(recipe: Recipe, name: str, input_shape: Sequence[int] | None) -> Network:
     shape = input_shape if input_shape is not None else recipe.input_shape
     if isinstance(recipe.model, str):
         return replace(load_network(recipe.model, shape), name=name)
@@ -224,7 +229,7 @@ def recipe_network(recipe: Recipe, name: str, input_shape: Sequence[int] | None)
 
 def first_inputs(name: str, recipe: Recipe) -> tuple[Example, SampleLengths | None]:
     """The inputs of a recipe's first two samples, and how long all are, if that varies from batch to batch."""
-    with located(recipe.data):
+    with located(recipe.data, recipe.made_at):
         source = recipe_sources(name, recipe).train
         return _stacked_inputs(name, recipe, source), _input_lengths(name, recipe, source)
 

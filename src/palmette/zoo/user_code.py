@@ -23,16 +23,16 @@ _NAMES_LINE = re.compile(r"\(\S+:\d+\)$")
 
 def user_error(error: BaseException) -> str:
     """An error, and the innermost line of the user's own code that it came through: ``ValueError: … (file.py:12)``."""
-    return f"{describe_error(error)}{_line(error)}"
+    return f"{describe_error(error)}{raised_at(error)}"
 
 
 @contextmanager
-def located(found: Any) -> Iterator[None]:
-    """Let faults say in which line a user's function or object is defined, where they name no line yet."""
+def located(found: Any, otherwise: str = "") -> Iterator[None]:
+    """Let faults say in which line a user's function or object is defined, or another, where they name none yet."""
     try:
         yield
     except InputError as error:
-        where = _definition(found)
+        where = _definition(found) or otherwise
         raise InputError(at_line(each, where) for each in error.faults) from error
 
 
@@ -53,7 +53,8 @@ def _definition(found: Any) -> str:
     if isinstance(found, tuple) and found:
         found = found[0]
     found = found.func if isinstance(found, partial) else found
-    of_class = (getattr(type(found), name, None) for name in ("__getitem__", "forward", "__call__"))
+    kind = found if inspect.isclass(found) else type(found)
+    of_class = (getattr(kind, name, None) for name in ("__getitem__", "forward", "__call__"))
     code = next((each.__code__ for each in (found, *of_class) if inspect.isfunction(each)), None)
     return (
         "" if code is None or not _is_users(Path(code.co_filename)) else _place(code.co_filename, code.co_firstlineno)
@@ -68,7 +69,8 @@ def _place(file: str, line: int | None) -> str:
     return f" ({_short(Path(file))}:{line})"
 
 
-def _line(error: BaseException) -> str:
+def raised_at(error: BaseException) -> str:
+    """The innermost line of the user's own code that an error came through: `` (file.py:12)``; empty if none."""
     if isinstance(error, SyntaxError) and error.filename is not None:
         return _place(error.filename, error.lineno)
     for frame in reversed(traceback.extract_tb(error.__traceback__)):

@@ -13,12 +13,14 @@ from torch import Tensor
 
 from palmette.cli import execute
 from palmette.runtime.data.batches import Batches
+from palmette.runtime.engines.hub.allowed import AllowedNames
 from palmette.spec.plan import Phase
 from palmette.zoo.models import load_network
+from tests.control.hub_workers import HubWorkers
 from tests.control.run.test_processes import trees
 from tests.runtime import length_recipes
 from tests.runtime.rig import off
-from tests.runtime.world import Runs, lines, losses, weights
+from tests.runtime.world import CLUSTER, Runs, lines, losses, weights
 
 MODULE = "tests.runtime.length_recipes"
 ITERATIONS = 6
@@ -68,6 +70,21 @@ def test_lengths_by_batch_equal_one_process(runs: Runs, recipe: str, tree: str) 
     expected_losses, expected = one_process(recipe, placed.batch)
     assert losses(runs.folder / "out") == pytest.approx(expected_losses, rel=1e-9)
     assert off(weights(runs.folder / "out"), expected) <= 1e-9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", ["encoder", "shifting"])
+@pytest.mark.parametrize("way", ["tls", "hub"])
+def test_lengths_by_batch_on_networks_nobody_trusts(runs: Runs, recipe: str, way: str) -> None:
+    placed = trees(len(load_network(f"{MODULE}:{recipe}").layers))["hierarchy"]
+    if way == "tls":
+        run(runs, recipe, placed, "--dtype", "float64", "--transport", "tls")
+    else:
+        runs.cluster.write_text(CLUSTER.replace("tier:", "threads: 1, tier:"))
+        with HubWorkers(runs.folder) as place:
+            place.start(allowed=AllowedNames(frozenset({f"{MODULE}:{recipe}"})))
+            run(runs, recipe, placed, "--dtype", "float64", *place.options)
+    assert off(weights(runs.folder / "out"), one_process(recipe, placed.batch)[1]) <= 1e-9
 
 
 def test_messages_are_as_long_as_their_batch(runs: Runs) -> None:

@@ -70,7 +70,7 @@ def find_data(
             own[each] = _of_node(node, each, network)
     if name is None:
         return RunData(concatenate(list(own.values())), own)
-    with located(None if recipe is None else recipe.data):
+    with located(*(None, "") if recipe is None else (recipe.data, recipe.made_at)):
         if recipe is not None and name == UNNAMED:
             common = recipe_data(recipe, name, network.input_shape)
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -158,6 +159,18 @@ def options_of_beginning(recipe: Recipe | None, **given: Any) -> Options:
     if recipe is not None:
         recipe = replace(recipe, schedule=None, warmup=None, early_stop=None)
     return training_options(recipe, **given)
+
+
+@contextmanager
+def named_in_recipe(recipe: Recipe | None, options: Options) -> Iterator[None]:
+    """Let faults about options that a recipe says be named as such, with the line that made it."""
+    try:
+        yield
+    except InputError as error:
+        names = [each.name for each in fields(Options)]
+        said = [name for name in names if getattr(recipe, name, None) == getattr(options, name)]
+        where = "" if recipe is None else recipe.made_at
+        raise InputError(_in_recipe(fault, said, where) for fault in error.faults) from error
 
 
 def _in_recipe(fault: Fault, names: Collection[str], where: str) -> Fault:

@@ -28,7 +28,7 @@ from palmette.control.run.folder import refuse_owned, refuse_taken, remove_resul
 from palmette.control.run.metering import RunMeters
 from palmette.control.run.recipes import find_training, refuse_metric
 from palmette.control.run.record import PlanChange, write_record
-from palmette.control.run.request import FULL_TRACE, Request, from_record, to_record
+from palmette.control.run.request import FULL_TRACE, Request, from_record, named_in_recipe, to_record
 from palmette.control.run.trust import cluster_code, options_code, plan_code, refuse_untrusted, remember
 from palmette.control.run.validation import (
     load_checked_network,
@@ -196,7 +196,8 @@ class TrainingSession:
         trained = {
             n: w for n, w in parameters(self.network.layers).items() if w.requires_grad and n not in frozen_names
         }
-        refuse_unfit_weights(trained, request.options)
+        with named_in_recipe(training.recipe, request.options):
+            refuse_unfit_weights(trained, request.options)
         self._job = Job(
             plan=plan,
             evaluator=self.evaluator,

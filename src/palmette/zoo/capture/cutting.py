@@ -9,6 +9,7 @@ parts of the batch cannot run apart.
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -40,6 +41,8 @@ from palmette.zoo.capture.wrapper import ModuleWrapper, Untraceable, WholeModule
 from palmette.zoo.lengths import VaryingAxis
 
 MODES = (True, False)
+# Torch's tracers change nn.Module itself for as long as they run, in all threads.
+_one_at_a_time = threading.RLock()
 
 
 def cut(module: nn.Module, example: Example, varying: Sequence[VaryingAxis] = ()) -> tuple[NetworkLayer, ...]:
@@ -56,7 +59,7 @@ def cut(module: nn.Module, example: Example, varying: Sequence[VaryingAxis] = ()
     given = module_input(example, varying)
     try:
         require_all_inputs(module, given)
-        with without_cache(module):
+        with _one_at_a_time, without_cache(module):
             finish_lazy(module, given)
             refuse_complex_weights(module)
             with preserve_state(module):

@@ -133,6 +133,9 @@ def splittable(
     except Exception as error:
         raise InputError(Fault("loss", name, f"it fails: {user_error(error)}")) from error
     whole, parts = found.total, sum(half.total for half in halves)
+    if bool(whole.isnan()):
+        expected = "it is NaN for the first samples; expected a number, so that there is something to learn"
+        raise InputError(Fault("loss", name, expected))
     if not torch.allclose(whole, torch.as_tensor(parts, dtype=whole.dtype), rtol=1e-3, atol=1e-5):
         expected = "the losses of a batch's parts do not add up to that of the batch; expected a value per sample"
         raise InputError(Fault("loss", name, expected))

@@ -75,13 +75,14 @@ def objective_for(recipe: Recipe | None, name: str, network: Network, data: Data
     if recipe is None or recipe.loss is None:
         if not is_class:
             expected = "its targets are no class numbers; expected a recipe with a loss for them"
-            raise data_error(data.name, expected)
+            with located(None, "" if recipe is None else recipe.made_at):
+                raise data_error(data.name, expected)
         return classification(network.classes)
     outputs, labels = _tried(network, data)
     form = class_format(network.classes) if is_class and takes_classes(recipe.loss) else item_format(labels)
-    tried, named = partial(_tried_loss, outputs=outputs, targets=labels), ":" in name
+    tried, named = partial(_tried_loss, recipe.made_at, outputs=outputs, targets=labels), ":" in name
     made = tried(recipe.loss, name=name, find=partial(recipe_loss, name) if named else None)
-    with located(recipe.loss):
+    with located(recipe.loss, recipe.made_at):
         refuse_without_gradient(made, outputs, labels)
     metrics = {
         key: tried(each, name=f"{name}.metrics.{key}", find=partial(recipe_metric, name, key) if named else None)
@@ -90,8 +91,8 @@ def objective_for(recipe: Recipe | None, name: str, network: Network, data: Data
     return TrainingObjective(made, form, metrics)
 
 
-def _tried_loss(loss: UserLoss, **options: Any) -> SplittableLoss:
-    with located(loss):
+def _tried_loss(made_at: str, loss: UserLoss, **options: Any) -> SplittableLoss:
+    with located(loss, made_at):
         return splittable(loss, **options)
 
 
