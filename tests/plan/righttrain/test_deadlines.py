@@ -12,8 +12,9 @@ import palmette as pt
 from palmette.plan.core.make_plan import configured
 from palmette.plan.core.one_node import on_one_node
 from palmette.plan.core.strategy import Task
+from palmette.plan.righttrain import starts
 from palmette.plan.righttrain.problem import build_problem
-from palmette.plan.righttrain.starts import others_least_j, plans_of_others
+from palmette.plan.righttrain.starts import OtherPlan, others_least_j, plans_of_others
 from palmette.spec.goal import Goal
 from palmette.spec.learning import Learning
 from palmette.spec.plan import Phase, Plan
@@ -151,3 +152,22 @@ def test_first_finds_a_plan_wherever_there_is_one(seed: int) -> None:
 @pytest.mark.parametrize("seed", mostly_thorough([220, 223, 225, 226, 227], 2))
 def test_first_finds_a_plan_in_more_worlds(seed: int) -> None:
     check_first(seed)
+
+
+def test_another_strategy_whose_best_plan_is_late_is_asked_for_one_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    known, cluster, curve = random_problem(random.Random(2))
+    problem = build_problem(task(known, cluster, 100.0), curve)
+    feeds = tuple(range(len(problem.feed_nodes)))
+    schedule = problem.schedule(feeds, 1, problem.proportional_split(feeds))
+    asked: list[float | None] = []
+
+    def answer(_: object, __: object, limit_s: float | None) -> OtherPlan:
+        asked.append(limit_s)
+        phase = on_one_node("n0", task(known, cluster))
+        return OtherPlan("other", phase, schedule, total_s=200.0 if limit_s is None else 90.0, total_j=7.0)
+
+    monkeypatch.setattr(starts, "_plan_by", answer)
+    (found,) = plans_of_others(problem)
+
+    assert found.total_s == 90.0
+    assert asked == [None, pytest.approx(100.0 / schedule.iterations)]

@@ -77,6 +77,7 @@ class BranchAndBound:
         if not all_trees_generated(self.problem) or not self.search.bounds.few_nodes:
             raise self._too_large()
         self._best = DeadlineSearch(self.problem, None).best_plan()
+        self.search.roots = plan_pool(self.problem, None).roots
         opened = OpenBounds(self.problem, self.search.bounds)
         for root in self.search.roots:
             opened.add(root)
