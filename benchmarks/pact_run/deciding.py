@@ -22,14 +22,14 @@ def director(task: Task, phases: dict[Pair, Phase], known: Known) -> EpochCallba
 
     def on_epoch_end(standing: EpochStatus) -> Sequence[Phase] | None:
         losses = standing.losses
-        table = problem(task, phases, known, losses[-1], _offered(task, phases, known, standing))
+        table = problem(task, phases, known, losses[-1], offered(task, phases, known, standing))
         online = OnlineController(phases, 0.0, table.deadline_s, lambda _, __: (table, len(losses)))
         return online(replace(standing, losses=[height(loss) for loss in losses]))
 
     return on_epoch_end
 
 
-def _offered(task: Task, phases: dict[Pair, Phase], known: Known, standing: EpochStatus) -> set[Switch]:
+def offered(task: Task, phases: dict[Pair, Phase], known: Known, standing: EpochStatus) -> set[Switch]:
     """The switches that may be made: none as long as no pilot had any, and not to the last pair if that is late."""
     if len(standing.losses) < FIRST[0]:
         return set()
@@ -48,14 +48,14 @@ def _in_time(task: Task, phases: dict[Pair, Phase], known: Known, standing: Epoc
     return standing.time_s + change_s + epochs * last_s <= (task.goal.deadline_s or math.inf)
 
 
-def problem(task: Task, phases: dict[Pair, Phase], known: Known, loss: float, offered: Collection[Switch]) -> Problem:
-    """The table, in logarithms of the loss, with the switches that are offered and their rises as at a loss."""
+def problem(task: Task, phases: dict[Pair, Phase], known: Known, loss: float, switches: Collection[Switch]) -> Problem:
+    """The table, in logarithms of the loss, with these switches and their rises as at a loss."""
     run, change = [], []
     for (model, nodes), (expected, robust) in known.runs.items():
         price = task.evaluator.price(phases[model, nodes])
         costs = {"model": model, "nodes": nodes, "time_s": price.epoch.time_s, "energy_j": price.epoch.energy_j}
         run.append(costs | {"loss_expected": [expected], "loss_robust": [robust]})
-    for here, there in sorted(offered):
+    for here, there in sorted(switches):
         rise = known.rises[here, there].at(loss)
         spent = change_price(phases[here], phases[there], task.evaluator)
         costs = {"from": here, "to": there, "time_s": spent.time_s, "energy_j": spent.energy_j}
