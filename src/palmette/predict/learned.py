@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from importlib import resources
@@ -107,30 +107,9 @@ def train_predictor(
         InputError: the curves are of fewer than two seeds, or none changes its setting.
     """
     train, held_out = split_by_seed(curves.curves)
+    runs, changes = run_examples(train), change_examples(train)
     if not train or not held_out:
         raise InputError(Fault("curves", f"{len({c.seed for c in curves.curves})} seeds", "expected at least two"))
-    origin = {
-        "model": curves.model,
-        "data": curves.data,
-        "left_out_seeds": sorted({curve.seed for curve in held_out}),
-    }
-    return teach(train, origin, seed=seed, floor=floor, on_epoch=on_epoch), held_out
-
-
-def teach(
-    train: Sequence[Curve],
-    origin: Mapping[str, Any],
-    *,
-    seed: int = 0,
-    floor: float = 0.0,
-    on_epoch: OnEpoch = lambda *_: None,
-) -> LearnedPredictor:
-    """A predictor that all of some curves have taught; ``origin`` says which they are.
-
-    Raises:
-        InputError: no curve changes its setting.
-    """
-    runs, changes = run_examples(train), change_examples(train)
     if not changes:
         raise InputError(Fault("curves", "no change of setting", "expected curves with two phases or more"))
     run, change = replace(RUN_TRAINING, seed=seed), replace(CHANGE_TRAINING, seed=seed)
@@ -138,9 +117,16 @@ def teach(
     with single_thread():
         run_network = train_run_network(runs, run, lambda done: on_epoch(done, total))
         change_network = train_change_network(changes, change, lambda done: on_epoch(run.epochs + done, total))
-    counts = {"curves": len(train), "moments": len(runs), "changes": len(changes)}
+    origin = {
+        "model": curves.model,
+        "data": curves.data,
+        "curves": len(train),
+        "moments": len(runs),
+        "changes": len(changes),
+        "left_out_seeds": sorted({curve.seed for curve in held_out}),
+    }
     ranges, constants = TaughtRanges.of(runs, changes), BoundConstants.of(train, changes, floor)
-    return LearnedPredictor(run_network, change_network, {**origin, **counts}, ranges, floor, constants)
+    return LearnedPredictor(run_network, change_network, origin, ranges, floor, constants), held_out
 
 
 def save(predictor: LearnedPredictor, path: str | os.PathLike[str]) -> None:
