@@ -2,7 +2,7 @@
 
 Prints JSON: for every seed PACT's run, never switching, and the best of all single switches in hindsight, all of them
 real runs on the paced testbed that end when the mean loss of an epoch reaches the target. With ``--replay`` all of them
-are trained in one process, with the same batches and decisions, at the evaluator's prices.
+are trained in one process, with the same batches and decisions, at the evaluator's prices by a recorded profile.
 
     python -m benchmarks.pact_run [--replay] [SEED ...]
 """
@@ -49,7 +49,8 @@ def main() -> None:
     if given.quick:
         print_result(in_short((given.seeds or SEEDS)[0]))
     else:
-        print_result(compared(given.seeds or SEEDS, _replayed if given.replay else _seed))
+        runs = _replayed if given.replay else _seed
+        print_result(compared(given.seeds or SEEDS, runs, task(recorded=given.replay)))
 
 
 def in_short(seed: int) -> Record:
@@ -61,9 +62,9 @@ def in_short(seed: int) -> Record:
     return {"target_loss": TARGET, "deadline_s": asked.goal.deadline_s, "pact": found}
 
 
-def compared(seeds: Sequence[int], of_seed: RunsOfSeed) -> Record:
+def compared(seeds: Sequence[int], of_seed: RunsOfSeed, asked: Task) -> Record:
     """PACT's runs beside never switching and the best switch."""
-    asked, parts = task(), own_data()
+    parts = own_data()
     pairs = phases(asked)
     told = known([course for seed in PILOTS for course in courses(seed, parts)])
     progress(str(told))
@@ -105,8 +106,7 @@ def _seed(asked: Task, pairs: dict[Pair, Phase], told: Known, hindsight: Hindsig
 def _replayed(asked: Task, pairs: dict[Pair, Phase], told: Known, hindsight: Hindsight, seed: int) -> Record:
     """The same without a testbed."""
     found = hindsight.decided(director(asked, pairs, told))
-    *switches, never = hindsight.every_switch()
-    best = min((each for each in switches if each.meets), key=lambda each: each.energy_j, default=None)
+    best, never = hindsight.best_switch(), hindsight.never()
     row: Record = {"pact": found._asdict(), "never": never._asdict(), "best_switch": best and best._asdict()}
     row["saved"] = _saved(row)
     progress(f"{seed} {json.dumps(row)}")

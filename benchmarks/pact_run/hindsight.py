@@ -90,23 +90,50 @@ class Hindsight:
 
     def every_switch(self) -> Iterator[Switch]:
         """One switch after each epoch of the whole network to each other pair; at last, none until the end."""
-        trunk, epochs = fresh(self._seed), 0
-        while True:
-            loss, epochs = self._epoch(trunk, PAIRS[0]), epochs + 1
-            before = self.priced(((PAIRS[0], epochs),), loss)
-            if loss <= TARGET or before.time_s > self._deadline_s:
+        for trunk, before in self._whole():
+            if self._over(before):
                 yield before
                 return
             for pair in PAIRS[1:]:
                 yield self._until_target(trunk.twin(), before.schedule, pair)
 
-    def _until_target(self, trainee: Trainee, before: Schedule, pair: Pair) -> Switch:
+    def never(self) -> Switch:
+        """No switch until the end."""
+        *_, (_, made) = self._whole()
+        return made
+
+    def best_switch(self) -> Switch | None:
+        """The cheapest switch that meets target and deadline; none is trained on that costs more than one that does."""
+        best, most_j = None, math.inf
+        for pair in reversed(PAIRS[1:]):  # the thriftiest first
+            for trunk, before in self._whole():
+                if self._over(before) or before.energy_j >= most_j:
+                    break
+                made = self._until_target(trunk.twin(), before.schedule, pair, most_j)
+                if made.meets and made.energy_j < most_j:
+                    best, most_j = made, made.energy_j
+        return best
+
+    def _whole(self) -> Iterator[tuple[Trainee, Switch]]:
+        """The whole network after each of its epochs, to the target or the deadline."""
+        trunk, epochs = fresh(self._seed), 0
+        while True:
+            loss, epochs = self._epoch(trunk, PAIRS[0]), epochs + 1
+            made = self.priced(((PAIRS[0], epochs),), loss)
+            yield trunk, made
+            if self._over(made):
+                return
+
+    def _until_target(self, trainee: Trainee, before: Schedule, pair: Pair, most_j: float = math.inf) -> Switch:
         epochs = 0
         while True:
             loss, epochs = self._epoch(trainee, pair), epochs + 1
             made = self.priced((*before, (pair, epochs)), loss)
-            if loss <= TARGET or made.time_s > self._deadline_s:
+            if self._over(made) or made.energy_j >= most_j:
                 return made
+
+    def _over(self, made: Switch) -> bool:
+        return made.loss <= TARGET or made.time_s > self._deadline_s
 
     def _epoch(self, trainee: Trainee, pair: Pair) -> float:
         return trainee.epoch(float(pair[0]), self._parts[pair[1]])

@@ -6,6 +6,11 @@ The table has the means of what was seen, and robust figures that 19 of 20 do no
 a switch win much of its rise back, so that what counts is what is left after ``WON_BACK`` epochs; the lower the loss,
 the more that is, along a line. A training that lost more is often the faster afterwards, so what is uncertain about the
 rise and the epochs after it is counted once, in the epochs.
+
+A pair that another may follow can still be left when it learns slowly; from the last one there is nowhere to go. So a
+switch to that is offered only where there is time for as many epochs as it may take to the target, robustly
+(``EpochsToTarget``). Pilots are few and those of one seed alike, so that is a t-interval with one degree of freedom for
+each seed but one.
 """
 
 from __future__ import annotations
@@ -16,17 +21,23 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import t as student
 
 from benchmarks.pact_run.replay import Trainee, fresh
-from benchmarks.pact_run.setting import PAIRS
+from benchmarks.pact_run.setting import PAIRS, TARGET
 from palmette.spec.problem import Pair
 from palmette.zoo.data import DataSplit
 
-WHOLE, FIRST, SECOND = 10, (4, 5, 7), (2, 5)
+WHOLE, FIRST, SECOND = 10, (4, 5, 7), (2, 4, 6, 8)
 """Epochs of the whole network, and after how many the first and the second switch come."""
 AFTER = {"silver": 10, "bronze": 14}
-"""Epochs that follow a switch to a set."""
+"""Epochs that follow a switch to a set; more on bronze, where the target takes them."""
+MOST = 24
+"""Epochs on bronze in all."""
 WON_BACK = 3
+CONFIDENCE = 0.95
+"""How many of further trainings should need no more epochs to the target than is robust."""
+Switch = tuple[Pair, Pair]
 Floats = npt.NDArray[np.float64]
 LEARNING = 1.5
 """Where the loss is above, the whole network has hardly begun to learn."""
@@ -34,36 +45,48 @@ LEARNING = 1.5
 
 @dataclass(frozen=True)
 class Course:
-    """The losses of a training in one pair, after each epoch, and before the switch to it, if there was one."""
+    """The losses of a training in one pair, after each epoch, and before the switch to it, if there was one.
 
+    ``whole`` is how many epochs the whole network had been trained for by then.
+    """
+
+    seed: int
     pair: Pair
     losses: list[float]
     came: tuple[Pair, float] | None = None
+    whole: int = 0
 
 
 def courses(seed: int, parts: dict[str, DataSplit], first_switches: Sequence[int] = FIRST) -> list[Course]:
     """A training of the whole network, and all those that went on from it."""
     whole, medium, small = PAIRS
-    trunk, first = fresh(seed), Course(whole, [])
+    trunk, first = fresh(seed), Course(seed, whole, [])
     found = [first]
     for done in range(1, WHOLE + 1):
         first.losses.extend(_trained(trunk, whole, parts, 1))
         if done not in first_switches:
             continue
         came = (whole, first.losses[-1])
-        found.append(Course(small, _trained(trunk.twin(), small, parts, AFTER["bronze"]), came))
-        branch, since = trunk.twin(), Course(medium, [], came)
+        found.append(Course(seed, small, _to_target(trunk.twin(), small, parts), came, done))
+        branch, since = trunk.twin(), Course(seed, medium, [], came, done)
         for epoch in range(1, AFTER["silver"] + 1):
             since.losses.extend(_trained(branch, medium, parts, 1))
             if epoch in SECOND:
-                later = _trained(branch.twin(), small, parts, AFTER["bronze"])
-                found.append(Course(small, later, (medium, since.losses[-1])))
+                later = _to_target(branch.twin(), small, parts)
+                found.append(Course(seed, small, later, (medium, since.losses[-1]), done))
         found.append(since)
     return found
 
 
 def _trained(trainee: Trainee, pair: Pair, parts: dict[str, DataSplit], epochs: int) -> list[float]:
     return [trainee.epoch(float(pair[0]), parts[pair[1]]) for _ in range(epochs)]
+
+
+def _to_target(trainee: Trainee, pair: Pair, parts: dict[str, DataSplit]) -> list[float]:
+    losses = _trained(trainee, pair, parts, AFTER["bronze"])
+    while min(losses) > TARGET and len(losses) < MOST:
+        losses.extend(_trained(trainee, pair, parts, 1))
+    return losses
 
 
 @dataclass(frozen=True)
@@ -79,18 +102,64 @@ class Line:
 
 
 @dataclass(frozen=True)
+class EpochsToTarget:
+    """The epochs of the last pair, linear in the height of the loss before and in the whole network's epochs.
+
+    ``margin`` is how many more they may be, robustly.
+    """
+
+    constant: float
+    per_height: float
+    per_whole: float
+    margin: float
+
+    @classmethod
+    def of(cls, seen: Sequence[Course]) -> EpochsToTarget:
+        """By least squares."""
+        columns = np.array([(1.0, height(each.came[1] if each.came else 0.0), each.whole) for each in seen])
+        epochs = np.array([_epochs_to_target(each.losses) for each in seen])
+        fitted, *_ = np.linalg.lstsq(columns, epochs, rcond=None)
+        off, left = epochs - columns @ fitted, max(1, len(seen) - len(fitted))
+        seeds = len({each.seed for each in seen})
+        deviation = math.sqrt(float(off @ off) / left * (1 + 1 / seeds))
+        margin = deviation * float(student.ppf(CONFIDENCE, max(1, seeds - 1)))
+        return cls(*map(float, fitted), margin)
+
+    def robust(self, loss: float, whole: int) -> float:
+        """Epochs that should do."""
+        return self.constant + self.per_height * height(loss) + self.per_whole * whole + self.margin
+
+
+def height(loss: float) -> float:
+    """How far a loss is above the target, as a logarithm; 0 at the target and below."""
+    return max(0.0, math.log(loss / TARGET)) if loss > 0 else 0.0
+
+
+def _epochs_to_target(losses: Sequence[float]) -> float:
+    return float(next((epoch for epoch, loss in enumerate(losses, 1) if loss <= TARGET), MOST))
+
+
+@dataclass(frozen=True)
 class Known:
-    """Changes of the logarithm of the loss: of an epoch in each pair, expected and robust; and lines for switches."""
+    """Changes of the logarithm of the loss: of an epoch in each pair, expected and robust; and lines for switches.
+
+    And the epochs to the target in the last pair, by the pair before.
+    """
 
     runs: dict[Pair, tuple[float, float]]
-    rises: dict[tuple[Pair, Pair], Line]
+    rises: dict[Switch, Line]
+    to_target: dict[Pair, EpochsToTarget]
 
 
 def known(seen: Sequence[Course]) -> Known:
     """What the pilots teach."""
     runs = {pair: _told(_rates([each for each in seen if each.pair == pair])) for pair in PAIRS}
     switches = [(here, there) for at, there in enumerate(PAIRS) for here in PAIRS[:at]]
-    return Known(runs, {switch: _line(seen, switch, runs[switch[1]][0]) for switch in switches})
+    rises = {switch: _line(seen, switch, runs[switch[1]][0]) for switch in switches}
+    last = [each for each in seen if each.pair == PAIRS[-1]]
+    return Known(
+        runs, rises, {pair: EpochsToTarget.of([c for c in last if c.came and c.came[0] == pair]) for pair in PAIRS[:-1]}
+    )
 
 
 def _told(values: list[float]) -> tuple[float, float]:
@@ -113,7 +182,7 @@ def _steady(course: Course) -> tuple[Floats, Floats]:
     return epochs, heights
 
 
-def _line(seen: Sequence[Course], switch: tuple[Pair, Pair], rate: float) -> Line:
+def _line(seen: Sequence[Course], switch: Switch, rate: float) -> Line:
     """What is left of the rises of a switch, beyond epochs of the new model as if there had been none."""
     points = []
     for each in seen:

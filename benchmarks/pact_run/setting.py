@@ -26,6 +26,8 @@ PAIRS: tuple[Pair, ...] = (("0", "gold"), ("0.5", "silver"), ("0.6", "bronze"))
 TARGET, BATCH, LR = 0.1, 32, 5e-4
 DEADLINE_EPOCHS = 36.0
 """The deadline, in epochs of the whole network on gold."""
+RECORDED = Path(__file__).with_name("profile.json")
+"""The network measured once: layer times as ``palmette profile`` has them, prunings in processor time."""
 SLOWER = {"cloud": 5.0, "server": 10.0, "gateway": 56.0}
 """Than this machine, one thread."""
 CLUSTER = f"""\
@@ -54,10 +56,11 @@ def cluster() -> Cluster:
         return pt.load_cluster(path)
 
 
-def task() -> Task:
-    """What is to be planned, with the network measured on this machine."""
+def task(*, recorded: bool = False) -> Task:
+    """What is to be planned, with the network measured on this machine now, or once before."""
     nodes = cluster()
-    measured = pt.profile(MODEL, cluster=nodes, variants=[float(model) for model, _ in PAIRS[1:]])
+    variants = [float(model) for model, _ in PAIRS[1:]]
+    measured = pt.load_profile(RECORDED) if recorded else pt.profile(MODEL, cluster=nodes, variants=variants)
     made = Task(profile=emulated(measured), cluster=nodes, batch=BATCH, optimizer="adam")
     deadline_s = round(DEADLINE_EPOCHS * made.evaluator.price(trainable_phases(made)[PAIRS[0]]).epoch.time_s, 2)
     return replace(made, goal=Goal(weights=parse_weights("energy"), deadline_s=deadline_s, loss=TARGET))

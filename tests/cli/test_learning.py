@@ -94,6 +94,29 @@ def test_a_file_of_curves_can_be_checked(tmp_path: Path, capsys: pytest.CaptureF
     assert "bad.jsonl: curves[0].phases[0].losses[0]: -0.9" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("predictor", ["shipped", "power-law"])
+def test_a_predictor_is_evaluated_on_curves_that_it_has_not_seen(
+    predictor: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "curves.jsonl"
+    origin = {"format": "palmette.curves/1", "model": "m", "data": "d", "batch": 1, "optimizer": "o", "lr": 0.1}
+    whole = {"nodes": "gold", "samples": 900, "classes": 7, "pruning": 0.0, "start_loss": 2.0, "losses": [1.9, 1.7]}
+    half = whole | {"nodes": "silver", "pruning": 0.5, "start_loss": 2.1, "losses": [2.0]}
+
+    def evaluated(*phases: dict[str, Any]) -> Any:
+        path.write_text(json.dumps(origin) + "\n" + json.dumps({"seed": 0, "phases": phases}) + "\n")
+        assert execute(["predict", "evaluate", str(path), "--predictor", predictor, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    found = evaluated(whole, half)
+    assert (found["model"], found["curves"], set(found["quality"])) == ("m", 1, {predictor, "power-law"})
+    runs, change = found["quality"][predictor]["run"], found["quality"][predictor]["change"]
+    assert (runs["many"], change["many"]) == (4, 1), "changes of 2 epochs and of 1 before, of one after"
+    assert evaluated(whole)["quality"][predictor]["change"] is None
+    assert execute(["predict", "evaluate", str(path), "--predictor", predictor]) == 0
+    assert "1 curves of m on d" in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_ctrl_c_keeps_what_is_there_and_the_same_command_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "curves.jsonl"

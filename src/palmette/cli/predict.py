@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ from palmette.errors import ArgumentFault, InputError
 if TYPE_CHECKING:
     from palmette.predict.forecast import Predictor, Setting
     from palmette.predict.learned import LearnedPredictor
+    from palmette.spec.curves import Curve
 
 predict = typer.Typer(
     no_args_is_help=True,
@@ -49,7 +51,39 @@ def train(
     if json_:
         print_json({"origin": predictor.origin, "quality": quality})
     else:
-        show_quality(predictor.origin, quality)
+        origin = predictor.origin
+        trained = f"trained on {origin['curves']} curves of {origin['model']} on {origin['data']}"
+        show_quality(f"{trained}; evaluated on the others", quality)
+
+
+@predict.command("evaluate")
+def evaluate(
+    curves_: Annotated[
+        Path, typer.Argument(metavar="CURVES", help="A file of curves that the predictor has not seen.")
+    ],
+    predictor: Annotated[
+        str, typer.Option("--predictor", help="shipped, power-law or a file from palmette predict train.")
+    ] = "shipped",
+    bounds: Annotated[
+        bool, typer.Option("--bounds/--no-bounds", help="Keep robust estimates to the bounds of theory.")
+    ] = True,
+    json_: opt.Json = False,
+) -> None:
+    """Evaluate a predictor on all curves of a file, such as those of another network, beside a power law.
+
+    Example: palmette predict evaluate curves.jsonl --predictor predictor.safetensors
+    """
+    from palmette.cli.show.console import print_json
+    from palmette.cli.show.forecast import show_quality
+    from palmette.predict.registry import load_predictor
+    from palmette.spec.curves import load_curves
+
+    found = load_curves(curves_)
+    quality = _quality({predictor: load_predictor(predictor, bounds=bounds)}, found.curves)
+    if json_:
+        print_json({"model": found.model, "data": found.data, "curves": len(found.curves), "quality": quality})
+    else:
+        show_quality(f"{len(found.curves)} curves of {found.model} on {found.data}", quality)
 
 
 @predict.command("loss")
@@ -132,24 +166,32 @@ def _train(path: Path | None, seed: int, floor: float, quiet: bool) -> tuple[Lea
     Raises:
         InputError: the file cannot be used, or has too few curves.
     """
-    from dataclasses import asdict
-
     from palmette.cli.show.progress_bar import progress_bar
-    from palmette.predict.examples import change_examples, run_examples
     from palmette.predict.learned import train_predictor
-    from palmette.predict.metrics import evaluate_changes, evaluate_runs
-    from palmette.predict.power_law import PowerLawPredictor
     from palmette.predict.shipped_curves import load_shipped_curves
     from palmette.spec.curves import load_curves
 
     curves = load_shipped_curves() if path is None else load_curves(path)
     with progress_bar("training", quiet) as watch:
         predictor, left_out = train_predictor(curves, seed=seed, floor=floor, on_epoch=watch)
-    moments, switches = run_examples(left_out), change_examples(left_out)
-    rivals: dict[str, Predictor] = {"learned": predictor, "power-law": PowerLawPredictor()}
-    return predictor, {
-        name: {"run": asdict(evaluate_runs(rival, moments)), "change": asdict(evaluate_changes(rival, switches))}
-        for name, rival in rivals.items()
+    return predictor, _quality({"learned": predictor}, left_out)
+
+
+def _quality(predictors: Mapping[str, Predictor], curves: Sequence[Curve]) -> dict[str, Any]:
+    """How good predictors and a power law are on curves; None of what these do not have."""
+    from dataclasses import asdict
+
+    from palmette.predict.examples import change_examples, run_examples
+    from palmette.predict.metrics import evaluate_changes, evaluate_runs
+    from palmette.predict.power_law import PowerLawPredictor
+
+    moments, switches = run_examples(curves), change_examples(curves)
+    return {
+        name: {
+            "run": asdict(evaluate_runs(rival, moments)) if moments else None,
+            "change": asdict(evaluate_changes(rival, switches)) if switches else None,
+        }
+        for name, rival in {**predictors, "power-law": PowerLawPredictor()}.items()
     }
 
 

@@ -169,6 +169,12 @@ def test_when_a_target_can_be_had_later_is_said() -> None:
         decision("pact-optimum", problem)
 
 
+def test_when_it_can_be_had_is_said_of_a_deadline_that_is_far_too_short() -> None:
+    problem = one_model(loss=[-0.01]) | {"deadline_s": 0.1, "target_loss": 0.5}
+    with pytest.raises(pt.Infeasible, match=r"the least loss .* is 2, and the target can be reached after 150 s"):
+        decision("pact", problem)
+
+
 def one_model(loss: list[float]) -> Plain:
     """One model on one set of nodes, a joule and a second an epoch, from a loss of 2 to 1."""
     run = {"model": "L", "nodes": "gold", "time_s": 1.0, "energy_j": 1.0, "loss_expected": loss, "loss_robust": loss}

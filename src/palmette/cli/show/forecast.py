@@ -11,16 +11,18 @@ from palmette.cli.show.console import console
 from palmette.predict.forecast import Forecast, History, outside_notes
 
 
-def show_quality(origin: dict[str, Any], quality: dict[str, Any]) -> None:
-    """Print how good predictors are on held-out curves."""
+def show_quality(evaluated: str, quality: dict[str, Any]) -> None:
+    """Print how good predictors are on the curves that they were evaluated on."""
     out = console()
-    out.print(f"trained on {origin['curves']} curves of {origin['model']} on {origin['data']}; evaluated on the others")
+    out.print(Text(evaluated))
     table = Table("", "predictor", box=None, pad_edge=False)
     for heading in ("mean error", "mean interval", "within", "total above", "changes"):
         table.add_column(heading, justify="right")
     for which, name in (("run", "λ_run"), ("change", "λ_change")):
         for predictor, found in quality.items():
             row = found[which]
+            if row is None:
+                continue
             table.add_row(
                 name,
                 predictor,

@@ -7,6 +7,7 @@ energy then gives the gap at most.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from palmette.errors import Infeasible
@@ -19,6 +20,8 @@ from palmette.spec.problem import Problem
 
 _NO_DEADLINE_S = 1e300
 _MAX_LABELS = 300_000
+_MOST_LATER_EPOCHS = 1000
+"""Epochs up to which it is said when a target could be reached."""
 
 
 class OptimalSchedule(NamedTuple):
@@ -61,10 +64,22 @@ def require_feasible(problem: Problem, actions: EpochActions) -> None:
     least = problem.start.loss - time.max_fall(0, problem.deadline_s)
     message = f"target_loss: {problem.target_loss:g}: cannot be reached within {problem.deadline_s:g} s; "
     message += f"the least loss that can be reached by then is {least:.6g}"
-    later_s = _time_to_go(problem, actions, 4 * problem.deadline_s, attainable=True).at(0, 0, above)
-    if later_s < math.inf:
+    times = (
+        _time_to_go(problem, actions, most_s, attainable=True).at(0, 0, above) for most_s in _later(problem, actions)
+    )
+    later_s = next((found for found in times if found < math.inf), None)
+    if later_s is not None:
         message += f", and the target can be reached after {later_s:.6g} s"
     raise Infeasible(message)
+
+
+def _later(problem: Problem, actions: EpochActions) -> Iterator[float]:
+    """Later deadlines to look for a target by, as long as they leave no more than some epochs."""
+    later_s = 4 * problem.deadline_s
+    yield later_s
+    while epochs_within(4 * later_s, actions) <= _MOST_LATER_EPOCHS:
+        later_s *= 4
+        yield later_s
 
 
 class _CostBounds:
