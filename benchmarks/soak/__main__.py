@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import signal
@@ -10,20 +11,27 @@ import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from benchmarks.command import parser, print_result, progress
-from benchmarks.soak.faults import ANYWHERE, IN_NAMESPACES, LOCKED
+from benchmarks.home_networks import why_no_networks
+from benchmarks.power_cut.disk import why_not
+from benchmarks.soak.faults import ANYWHERE, AT_HUB, BEHIND_NAT, IN_NAMESPACES, LOCKED
+from benchmarks.soak.hub_place import HubPlace
+from benchmarks.soak.power_cuts import power_cut
 from benchmarks.soak.runs import ITERATIONS, TREES, Soaked
 from palmette.errors import InputError
 from palmette.testbed import iproute
 
 DISK = "48m"
+GONE_S = 20.0
 MINUTES, QUICK_MINUTES = 10.0, 0.1
 QUICK_SEED = 1  # it begins with a killed worker
+KINDS = ("local", "hub", "power")
+"""Workers on this machine, workers at a hub, and a machine that loses its power."""
 
 
 def testbed() -> str:
@@ -33,6 +41,11 @@ def testbed() -> str:
     except InputError:
         return "none"
     return "namespaces"
+
+
+def kinds_here() -> list[str]:
+    """The kinds of runs that can be had here."""
+    return [kind for kind in KINDS if kind != "power" or why_not() is None]
 
 
 @contextmanager
@@ -45,36 +58,99 @@ def disk(own: bool) -> Iterator[Path]:
             yield Path(folder)
         finally:
             if own:
-                subprocess.run(["umount", folder], check=True)
+                _unmount(folder)
 
 
-def soak(minutes: float, seed: int, where: str) -> dict[str, Any]:
+def _unmount(folder: str) -> None:
+    """Unmount a disk; what was killed may need a moment on a busy machine to be gone."""
+    gc.collect()  # weights of checkpoints are mapped into memory, and runs refer to themselves
+    until_s = time.monotonic() + GONE_S
+    while subprocess.run(["umount", folder], check=time.monotonic() > until_s, capture_output=True).returncode:
+        time.sleep(0.2)
+
+
+@contextmanager
+def own_temporary_folder() -> Iterator[Path]:
+    """A folder for temporary files of this process and its children, where what they leave behind can be seen."""
+    with tempfile.TemporaryDirectory(prefix="soak-") as folder:
+        before = os.environ.get("TMPDIR")
+        os.environ["TMPDIR"], tempfile.tempdir = folder, folder
+        try:
+            yield Path(folder)
+        finally:
+            tempfile.tempdir = None
+            if before is None:
+                del os.environ["TMPDIR"]
+            else:
+                os.environ["TMPDIR"] = before
+
+
+class Rounds:
+    """Runs one after the other, each somewhere else and with another fault."""
+
+    def __init__(self, seed: int, where: str, kinds: Sequence[str], hub: HubPlace | None) -> None:
+        self._draw, self._where, self._kinds, self._hub = random.Random(seed), where, kinds, hub
+        self._executed = {"local": self._local, "hub": self._at_hub, "power": self._power_cut}
+
+    def next(self) -> dict[str, Any]:
+        """What came of one more run."""
+        tree, at = self._draw.choice(list(TREES)), self._draw.randrange(5, ITERATIONS // 2)
+        row = self._executed[self._draw.choice(self._kinds)](tree, at)
+        return {"tree": tree, "at": at, **row}
+
+    def _local(self, tree: str, at: int) -> dict[str, Any]:
+        transport, spaces = self._draw.choice(["gloo", "tls"]), self._where == "namespaces"
+        faults = ANYWHERE | (IN_NAMESPACES | (LOCKED if transport == "tls" else {}) if spaces else {})
+        fault = self._draw.choice(list(faults))
+        how = {"testbed": self._where, "dilation": 1.0 if spaces else None, "transport": transport}
+        with disk(spaces) as folder:
+            found = Soaked(folder, tree, how).run(faults[fault], at)
+        return {"on": f"local, {transport}", "fault": fault, **found}
+
+    def _at_hub(self, tree: str, at: int) -> dict[str, Any]:
+        assert self._hub is not None, "it is only chosen where there is one"
+        faults = AT_HUB | (BEHIND_NAT if self._hub.networks else {})
+        fault = self._draw.choice(list(faults))
+        with disk(False) as folder:
+            found = Soaked(folder, tree, self._hub.request, self._hub).run(faults[fault], at)
+        self._hub.mend()
+        return {"on": "hub, NAT" if self._hub.networks else "hub", "fault": fault, **found}
+
+    def _power_cut(self, tree: str, at: int) -> dict[str, Any]:
+        return {"on": "local, gloo", "fault": "cut the power", **power_cut(tree, at)}
+
+
+def soak(minutes: float, seed: int, where: str, kinds: Sequence[str]) -> dict[str, Any]:
     """Run after run, each with its fault."""
-    draw = random.Random(seed)
     until = time.monotonic() + 60 * minutes
+    nat = where == "namespaces" and why_no_networks("nft") is None
     rows: list[dict[str, Any]] = []
-    while time.monotonic() < until:
-        tree, transport = draw.choice(list(TREES)), draw.choice(["gloo", "tls"])
-        faults = ANYWHERE | (IN_NAMESPACES | (LOCKED if transport == "tls" else {}) if where == "namespaces" else {})
-        fault, at = draw.choice(list(faults)), draw.randrange(5, ITERATIONS // 2)
-        with disk(where == "namespaces") as folder:
-            found = Soaked(folder, tree, where, transport).run(faults[fault], at)
-        rows.append({"tree": tree, "transport": transport, "fault": fault, "at": at, **found})
-        progress(str(rows[-1]))
+    with own_temporary_folder() as folder, ExitStack() as stack:
+        hub = stack.enter_context(HubPlace(folder, nat=nat)) if "hub" in kinds else None
+        rounds = Rounds(seed, where, kinds, hub)
+        while time.monotonic() < until:
+            rows.append(rounds.next())
+            progress(str(rows[-1]))
+        workers_left = 0 if hub is None else hub.end()
+        stack.close()
+        remains = sorted(path.name for path in folder.glob("palmette*"))
     return {
         "minutes": minutes,
         "seed": seed,
         "testbed": where,
         "runs": len(rows),
+        "on": dict(Counter(row["on"] for row in rows)),
         "faults": dict(Counter(row["fault"] for row in rows)),
         "changes_of_plan": sum(row["changes"] for row in rows),
         "ended_well": sum(row["ended"] == "done" for row in rows),
         "weights_right": sum(row["weights_off"] <= 1e-10 for row in rows),
-        "processes_left": sum(row["left"] for row in rows),
+        "processes_left": sum(row["left"] for row in rows) + workers_left,
         "namespaces_left": sum(row["namespaces_left"] for row in rows),
+        "temporary_files_left": remains,
         "lost_iterations_at_most": max(row["lost_iterations"] for row in rows),
         "a_kill_noticed_s": _spread(rows, "noticed_s", "kill"),
-        "silence_noticed_s": _spread(rows, "noticed_s", "freeze", "cut"),
+        "silence_noticed_s": _spread(rows, "noticed_s", "freeze", "cut", "pull"),
+        "revocation_noticed_s": _spread(rows, "noticed_s", "revoke"),
         "recovery_s": _spread(rows, "recovery_s"),
         "wrong": [row for row in rows if _wrong(row)],
     }
@@ -92,17 +168,18 @@ def _spread(rows: list[dict[str, Any]], field: str, *faults: str) -> dict[str, f
 
 def main() -> None:
     """Print all figures."""
-    options = parser(__doc__, "one or two runs, without namespaces")
+    options = parser(__doc__, "one or two runs on this machine, without namespaces")
     options.add_argument("--minutes", type=float, help="default: 10")
     options.add_argument("--seed", type=int, help="default: 0")
     options.add_argument("--testbed", choices=["namespaces", "none"], help="default: namespaces where possible")
+    options.add_argument("--on", nargs="+", choices=KINDS, help="default: all that can be had; local with --quick")
     given = options.parse_args()
     minutes = given.minutes or (QUICK_MINUTES if given.quick else MINUTES)
     where = given.testbed or ("none" if given.quick else testbed())
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     os.environ["OMP_NUM_THREADS"] = "1"
     seed = (QUICK_SEED if given.quick else 0) if given.seed is None else given.seed
-    print_result(soak(minutes, seed, where))
+    print_result(soak(minutes, seed, where, given.on or (["local"] if given.quick else kinds_here())))
 
 
 if __name__ == "__main__":

@@ -9,16 +9,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.home_networks import HomeNetwork
+from palmette.runtime.transports.keys.folder import Keys
 from palmette.testbed.namespace_network import shaping_rules
 
 CLUSTER = """\
 nodes:
-  phone: {tier: device, power: {idle: 2 W, busy: 5 W}, source: {samples: 1500}}
-  server: {tier: edge, power: {idle: 7 W, busy: 22 W}}
-  cloud: {tier: cloud, power: {idle: 90 W, busy: 300 W}}
+  phone: {tier: device, threads: 1, power: {idle: 2 W, busy: 5 W}, source: {samples: 1500}}
+  server: {tier: edge, threads: 1, power: {idle: 7 W, busy: 22 W}}
+  cloud: {tier: cloud, threads: 1, power: {idle: 90 W, busy: 300 W}}
 links:
   - {between: [phone, server], bandwidth: 200 Mbit/s}
   - {between: [server, cloud], bandwidth: 100 Mbit/s}
@@ -40,12 +42,17 @@ for port in map(int, sys.argv[2:]):
 
 @dataclass(frozen=True)
 class Scene:
-    """A run to which something may happen: workers' processes, the cluster file, namespaces and where it writes."""
+    """A run to which something may happen: workers' processes, the cluster file, namespaces and where it writes.
+
+    At a hub, ``networks`` are those of its workers, if each has one, and ``keys`` those of the hub.
+    """
 
     pids: Mapping[str, int]
     cluster: Path
     spaces: Mapping[str, str]
     folder: Path
+    networks: Mapping[str, HomeNetwork] = field(default_factory=dict)
+    keys: Keys | None = None
 
 
 Fault = Callable[[Scene], None]
@@ -104,6 +111,12 @@ def _fill(scene: Scene) -> None:
             pass
 
 
+def _revoke(scene: Scene) -> None:
+    """Take the cloud's certificate back; it is out within seconds."""
+    assert scene.keys is not None, "only at a hub"
+    scene.keys.revoke("cloud")
+
+
 ANYWHERE: dict[str, Fault] = {
     "nothing": lambda _: None,
     "kill the cloud": _signalled(signal.SIGKILL, "cloud"),
@@ -118,6 +131,15 @@ IN_NAMESPACES: dict[str, Fault] = {
     "cut the cloud off": _cut,
     "halve a link": _halve,
     "fill the disk": _fill,
+}
+AT_HUB: dict[str, Fault] = {
+    **{name: ANYWHERE[name] for name in ("nothing", "kill the cloud", "freeze the cloud", "leave and come back")},
+    "revoke the cloud": _revoke,
+}
+# These want a router in front of each worker.
+BEHIND_NAT: dict[str, Fault] = {
+    "pull the cloud's cable": lambda scene: scene.networks["cloud"].pull(),
+    "change the server's address": lambda scene: scene.networks["server"].change_address(),
 }
 # This wants a transport that lets nobody else in.
 LOCKED: dict[str, Fault] = {"a stranger with garbage": _garbage}

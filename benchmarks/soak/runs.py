@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from benchmarks.overhead.cases import profile_of
 from benchmarks.soak.faults import CLUSTER, Fault, Scene
+from benchmarks.soak.hub_place import HubPlace
 from palmette.api import load_cluster
 from palmette.control.adapt.supervise import Supervisor
 from palmette.control.run.record import PlanChange
@@ -23,6 +24,7 @@ from palmette.control.run.request import Request
 from palmette.control.run.session import TrainingSession, prepare, resume
 from palmette.errors import NodeLost, RunError
 from palmette.runtime.data.batches import Batches
+from palmette.runtime.engines.hub.crew import HubCrew
 from palmette.runtime.engines.local import ProcessCrew
 from palmette.runtime.options import Options
 from palmette.runtime.training.job import ProgressUpdate
@@ -54,10 +56,10 @@ TREES: dict[str, tuple[dict[str, int], Instances]] = {
 
 
 class Soaked:
-    """One run, by a plan that ``hybrid`` is said to have made."""
+    """One run, by a plan that ``hybrid`` is said to have made; ``how`` is of its request, ``hub`` has its workers."""
 
-    def __init__(self, folder: Path, tree: str, testbed: str, transport: str) -> None:
-        self._folder, self._out, self._cluster = folder, folder / "out", folder / "cluster.yaml"
+    def __init__(self, folder: Path, tree: str, how: Mapping[str, Any], hub: HubPlace | None = None) -> None:
+        self._folder, self._out, self._cluster, self._hub = folder, folder / "out", folder / "cluster.yaml", hub
         self._cluster.write_text(CLUSTER)
         feeds, instances = TREES[tree]
         phase = {
@@ -67,15 +69,8 @@ class Soaked:
         asked = {"goal": "time", "options": {"lossy": False}}
         fields = {"strategy": "hybrid", "asked": asked, "model": MODEL, "batch": BATCH, "phases": [phase]}
         self._plan = validated(Plan, fields)
-        self._request = Request(
-            iterations=ITERATIONS,
-            testbed=testbed,
-            dilation=None if testbed == "none" else 1.0,
-            transport=transport,
-            options=OPTIONS,
-            cluster_file=str(self._cluster),
-        )
-        self._crews: list[ProcessCrew] = []
+        self._request = Request(iterations=ITERATIONS, options=OPTIONS, cluster_file=str(self._cluster), **how)
+        self._crews: list[Any] = []
         self._fault_s: float | None = None
         self._noticed_s: float | None = None
         self._recovered_s: float | None = None
@@ -106,7 +101,7 @@ class Soaked:
             "noticed_s": noticed_s,
             "recovery_s": recovery_s if changes else None,
             "weights_off": self._weights_off(ended),
-            "left": sum(_alive(pid) for crew in self._crews for pid in crew.pids.values()),
+            "left": 0 if self._hub else sum(_alive(pid) for crew in self._crews for pid in crew.pids.values()),
             "namespaces_left": len(_namespaces()),
         }
 
@@ -122,32 +117,36 @@ class Soaked:
     @contextmanager
     def _noted(self) -> Iterator[None]:
         """Keep all crews that are hired meanwhile, and when one first misses somebody."""
-        hired, heard = ProcessCrew.__init__, ProcessCrew.receive
+        kind: Any = HubCrew if self._hub else ProcessCrew
+        hired, heard = kind.__init__, kind.receive
 
-        def noted(crew: ProcessCrew, *arguments: Any) -> None:
+        def noted(crew: Any, *arguments: Any) -> None:
             self._crews.append(crew)
             hired(crew, *arguments)
 
-        def missed(crew: ProcessCrew, *arguments: Any) -> Any:
+        def missed(crew: Any, *arguments: Any) -> Any:
             try:
                 return heard(crew, *arguments)
             except NodeLost:
                 self._noticed_s = self._noticed_s or time.monotonic()
                 raise
 
-        ProcessCrew.__init__, ProcessCrew.receive = noted, missed  # type: ignore[method-assign]
+        kind.__init__, kind.receive = noted, missed
         try:
             yield
         finally:
-            ProcessCrew.__init__, ProcessCrew.receive = hired, heard  # type: ignore[method-assign]
+            kind.__init__, kind.receive = hired, heard
 
     def _wait(self, fault: Fault, at: int) -> None:
         while self._done < at:
             time.sleep(0.005)
         self._fault_s = time.monotonic()
-        spaces = dict(zip(NODES, _namespaces(), strict=False))
+        spaces, hub = dict(zip(NODES, _namespaces(), strict=False)), self._hub
         try:
-            fault(Scene(self._crews[0].pids, self._cluster, spaces, self._folder))
+            if hub is None:
+                fault(Scene(self._crews[0].pids, self._cluster, spaces, self._folder))
+            else:
+                fault(Scene(hub.pids, self._cluster, {}, self._folder, hub.networks, hub.keys))
         except ProcessLookupError:
             return  # the run was over
 
@@ -160,10 +159,13 @@ class Soaked:
         self._done = update.iteration
 
     def _weights_off(self, ended: str) -> float:
-        if ended != "done":
-            return float("inf")
-        found = load_file(self._out / "model.safetensors")
-        return max(float((found[name] - value).abs().max()) for name, value in _alone().items())
+        return weights_off(self._out) if ended == "done" else float("inf")
+
+
+def weights_off(folder: Path) -> float:
+    """How far the weights that a run has written are from those of one process."""
+    found = load_file(folder / "model.safetensors")
+    return max(float((found[name] - value).abs().max()) for name, value in _alone().items())
 
 
 def _namespaces() -> list[str]:

@@ -40,14 +40,13 @@ def hub_keys(folder: Path, *more: str) -> Keys:
     return keys
 
 
-class HubWorkers:
-    """A place for a hub, and workers that dial it in threads."""
+class DiallingWorkers:
+    """A place for a hub, wherever it is, and workers that dial it in threads."""
 
     def __init__(self, folder: Path, listen: str = "127.0.0.1") -> None:
         self.keys, port = hub_keys(folder), free_port()
         self.address, self.listen = f"127.0.0.1:{port}", f"{listen}:{port}"
         self.folder = folder / "workers"
-        self.hub = open_hub(self.listen, self.keys.folder)  # the run's own; now, so that no worker has to wait for it
         self.workers: dict[str, HubWorker] = {}
         self.meters: dict[str, Meter] = {}
         self.errors: dict[str, Exception] = {}
@@ -99,6 +98,14 @@ class HubWorkers:
             worker.close()
         close_hubs()
         self.join()
+
+
+class HubWorkers(DiallingWorkers):
+    """The same with a hub of this process."""
+
+    def __init__(self, folder: Path, listen: str = "127.0.0.1") -> None:
+        super().__init__(folder, listen)
+        self.hub = open_hub(self.listen, self.keys.folder)  # the run's own; now, so that no worker has to wait for it
 
 
 def worker_process(place: HubWorkers, node: str, *more: str) -> subprocess.Popen[str]:

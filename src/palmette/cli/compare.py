@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from palmette.cli import options as opt
+from palmette.cli.run_places import HolderName, HubKeys, LimitsAt, limited_at_hub
 
 
 def compare(
@@ -31,6 +32,9 @@ def compare(
     learning: opt.Learning = None,
     problem: opt.Problem = None,
     lossy: opt.Lossy = False,
+    at: LimitsAt = None,
+    keys: HubKeys = None,
+    name: HolderName = None,
     json_: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
@@ -51,7 +55,7 @@ def compare(
     with opt.naming(cluster, "nodes"), profile_progress(quiet or json_ or recipe is None) as progress:
         found = pt.compare(
             profile=known,
-            cluster=pt.load_cluster(cluster),
+            cluster=limited_at_hub(pt.load_cluster(cluster), at, keys, name),
             batch=batch,
             goal=opt.parse_goal("time" if goal is None else goal, deadline, iteration_deadline, loss),
             optimizer=optimizer,

@@ -50,7 +50,7 @@ def hub(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with owned(runs):
         renew_hub(Keys(keys))
-        server = open_hub(listen, keys)
+        server = open_hub(listen, keys, keeps_runs=True)
         _say(f"a hub at {server.address}; runs are in {runs}", quiet)
         queue = RunQueue(HubPlace(server, listen, keys, runs), allowed, lambda line: _say(line, quiet))
         server.keep_runs(queue)

@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from palmette.cli import options as opt
+from palmette.cli.run_places import HolderName, HubKeys, LimitsAt, limited_at_hub
 from palmette.errors import ArgumentFault, InputError
 
 # The options of all planners in the order of the help; required ones first.
@@ -28,6 +29,7 @@ FILES: dict[str, tuple[Any, Any]] = {
     "precision": (opt.PrecisionName, None),
     "mixed_precision": (opt.MixedPrecision, False),
 }
+HUB_OPTIONS: dict[str, tuple[Any, Any]] = {"at": (LimitsAt, None), "keys": (HubKeys, None), "name": (HolderName, None)}
 FILES_IF_GIVEN = FILES | {"cluster": (opt.ClusterFileIfGiven, None)}
 COMMON: dict[str, tuple[Any, Any]] = {
     "batch": (opt.Batch, 32),
@@ -101,7 +103,7 @@ def _command(kind: Any) -> Callable[..., None]:
     def command(**given: Any) -> None:
         _make_plan(kind, {name: given.pop(name) for name in own}, **given)
 
-    parameters = (FILES if kind.needs_profile else FILES_IF_GIVEN) | COMMON | own
+    parameters = (FILES if kind.needs_profile else FILES_IF_GIVEN) | COMMON | HUB_OPTIONS | own
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
@@ -193,6 +195,9 @@ def _make_plan(  # one argument per option
     json_: bool,
     quiet: bool,
     output: Path | None,
+    at: str | None,
+    keys: Path | None,
+    name: str | None,
 ) -> None:
     """Make a plan and print it, or write it to a file."""
     import palmette as pt
@@ -202,11 +207,13 @@ def _make_plan(  # one argument per option
     from palmette.spec.files import write_text
     from palmette.spec.plan import known_input_as
 
+    if at is not None and cluster is None:
+        raise InputError(ArgumentFault("at", at, "limits are those of a cluster's nodes; expected --cluster with it"))
     with opt.naming(cluster, "nodes"), profile_progress(quiet or json_ or recipe is None) as progress:
         made = pt.plan(
             kind.name,
             profile=opt.profile_or_recipe(profile, recipe, lora, rank, needed=kind.needs_profile),
-            cluster=pt.load_cluster(cluster) if cluster else None,
+            cluster=limited_at_hub(pt.load_cluster(cluster), at, keys, name) if cluster else None,
             batch=batch,
             goal=opt.parse_goal(kind.default_goal if goal is None else goal, deadline, iteration_deadline, loss),
             optimizer=optimizer,

@@ -1,4 +1,4 @@
-"""``palmette power``: collect samples of counters and watts, and fit a power model to them."""
+"""``palmette power``: samples of counters and watts and a model fitted to them; watts of nodes learned from runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from palmette.cli import options as opt
 power = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Model a machine's power from its counters: sample, then fit."
+    help="Model a machine's power from its counters: sample, then fit. Or learn it from the meters of runs."
     "\n\nExample: palmette power fit samples.csv -o power.json",
 )
 
@@ -49,6 +49,32 @@ def fit_command(
     out.print(
         f"mean error on held-out samples: {model.mean_error:.2%} ({model.samples} samples, metered by {model.meter})"
     )
+
+
+@power.command("learn")
+def learn_command(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of runs with --meter.", metavar="RUN...")],
+    cluster: opt.ClusterFile,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The cluster file to write.")] = Path("learned.yaml"),
+) -> None:
+    """Learn the watts of nodes from the meters of runs; write the cluster with them, for plan and estimate.
+
+    Example: palmette power learn run1 run2 --cluster cluster.yaml -o learned.yaml
+    """
+    import palmette as pt
+    from palmette.control.learn_power import learn_power, with_power
+    from palmette.spec.files import write_text
+
+    known = pt.load_cluster(cluster)
+    learned = learn_power(runs, known)
+    lines = []
+    for node, each in learned.items():
+        idle = "both fitted" if each.idle_fitted else "idle as declared"
+        watts = f"{each.power.idle_w:.4g} W idle, {each.power.busy_w:.4g} W busy ({idle})"
+        lines.append(f"{node}: {watts}, {each.runs} run{'s' * (each.runs > 1)}, {'; '.join(each.sources)}")
+    comments = "".join(f"# power of {line}\n" for line in lines)
+    write_text(output, comments + with_power(known, learned).to_yaml())
+    print("\n".join([*lines, f"{output}: estimates and plans with it use these watts"]))
 
 
 @power.command("sample")

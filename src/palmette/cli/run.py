@@ -17,7 +17,7 @@ from palmette.errors import ArgumentFault, Diverged, Fault, InputError, RunError
 
 if TYPE_CHECKING:
     from palmette.control.run.record import PlanChange
-    from palmette.control.run.request import Request
+    from palmette.control.run.request import CommonRequest
     from palmette.control.run.session import TrainingSession
     from palmette.spec.plan import Plan
 
@@ -264,7 +264,7 @@ def run(
     execute_run(session, json_=json_, quiet=quiet, lines=lines)
 
 
-def await_workers(request: Request, quiet: bool) -> None:
+def await_workers(request: CommonRequest, quiet: bool) -> None:
     """Let workers dial in while the run is prepared, where the engine listens, and say where on stderr."""
     from palmette.control.run.engines import membership_of
     from palmette.runtime.engines.registry import ENGINES

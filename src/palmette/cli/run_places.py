@@ -15,6 +15,7 @@ from palmette.errors import ArgumentFault, Fault, InputError, RunError, expected
 if TYPE_CHECKING:
     from palmette.runtime.engines.hub.client import RunsAtHub
     from palmette.runtime.engines.hub.requests import RunFile
+    from palmette.spec.cluster import Cluster
     from palmette.spec.run_entry import RunEntry
 
 HubAt = Annotated[
@@ -28,6 +29,10 @@ HubKeys = Annotated[
 ]
 HolderName = Annotated[
     str | None, typer.Option("--as", help="Your name in the folder of keys; not needed if it has only one.")
+]
+LimitsAt = Annotated[
+    str | None,
+    typer.Option("--at", help="Keep to the limits of the workers that are connected to this hub: host:port."),
 ]
 RunName = Annotated[str, typer.Argument(help="The run: its name in palmette ls, or the first letters.", metavar="RUN")]
 _PEOPLE = ("operator", "viewer")
@@ -115,6 +120,20 @@ def hub_runs(at: str | None, keys: Path | None, name: str | None, passphrase_fil
     if at is None:
         raise InputError(ArgumentFault("at", "missing", "expected the address of the hub, or a pack that has it"))
     return RunsAtHub(door_of_folder(at, name or _only_holder(folder), folder)())
+
+
+def limited_at_hub(cluster: Cluster, at: str | None, keys: Path | None, name: str | None) -> Cluster:
+    """The cluster within the limits of the workers that are connected to a hub, if one is given.
+
+    Raises:
+        InputError: the keys are not there, or do not say where the hub is.
+        RunError: the hub cannot be reached, or refuses.
+    """
+    if at is None and keys is None:
+        return cluster
+    from palmette.runtime.engines.hub.limits import limited_cluster
+
+    return limited_cluster(cluster, {each.node: each.limits for each in hub_runs(at, keys, name).workers()})
 
 
 def _only_holder(folder: Path) -> str:

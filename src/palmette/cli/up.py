@@ -31,6 +31,8 @@ def up(
 
     Example: palmette up training.yaml -y
     """
+    from palmette.cli.run import await_workers
+    from palmette.control.up.request import meeting_place, within_worker_limits
     from palmette.control.up.steps import RUN, read_training, refuse_changed, refuse_unanswered, run_inputs
 
     asked = read_training(file, trust_code=trust_code)
@@ -39,7 +41,9 @@ def up(
     if asked.has_run:
         _resume(asked, quiet=quiet, trust_code=trust_code)
     else:
-        plan = _plan(asked, _profile(asked, quiet), quiet)
+        await_workers(meeting_place(asked), quiet)
+        profile = _profile(asked, quiet)
+        plan = _plan(within_worker_limits(asked), profile, quiet)
         if not (yes or _agrees()):
             print(f"not trained; palmette up {file} asks again, palmette run {asked.folder.file(PLAN)} runs the plan")
             return
@@ -115,14 +119,13 @@ def _agrees() -> bool:
 
 
 def _train(asked: UpRequest, plan: Plan, quiet: bool) -> None:
-    from palmette.cli.run import await_workers, execute_run
+    from palmette.cli.run import execute_run
     from palmette.control.run.session import prepare
     from palmette.control.up.request import run_request
     from palmette.control.up.steps import RUN
     from palmette.spec.plan import inputs_of
 
     request = run_request(asked, plan)
-    await_workers(request, quiet)
     session = prepare(plan, *inputs_of(plan, None, None), request, asked.folder.file(RUN))
     execute_run(session, json_=False, quiet=quiet, again=f"palmette up {asked.file}")
 

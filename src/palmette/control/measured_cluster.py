@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from palmette.control.run.engines import engine_of
+from palmette.control.run.engines import engine_of, membership_of
 from palmette.control.run.request import Request
 from palmette.cost.evaluate import Evaluator
 from palmette.errors import ArgumentFault, InputError
@@ -33,7 +33,7 @@ class ClusterMeasurement:
     tell: Callable[[str], None]
 
     def measured(self, cluster: Cluster) -> Cluster:
-        """The cluster with measured links and power.
+        """The cluster with measured links and power, within the limits of its workers.
 
         Raises:
             InputError: the engine has no machines of its own, or a node has none.
@@ -46,6 +46,7 @@ class ClusterMeasurement:
             able = " or ".join(name for name, kind in ENGINES.items() if kind.prober is not None)
             raise InputError(ArgumentFault("engine", asked.engine, f"its links are not real; expected {able}"))
         through_hub = ENGINES[asked.engine].listens
+        cluster = membership_of(asked).limited(cluster) if through_hub else cluster
         linked = self._through_hub(cluster, prober) if through_hub else self._directly(cluster, prober)
         return self._powered(linked, prober)
 

@@ -26,6 +26,35 @@ def test_a_deep_root_gives_way_to_the_usual_one(tmp_path: Path, monkeypatch: pyt
     assert not Path(folder).exists()
 
 
+_MAKE = """\
+from palmette.runtime.engines import socket_folder as module
+module.LONGEST_ROOT = 1000
+made = module.socket_folder()
+print(made.name, flush=True)
+input()
+"""
+
+
+def test_what_a_killed_process_has_left_goes_with_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("palmette.runtime.engines.socket_folder.LONGEST_ROOT", 1000)
+    (tmp_path / "palmette-of-mine").mkdir()
+    given = {**os.environ, "TMPDIR": str(tmp_path)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", _MAKE], env=given, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    left = Path(process.stdout.readline().strip())
+    with socket_folder():
+        assert left.exists(), "its process is there"
+    process.kill()
+    process.communicate()
+    with socket_folder() as mine:
+        assert not left.exists()
+        assert Path(mine).exists()
+    assert (tmp_path / "palmette-of-mine").exists(), "nobody said that it is a run's"
+
+
 def test_a_run_over_tls_on_the_testbed_needs_no_short_root(tmp_path: Path) -> None:
     runs, deep = Runs(tmp_path), tmp_path / ("d" * 100)
     deep.mkdir()

@@ -84,7 +84,8 @@ class Supervisor:
         monitor.start(training)
 
     def _joined(self) -> Cluster | None:
-        return with_joined_nodes(self._whole, self.session.evaluator.cluster, self._members)
+        larger = with_joined_nodes(self._whole, self.session.evaluator.cluster, self._members)
+        return None if larger is None else self._members.limited(larger)
 
     def _changed_file(self) -> Cluster | None:
         """The cluster of the changed file, without the nodes that are not there."""
@@ -94,7 +95,7 @@ class Supervisor:
             return None
         self._whole = found
         self._members.forget_losses()
-        present = subcluster(found, present_nodes(found, self._members))
+        present = self._members.limited(subcluster(found, present_nodes(found, self._members)))
         return present if present != self.session.evaluator.cluster else None
 
     def _detectors(self) -> dict[str, Detector]:

@@ -47,7 +47,7 @@ def _rendezvous(request: Request, prices: Evaluator, nodes: list[str], engine: E
     return TRANSPORTS[request.transport].rendezvous(settings)
 
 
-def _settings(request: Request, nodes: list[str]) -> EngineSettings:
+def _settings(request: CommonRequest, nodes: list[str]) -> EngineSettings:
     keys = None if request.keys is None else Path(request.keys)
     return EngineSettings(nodes=nodes, listen=request.listen, keys=keys)
 
@@ -65,7 +65,7 @@ def samples_folder(request: Request, folder: Path) -> Path:
     return run_folder(Path(tempfile.gettempdir()), name)
 
 
-def membership_of(request: Request) -> Membership:
+def membership_of(request: CommonRequest) -> Membership:
     """What says which nodes are there."""
     return ENGINES[request.engine].membership(_settings(request, []))
 

@@ -64,7 +64,7 @@ def _state(record: dict[str, Any], alive: bool) -> tuple[RunState, str]:
 
 
 def _progress(folder: Path) -> tuple[int, float | None]:
-    """The last iteration that was written, and its loss."""
+    """How many iterations are done, by the last line that was written, and its loss; lines count from 0."""
     try:
         with (folder / "metrics.jsonl").open("rb") as file:
             file.seek(max(0, file.seek(0, 2) - _TAIL_BYTES))
@@ -74,7 +74,7 @@ def _progress(folder: Path) -> tuple[int, float | None]:
     for line in reversed(lines):
         try:
             row = json.loads(line)
-            done, loss = int(row["iteration"]), float(row["loss"])
+            done, loss = int(row["iteration"]) + 1, float(row["loss"])
         except (ValueError, TypeError, KeyError):
             continue
         return done, loss if math.isfinite(loss) else None

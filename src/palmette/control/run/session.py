@@ -26,6 +26,7 @@ from palmette.control.run.data import (
 from palmette.control.run.engines import engine_of, fetch_kept, passes_no_hub, refuse_strange_hub, samples_folder
 from palmette.control.run.folder import refuse_owned, refuse_taken, remove_results, remove_samples, written
 from palmette.control.run.metering import RunMeters
+from palmette.control.run.owner_limits import within_owner_limits
 from palmette.control.run.recipes import find_training, refuse_metric
 from palmette.control.run.record import PlanChange, write_record
 from palmette.control.run.request import FULL_TRACE, Request, from_record, named_in_recipe, to_record
@@ -82,7 +83,7 @@ def prepare(
     plan = _with_compression(plan, request.compress)
     refuse_strange_hub(request, plan)
     whole = plan.model_copy(update={"inputs": Inputs(cluster=cluster, profile=profile)})
-    return TrainingSession(whole, request, folder, None)
+    return _within_limits(TrainingSession(whole, request, folder, None))
 
 
 def _with_compression(plan: Plan, compression: Compression | None) -> Plan:
@@ -123,6 +124,7 @@ def resume(
     finished, metered = written.get("ended") == "done", written.get("metered")
     keepers = [str(each) for each in written.get("keepers", ())]
     session = TrainingSession(plan, request, folder, begin, finished=finished, changes=changes, keepers=keepers)
+    session = session if finished else _within_limits(session)
     session.meters.restore(metered if isinstance(metered, dict) else {})
     if not finished:
         from_where = "what workers have kept" if kept else "the one before"
@@ -131,6 +133,24 @@ def resume(
         if kept and not found.damaged:
             session.warnings.append(f"the engine of this run has died; {told}")
     return session
+
+
+def _within_limits(session: TrainingSession) -> TrainingSession:
+    """The session, or one with another plan, for the cluster that the owners of its machines allow."""
+    found = within_owner_limits(session.plan, session.request)
+    if found.plan == session.plan:
+        return session
+    begin, changes = session.resumed, session.changes
+    if found.reason is not None:
+        done = begin.progress.iteration if begin else 0
+        changes = (*changes, PlanChange(done, found.reason, tuple(found.plan.phases[0].nodes())))
+    keepers = session.keepers if begin else ()
+    made = TrainingSession(
+        found.plan, session.request, session.folder, begin, changes=changes, keepers=keepers, meters=session.meters
+    )
+    if found.reason is not None:
+        made.warnings.append(f"{found.reason}; planned again by {found.plan.strategy}")
+    return made
 
 
 def _phases(written: Sequence[Any], file: str) -> tuple[Phase, ...]:
@@ -157,7 +177,7 @@ class TrainingSession:
         meters: RunMeters | None = None,
     ) -> None:
         self.plan, self.request, self.folder, self.finished = plan, request, folder, finished
-        self.changes = changes
+        self.resumed, self.changes = resumed, changes
         sent = {pair for phase in plan.phases for pair in kept_pairs(phase) | upload_pairs(phase)}
         self.keepers = {*keepers, *(node for _, node in sent)}
         profile, cluster = inputs_of(plan, None, None)

@@ -2,9 +2,34 @@
 
 from __future__ import annotations
 
-from palmette.control.run.request import Request
+from dataclasses import replace
+
+from palmette.control.run.engines import membership_of
+from palmette.control.run.request import CommonRequest, Request
 from palmette.control.up.steps import UpRequest
+from palmette.measure.hosts import prober_of
+from palmette.runtime.engines.registry import ENGINES
 from palmette.spec.plan import Plan
+
+
+def meeting_place(asked: UpRequest) -> CommonRequest:
+    """Where workers of the nodes are found, as far as a training file says."""
+    keys = None if asked.keys is None else str(asked.keys)
+    return CommonRequest(engine=asked.training.engine, keys=keys, listen=asked.training.run.listen)
+
+
+def within_worker_limits(asked: UpRequest) -> UpRequest:
+    """The training with its cluster within the limits of the workers, for which it waits where the engine listens.
+
+    Raises:
+        InputError: the engine cannot start.
+        RunError: a node's worker has not come.
+    """
+    place = meeting_place(asked)
+    if not ENGINES[place.engine].listens:
+        return asked
+    prober_of(place.engine, asked.cluster, listen=place.listen, keys=asked.keys)
+    return replace(asked, cluster=membership_of(place).limited(asked.cluster))
 
 
 def run_request(asked: UpRequest, plan: Plan) -> Request:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from palmette.spec.cluster import Cluster
+
 
 class Membership(Protocol):
     """Which of a cluster's nodes are available."""
@@ -19,6 +21,10 @@ class Membership(Protocol):
 
     def present(self, nodes: Iterable[str]) -> set[str]:
         """Those of some nodes that are available."""
+        ...
+
+    def limited(self, cluster: Cluster) -> Cluster:
+        """The cluster within what the owners of its machines allow, as far as they have said so."""
         ...
 
 
@@ -39,3 +45,7 @@ class LocalMembership:
     def present(self, nodes: Iterable[str]) -> set[str]:
         """All that were not lost."""
         return set(nodes) - self._lost
+
+    def limited(self, cluster: Cluster) -> Cluster:
+        """The cluster as it is."""
+        return cluster

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from palmette.cli import execute
 from palmette.errors import InputError, RunError
 from palmette.runtime.data.kept_samples import SampleStore
 from palmette.runtime.engines.hub import limits as module
-from palmette.runtime.engines.hub.limits import NO_LIMITS, WorkerLimits, within, worker_limits
+from palmette.runtime.engines.hub.limits import NO_LIMITS, WorkerLimits, limited_cluster, within, worker_limits
 from palmette.runtime.worker.cpu_queue import CpuQueue
+from palmette.spec.cluster import Cluster
+from palmette.spec.files import load, validated
+from palmette.spec.plan import Plan
 from tests.control.hub_workers import HubWorkers
 from tests.control.run.test_processes import trees
-from tests.runtime.world import CLUSTER, TINY, Runs
+from tests.runtime.engines.hub.test_requests import Keeper
+from tests.runtime.world import CLUSTER, NODES, TINY, Runs
 from tests.testbed.test_namespaces import eventually
 
 
@@ -97,10 +103,13 @@ def test_samples_beyond_the_storage_are_refused(tmp_path: Path) -> None:
     store.close()
 
 
-def refused(runs: Runs, place: HubWorkers, limits: WorkerLimits, capsys: pytest.CaptureFixture[str]) -> str:
+def refused(
+    runs: Runs, place: HubWorkers, limits: WorkerLimits, capsys: pytest.CaptureFixture[str], code: int = 2
+) -> str:
     place.start(["phone"], limits=limits)
+    assert eventually(lambda: "phone" in place.hub.present(), 10)
     arguments = [*runs.arguments(TINY, trees(5)["alone"]), *place.options, "--iterations", "2000", "--quiet"]
-    assert execute([*arguments, "-o", str(runs.folder / "out")]) == 1
+    assert execute([*arguments, "-o", str(runs.folder / "out")]) == code
     (line,) = capsys.readouterr().err.splitlines()
     return line
 
@@ -109,15 +118,72 @@ def test_a_plan_that_takes_more_of_the_cpu_is_refused(
     runs: Runs, place: HubWorkers, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line = refused(runs, place, WorkerLimits(cpu_share=0.5), capsys)
-    expected = "the plan may take 100% of the CPU, its owner allows 50%; expected limits: {cpu: 50%}"
-    assert f"node phone: {expected} of this node in the cluster file" in line
+    expected = "expected at most 0.5, the CPU limit of phone, by the limits of its worker"
+    assert line == f"palmette: phases[0].instances[0].cpu_share: 1.0: {expected}"
 
 
-def test_a_worker_that_takes_too_much_memory_ends_the_run(
+def test_the_worker_itself_refuses_more_of_the_cpu() -> None:
+    expected = "the plan may take 100% of the CPU, its owner allows 50%; expected limits: {cpu: 50%} of this node"
+    with pytest.raises(RunError, match=re.escape(expected)):
+        WorkerLimits(cpu_share=0.5).refuse_share(1.0)
+
+
+def test_a_plan_that_takes_more_memory_is_refused(
     runs: Runs, place: HubWorkers, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line = refused(runs, place, WorkerLimits(memory_bytes=2**20), capsys)
-    assert "of memory, its owner allows 1 MiB" in line
+    assert "does not fit the memory of phone, 1 MiB, by the limits of its worker" in line
+
+
+def test_a_worker_that_takes_too_much_memory_ends_the_run(
+    runs: Runs, place: HubWorkers, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_resident_bytes", lambda: 2**30 if (runs.folder / "out" / "run.json").exists() else 0)
+    line = refused(runs, place, WorkerLimits(memory_bytes=2**29), capsys, code=1)
+    assert "its worker takes 1024 MiB of memory, its owner allows 512 MiB" in line
+
+
+def test_limits_of_workers_are_those_of_the_nodes() -> None:
+    cluster = validated(Cluster, yaml.safe_load(CLUSTER.replace("{tier:", "{memory: 1 GiB, tier:")))
+    given = WorkerLimits(cpu_share=0.5, memory_bytes=2**29, storage_bytes=10**9, taken_bytes=2**27)
+    found = limited_cluster(cluster, {"phone": given, "cloud": WorkerLimits(memory_bytes=2**40)})
+    phone = found.nodes["phone"]
+    assert (phone.limits.cpu_share, phone.memory_bytes, phone.storage_bytes) == (0.5, 2**29, 1e9)
+    assert phone.reserved_bytes == 2**27
+    assert {name: found.nodes[name] == cluster.nodes[name] for name in ("server", "cloud")} == dict.fromkeys(
+        ("server", "cloud"), True
+    )
+
+
+def planned(runs: Runs, *more: str) -> Path:
+    """A plan for the whole cluster, by a strategy that can make it again."""
+    file = runs.folder / "planned.json"
+    words = ["--profile", str(runs.profile(TINY)), "--cluster", str(runs.cluster), "--batch", "12", *more]
+    assert execute(["plan", "all-cloud", *words, "-o", str(file)]) == 0
+    return file
+
+
+def test_a_run_plans_again_within_the_limits_of_its_workers(
+    runs: Runs, place: HubWorkers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.start(limits=WorkerLimits(cpu_share=0.5))
+    assert not place.hub.wait_for(NODES, 10)
+    file, out = planned(runs), runs.folder / "out"
+    words = [str(file), *place.options, "--iterations", "2", "--trust-code", "-o", str(out)]
+    assert execute(["run", *words]) == 0
+    record = json.loads((out / "run.json").read_text())
+    assert {each["cpu_share"] for each in record["plan"]["phases"][0]["instances"]} == {0.5}
+    assert record["changes"][0]["reason"].startswith("the plan takes more than the owner of phone, server and cloud")
+    assert "planned again by" in capsys.readouterr().err
+
+
+def test_a_plan_keeps_to_the_limits_of_workers_at_a_hub(runs: Runs, place: HubWorkers) -> None:
+    place.keys.issue("alice", role="operator")
+    place.hub.keep_runs(Keeper())
+    place.start(limits=WorkerLimits(cpu_share=0.5))
+    assert not place.hub.wait_for(NODES, 10)
+    made = load(Plan, planned(runs, "--at", place.address, "--keys", str(place.keys.folder)))
+    assert {each.cpu_share for each in made.phases[0].instances} == {0.5}
 
 
 def test_a_worker_leaves_when_its_hours_end_and_the_hub_knows_its_limits(

@@ -197,3 +197,15 @@ def test_a_worker_that_lies_is_named(
 def _serve(liar: Liar) -> None:
     with contextlib.suppress(StopIteration, grpc.RpcError):
         liar.serve()
+
+
+def test_a_second_worker_of_a_node_takes_the_place_of_the_first(place: HubWorkers) -> None:
+    place.start(["phone"])
+    assert eventually(lambda: "phone" in place.hub.present(), 20)
+    first = place.hub.line("phone")
+    place.start(["phone"])
+    assert eventually(lambda: "phone" in place.errors, 20)
+    assert str(place.errors["phone"]).endswith("refuses: another worker has connected as node phone; expected one")
+    second = place.hub.line("phone")
+    assert second is not None
+    assert second is not first

@@ -152,6 +152,10 @@ class SetupBuilder:
             weights, optimizer = {}, {}
         return StateReply(to_bytes(weights), to_bytes(optimizer))
 
+    def forget_kept(self, name: str, node: str) -> None:
+        """Remove what was kept of a run."""
+        clear_kept(self._kept(name, node))
+
     def _kept(self, name: str, node: str, *, fresh: bool = False) -> Path:
         """A node's folder for what is kept of a run; a fresh one is empty."""
         folder = self._folder / f"palmette-kept-{name}-{file_name(node)}"

@@ -55,6 +55,9 @@ class HubCrew(RemoteCrew):
             if line is None:
                 raise worker_left(node)
             self._lines[node] = line
+        for order in orders.values():
+            if order.kept is not None:
+                hub.remember_kept(order.kept)
         for node, order in orders.items():
             self._lines[node].listen(self._run, self._said)
             self._lines[node].send(order, self._run)

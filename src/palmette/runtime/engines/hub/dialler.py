@@ -25,12 +25,13 @@ import torch
 
 from palmette.errors import ArgumentFault, InputError, RunError
 from palmette.runtime.engines.hub.building import SetupBuilder
-from palmette.runtime.engines.hub.codec import BadMessage, MessageParts
+from palmette.runtime.engines.hub.codec import BadMessage, Envelope, MessageParts
 from palmette.runtime.engines.hub.messages import (
     HUB,
     PROTOCOL,
     TO_ENGINE,
     TO_WORKER,
+    ForgetKept,
     Introduction,
     KeptRequest,
     RenewalRequest,
@@ -157,7 +158,7 @@ class HubLine:
             palmette_version=version("palmette"),
             torch_version=str(torch.__version__),
             any_version=any_version,
-            limits=self._builder.limits,
+            limits=self._builder.limits.introduced(),
         )
         self._send(mine, "")
         if self._stream.next().kind is not FrameKind.WELCOME:
@@ -176,25 +177,31 @@ class HubLine:
         while (frame := self._stream.next()).kind is not FrameKind.FAREWELL:
             self._liveness.heard([HUB], time.monotonic())
             if frame.kind is not FrameKind.ALIVE and (whole := parts.add(frame)) is not None:
-                said = TO_WORKER.read(whole)
-                if isinstance(said.message, WorkOrder):
-                    self._begin(said.message, said.run)
-                elif isinstance(said.message, RenewedCertificate):
-                    self._own = with_certificate(self._own, said.message.certificate)
-                    self._keep(self._own)
-                elif isinstance(said.message, RunEnded):
-                    self.runs += 1
-                    if once:
-                        return
-                elif isinstance(said.message, KeptRequest):
-                    self._send(self._builder.answer(said.message, self.node), said.run)
-                elif isinstance(said.message, ProbeRequest):
-                    self._measuring = [each for each in self._measuring if each.is_alive()]
-                    measuring = threading.Thread(target=self._measure, args=(said.message, said.run), daemon=True)
-                    self._measuring.append(measuring)
-                    measuring.start()
-                elif self._working is not None and said.run == self._working[0].run:
-                    self._working[0].commands.put(said.message)
+                self._obey(TO_WORKER.read(whole))
+                if once and self.runs:
+                    return
+
+    def _obey(self, said: Envelope) -> None:
+        """Do what one message asks for."""
+        match said.message:
+            case WorkOrder() as order:
+                self._begin(order, said.run)
+            case RenewedCertificate(certificate=certificate):
+                self._own = with_certificate(self._own, certificate)
+                self._keep(self._own)
+            case RunEnded():
+                self.runs += 1
+            case asked if isinstance(asked, KeptRequest):
+                self._send(self._builder.answer(asked, self.node), said.run)
+            case ForgetKept(kept=kept):
+                self._builder.forget_kept(kept, self.node)
+            case request if isinstance(request, ProbeRequest):
+                self._measuring = [each for each in self._measuring if each.is_alive()]
+                measuring = threading.Thread(target=self._measure, args=(request, said.run), daemon=True)
+                self._measuring.append(measuring)
+                measuring.start()
+            case command if self._working is not None and said.run == self._working[0].run:
+                self._working[0].commands.put(command)
 
     def close(self) -> None:
         """Stop what is running, which keeps its state, and end the connection."""

@@ -1,14 +1,16 @@
-"""What the owner of a worker lets it take of its machine. The hub is told, and the worker itself keeps to it."""
+"""What the owner of a worker lets it take of its machine. Planners are told, and the worker itself keeps to it."""
 
 from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from palmette.errors import ArgumentFault, InputError, RunError
+from palmette.spec.cluster import Cluster, Node
 from palmette.spec.units import SHARE, SIZE, Dimension
 
 _HOURS = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
@@ -19,7 +21,7 @@ class WorkerLimits(BaseModel):
     """Limits of a worker: the share of its CPU, its memory and what it may keep of other nodes' samples.
 
     ``hours`` are those of the day in which it works, such as ``22:00-07:00``; with ``mains``, it works only while its
-    machine is not on its battery.
+    machine is not on its battery. ``taken_bytes`` of its memory its process has before any layer is there.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -29,6 +31,23 @@ class WorkerLimits(BaseModel):
     storage_bytes: _Bytes | None = None
     hours: str | None = Field(default=None, pattern=f"^{_HOURS.pattern}$")
     mains: bool = False
+    taken_bytes: Annotated[int, Field(ge=0, le=2**62)] = 0
+
+    def introduced(self) -> WorkerLimits:
+        """These limits, with the memory that this process has now, where that counts."""
+        return self if self.memory_bytes is None else self.model_copy(update={"taken_bytes": _resident_bytes()})
+
+    def applied(self, node: Node) -> Node:
+        """A node of a cluster that takes no more than these limits allow."""
+        share = min(node.limits.cpu_share, self.cpu_share)
+        return node.model_copy(
+            update={
+                "limits": node.limits.model_copy(update={"cpu_share": share}),
+                "memory_bytes": _least(node.memory_bytes, self.memory_bytes),
+                "storage_bytes": _least(node.storage_bytes, self.storage_bytes),
+                "reserved_bytes": max(node.reserved_bytes, float(self.taken_bytes)),
+            }
+        )
 
     def refuse_share(self, wanted: float) -> None:
         """Refuse a plan that takes more of the CPU.
@@ -63,6 +82,12 @@ class WorkerLimits(BaseModel):
 
 
 NO_LIMITS = WorkerLimits()
+
+
+def limited_cluster(cluster: Cluster, limits: Mapping[str, WorkerLimits]) -> Cluster:
+    """The cluster within the limits of the workers that its nodes have; other nodes stay as they are."""
+    nodes = {name: limits.get(name, NO_LIMITS).applied(node) for name, node in cluster.nodes.items()}
+    return cluster.model_copy(update={"nodes": nodes})
 
 
 def within(hours: str, moment: dt.time) -> bool:
@@ -109,6 +134,11 @@ def worker_limits(
         hours=hours,
         mains=mains,
     )
+
+
+def _least(one: float | None, other: int | None) -> float | None:
+    """The smaller of two sizes, of which each may not be known."""
+    return min((float(each) for each in (one, other) if each is not None), default=None)
 
 
 def _resident_bytes() -> int:

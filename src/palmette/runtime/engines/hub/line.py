@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import time
+from collections.abc import Iterable
 from queue import SimpleQueue
 from typing import Any
 
 from palmette.errors import NodeLost
 from palmette.runtime.engines.hub.codec import Envelope
-from palmette.runtime.engines.hub.messages import TO_WORKER, Introduction, RunEnded
+from palmette.runtime.engines.hub.messages import TO_WORKER, ForgetKept, Introduction, RunEnded
 from palmette.runtime.transports.tls.frames import alive, control_frames
 
 # Workers wait while the engine has so many events to read; each may carry weights.
@@ -22,13 +23,16 @@ Said = tuple["WorkerLine", Envelope | None]
 
 
 class WorkerLine:
-    """A connection; made and used in the hub's thread, but for ``send`` and ``listen``."""
+    """A connection; made and used in the hub's thread, but for ``send`` and ``listen``.
+
+    It is ``replaced`` when another one of the same node counts.
+    """
 
     def __init__(self, node: str, certificate: bytes, introduction: Introduction, context: Any) -> None:
         self.node, self.certificate, self.introduction = node, certificate, introduction
         self.since = dt.datetime.now(dt.UTC)
         self.heard_s = time.monotonic()
-        self.lost = False
+        self.lost = self.replaced = False
         self._context, self._loop = context, asyncio.get_running_loop()
         self._outbox: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._readers: dict[str, SimpleQueue[Said]] = {}
@@ -50,6 +54,11 @@ class WorkerLine:
         """Tell the worker that a run is over, whether or not it took part; the first version does not know of that."""
         if self.introduction.protocol > 1:
             self._outbox.put_nowait(TO_WORKER.written(RunEnded(), ""))
+
+    def forget_kept(self, kept: Iterable[str]) -> None:
+        """Tell a worker that has just come that nobody will ask for what it may have kept in these folders."""
+        for each in kept if self.introduction.protocol > 1 else ():
+            self._outbox.put_nowait(TO_WORKER.written(ForgetKept(kept=each), ""))
 
     def end(self) -> None:
         """End the connection soon."""

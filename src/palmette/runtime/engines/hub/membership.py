@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from weakref import WeakSet
 
+from palmette.runtime.engines.hub.limits import limited_cluster
 from palmette.runtime.engines.hub.line import WorkerLine
 from palmette.runtime.engines.hub.server import HubServer
+from palmette.spec.cluster import Cluster
 
 
 class HubMembership:
@@ -33,3 +35,7 @@ class HubMembership:
     def present(self, nodes: Iterable[str]) -> set[str]:
         """Those of some nodes that are available."""
         return {node for node in nodes if (line := self._hub.line(node)) is not None and line not in self._lost}
+
+    def limited(self, cluster: Cluster) -> Cluster:
+        """The cluster within the limits of the workers that are connected."""
+        return limited_cluster(cluster, {each.node: each.limits for each in self._hub.workers()})

@@ -4,6 +4,7 @@
                       RenewalRequest: its certificate ends soon
     hub ──▶ worker    WorkOrder: what to set up, by names, numbers and weights; then the commands of ``worker.commands``
                       or, at any time, the requests of ``engines.probes``
+                      FetchKept, ForgetKept: what to do with the state that was kept when an engine was gone
                       RunEnded: a run is over; RenewedCertificate: another one for its key
 
 A ``Setup`` holds modules, losses and decoders. An order holds the names by which the worker builds them from what is
@@ -226,6 +227,12 @@ class DeleteSamples(HubMessage):
     samples: str = Field(pattern=_FOLDER)
 
 
+class ForgetKept(HubMessage):
+    """Remove the state that was kept in a folder: the engine has not died, and went on without it."""
+
+    kept: str = Field(pattern=_FOLDER)
+
+
 KeptRequest = FetchKept | DeleteSamples
 """What a worker is asked about what it has kept on its disk."""
 TO_WORKER = Codec(
@@ -233,6 +240,7 @@ TO_WORKER = Codec(
         WorkOrder,
         RunEnded,
         RenewedCertificate,
+        ForgetKept,
         *get_args(KeptRequest),
         *get_args(ProbeRequest),
         *get_args(Command),

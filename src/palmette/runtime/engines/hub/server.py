@@ -7,7 +7,8 @@
     Enroll   a node that is invited gets its certificate         (``enrolment``)
 
 The hub runs in a thread of the engine's process. A worker stays connected between phases and runs. If it connects
-again, as after a change of its address, the new connection counts and the old one is lost.
+again, as after a change of its address, the new connection counts and the old one is lost. A second worker of the
+same node takes the place of the first, which is told so and ends.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import asyncio
 import atexit
 import threading
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -47,6 +49,7 @@ from palmette.runtime.transports.tls.hub import Doorkeeper, Hub, StreamOpening, 
 _PATIENCE_S = 10.0
 _CHECK_CERTIFICATES_EVERY_S = 2.0
 _FAREWELL_S = 1.0
+_REMEMBERED_RUNS = 100
 
 R = TypeVar("R")
 
@@ -54,19 +57,23 @@ R = TypeVar("R")
 class HubServer:
     """A hub that listens at ``address``, host:port, with the keys in a folder.
 
+    One that ``keeps_runs`` lets people wait until it has found its runs (``keep_runs``).
+
     Raises:
         InputError: the folder lacks the hub's own key.
         RunError: the address cannot be used.
     """
 
-    def __init__(self, address: str, keys: Path) -> None:
-        self._keys, self._wanted = Keys(keys), address
+    def __init__(self, address: str, keys: Path, *, keeps_runs: bool = False) -> None:
+        self._keys, self._wanted, self._keeps_runs = Keys(keys), address, keeps_runs
         self._own = self._keys.credentials(HUB)
         self._door = Doorkeeper(self._own, self._keys)
         self._lines: dict[str, WorkerLine] = {}
         self._relays: dict[bytes, Hub] = {}
         self._desk: OperatorDesk | None = None
+        self._has_desk = asyncio.Event()
         self._leaving = self._ran = False
+        self._kept: deque[str] = deque(maxlen=_REMEMBERED_RUNS)
         self._changed = threading.Condition()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="hub", daemon=True)
@@ -116,8 +123,14 @@ class HubServer:
 
         async def opened() -> None:
             self._desk = OperatorDesk(self._door, keeper, self.workers)
+            self._has_desk.set()
 
         self._call(opened())
+
+    def remember_kept(self, kept: str) -> None:
+        """Remember the folder for the state of a run of this process, which workers that lose their connection keep."""
+        if kept not in self._kept:
+            self._kept.append(kept)
 
     def end_run(self) -> None:
         """Tell all workers that a run is over, if there was one."""
@@ -197,6 +210,9 @@ class HubServer:
         await answer_enrolment(self._door, self._keys, stream, context)
 
     async def _operate(self, stream: AsyncIterator[bytes], context: Any) -> None:
+        if self._keeps_runs:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._has_desk.wait(), _PATIENCE_S)
         if self._desk is None:
             await refuse(context, "this hub keeps no runs", grpc.StatusCode.UNIMPLEMENTED)
         await self._desk.operate(stream, context)
@@ -227,6 +243,7 @@ class HubServer:
         line = WorkerLine(came.node, came.certificate, said, context)
         await context.write(welcome())
         self._door.note_join(line.node)
+        line.forget_kept(list(self._kept))
         self._add(line)
         tasks = [
             asyncio.ensure_future(each) for each in (self._hear(line, stream), line.write_all(), line.ended.wait())
@@ -248,6 +265,8 @@ class HubServer:
         wrong = self._door.objection(line.certificate, line.node)
         if wrong is not None:
             await refuse(context, f"the certificate of node {line.node} is not valid: {wrong}")
+        if line.replaced:  # who still hears it is another process: they would take each other's place for ever
+            await refuse(context, f"another worker has connected as node {line.node}; expected one")
         if not self._leaving:
             await refuse(context, f"the connection of node {line.node} was lost", grpc.StatusCode.ABORTED)
         with suppress(TimeoutError):
@@ -285,6 +304,7 @@ class HubServer:
             self._lines[line.node] = line
             self._changed.notify_all()
         if before is not None:
+            before.replaced = True
             before.end()
 
     def _remove(self, line: WorkerLine) -> None:
@@ -318,7 +338,7 @@ _OPEN: dict[tuple[str, Path], HubServer] = {}
 _OPENING = threading.Lock()
 
 
-def open_hub(address: str, keys: Path) -> HubServer:
+def open_hub(address: str, keys: Path, *, keeps_runs: bool = False) -> HubServer:
     """The hub of this process at an address; it stays open for later runs, until the process ends.
 
     Raises:
@@ -333,7 +353,7 @@ def open_hub(address: str, keys: Path) -> HubServer:
         if key not in _OPEN:
             if not _OPEN:
                 atexit.register(close_hubs)
-            _OPEN[key] = HubServer(address, keys)
+            _OPEN[key] = HubServer(address, keys, keeps_runs=keeps_runs)
         return _OPEN[key]
 
 

@@ -21,6 +21,7 @@ from palmette.runtime.engines.service import START_PATIENCE_S
 from palmette.runtime.phase_programs import PhasePart
 from palmette.runtime.transports.rendezvous import Site
 from palmette.runtime.transports.service import RunningService, Service
+from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase
 
 # Of the node's own resource: enough to pin an actor to the host, little enough for many actors.
@@ -162,6 +163,10 @@ class RayMembership:
         """
         counting = [host for host in self._known() if host["Alive"] and host["NodeID"] not in self._lost]
         return {node for node in nodes if any(node in host["Resources"] for host in counting)}
+
+    def limited(self, cluster: Cluster) -> Cluster:
+        """The cluster as it is: hosts of Ray trust one another, and say no limits of their own."""
+        return cluster
 
     def _known(self) -> list[dict[str, Any]]:
         try:

@@ -14,7 +14,7 @@ from ipaddress import ip_address
 from typing import Literal, get_args
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -95,8 +95,11 @@ def node_request(node: str, key: Key) -> x509.CertificateSigningRequest:
 
 
 def requested_key(request: x509.CertificateSigningRequest, node: str) -> PublicKey | None:
-    """The key for which a node's certificate is requested; None where the request is not that node's."""
-    key = request.public_key()
+    """The key for which a node's certificate is requested; None where the request is not that node's, or has none."""
+    try:
+        key = request.public_key()
+    except (ValueError, UnsupportedAlgorithm):  # no point of its curve, or a curve that nobody knows
+        return None
     signed = isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1)
     if not (signed and request.is_signature_valid and dns_name(node) in names_of(request)):
         return None
