@@ -10,6 +10,7 @@ from palmette.cost.check import check
 from palmette.cost.estimate import summary
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.moments import moments
+from palmette.cost.operations import exchanges_weights
 from palmette.cost.optimizer import accumulating, known_optimizer, recorded_name
 from palmette.errors import Argument, ArgumentFault, Fault, InputError, Message, expected_name
 from palmette.plan.core.registry import find
@@ -99,8 +100,11 @@ def overlapped(phase: Phase, prices: Evaluator) -> Phase:
 
 
 def _with_exchange(phase: Phase, exchange: Exchange) -> Phase:
-    """A phase whose gradients travel so; itself where none do."""
-    travels = phase.sync_kind.one_model and len({instance.node for instance in phase.instances}) > 1
+    """A phase whose gradients or differences travel so; itself where none do."""
+    if phase.sync_kind.averages_weights:
+        travels = exchanges_weights(phase) and {each.node for each in phase.instances} != {phase.meeting_node}
+    else:
+        travels = phase.sync_kind.one_model and len({each.node for each in phase.instances}) > 1
     return phase.model_copy(update={"exchange": exchange}) if travels and exchange.kind.lossy else phase
 
 
