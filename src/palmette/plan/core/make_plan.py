@@ -87,7 +87,7 @@ def _of_what_holds(task: Task) -> Task:
 def _as_asked(phases: tuple[Phase, ...], ask: PlanRequest, prices: Evaluator | None) -> tuple[Phase, ...]:
     """The phases, with samples and gradients in the form that was asked for."""
     made = tuple(map(phase_of_tensors, phases)) if ask.input_as == "tensor" else phases
-    made = tuple(_with_exchange(phase, ask.exchange) for phase in made)
+    made = tuple(with_exchange(phase, ask.exchange) for phase in made)
     return made if prices is None or not ask.overlap else tuple(overlapped(phase, prices) for phase in made)
 
 
@@ -99,7 +99,7 @@ def overlapped(phase: Phase, prices: Evaluator) -> Phase:
     return other if prices.price(other).iteration_s < prices.price(phase).iteration_s else phase
 
 
-def _with_exchange(phase: Phase, exchange: Exchange) -> Phase:
+def with_exchange(phase: Phase, exchange: Exchange) -> Phase:
     """A phase whose gradients or differences travel so; itself where none do."""
     if phase.sync_kind.averages_weights:
         travels = exchanges_weights(phase) and {each.node for each in phase.instances} != {phase.meeting_node}
