@@ -22,6 +22,8 @@ from benchmarks.talk_less.tasks import Task, images, text
 from palmette.spec.profile import Profile
 
 BANDWIDTHS_MBIT = (5.0, 20.0, 100.0)
+OVERLAP = "step, overlap"
+"""Learns the same as ``step``, to the last bit, and sends the same bytes: it is not trained again."""
 TARGET_AT = 0.75
 """The loss to reach is that of ``step`` after this part of its iterations."""
 ARCHIVE = Path(__file__).parents[3] / "shared" / "data" / "cifar-10-python-24k.tar.xz"
@@ -52,7 +54,10 @@ def _task(task: Task, iterations: int, asked: Namespace) -> dict[str, Any]:
     chosen = quick if asked.quick else asked.method or list(methods())
     bandwidths = [20.0] if asked.quick else asked.bandwidth or list(BANDWIDTHS_MBIT)
     profile = pt.profile(task.recipe(), cluster=cluster(5.0, len(task.train)))
-    rows = {name: _row(task, name, profile, iterations, bandwidths) for name in dict.fromkeys(["step", *chosen])}
+    rows: dict[str, dict[str, Any]] = {}
+    for name in dict.fromkeys(["step", *chosen]):
+        known = rows["step"] if name == OVERLAP else None
+        rows[name] = _row(task, name, profile, bandwidths, known or _learnt(task, name, profile, iterations))
     step = rows["step"]
     for name, power_sgd in {} if asked.quick else {"DDP": False, "DDP, PowerSGD": True}.items():
         progress(f"{task.name}: {name}")
@@ -65,17 +70,20 @@ def _task(task: Task, iterations: int, asked: Namespace) -> dict[str, Any]:
     return {"target_loss": target, "methods": told, **_aims(rows, profile, bandwidths), "load": os.getloadavg()[0]}
 
 
-def _row(task: Task, name: str, profile: Profile, iterations: int, bandwidths: list[float]) -> dict[str, Any]:
-    made = plan(profile.model, len(profile.layers), methods()[name])
+def _learnt(task: Task, name: str, profile: Profile, iterations: int) -> dict[str, Any]:
     progress(f"{task.name}: {name}: training")
-    row = learnt(task, made, profile, iterations)
+    return learnt(task, plan(profile.model, len(profile.layers), methods()[name]), profile, iterations)
+
+
+def _row(task: Task, name: str, profile: Profile, bandwidths: list[float], trained: dict[str, Any]) -> dict[str, Any]:
+    """What a training has learnt, and the seconds of its iterations."""
+    made = plan(profile.model, len(profile.layers), methods()[name])
     times = {}
     for bandwidth in bandwidths:
         progress(f"{task.name}: {name}: {bandwidth:g} Mbit/s")
         times[f"{bandwidth:g}"] = timed(task, made, profile, bandwidth)
-    measured = {bandwidth: each["measured_s"] for bandwidth, each in times.items()}
     estimated = {f"{b:g}": estimated_s(made, profile, b, len(task.train)) for b in bandwidths}
-    return {**row, "iteration_s": measured, "estimated_s": estimated, "how": "measured"}
+    return {**trained, "iteration_s": times, "estimated_s": estimated, "how": "measured"}
 
 
 def _to_target(row: dict[str, Any], target: float) -> dict[str, Any]:
@@ -100,12 +108,12 @@ def _aims(rows: dict[str, dict[str, Any]], profile: Profile, bandwidths: list[fl
     """What overlap hides of what it can, and DiLoCo beside step after the same samples."""
     found: dict[str, Any] = {}
     step = rows["step"]
-    if "step, overlap" in rows:
+    if OVERLAP in rows:
         found["overlap_hides"] = {}
         for bandwidth in map("{:g}".format, bandwidths):
             apart_s = step["iteration_s"][bandwidth]
             most_s = min(_calls_s(profile, "backward"), max(0.0, apart_s - _computing_s(profile)))
-            hidden_s = apart_s - rows["step, overlap"]["iteration_s"][bandwidth]
+            hidden_s = apart_s - rows[OVERLAP]["iteration_s"][bandwidth]
             found["overlap_hides"][bandwidth] = hidden_s / most_s if most_s else None
     for name in (name for name in rows if name.startswith("diloco")):
         loss = rows[name]["evaluations"][-1][1] / step["evaluations"][-1][1] - 1

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import palmette as pt
-from benchmarks.talk_less.methods import cluster
+from benchmarks.talk_less.methods import EVALUATED_EVERY, cluster
 from benchmarks.talk_less.tasks import Task
 from palmette.spec.plan import Plan
 from palmette.spec.profile import Profile
 
+_STEPS, _WINDOWS = 6, 2
+"""How long an iteration is timed."""
 Evaluations = list[tuple[int, float]]
 """After so many iterations, the loss on held-out data."""
 
@@ -37,27 +39,26 @@ def learnt(task: Task, plan: Plan, profile: Profile, iterations: int) -> dict[st
     }
 
 
-def timed(task: Task, plan: Plan, profile: Profile, bandwidth_mbit: float) -> dict[str, float]:
-    """Seconds of an iteration on the emulated clock, exchange included: measured and estimated."""
+def timed(task: Task, plan: Plan, profile: Profile, bandwidth_mbit: float) -> float:
+    """Measured seconds of an iteration on the emulated clock, exchange included."""
     phase = plan.phases[0]
-    iterations = 6 if phase.sync_kind.one_model else 2 * (phase.every or 50)
+    iterations = _STEPS if phase.sync_kind.one_model else _WINDOWS * (phase.every or EVALUATED_EVERY)
     where = cluster(bandwidth_mbit, len(task.train))
     with tempfile.TemporaryDirectory() as folder:
         found = pt.run(
             plan, folder, profile=profile, cluster=where, recipe=task.recipe(), iterations=iterations,
             testbed="paced", progress=False, replan=False,
         )  # fmt: skip
-    times = found.measured[0]
-    epoch_s = times.epoch_s
-    measured_s = found.iteration_s if epoch_s is None else epoch_s / 50
-    assert measured_s is not None
-    return {"measured_s": measured_s, "estimated_s": estimated_s(plan, profile, bandwidth_mbit, len(task.train))}
+    epoch_s = found.measured[0].epoch_s
+    iteration_s = found.iteration_s if epoch_s is None else epoch_s / EVALUATED_EVERY
+    assert iteration_s is not None
+    return iteration_s
 
 
 def estimated_s(plan: Plan, profile: Profile, bandwidth_mbit: float, samples: int) -> float:
     """Seconds of an iteration by the evaluator, the exchange of an epoch shared by its iterations."""
     found = pt.estimate(plan, profile=profile, cluster=cluster(bandwidth_mbit, samples))
-    return found.iteration_s if plan.phases[0].sync != "epoch" else found.epoch_s / 50
+    return found.iteration_s if plan.phases[0].sync != "epoch" else found.epoch_s / EVALUATED_EVERY
 
 
 def reached(evaluations: Evaluations, target: float) -> float | None:

@@ -14,6 +14,8 @@ from torch import Tensor
 
 from palmette.compress.codec import exchange_coder
 from palmette.compress.error_feedback import DIFFERENCES, is_of_exchange, saved_memories, saved_name
+from palmette.compress.kept_indices import carried
+from palmette.compress.pruning import prune
 from palmette.cost.operations import exchange
 from palmette.cost.steps import Kind
 from palmette.runtime.data.epoch_length import common_steps, tree_steps
@@ -21,6 +23,7 @@ from palmette.runtime.sync.difference_coding import SERVER, settled
 from palmette.runtime.training.checkpoint import Checkpoint, last
 from palmette.spec.exchange import known_exchange
 from palmette.zoo.capture import NetworkLayer, state
+from palmette.zoo.networks import registry
 from tests.cost.small import instance, phase, source
 from tests.runtime.rig import Weights, off
 from tests.runtime.sync.test_epoch import ELEMENTWISE, epoch_inputs, rig, two_devices, world
@@ -212,6 +215,24 @@ def test_owners_that_remain_go_on_with_what_they_left_out() -> None:
     first, last_layer = names[:2], names[2:]
     assert grown == pytest.approx({**dict.fromkeys(first, 0.5), **dict.fromkeys(last_layer, 1.75)}, abs=1e-6)
     assert {(name.partition("/")[0] in first, name.split(":")[1]) for name in left} == {(True, "A"), (True, SERVER)}
+
+
+def test_what_was_left_out_shrinks_with_the_weights_that_are_pruned() -> None:
+    """What an instance and the server kept of a network is what they would have kept of the pruned one."""
+    torch.manual_seed(0)
+    module = registry.build("lenet5", size=32, classes=4)
+    kept = {
+        saved_name(name, owner, "residual", DIFFERENCES): weight.detach().clone()
+        for name, weight in module.named_parameters()
+        for owner in ("A", SERVER)
+    }
+    kept |= {saved_name(name, "A", "share", DIFFERENCES): torch.tensor(0.5) for name, _ in module.named_parameters()}
+    pruned = prune(module, torch.rand(4, 3, 32, 32), 0.5)
+    left = carried(kept, pruned.places)
+    layers = [NetworkLayer("whole", module, (4,))]
+    weights, remaining = settled(layers, left, two_devices())
+    assert remaining == {}
+    assert off(weights, {name: 2.5 * weight.detach() for name, weight in module.named_parameters()}) <= 1e-6
 
 
 @pytest.mark.parametrize("text", ["none", *CODECS])
