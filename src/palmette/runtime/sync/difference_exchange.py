@@ -39,8 +39,7 @@ class DifferenceExchange(WeightExchange):
         }
         if program.node == server:
             self._codings[SERVER] = DifferenceCoding(exchange, SERVER, layers, saved)
-        ending = f":{SHARE}"
-        self._shares = {name: value for name, value in saved.items() if name.endswith(ending)}
+        self._shares = {name: value for name, value in saved.items() if name.endswith(f":{SHARE}")}
         self._messages: dict[int, Tensor] = {}
 
     def _returned(self, averages: dict[int, list[Tensor]], found: Sequence[Contribution]) -> dict[int, list[Tensor]]:
@@ -106,11 +105,8 @@ class DifferenceExchange(WeightExchange):
         parts = iter(torch.split(message[count:], [size for each in self._sizes(operation) for size in each]))
         layers = {}
         for number in numbers:
-            weights, buffers = (
-                coding.extract(number, next(parts)),
-                unpack(next(parts), buffers_of(self._layers[number])),
-            )
-            layers[number] = [*weights, *buffers]
+            weights = coding.extract(number, next(parts))
+            layers[number] = [*weights, *unpack(next(parts), buffers_of(self._layers[number]))]
             if operation.what is Kind.PULL:
                 coding.begin(number, weights)
         if operation.what is Kind.PULL:
