@@ -43,16 +43,18 @@ def timed(task: Task, plan: Plan, profile: Profile, bandwidth_mbit: float) -> fl
     """Measured seconds of an iteration on the emulated clock, exchange included."""
     phase = plan.phases[0]
     iterations = _STEPS if phase.sync_kind.one_model else _WINDOWS * (phase.every or EVALUATED_EVERY)
-    where = cluster(bandwidth_mbit, len(task.train))
-    with tempfile.TemporaryDirectory() as folder:
-        found = pt.run(
-            plan, folder, profile=profile, cluster=where, recipe=task.recipe(), iterations=iterations,
-            testbed="paced", progress=False, replan=False,
-        )  # fmt: skip
-    epoch_s = found.measured[0].epoch_s
-    iteration_s = found.iteration_s if epoch_s is None else epoch_s / EVALUATED_EVERY
-    assert iteration_s is not None
-    return iteration_s
+    where, dilation = cluster(bandwidth_mbit, len(task.train)), None
+    while True:
+        with tempfile.TemporaryDirectory() as folder:
+            found = pt.run(
+                plan, folder, profile=profile, cluster=where, recipe=task.recipe(), iterations=iterations,
+                testbed="paced", dilation=dilation, progress=False, replan=False,
+            )  # fmt: skip
+        epoch_s = found.measured[0].epoch_s
+        iteration_s = found.iteration_s if epoch_s is None else epoch_s / EVALUATED_EVERY
+        if iteration_s is not None:
+            return iteration_s
+        dilation = found.dilation_increases[-1].dilation  # this machine could not keep up: again, and slower
 
 
 def estimated_s(plan: Plan, profile: Profile, bandwidth_mbit: float, samples: int) -> float:
