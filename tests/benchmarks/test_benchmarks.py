@@ -150,6 +150,15 @@ def strategies(found: Found) -> None:
     assert found["median"] < 0.3  # a busy machine
 
 
+def talk_less(found: Found) -> None:
+    (task,) = found.values()
+    assert set(task["methods"]) == {"step", "diloco 50", "diloco 50, int8"}
+    assert task["beside_step"]["diloco 50"]["times_fewer_bytes"] > 40
+    assert task["beside_step"]["diloco 50, int8"]["times_fewer_bytes"] > 150
+    times = [row["iteration_s"]["20"] for row in task["methods"].values()]
+    assert times[0] > 2 * max(times[1:])
+
+
 def others(found: Found) -> None:
     assert all(row["estimated_s"] > 0 for row in found["rows"])
     assert found["mit"]["mean_error"] < 0.15
@@ -188,7 +197,7 @@ CHECKS: dict[str, Callable[[Found], None]] = {
             pact_run,
             peers,
         ),
-        *(planner, power_cut, recovery, righttrain, soak, startup, strategies, tls, upload_first),
+        *(planner, power_cut, recovery, righttrain, soak, startup, strategies, talk_less, tls, upload_first),
     )
 }
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from palmette.cost.check import check
 from palmette.cost.evaluate import Evaluator
+from palmette.cost.sync.windows import weight_exchange
 from palmette.spec.cluster import Cluster
 from palmette.spec.exchange import Exchange, known_exchange
 from palmette.spec.plan import Phase
@@ -75,6 +78,40 @@ def test_a_codec_that_cannot_be_used_is_refused_in_one_line() -> None:
     (fault,) = check(plan(replicas("lowrank")), unknown)
     assert str(fault).startswith("phases[0].exchange.codec: lowrank: the profile has no shapes of weights")
     assert not check(plan(replicas("int8")), unknown)
-    apart = replicas("int8").model_copy(update={"sync": "epoch"})
+    apart = replicas("int8").model_copy(update={"sync": "async"})
     (fault,) = check(plan(apart), Evaluator(known(), world()))
-    assert str(fault) == "phases[0].exchange.codec: int8: under epoch no gradients are averaged; expected none"
+    assert str(fault) == (
+        "phases[0].exchange.codec: int8: under async neither gradients nor weights are averaged; expected none"
+    )
+
+
+def windows(text: str) -> Phase:
+    return replicas(text).model_copy(update={"sync": "every", "every": 5})
+
+
+def exchange_s(text: str, *, coding: bool) -> float:
+    """Seconds of the exchange after a window."""
+    return weight_exchange(Evaluator(known(coding=coding), world()), windows(text)).time_s
+
+
+def test_windows_exchange_differences_of_the_same_bytes_and_seconds_of_coding() -> None:
+    """There and back over one link; between them the server codes the mean."""
+    for text, size in (("none", 4096), ("bf16", 2048), ("int8", 1024 + 16), ("topk:0.1", 8 * 103), ("lowrank:2", 512)):
+        assert exchange_s(text, coding=False) == pytest.approx(2 * size / 1000), text
+    coded_s = NUMBERS * ((1e-4 + 5e-5 + 5e-5) + (1e-4 + 5e-5) + 5e-5)
+    assert exchange_s("int8", coding=True) == pytest.approx(2 * 1.040 + coded_s)
+    for sync in ({"sync": "every", "every": 5}, {"sync": "epoch"}):
+        apart = [replicas(text).model_copy(update=sync) for text in ("none", "int8")]
+        plain, coded = (Evaluator(known(coding=False), world()).price(each).epoch.time_s for each in apart)
+        exchanges = math.ceil(10 / 5) if "every" in sync else 1
+        assert plain - coded == pytest.approx(exchanges * 2 * (4.096 - 1.040))
+
+
+def test_what_windows_leave_out_takes_memory_beside_the_weights_that_they_began_with() -> None:
+    plain, coded = (Evaluator(known(), world()).peak_bytes(windows(text)) for text in ("none", "int8"))
+    assert {name: coded[name] - plain[name] for name in plain} == {"a": 2 * 4096.0, "b": 2 * 4096.0}
+
+
+def test_an_evaluator_prices_windows_that_say_nothing_as_it_was_told() -> None:
+    asked = Evaluator(known(), world(), exchange=Exchange(codec="int8"))
+    assert asked.price(windows("none")).iteration_s == Evaluator(known(), world()).price(windows("int8")).iteration_s

@@ -26,7 +26,7 @@ from palmette.spec.cluster import Cluster
 from palmette.spec.exchange import known_exchange
 from palmette.spec.plan import Phase
 from tests.cost.small import cluster, instance, link, node, phase, source
-from tests.runtime.owners import Owners, random_owners
+from tests.runtime.owners import random_owners
 from tests.runtime.plain import PlainUpdates
 from tests.runtime.rig import Groups, Rig, Weights, relatively_off
 from tests.runtime.test_equality import random_rig
@@ -218,7 +218,7 @@ def test_the_estimate_counts_the_bytes_that_are_exchanged(text: str, seed: int) 
     rig.options = replace(rig.options, dtype="float32")
     tree = tree.model_copy(update={"exchange": known_exchange(text)})
     rig.trained(tree, known, iterations=1)
-    evaluator = _with_shapes(rig, known)
+    evaluator = with_shapes(rig, known)
     made = iteration(tree, evaluator.sizes(), evaluator.routes)
     transfers = [(step, size) for step, size in zip(made.steps, made.size_bytes, strict=True) if step.to is not None]
     for channel, sent in rig.wire.sizes.items():
@@ -227,7 +227,7 @@ def test_the_estimate_counts_the_bytes_that_are_exchanged(text: str, seed: int) 
             assert size == sent, step
 
 
-def _with_shapes(rig: Owners, known: Cluster) -> Evaluator:
+def with_shapes(rig: Rig, known: Cluster) -> Evaluator:
     evaluator = rig.evaluator(known)
     shapes = [tuple(tuple(w.shape) for w in layer.parameters()) for layer in rig.layers]
     layers = [

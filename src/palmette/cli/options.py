@@ -79,8 +79,8 @@ ExchangeCodecName = Annotated[
     str,
     typer.Option(
         "--exchange-codec",
-        help="How gradients of replicas travel: none (default), bf16, int8, topk:RATIO or lowrank:RANK; "
-        "what these leave out is sent later.",
+        help="How gradients of replicas, or differences of windows, travel: none (default), bf16, int8, topk:RATIO or "
+        "lowrank:RANK; what these leave out is sent later.",
     ),
 ]
 Overlap = Annotated[

@@ -6,7 +6,7 @@ So nothing is lost, only late: at any time, all that was sent and the residual m
 (Seide et al., 2014; Karimireddy et al., Error Feedback Fixes SignSGD, 2019).
 
 The state of a weight is saved beside its optimizer's, under ``weight's name/exchange:node:key``, since each node has
-left out something else.
+left out something else; that of differences, which windows exchange, under ``weight's name/difference:instance:key``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from torch import Tensor
 from palmette.compress.coders.base import Coder, Memory
 
 RESIDUAL = "residual"
-_MARK = "exchange"
+GRADIENTS = "exchange"
+"""Marks what was left out of gradients, by the node that did so."""
+DIFFERENCES = "difference"
+"""Marks what was left out of differences, by the instance that did so."""
 
 
 class ErrorFeedback:
@@ -42,22 +45,24 @@ class ErrorFeedback:
         return message, arriving
 
 
-def saved_name(weight: str, node: str, key: str) -> str:
-    """The name under which a node's memory of a weight is saved."""
-    return f"{weight}/{_MARK}:{quote(node, safe='')}:{key}"
+def saved_name(weight: str, owner: str, key: str, mark: str = GRADIENTS) -> str:
+    """The name under which an owner's memory of a weight is saved."""
+    return f"{weight}/{mark}:{quote(owner, safe='')}:{key}"
 
 
-def is_of_exchange(name: str) -> bool:
-    """Whether a name in a saved state is that of error feedback, not the optimizer's."""
-    return name.rpartition("/")[2].startswith(f"{_MARK}:")
+def is_of_exchange(name: str, *marks: str) -> bool:
+    """Whether a name in a saved state is that of error feedback, of any mark unless some are given."""
+    return name.rpartition("/")[2].startswith(tuple(f"{mark}:" for mark in marks or (GRADIENTS, DIFFERENCES)))
 
 
-def saved_memories(state: Mapping[str, Tensor], weights: Iterable[str]) -> Iterator[tuple[str, str, Tensor]]:
-    """Of one weight, by all its names: the node, the key and the value of what is saved, each once."""
+def saved_memories(
+    state: Mapping[str, Tensor], weights: Iterable[str], mark: str = GRADIENTS
+) -> Iterator[tuple[str, str, Tensor]]:
+    """Of one weight, by all its names: the owner, the key and the value of what is saved, each once."""
     own, seen = set(weights), set[str]()
     for name, value in state.items():
         weight, _, rest = name.rpartition("/")
-        if weight in own and is_of_exchange(name) and rest not in seen:
+        if weight in own and is_of_exchange(name, mark) and rest not in seen:
             seen.add(rest)
-            _, node, key = rest.split(":", 2)
-            yield unquote(node), key, value
+            _, owner, key = rest.split(":", 2)
+            yield unquote(owner), key, value

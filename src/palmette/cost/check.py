@@ -66,8 +66,9 @@ def _wrong_overlap(phase: Phase) -> Iterator[Fault]:
 
 def _wrong_exchange(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
     codec, kind = phase.exchange.codec, phase.exchange.kind
-    if kind.lossy and not phase.sync_kind.one_model:
-        yield Fault("exchange.codec", codec, f"under {phase.sync} no gradients are averaged; expected none")
+    if kind.lossy and phase.sync_kind.has_server:
+        expected = f"under {phase.sync} neither gradients nor weights are averaged; expected none"
+        yield Fault("exchange.codec", codec, expected)
     elif kind.needs_shapes and not evaluator.sizes(phase.pruning).has_shapes:
         yield Fault(
             "exchange.codec", codec, "the profile has no shapes of weights; expected another codec, or a new profile"

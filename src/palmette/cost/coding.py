@@ -1,7 +1,8 @@
 """What compressing and extracting adds to the time of messages.
 
 Workers code in the threads that send and receive, beside the calls: so it delays a message, and takes no CPU share. A
-node that pushes gradients also extracts them, for what it has left out; the average is coded once, where it is found:
+node that pushes gradients or differences also extracts them, for what it has left out; the average is coded once, where
+it is found:
 
     phone   compress, extract ─▶ push ─▶ extract … average: compress, extract ─▶ pull ─▶ extract
 """
@@ -25,7 +26,7 @@ _NOTHING = (0.0, 0.0)
 def coding_seconds(phase: Phase, made: Iteration, sizes: Sizes, times: CodingTimes) -> dict[int, float]:
     """Seconds that coding adds to messages and averages, by number, where they are known."""
     exchange = sizes.exchange_of(phase.exchange)
-    exchanges = exchange.kind.lossy and phase.sync_kind.one_model
+    exchanges = exchange.kind.lossy and not phase.sync_kind.has_server
     if not exchanges and not any(CODEC_KINDS[instance.codec].lossy for instance in phase.instances):
         return {}
     found = {k: _output_s(phase, made, step, sizes, times) for k, step in enumerate(made.steps) if step.to is not None}
@@ -33,7 +34,9 @@ def coding_seconds(phase: Phase, made: Iteration, sizes: Sizes, times: CodingTim
         pulled = {need for step in made.steps if step.kind is Kind.PULL for need in step.after}
         for k, step in enumerate(made.steps):
             if step.kind in (Kind.PUSH, Kind.PULL) or k in pulled:
-                found[k] = _exchange_s(step, exchange, sizes, times)
+                one_model = phase.sync_kind.one_model
+                numbers = sizes.exchanged_numbers(step.layers) if one_model else sizes.trained_numbers(step.layers)
+                found[k] = _exchange_s(step, exchange, numbers, times)
     return {k: seconds for k, seconds in found.items() if seconds}
 
 
@@ -49,8 +52,8 @@ def _output_s(phase: Phase, made: Iteration, step: Step, sizes: Sizes, times: Co
     return numbers * (sender[0] + receiver[1])
 
 
-def _exchange_s(step: Step, exchange: Exchange, sizes: Sizes, times: CodingTimes) -> float:
-    """Of gradients: a push, a pull, or their average."""
-    numbers = exchange.work * sizes.exchanged_numbers(step.layers)
+def _exchange_s(step: Step, exchange: Exchange, numbers: float, times: CodingTimes) -> float:
+    """Of gradients or differences: a push, a pull, or their average."""
+    numbers *= exchange.work
     there = sum(times(step.node).get(exchange.codec, _NOTHING)) if step.kind is not Kind.PULL else 0.0
     return numbers * (there + (times(step.to).get(exchange.codec, _NOTHING)[1] if step.to is not None else 0.0))

@@ -11,6 +11,8 @@ from palmette.spec.plan import Phase
 
 _OUTER_COPIES = 2
 """What an outer optimizer keeps of each weight: as a window began with it, and its momentum."""
+_CODED_COPIES = 2
+"""What coded differences keep of each weight: as a window began with it, and what was left out."""
 
 
 def peak_bytes(phase: Phase, sizes: Sizes, samples: Sequence[int], optimizer: OptimizerCost) -> dict[str, float]:
@@ -22,7 +24,7 @@ def peak_bytes(phase: Phase, sizes: Sizes, samples: Sequence[int], optimizer: Op
     Under ``step``, replicas on one node share all but their activations; otherwise each has weights of its own, and the
     server holds the whole network too, and an outer optimizer two more numbers for each weight. A node where gradients
     only meet holds no more than those of the whole network. Where exchanges leave something out of gradients, nodes
-    keep as much as these take.
+    keep as much as these take; of differences, also the weights that a window began with.
     """
     runs: dict[str, list[Run]] = {}
     peaks: dict[str, float] = {}
@@ -40,6 +42,8 @@ def peak_bytes(phase: Phase, sizes: Sizes, samples: Sequence[int], optimizer: Op
         if phase.outer is not None:
             outer = _OUTER_COPIES * sizes.trainable_bytes([(1, phase.depth)])
             peaks[phase.meeting_node] = peaks.get(phase.meeting_node, 0.0) + outer
+        for node, run in _coded_runs(phase, sizes):
+            peaks[node] = peaks.get(node, 0.0) + _CODED_COPIES * sizes.trainable_bytes([run])
     elif phase.meet is not None and phase.meet in phase.nodes() and phase.meet not in runs:
         arriving = 2 + _left_out(phase, sizes)  # gradients that arrive, and their sums
         peaks[phase.meet] = arriving * sizes.trainable_bytes([(1, phase.depth)])
@@ -54,6 +58,14 @@ def peak_bytes(phase: Phase, sizes: Sizes, samples: Sequence[int], optimizer: Op
 def _left_out(phase: Phase, sizes: Sizes) -> bool:
     """Whether nodes keep a part of the gradients for the next exchange."""
     return sizes.exchange_of(phase.exchange).kind.lossy and phase.sync_kind.one_model and phase.shares_layers()
+
+
+def _coded_runs(phase: Phase, sizes: Sizes) -> list[tuple[str, Run]]:
+    """The layers whose differences are coded, and the nodes that do so: instances that send them, and the server."""
+    server = phase.meeting_node
+    lossy = sizes.exchange_of(phase.exchange).kind.lossy and phase.sync_kind.averages_weights
+    away = [(each.node, each.layers) for each in phase.instances if lossy and each.node != server]
+    return [*away, (server, (1, phase.depth))] if away else []
 
 
 def _union(runs: list[Run]) -> list[Run]:

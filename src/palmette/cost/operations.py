@@ -141,10 +141,7 @@ def with_sizes(steps: Steps, phase: Phase, sizes: Sizes, sent: Sequence[float] |
                 assert step.point is not None
                 size_bytes[number] = step.point.size_bytes
             case Kind.PUSH | Kind.PULL:
-                one_model = phase.sync_kind.one_model
-                exchanged = sizes.exchanged_bytes(step.layers, phase.exchange) if one_model else None
-                whole = sizes.trainable_bytes(step.layers) if exchanged is None else exchanged
-                size_bytes[number] = whole / step.parts
+                size_bytes[number] = _replica_bytes(phase, step, sizes) / step.parts
             case Kind.SQUARES | Kind.TOTAL_NORM | Kind.COUNT | Kind.TOTAL_DIVISOR:
                 size_bytes[number] = NUMBER_BYTES
             case (Kind.FORWARD | Kind.RECOMPUTE | Kind.BACKWARD | Kind.UPDATE) | (
@@ -154,6 +151,18 @@ def with_sizes(steps: Steps, phase: Phase, sizes: Sizes, sent: Sequence[float] |
             case _:
                 assert_never(step.kind)
     return Iteration(steps, samples, size_bytes)
+
+
+def _replica_bytes(phase: Phase, step: Step, sizes: Sizes) -> float:
+    """Bytes of the gradients or weights of replicas in a push or a pull."""
+    kind = phase.sync_kind
+    if kind.one_model:
+        return sizes.exchanged_bytes(step.layers, phase.exchange)
+    return (
+        sizes.difference_bytes(step.layers, phase.exchange)
+        if kind.averages_weights
+        else sizes.trainable_bytes(step.layers)
+    )
 
 
 def _label_bytes(phase: Phase) -> list[int]:

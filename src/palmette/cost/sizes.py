@@ -29,7 +29,7 @@ class Sizes:
     """What travels and what is kept: samples, the input, outputs, weights and activations of each layer.
 
     ``stored_bytes`` are those of a sample as it is stored, by the node that owns it, which has so many ``samples``.
-    ``exchange`` is how gradients travel in phases that do not say so themselves.
+    ``exchange`` is how gradients and differences travel in phases that do not say so themselves.
     """
 
     __slots__ = (
@@ -120,13 +120,28 @@ class Sizes:
             total += sums[last] - sums[first - 1]
         return total
 
+    def difference_bytes(self, runs: Iterable[Run], exchange: Exchange = PLAIN_EXCHANGE) -> float:
+        """Bytes on the wire of weights that are averaged after a window; a tie travels with each of its layers."""
+        chosen, runs = self.exchange_of(exchange), list(runs)
+        if not chosen.kind.lossy:
+            return self.trainable_bytes(runs)
+        last = len(self.output_bytes) - 1
+        tied = [
+            tie for tie, layers in enumerate(self.ties, last + 1) for n in layers if any(a <= n <= b for a, b in runs)
+        ]
+        return self.exchanged_bytes([*runs, *((tie, tie) for tie in tied)], chosen)
+
     def exchanged_numbers(self, runs: Iterable[Run]) -> float:
         """The numbers of those gradients."""
         sums = self._exchanges.sums(PLAIN_EXCHANGE)
         return sum(sums[last] - sums[first - 1] for first, last in runs) / FLOAT_BYTES
 
+    def trained_numbers(self, runs: Iterable[Run]) -> float:
+        """The numbers of the weights that are trained of runs of layers."""
+        return self.trainable_bytes(runs) / FLOAT_BYTES
+
     def exchange_of(self, said: Exchange) -> Exchange:
-        """How gradients travel in a phase that says so, or says nothing."""
+        """How gradients or differences travel in a phase that says so, or says nothing."""
         return self.exchange if said == PLAIN_EXCHANGE else said
 
     @property

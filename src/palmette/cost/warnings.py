@@ -71,6 +71,7 @@ def _lossy(phase: Phase) -> Iterator[str]:
 
 
 def _lossy_exchange(phase: Phase) -> Iterator[str]:
-    """Gradients of which only a part arrives in the iteration that they belong to."""
+    """Gradients or differences of which only a part arrives in the exchange that they belong to."""
     if phase.exchange.kind.lossy:
-        yield f"gradients travel as {phase.exchange}; what that costs in loss is unknown until it is measured"
+        travel = f"{phase.exchanged} travel as {phase.exchange}"
+        yield f"{travel}; what that costs in loss is unknown until it is measured"

@@ -1,4 +1,4 @@
-"""Exchanges: how the gradients of replicas travel to where they meet and back, and how large their messages are.
+"""Exchanges: how gradients or differences of replicas travel to where they meet and back, and how large they are.
 
 ``none``     numbers as they are
 ``bf16``     the upper half of each float: 2 bytes per number

@@ -63,8 +63,8 @@ class Phase(OpenDocument):
     is that of the calls of microbatches on a node: as they become ready, or one forward, one backward in turns.
     ``averaging`` says how gradients of replicas are averaged under ``step``: where they meet, or around a ring.
     Under ``every``, weights are averaged after so many steps; ``outer`` is what then updates with the mean difference.
-    ``exchange`` says how gradients travel to where replicas meet, and their average back; with ``overlap`` they do so
-    while backward goes on, last layers first.
+    ``exchange`` says how gradients, or what a window has changed in weights, travel to where replicas meet, and their
+    average back; with ``overlap`` gradients do so while backward goes on, last layers first.
     """
 
     pruning: Annotated[float, Field(strict=True, ge=0, lt=1)] = 0.0
@@ -143,6 +143,11 @@ class Phase(OpenDocument):
         """How it is executed: where weights would be averaged after every step, gradients are instead."""
         averages_only = self.outer is None or self.outer.averages_only
         return "step" if self.every == 1 and averages_only else self.sync
+
+    @property
+    def exchanged(self) -> str:
+        """What travels between replicas."""
+        return "differences" if self.sync_kind.averages_weights else "gradients"
 
     @property
     def epoch_passes(self) -> int:

@@ -10,8 +10,10 @@ import torch
 
 from palmette.cli import execute
 from palmette.runtime.options import Options
+from palmette.runtime.sync.difference_coding import SERVER
 from palmette.runtime.training import loop
 from palmette.runtime.training.checkpoint import last
+from palmette.spec.exchange import Exchange
 from palmette.spec.plan import Phase
 from palmette.spec.sync import OuterOptimizer
 from tests.cost.small import instance, phase, source
@@ -203,8 +205,9 @@ def test_other_agreements_go_on_with_a_smaller_model(runs: Runs, sync: str) -> N
 
 
 def test_windows_go_on_with_a_smaller_model_and_its_momentum(runs: Runs) -> None:
-    """The outer momentum shrinks with the weights, and moves to another server."""
+    """The outer momentum shrinks with the weights, and moves to another server; so does what codes left out."""
     out, windows = runs.folder / "out", {"sync": "every", "every": 2, "outer": OuterOptimizer()}
+    windows |= {"exchange": Exchange(codec="topk", ratio=0.2)}
     first, second = federated(0.0, "phone", "cloud"), federated(0.5, "server", "phone")
     phases = [each.model_copy(update=windows) for each in (first, second)]
     arguments = [*runs.arguments(TINY, *phases), "--iterations", "4", "--optimizer", "adam", "--quiet"]
@@ -214,6 +217,9 @@ def test_windows_go_on_with_a_smaller_model_and_its_momentum(runs: Runs) -> None
     outer = {name.rpartition("/")[0]: value for name, value in kept.optimizer.items() if name.endswith("@")}
     assert outer
     assert all(value.shape == kept.weights[name].shape for name, value in outer.items())
+    left = {name: value for name, value in kept.optimizer.items() if name.endswith(":residual")}
+    assert {name.split(":")[1] for name in left} == {"phone", SERVER}
+    assert all(value.shape == kept.weights[name.rpartition("/")[0]].shape for name, value in left.items())
 
 
 def test_a_distilled_phase_learns_from_the_model_before(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:

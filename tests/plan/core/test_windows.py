@@ -7,9 +7,11 @@ import random
 import pytest
 
 import palmette as pt
-from palmette.plan.core.comparison import compare
+from palmette.plan.core.comparison import compare, planned
 from palmette.plan.core.strategy import Task
+from palmette.plan.core.windows import with_best_window
 from palmette.spec.cluster import Cluster
+from palmette.spec.exchange import Exchange
 from palmette.spec.learning import Learning
 from palmette.spec.sync import OuterOptimizer
 from tests.plan.problems import LITTLE, goal, link, node, profile
@@ -72,6 +74,24 @@ def test_where_windows_cost_nothing_seldom_is_best_and_where_they_cost_much_neve
     assert free.decision["window"]["sync"] == free.phases[0].sync
     assert dear.phases[0].sync == "step"
     assert "window" not in dear.decision
+
+
+def test_windows_travel_and_are_priced_as_was_asked() -> None:
+    """Also those of other trees than the plan has."""
+    phones = {name: node("device", samples=320) for name in ("one", "two")}
+    known, cluster = profile(one=1.0, two=1.0), Cluster(nodes=phones, links=(link("one", "two", 0.05),))
+    goal_of_loss, codec = goal("time", loss=0.3), Exchange(codec="int8")
+    asked = Task(profile=known, cluster=cluster, batch=16, goal=goal_of_loss, exchange=codec, overlap=True)
+    alone = planned("upload", asked, {"learning": curve(0.0)})
+    assert alone.phases[0].replicas == 1
+    made = with_best_window(alone, asked, curve(0.0), [])
+    (phase,) = made.phases
+    assert phase.sync_kind.averages_weights
+    assert phase.replicas == 2
+    assert (phase.exchange, phase.overlap) == (codec, False)
+    assert made.estimate is not None
+    assert pt.estimate(made, profile=known, cluster=cluster).total_s == made.estimate.total_s
+    assert any("differences travel as int8; what that costs in loss is unknown" in w for w in made.estimate.warnings)
 
 
 def test_a_plan_of_hybrid_trains_until_the_loss_where_a_curve_is_given() -> None:

@@ -31,7 +31,7 @@ def _sync(phase: Phase) -> list[str]:
     parts += [] if phase.outer is None else [f"outer optimizer: {phase.outer.shown}"]
     parts += [f"weights averaged at {phase.server}"] if phase.server and phase.sync_kind.averages_weights else []
     parts += [] if phase.meet is None else [f"gradients averaged at {phase.meet}"]
-    parts += [f"gradients as {phase.exchange}"] if phase.exchange.kind.lossy else []
+    parts += [f"{phase.exchanged} as {phase.exchange}"] if phase.exchange.kind.lossy else []
     parts += ["gradients sent during backward"] if phase.overlap else []
     parts += ["samples sent ahead"] if phase.ahead else []
     parts += ["samples sent as tensors"] if phase.input_as == "tensor" else []

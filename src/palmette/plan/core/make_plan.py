@@ -10,6 +10,7 @@ from palmette.cost.check import check
 from palmette.cost.estimate import summary
 from palmette.cost.evaluate import Evaluator
 from palmette.cost.moments import moments
+from palmette.cost.operations import exchanges_weights
 from palmette.cost.optimizer import accumulating, known_optimizer, recorded_name
 from palmette.errors import Argument, ArgumentFault, Fault, InputError, Message, expected_name
 from palmette.plan.core.registry import find
@@ -86,7 +87,7 @@ def _of_what_holds(task: Task) -> Task:
 def _as_asked(phases: tuple[Phase, ...], ask: PlanRequest, prices: Evaluator | None) -> tuple[Phase, ...]:
     """The phases, with samples and gradients in the form that was asked for."""
     made = tuple(map(phase_of_tensors, phases)) if ask.input_as == "tensor" else phases
-    made = tuple(_with_exchange(phase, ask.exchange) for phase in made)
+    made = tuple(with_exchange(phase, ask.exchange) for phase in made)
     return made if prices is None or not ask.overlap else tuple(overlapped(phase, prices) for phase in made)
 
 
@@ -98,9 +99,12 @@ def overlapped(phase: Phase, prices: Evaluator) -> Phase:
     return other if prices.price(other).iteration_s < prices.price(phase).iteration_s else phase
 
 
-def _with_exchange(phase: Phase, exchange: Exchange) -> Phase:
-    """A phase whose gradients travel so; itself where none do."""
-    travels = phase.sync_kind.one_model and len({instance.node for instance in phase.instances}) > 1
+def with_exchange(phase: Phase, exchange: Exchange) -> Phase:
+    """A phase whose gradients or differences travel so; itself where none do."""
+    if phase.sync_kind.averages_weights:
+        travels = exchanges_weights(phase) and {each.node for each in phase.instances} != {phase.meeting_node}
+    else:
+        travels = phase.sync_kind.one_model and len({each.node for each in phase.instances}) > 1
     return phase.model_copy(update={"exchange": exchange}) if travels and exchange.kind.lossy else phase
 
 

@@ -18,6 +18,7 @@ from palmette.cost.operations import samples_by_instance
 from palmette.errors import PalmetteError
 from palmette.plan.core.choice import best, score
 from palmette.plan.core.forest import forests, servers
+from palmette.plan.core.make_plan import with_exchange
 from palmette.plan.core.strategy import Task
 from palmette.plan.core.until_loss import with_epochs_to_loss
 from palmette.spec.goal import Spending
@@ -68,6 +69,7 @@ def _lengths(learning: Learning) -> list[int]:
 def _trees(plan: Plan, task: Task, learning: Learning) -> Iterator[Phase]:
     """The plan's own tree and forests as trees that train apart, each with its best server."""
     apart = {"sync": "every", "every": 2, "outer": learning.outer, "ahead": False, "batch_norm": "parts", "meet": None}
+    apart |= {"overlap": False}
     found = [phase.model_copy(update=apart) for phase in plan.phases]
     with suppress(PalmetteError):
         found += forests(task, 2, learning.outer)
@@ -76,6 +78,6 @@ def _trees(plan: Plan, task: Task, learning: Learning) -> Iterator[Phase]:
             continue
         candidates = [phase.model_copy(update={"server": node}) for node in servers(task)]
         try:
-            yield best(candidates, task, Evaluator.mean_epoch).phase
+            yield with_exchange(best(candidates, task, Evaluator.mean_epoch).phase, task.exchange)
         except PalmetteError:
             continue

@@ -4,7 +4,7 @@ Every instance has its own weights and trains on the samples that reach it, with
 one step equals one step of plain training. At the end of a window the weights and buffers of each layer's replicas are
 averaged at the server, weighted by the samples that each has trained on since the last exchange, and all continue from
 the average, or from what an outer optimizer makes of it. Counters, such as batch norm's number of batches, are those of
-the first replica.
+the first replica. Where the phase names a codec, weights travel as coded differences.
 
 Under ``epoch``, optimizers begin anew after an exchange, as those of the clients of federated averaging do; under
 ``every`` each goes on with its own state, as in local SGD and DiLoCo.
@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from palmette.cost.operations import samples_by_instance
 from palmette.cost.steps import Kind
 from palmette.runtime.program import Program, ProgramOperation, numbers_of
+from palmette.runtime.sync.difference_exchange import DifferenceExchange
 from palmette.runtime.sync.norm_exchange import NORM_BYTES, NormExchange, arrived_number
 from palmette.runtime.sync.outer import OuterUpdates
 from palmette.runtime.sync.weight_exchange import Replica, WeightExchange
@@ -28,7 +29,14 @@ from palmette.runtime.worker.compute import Compute
 from palmette.runtime.worker.executor import Actions, Values
 from palmette.runtime.worker.replica_state import OUTER, marked, marked_for, state_for
 from palmette.runtime.worker.setup import Setup, StateDicts
-from palmette.runtime.worker.state import LayerPool, compute_for, initial_optimizer_state, message_format, state_dicts
+from palmette.runtime.worker.state import (
+    LayerPool,
+    compute_for,
+    initial_exchange_state,
+    initial_optimizer_state,
+    message_format,
+    state_dicts,
+)
 
 EXCHANGE = (Kind.PUSH, Kind.AVERAGE, Kind.PULL)
 
@@ -40,6 +48,7 @@ class LocalWorkerSide:
         self._setup, self._pool = setup, LayerPool(setup.layers)
         self._replicas: dict[str, Replica] = {}
         self._outer: OuterUpdates | None = None
+        self._differences: DifferenceExchange | None = None
 
     def actions(self, number: int, program: Program) -> Actions:
         """Train a tree's instances locally, or exchange weights."""
@@ -56,7 +65,11 @@ class LocalWorkerSide:
         if phase.outer is not None and phase.meeting_node == self._setup.node:
             begun = marked_for(initial_optimizer_state(self._setup), OUTER)
             self._outer = OuterUpdates(phase.outer, layers, begun)
-        return WeightExchange(program, self._replicas, layers, self._outer)
+        if not phase.exchange.kind.lossy:
+            return WeightExchange(program, self._replicas, layers, self._outer)
+        saved = initial_exchange_state(self._setup)
+        self._differences = DifferenceExchange(program, self._replicas, layers, self._outer, saved)
+        return self._differences
 
     def _layers(self, program: Program) -> dict[int, nn.Module]:
         """One module per layer that is exchanged here: an instance's, or one with the shapes of what arrives."""
@@ -75,9 +88,10 @@ class LocalWorkerSide:
         return self._replicas[instance.id]
 
     def state(self, layers: Sequence[int], after: int | None = None) -> StateDicts:
-        """Each layer from the first replica here that holds it, and the optimizer state of all replicas."""
+        """Each layer from the first replica here that holds it, the optimizer state of all, and what they left out."""
         weights: dict[str, Tensor] = {}
         optimizer = {} if self._outer is None else marked(self._outer.state(), OUTER)
+        optimizer |= {} if self._differences is None else self._differences.state()
         asked = set(layers)
         for name, replica in self._replicas.items():
             first = [number for number in replica.compute.layers if number in asked]

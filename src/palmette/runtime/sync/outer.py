@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from palmette.runtime.worker.messages import load_into
 from palmette.runtime.worker.parameter_server import LayerTensors
 from palmette.runtime.worker.weights import trainable_weights
 from palmette.spec.sync import OuterOptimizer
@@ -49,6 +50,12 @@ class OuterUpdates:
             weights = [weight.detach().clone() for weight in self._weights[number].values()]
             found[number] = [*weights, *values[len(weights) :]]
         return found
+
+    def begin(self, averages: LayerTensors) -> None:
+        """Begin the next window with these weights, as replicas do."""
+        for number, values in averages.items():
+            own = list(self._weights[number].values())
+            load_into(own, values[: len(own)])
 
     def state(self) -> dict[str, Tensor]:
         """The momentum, by ``weight name/key``."""

@@ -69,9 +69,14 @@ class WeightExchange:
         averages = {n: _average([c for c in found if n in c.layers], n) for n in numbers_of(operation.layers)}
         if self._outer is not None:
             averages = self._outer.updated(averages)
+        averages = self._returned(averages, found)
         for k, instance in enumerate(self._phase.instances):
             if instance.node == self._server:
                 self._replica(k).go_on_from(_flat(averages, self._numbers(k)))
+        return averages
+
+    def _returned(self, averages: dict[int, list[Tensor]], found: Sequence[Contribution]) -> dict[int, list[Tensor]]:
+        """What all continue from."""
         return averages
 
     def _contributions(self, operation: ProgramOperation, values: Values) -> list[Contribution]:

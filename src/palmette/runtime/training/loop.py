@@ -20,6 +20,7 @@ from palmette.runtime.options import TrainedIterations
 from palmette.runtime.phase_programs import PhasePart, channels_of, parts_of
 from palmette.runtime.record.journal import REMOVED, Journal
 from palmette.runtime.sync.base import EngineSide, PhaseContext
+from palmette.runtime.sync.difference_coding import settled
 from palmette.runtime.sync.registry import sync_method
 from palmette.runtime.training import checkpoint as checkpoints
 from palmette.runtime.training.base_weights import base_weights, checksum
@@ -163,6 +164,7 @@ class Training:
     def _run_segment(self, number: int) -> None:
         phase = self.segments[number].phase
         parts = parts_of(phase, self.job.evaluator)
+        self._settle(phase)
         try:
             sides = training_task(self.job, phase, parts)
             begin = replace(self._segment_state, span=self._span(number))
@@ -172,6 +174,12 @@ class Training:
                 self._execute_phase(number, parts, crew)
         except Stopped:
             return  # before anything was started
+
+    def _settle(self, phase: Phase) -> None:
+        """Apply what earlier windows left out of their exchanges, where nobody in a phase goes on with it."""
+        weights, left = settled(self.network.layers, self._segment_state.optimizer, phase)
+        load_state(self.network.layers, state(self.network.layers) | weights)
+        self._segment_state = SegmentState(self.network, left)
 
     def _span(self, number: int) -> TrainedIterations:
         """The iterations that a segment's workers begin with, for the schedule of the learning rate."""

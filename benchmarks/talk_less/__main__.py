@@ -1,0 +1,126 @@
+"""Bytes and emulated seconds to a loss, for every way in which replicas agree, as JSON.
+
+    python -m benchmarks.talk_less [--task images] [--bandwidth 5] [--method step] [--iterations 400] [--quick]
+    python -m benchmarks.talk_less --images ../shared/data/cifar-10-python-24k.tar.xz
+
+Trainings are real, and iterations are timed on shaped links; what is simulated is marked.
+"""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import palmette as pt
+from benchmarks.command import parser, print_result, progress
+from benchmarks.talk_less import ddp
+from benchmarks.talk_less.methods import SAMPLES, cluster, methods, plan
+from benchmarks.talk_less.running import estimated_s, learnt, reached, timed
+from benchmarks.talk_less.tasks import Task, images, text
+from palmette.spec.profile import Profile
+
+BANDWIDTHS_MBIT = (5.0, 20.0, 100.0)
+OVERLAP = "step, overlap"
+"""Learns the same as ``step``, to the last bit, and sends the same bytes: it is not trained again."""
+TARGET_AT = 0.75
+"""The loss to reach is that of ``step`` after this part of its iterations."""
+ARCHIVE = Path(__file__).parents[3] / "shared" / "data" / "cifar-10-python-24k.tar.xz"
+
+
+def main() -> None:
+    """Run what was asked for."""
+    asked = _arguments()
+    iterations = 100 if asked.quick else asked.iterations
+    samples = 2 * SAMPLES * iterations
+    wanted = ["images"] if asked.quick else asked.task or ["images", "text"]
+    tasks = [images(asked.images, samples) if name == "images" else text(samples) for name in wanted]
+    print_result({task.name: _task(task, iterations, asked) for task in tasks})
+
+
+def _arguments() -> Namespace:
+    made = parser(__doc__, "three methods, the images, 100 iterations at 20 Mbit/s")
+    made.add_argument("--task", action="append", choices=["images", "text"], help="only this one; may be repeated")
+    made.add_argument("--bandwidth", action="append", type=float, help="only this one, in Mbit/s; may be repeated")
+    made.add_argument("--method", action="append", choices=list(methods()), help="only this one beside step")
+    made.add_argument("--iterations", type=int, default=400, help="of each training (default: 400)")
+    made.add_argument("--images", type=Path, default=ARCHIVE, help="CIFAR-10, an archive in the official layout")
+    return made.parse_args()
+
+
+def _task(task: Task, iterations: int, asked: Namespace) -> dict[str, Any]:
+    quick = ["diloco 50", "diloco 50, int8"]
+    chosen = quick if asked.quick else asked.method or list(methods())
+    bandwidths = [20.0] if asked.quick else asked.bandwidth or list(BANDWIDTHS_MBIT)
+    profile = pt.profile(task.recipe(), cluster=cluster(5.0, len(task.train)))
+    rows: dict[str, dict[str, Any]] = {}
+    for name in dict.fromkeys(["step", *chosen]):
+        known = rows["step"] if name == OVERLAP else None
+        rows[name] = _row(task, name, profile, bandwidths, known or _learnt(task, name, profile, iterations))
+    step = rows["step"]
+    for name, power_sgd in {} if asked.quick else {"DDP": False, "DDP, PowerSGD": True}.items():
+        progress(f"{task.name}: {name}")
+        found = ddp.trained(task, iterations, power_sgd=power_sgd)
+        found["iteration_s"] = {f"{b:g}": ddp.simulated_s(found, _computing_s(profile), b) for b in bandwidths}
+        rows[name] = {**found, "how": "trained over gloo; seconds simulated, at their best"}
+    at = TARGET_AT * iterations
+    target = min(step["evaluations"], key=lambda each: abs(each[0] - at))[1]
+    told = {name: row | _to_target(row, target) for name, row in rows.items()}
+    return {"target_loss": target, "methods": told, **_aims(rows, profile, bandwidths), "load": os.getloadavg()[0]}
+
+
+def _learnt(task: Task, name: str, profile: Profile, iterations: int) -> dict[str, Any]:
+    progress(f"{task.name}: {name}: training")
+    return learnt(task, plan(profile.model, len(profile.layers), methods()[name]), profile, iterations)
+
+
+def _row(task: Task, name: str, profile: Profile, bandwidths: list[float], trained: dict[str, Any]) -> dict[str, Any]:
+    """What a training has learnt, and the seconds of its iterations."""
+    made = plan(profile.model, len(profile.layers), methods()[name])
+    times = {}
+    for bandwidth in bandwidths:
+        progress(f"{task.name}: {name}: {bandwidth:g} Mbit/s")
+        times[f"{bandwidth:g}"] = timed(task, made, profile, bandwidth)
+    estimated = {f"{b:g}": estimated_s(made, profile, b, len(task.train)) for b in bandwidths}
+    return {**trained, "iteration_s": times, "estimated_s": estimated, "how": "measured"}
+
+
+def _to_target(row: dict[str, Any], target: float) -> dict[str, Any]:
+    many = reached(row["evaluations"], target)
+    if many is None:
+        return {"iterations_to_target": None}
+    seconds = {bandwidth: many * each for bandwidth, each in row["iteration_s"].items()}
+    return {"iterations_to_target": many, "bytes_to_target": many * row["bytes_an_iteration"], "target_s": seconds}
+
+
+def _computing_s(profile: Profile) -> float:
+    """Seconds of an iteration's calls on a device."""
+    return _calls_s(profile, "forward") + _calls_s(profile, "backward") + sum(profile.nodes["one"].update_s)
+
+
+def _calls_s(profile: Profile, kind: str) -> float:
+    times = profile.nodes["one"]
+    return SAMPLES * sum(getattr(times, f"{kind}_s")) + sum(getattr(times, f"{kind}_call_s"))
+
+
+def _aims(rows: dict[str, dict[str, Any]], profile: Profile, bandwidths: list[float]) -> dict[str, Any]:
+    """What overlap hides of what it can, and DiLoCo beside step after the same samples."""
+    found: dict[str, Any] = {}
+    step = rows["step"]
+    if OVERLAP in rows:
+        found["overlap_hides"] = {}
+        for bandwidth in map("{:g}".format, bandwidths):
+            apart_s = step["iteration_s"][bandwidth]
+            most_s = min(_calls_s(profile, "backward"), max(0.0, apart_s - _computing_s(profile)))
+            hidden_s = apart_s - rows[OVERLAP]["iteration_s"][bandwidth]
+            found["overlap_hides"][bandwidth] = hidden_s / most_s if most_s else None
+    for name in (name for name in rows if name.startswith("diloco")):
+        loss = rows[name]["evaluations"][-1][1] / step["evaluations"][-1][1] - 1
+        bytes_saved = step["bytes_an_iteration"] / rows[name]["bytes_an_iteration"]
+        found.setdefault("beside_step", {})[name] = {"loss": loss, "times_fewer_bytes": bytes_saved}
+    return found
+
+
+if __name__ == "__main__":
+    main()

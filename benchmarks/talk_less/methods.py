@@ -1,0 +1,51 @@
+"""How replicas agree: two devices with private data behind a server, and a phase for each method."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from palmette.spec.cluster import Cluster
+from palmette.spec.exchange import known_exchange
+from palmette.spec.plan import Phase, Plan
+from palmette.zoo.hardware_defaults import fill_hardware_defaults
+
+DEVICES = ("one", "two")
+SAMPLES = 16
+"""Of each device in an iteration."""
+EVALUATED_EVERY = 50
+"""Iterations of an epoch, after which the loss on held-out data is measured."""
+CODECS = ("bf16", "int8", "topk:0.01", "lowrank:2")
+_DILOCO = {"sync": "every", "every": 50, "outer": {"lr": 0.7, "momentum": 0.9}, "server": "server"}
+
+
+def methods() -> dict[str, dict[str, Any]]:
+    """The fields of a phase under each method."""
+    step: dict[str, Any] = {"meet": "server"}
+    found = {"step": step, "step, overlap": {**step, "overlap": True}}
+    found |= {f"step, {text}": {**step, **_coded(text)} for text in CODECS}
+    found |= {f"every {k}": {"sync": "every", "every": k, "server": "server"} for k in (10, 50)}
+    found["diloco 50"] = _DILOCO
+    found |= {f"diloco 50, {text}": {**_DILOCO, **_coded(text)} for text in CODECS}
+    found["federated"] = {"sync": "epoch", "server": "server"}
+    return found
+
+
+def _coded(text: str) -> dict[str, Any]:
+    return {"exchange": known_exchange(text).model_dump()}
+
+
+def cluster(bandwidth_mbit: float, samples: int) -> Cluster:
+    """Two devices behind a server, each with its own half of the samples."""
+    device = {"tier": "device", "hardware": "raspberry-pi-4", "source": {"samples": samples // 2, "private": True}}
+    links = [{"between": [name, "server"], "bandwidth": f"{bandwidth_mbit:g} Mbit/s"} for name in DEVICES]
+    nodes = {**dict.fromkeys(DEVICES, device), "server": {"tier": "edge", "hardware": "nuc-i3-7100u-1"}}
+    return fill_hardware_defaults(Cluster.model_validate({"nodes": nodes, "links": links}))
+
+
+def plan(model: str, depth: int, fields: dict[str, Any]) -> Plan:
+    """The whole network on each device."""
+    epoch_samples = EVALUATED_EVERY * SAMPLES
+    sources = [{"node": n, "samples": SAMPLES, "epoch_samples": epoch_samples, "into": n} for n in DEVICES]
+    instances = [{"id": name, "layers": [1, depth], "node": name} for name in DEVICES]
+    phase = Phase.model_validate({"sources": sources, "instances": instances, **fields})
+    return Plan(model=model, batch=SAMPLES * len(DEVICES), phases=(phase,))

@@ -1,0 +1,79 @@
+"""Real runs: a whole one for the losses and bytes, and a short one on shaped links for the seconds of an iteration.
+
+What is learnt depends on the plan alone, never on how fast links are. So a training is run once, with nothing slowed
+down, and its iterations are timed on the paced testbed: seconds to a loss are their product.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import palmette as pt
+from benchmarks.talk_less.methods import EVALUATED_EVERY, cluster
+from benchmarks.talk_less.tasks import Task
+from palmette.spec.plan import Plan
+from palmette.spec.profile import Profile
+
+_STEPS, _WINDOWS = 6, 2
+"""How long an iteration is timed."""
+Evaluations = list[tuple[int, float]]
+"""After so many iterations, the loss on held-out data."""
+
+
+def learnt(task: Task, plan: Plan, profile: Profile, iterations: int) -> dict[str, Any]:
+    """The losses of a training, and the bytes that replicas exchanged in an iteration, over all links."""
+    with tempfile.TemporaryDirectory() as folder:
+        where = cluster(100.0, len(task.train))
+        pt.run(
+            plan, folder, profile=profile, cluster=where, recipe=task.recipe(), iterations=iterations,
+            testbed="none", trace="full", progress=False, replan=False,
+        )  # fmt: skip
+        sent = sum(line["bytes"] for line in _lines(Path(folder) / "trace.jsonl") if line["op"] == "send")
+        noted = [line for line in _lines(Path(folder) / "metrics.jsonl") if "accuracy" in line]
+    return {
+        "evaluations": [(line["iteration"] + 1, round(line["loss"], 4)) for line in noted],
+        "bytes_an_iteration": sent / iterations,
+    }
+
+
+def timed(task: Task, plan: Plan, profile: Profile, bandwidth_mbit: float) -> float:
+    """Measured seconds of an iteration on the emulated clock, exchange included."""
+    phase = plan.phases[0]
+    iterations = _STEPS if phase.sync_kind.one_model else _WINDOWS * (phase.every or EVALUATED_EVERY)
+    where, dilation = cluster(bandwidth_mbit, len(task.train)), None
+    while True:
+        with tempfile.TemporaryDirectory() as folder:
+            found = pt.run(
+                plan, folder, profile=profile, cluster=where, recipe=task.recipe(), iterations=iterations,
+                testbed="paced", dilation=dilation, progress=False, replan=False,
+            )  # fmt: skip
+        epoch_s = found.measured[0].epoch_s
+        iteration_s = found.iteration_s if epoch_s is None else epoch_s / EVALUATED_EVERY
+        if iteration_s is not None:
+            return iteration_s
+        dilation = found.dilation_increases[-1].dilation  # this machine could not keep up: again, and slower
+
+
+def estimated_s(plan: Plan, profile: Profile, bandwidth_mbit: float, samples: int) -> float:
+    """Seconds of an iteration by the evaluator, the exchange of an epoch shared by its iterations."""
+    found = pt.estimate(plan, profile=profile, cluster=cluster(bandwidth_mbit, samples))
+    return found.iteration_s if plan.phases[0].sync != "epoch" else found.epoch_s / EVALUATED_EVERY
+
+
+def reached(evaluations: Evaluations, target: float) -> float | None:
+    """After how many iterations a loss was reached, between evaluations on a straight line; None if it was not."""
+    before: tuple[int, float] | None = None
+    for at, loss in evaluations:
+        if loss <= target:
+            if before is None:
+                return at
+            return before[0] + (at - before[0]) * (before[1] - target) / (before[1] - loss)
+        before = (at, loss)
+    return None
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]

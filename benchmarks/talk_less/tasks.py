@@ -1,0 +1,145 @@
+"""What is trained: a small VGG on images, and a small GPT on a text that the benchmark makes."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import random
+import tarfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+import palmette as pt
+from palmette.zoo.data import load_data
+
+IMAGE = (3, 32, 32)
+HELD_OUT = 500
+CONTEXT, WIDTH, HEADS = 32, 64, 4
+_NOUNS = ("river", "node", "tree", "phone", "garden", "cloud", "letter", "window", "stone", "engine")
+_VERBS = ("finds", "carries", "follows", "answers", "leaves", "keeps", "divides", "remembers")
+_ENDS = ("slowly", "at night", "without a word", "every day", "in the rain", "for nothing")
+
+
+@dataclass(frozen=True)
+class Task:
+    """A training, and the data that all methods see."""
+
+    name: str
+    make: Callable[[], nn.Module]
+    train: TensorDataset
+    held_out: TensorDataset
+    lr: float
+    momentum: float
+
+    def recipe(self) -> pt.Recipe:
+        """The task as Palmette takes it."""
+        torch.manual_seed(0)
+        data = (self.train, self.held_out)
+        return pt.Recipe(model=self.make(), data=data, optimizer="sgd", lr=self.lr, momentum=self.momentum)
+
+
+def small_vgg() -> nn.Module:
+    """Four convolutions and a linear layer: 70,000 weights."""
+
+    def block(before: int, after: int, *, pool: bool = True) -> nn.Sequential:
+        parts = [nn.Conv2d(before, after, 3, padding=1), nn.ReLU()]
+        return nn.Sequential(*parts, *([nn.MaxPool2d(2)] if pool else []))
+
+    return nn.Sequential(
+        block(3, 16), block(16, 32), block(32, 64), block(64, 64, pool=False), nn.Flatten(), nn.Linear(1024, 10)
+    )
+
+
+class _Embedding(nn.Module):
+    def __init__(self, symbols: int) -> None:
+        super().__init__()
+        self.token, self.place = nn.Embedding(symbols, WIDTH), nn.Parameter(0.02 * torch.randn(CONTEXT, WIDTH))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        found: Tensor = self.token(tokens) + self.place
+        return found
+
+
+class _Block(nn.Module):
+    """Causal attention and a perceptron, each behind a norm, as in GPT-2."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.mixed, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.wide = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
+
+    def forward(self, values: Tensor) -> Tensor:
+        parts = self.mixed(self.first(values)).unflatten(-1, (3, HEADS, WIDTH // HEADS)).permute(2, 0, 3, 1, 4)
+        seen = nn.functional.scaled_dot_product_attention(parts[0], parts[1], parts[2], is_causal=True)
+        values = values + self.out(seen.transpose(1, 2).flatten(2))
+        found: Tensor = values + self.wide(self.second(values))
+        return found
+
+
+class _Head(nn.Module):
+    def __init__(self, symbols: int) -> None:
+        super().__init__()
+        self.norm, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, symbols)
+
+    def forward(self, values: Tensor) -> Tensor:
+        found: Tensor = self.out(self.norm(values[:, -1]))
+        return found
+
+
+def images(archive: Path, samples: int) -> Task:
+    """CIFAR-10 from an archive in the official layout; the digits of scikit-learn where there is none."""
+    found = _cifar10(archive, samples) if archive.exists() else _digits(samples)
+    return Task("vgg on CIFAR-10" if archive.exists() else "vgg on digits", small_vgg, *found, lr=0.02, momentum=0.9)
+
+
+def _cifar10(archive: Path, samples: int) -> tuple[TensorDataset, TensorDataset]:
+    batches: dict[str, dict[bytes, np.ndarray]] = {}
+    with tarfile.open(archive) as packed:
+        for member in packed:
+            name = Path(member.name).name
+            read = packed.extractfile(member) if name.startswith(("data_batch", "test_batch")) else None
+            if read is not None:
+                batches[name] = pickle.load(io.BytesIO(read.read()), encoding="bytes")
+    train = [batches[name] for name in sorted(batches) if name.startswith("data")]
+    return _pictures(train, samples), _pictures([batches["test_batch"]], HELD_OUT)
+
+
+def _pictures(batches: list[dict[bytes, np.ndarray]], many: int) -> TensorDataset:
+    pixels = np.concatenate([each[b"data"] for each in batches])[:many].reshape(-1, *IMAGE)
+    labels = np.concatenate([np.asarray(each[b"labels"]) for each in batches])[:many]
+    return TensorDataset(torch.from_numpy(pixels).float() / 127.5 - 1, torch.from_numpy(labels).long())
+
+
+def _digits(samples: int) -> tuple[TensorDataset, TensorDataset]:
+    """As many as are asked for: there are fewer, so that they repeat."""
+    found = load_data("digits", IMAGE)
+    train, held_out = found.train, found.held_out
+    repeated = np.arange(samples) % len(train)
+    return TensorDataset(*train.batch(repeated)), TensorDataset(*held_out.batch(np.arange(len(held_out))))
+
+
+def text(samples: int) -> Task:
+    """Sentences of a small grammar, letter by letter: the next one is to be said."""
+    draw = random.Random(7)
+    length = samples + HELD_OUT + 2 * CONTEXT
+    written = ""
+    while len(written) < length:
+        words = (draw.choice(_NOUNS), draw.choice(_VERBS), draw.choice(_NOUNS), draw.choice(_ENDS))
+        written += "the {} {} the {} {}. ".format(*words)
+    symbols = sorted(set(written))
+    tokens = torch.tensor([symbols.index(each) for each in written[:length]])
+    windows, following = tokens[:-1].unfold(0, CONTEXT, 1), tokens[CONTEXT:]
+    parts = [slice(0, samples), slice(samples + CONTEXT, samples + CONTEXT + HELD_OUT)]
+    train, held_out = (TensorDataset(windows[part].contiguous(), following[part]) for part in parts)
+
+    def make() -> nn.Module:
+        return nn.Sequential(_Embedding(len(symbols)), _Block(), _Block(), _Head(len(symbols)))
+
+    return Task("gpt on a text", make, train, held_out, lr=0.05, momentum=0.9)
