@@ -2,7 +2,8 @@
 
     python -m benchmarks.fidelity --traces [--trace FILE …]
 
-Iterations are estimated one after the other, each from the moment at which the one before has ended.
+Iterations are estimated one after the other, each from the moment at which the one before has ended, with samples as
+large as those that the run really sends.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from palmette.runtime.options import Options
 from palmette.runtime.training.job import ProgressUpdate
 from palmette.spec.cluster import Cluster
 from palmette.spec.link_trace import BandwidthTrace, read_trace
+from palmette.spec.plan import Phase, Plan
+from palmette.spec.profile import Profile
 from palmette.zoo.models import load_network
 
 MODEL, BATCH = "lenet5", 48
@@ -49,8 +52,8 @@ def trace_rows(files: list[Path], testbed: str, *, quick: bool) -> list[dict[str
         for tree in ("split-in-two", "hiertrain-like")[: 1 if quick else None]:
             made = plan(MODEL, trees(len(network.layers), BATCH)[tree])
             profile = profile_network(network, where, [])
-            measured_s = _measured_s(made, profile, where, testbed)
-            estimated_s = _estimated_s(made, profile, where, len(measured_s))
+            measured_s, prices = _measured_s(made, profile, where, testbed)
+            estimated_s = estimated_iterations_s(made.phases[0], prices, len(measured_s))
             rows.append(
                 {
                     "testbed": testbed,
@@ -66,22 +69,30 @@ def trace_rows(files: list[Path], testbed: str, *, quick: bool) -> list[dict[str
     return rows
 
 
-def _measured_s(made: Any, profile: Any, where: Cluster, testbed: str) -> list[float]:
+def _measured_s(made: Plan, profile: Profile, where: Cluster, testbed: str) -> tuple[list[float], Evaluator]:
+    """Seconds of each iteration of a run, and the evaluator that knows the data of the run."""
     taken: list[float] = []
 
     def on_update(update: ProgressUpdate) -> None:
         if update.evaluation is None:
             taken.append(update.iteration_s)
 
-    options = Options(seed=1, lr=0.001)
-    request = Request(iterations=ITERATIONS, testbed=testbed, replan=False, dilation=1.0, options=options)
     with tempfile.TemporaryDirectory() as folder:
-        prepare(made, profile, where, request, Path(folder)).run(on_update, lambda _: None)
-    return taken
+        running = prepare(made, profile, where, request(testbed), Path(folder))
+        running.run(on_update, lambda _: None)
+    return taken, running.evaluator
 
 
-def _estimated_s(made: Any, profile: Any, where: Cluster, many: int) -> list[float]:
+def request(testbed: str) -> Request:
+    """What the runs ask for."""
+    options = Options(seed=1, lr=0.001)
+    return Request(iterations=ITERATIONS, testbed=testbed, replan=False, dilation=1.0, options=options)
+
+
+def estimated_iterations_s(phase: Phase, prices: Evaluator, many: int) -> list[float]:
+    """Seconds of each of so many iterations, one after the other from the beginning of the traces."""
     found: list[float] = []
     for _ in range(many):
-        found.append(Evaluator(profile, where, moment_s=sum(found)).price(made.phases[0]).iteration_s)
+        then = Evaluator(prices.profile, prices.cluster, prices.optimizer, prices.exchange, moment_s=sum(found))
+        found.append(then.price(phase).iteration_s)
     return found

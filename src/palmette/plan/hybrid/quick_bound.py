@@ -18,6 +18,7 @@ one after the other.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from palmette.cost.routes import Route
@@ -58,6 +59,10 @@ def _sum_over(hosts: list[str], load: _ResourceUse, time_s: float, rates: dict[s
     sending = min([rates[name].sending for name in hosts])
     computing = sum([seconds * rates[name].busy for name, seconds in load.computing_s.items()])
     return time_s * idle + load.sending_j * sending + computing
+
+
+def _is_power(objective: Objective) -> bool:
+    return tuple(objective.weights) == ("power",)
 
 
 class QuickBound:
@@ -118,13 +123,13 @@ class QuickBound:
 
     def cannot_beat(self, state: SearchState, objective: Objective, score: Score) -> bool:
         """Whether a state is no better than a score, whatever the clock would say."""
-        return self.score(state, objective) >= score
+        cost = self.longest(state) if _is_power(objective) else self.least(state)
+        return (_is_power(objective) or all(map(is_monotone, objective.weights))) and objective.score(cost) >= score
 
-    def score(self, state: SearchState, objective: Objective) -> Score:
-        """The best score that a state can have; 0 where this does not know one."""
-        if tuple(objective.weights) == ("power",):
-            return objective.score(self.longest(state))
-        return objective.score(self.least(state)) if all(map(is_monotone, objective.weights)) else (0.0, 0.0)
+    def values(self, state: SearchState, objectives: Iterable[Objective]) -> list[float]:
+        """The best value that a state can have for each of some objectives of one quantity."""
+        least, longest = self.least(state), self.longest(state)
+        return [each.value(longest if _is_power(each) else least) for each in objectives]
 
     def _cost(self, load: _ResourceUse, state: SearchState, first_s: float, later_s: float) -> Cost:
         time_s = (first_s + (self._epochs - 1) * later_s) / self._epochs

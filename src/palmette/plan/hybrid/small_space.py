@@ -21,17 +21,20 @@ _Ways = dict[str, list[tuple[Run, ...]]]
 
 
 def path_sets(problem: HybridProblem, most_sets: int) -> Iterator[PathSet]:
-    """At most so many sets of paths, few paths first; nothing where even those with one path a source are more."""
+    """At most so many sets of paths, few paths first; nothing where there are more with two paths, or one a source."""
     sources = len(problem.samples)
     if sources > _MOST_PATHS or len(problem.cpu_shares) ** (problem.depth * sources) > most_sets:
         return
     ways = {source: _ways(problem, source) for source in problem.samples}
     alone = [[SamplePath(source, many, runs) for runs in ways[source]] for source, many in problem.samples.items()]
-    sets, left = {tuple(sorted(each)) for each in itertools.product(*alone)}, most_sets
-    while sets and len(sets) <= left:
+    levels = [{tuple(sorted(each)) for each in itertools.product(*alone)}]
+    while levels[-1] and len(levels[-1]) + sum(map(len, levels[:-1])) <= most_sets:
+        more = _with_one_more(levels[-1], ways, most_sets - sum(map(len, levels)))
+        if more is None and len(levels) == sources == 1:
+            return
+        levels.append(more or set())
+    for sets in levels:
         yield from sorted(sets)
-        left -= len(sets)
-        sets = _with_one_more(sets, ways, left)
 
 
 def _ways(problem: HybridProblem, source: str) -> list[tuple[Run, ...]]:
@@ -42,20 +45,23 @@ def _ways(problem: HybridProblem, source: str) -> list[tuple[Run, ...]]:
     return [runs for runs in found if problem.keeps_private(SamplePath(source, 1, runs))]
 
 
-def _with_one_more(sets: set[PathSet], ways: _Ways, most: int) -> set[PathSet]:
-    """Every set with some samples of a path on another way; none where that gives too many paths or sets."""
+def _with_one_more(sets: set[PathSet], ways: _Ways, most: int) -> set[PathSet] | None:
+    """Every set with some samples of a path on another way; None where that makes more than so many."""
+    some = next(iter(sets))
+    many = len(some) + 1
+    if many > _MOST_PATHS:
+        return set()
+    splits = sum((path.samples - 1) * len(ways[path.source]) for path in some)
+    if splits * len(sets) > many * (many - 1) * most:  # a set is made at most so often, by each pair of its paths
+        return None
     found: set[PathSet] = set()
-    if len(next(iter(sets))) >= _MOST_PATHS:
-        return found
     for paths in sets:
         for k, path in enumerate(paths):
             rest = (*paths[:k], *paths[k + 1 :])
-            for many, runs in itertools.product(range(1, path.samples), ways[path.source]):
-                parts = (path._replace(samples=path.samples - many), path._replace(samples=many, runs=runs))
+            for moved, runs in itertools.product(range(1, path.samples), ways[path.source]):
+                parts = (path._replace(samples=path.samples - moved), path._replace(samples=moved, runs=runs))
                 found.add(tuple(sorted((*rest, *parts))))
-        if len(found) > most:
-            return set()
-    return found
+    return found if len(found) <= most else None
 
 
 def states_of(paths: PathSet, problem: HybridProblem) -> Iterator[SearchState]:

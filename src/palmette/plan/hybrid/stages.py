@@ -105,7 +105,6 @@ class HybridSearch:
         for paths in path_sets(self._problem, round(self._effort * MOST_SETS)):
             if not budget.left():
                 return
-            self.pricer.spent += quick_effort(SearchState(paths))
             promise = self._promise(SearchState(paths), goals, scores)
             ranked += [(promise, paths)] if promise < 1.0 else []
         for _, paths in sorted(ranked):
@@ -118,7 +117,8 @@ class HybridSearch:
 
     def _promise(self, state: SearchState, goals: list[Objective], scores: list[Score]) -> float:
         """The least of its quick bounds, each by the best value that is known for the goal; less is better."""
-        least = [self._quick_bound.score(state, goal)[1] for goal in goals]
+        self.pricer.spent += quick_effort(state)
+        least = self._quick_bound.values(state, goals)
         return min(each / known[1] if known[1] else 1.0 for each, known in zip(least, scores, strict=True))
 
     def _cost_of_best(self, objective: Objective) -> Cost | None:

@@ -1,0 +1,223 @@
+"""What is claimed: each benchmark's figures, what they should be, and how long they may take to find.
+
+A row here is all that a new figure needs. ``find`` is the way to it through the JSON that the benchmark prints: keys
+with slashes between them, where ``*`` stands for all there are; of several values the worst counts, that is, the one
+farthest from the aim. ``over`` is the way to what it is a share of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+Unit = Literal["share", "seconds", "number"]
+Sense = Literal["at most", "at least"]
+
+
+class Aim(NamedTuple):
+    """What a figure should be."""
+
+    sense: Sense
+    value: float
+
+    def worst(self, values: list[float]) -> float:
+        """Of several values the one farthest from it."""
+        return max(values) if self.sense == "at most" else min(values)
+
+    def holds(self, value: float) -> bool:
+        """Whether a value reaches it."""
+        return value <= self.value if self.sense == "at most" else value >= self.value
+
+
+class Figure(NamedTuple):
+    """A number that a benchmark prints."""
+
+    name: str
+    find: str
+    unit: Unit
+    aim: Aim
+    over: str | None = None
+
+    def value(self, printed: Any) -> float | None:
+        """What it is in the output of its benchmark; None where that has none, as in a quick case."""
+        found = list(_found(printed, self.find.split("/")))
+        if not found:
+            return None
+        whole = 1.0 if self.over is None else next(_found(printed, self.over.split("/")))
+        return self.aim.worst(found) / whole
+
+
+def _found(printed: Any, way: list[str]) -> Iterator[float]:
+    """The numbers that a way leads to."""
+    if not way:
+        if printed is not None:
+            yield float(printed)
+    elif way[0] == "*":
+        for each in printed.values() if isinstance(printed, dict) else printed:
+            yield from _found(each, way[1:])
+    elif isinstance(printed, dict) and way[0] in printed:
+        yield from _found(printed[way[0]], way[1:])
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A command, what it may take, and the figures that it gives. Its quick case takes half a minute at most."""
+
+    name: str
+    budget_s: float
+    figures: tuple[Figure, ...]
+    words: tuple[str, ...] = ()
+    has_quick: bool = True
+
+    def command(self, *, quick: bool) -> str:
+        """How a person calls it."""
+        return " ".join(["python -m", f"benchmarks.{self.name}", *(["--quick"] if quick else self.words)])
+
+
+def _at_most(name: str, find: str, value: float, unit: Unit = "share") -> Figure:
+    return Figure(name, find, unit, Aim("at most", value))
+
+
+def _at_least(name: str, find: str, value: float, unit: Unit = "share") -> Figure:
+    return Figure(name, find, unit, Aim("at least", value))
+
+
+def _all_of(name: str, find: str, over: str) -> Figure:
+    return Figure(name, find, "share", Aim("at least", 1.0), over)
+
+
+_MINUTE = 60.0
+QUICK_BUDGET_S = 2 * _MINUTE
+BENCHMARKS = (
+    Benchmark(
+        "evaluator",
+        3 * _MINUTE,
+        (
+            _at_least(
+                "plans priced a second, the same tree", "three nodes, 34 layers/same tree/a_second", 5000, "number"
+            ),
+            _at_most("first price of 1,000 devices", "1000 devices, first price, s/*", 2.0, "seconds"),
+        ),
+    ),
+    Benchmark("startup", _MINUTE, (_at_most("`palmette --help`", "palmette --help/median_s", 0.3, "seconds"),)),
+    Benchmark(
+        "compare",
+        5 * _MINUTE,
+        (_at_most("`palmette compare`, AlexNet, three nodes", "commands/palmette compare/median_s", 10.0, "seconds"),),
+    ),
+    Benchmark(
+        "planner",
+        15 * _MINUTE,
+        (
+            _at_least(
+                "HierTrain's exact search, times as fast as Algorithm 1",
+                "hiertrain/*/times_faster_than_algorithm_1",
+                50,
+                "number",
+            ),
+            _at_most("batch of 4,096 by one of 128", "hiertrain/*/batch_4096_over_128", 2.0, "number"),
+            _at_most("`hybrid`, 50 nodes, 1 source", "hybrid/50 nodes, 1 source/plan_s", 60.0, "seconds"),
+            _at_most("`hybrid`, 50 nodes, 40 sources", "hybrid/50 nodes, 40 sources/plan_s", 60.0, "seconds"),
+            _at_most("`hybrid`'s gap on three tiers, median", "gaps/median", 0.05),
+            _at_most("`hybrid`'s gap on three tiers, worst", "gaps/worst", 0.15),
+        ),
+    ),
+    Benchmark(
+        "planner",
+        60 * _MINUTE,
+        (_at_least("`hybrid` finds the best of every plan, small worlds", "found_share", 0.99),),
+        ("--small-worlds", "300"),
+        has_quick=False,
+    ),
+    Benchmark(
+        "others",
+        5 * _MINUTE,
+        (
+            _at_most("others' iterations on GH200 machines, mean error", "clariden/mean_error", 0.05),
+            _at_most("others' iterations on mixed machines, mean error", "mit/mean_error", 0.10),
+        ),
+    ),
+    Benchmark(
+        "fidelity",
+        60 * _MINUTE,
+        (
+            _at_most("measured against estimated, `paced`, median", "paced/all/median", 0.02),
+            _at_most("measured against estimated, `paced`, worst", "paced/all/worst", 0.08),
+            _at_most("measured against estimated, `namespaces`, median", "namespaces/all/median", 0.02),
+            _at_most("measured against estimated, `namespaces`, worst", "namespaces/all/worst", 0.08),
+        ),
+    ),
+    Benchmark("strategies", 10 * _MINUTE, (_at_most("strategies' plans, measured, median error", "median", 0.02),)),
+    Benchmark(
+        "righttrain",
+        60 * _MINUTE,
+        (
+            _at_least("RightTrain within 1% of its optimum", "against_optimum/within_1_percent", 0.95),
+            _at_most("RightTrain's worst excess", "against_optimum/worst_excess", 0.05),
+            _at_most("RightTrain's stated gap, worst", "against_optimum/gap_most", 0.3),
+        ),
+    ),
+    Benchmark(
+        "overhead",
+        6 * _MINUTE,
+        (
+            _at_least(
+                "a worker's throughput by a plain loop's, CPU time", "*/throughput_by_cpu_time/median", 0.95, "number"
+            ),
+        ),
+    ),
+    Benchmark("leak", 6 * _MINUTE, (_at_most("growth of memory", "processes/*/growth_at_most", 0.05),)),
+    Benchmark("tls", 10 * _MINUTE, (_at_most("an iteration over TLS by one over gloo", "worst", 1.05, "number"),)),
+    Benchmark(
+        "recovery", 6 * _MINUTE, (_at_most("training goes on after a kill", "palmette/median_s", 30.0, "seconds"),)
+    ),
+    Benchmark(
+        "exchange",
+        3 * _MINUTE,
+        (_at_least("adding gradients up, times as fast, worst", "*/times_as_fast", 1.0, "number"),),
+    ),
+    Benchmark(
+        "pact",
+        15 * _MINUTE,
+        (
+            _at_least("PACT, times as fast as on the full graph", "full_graph/times_faster", 50, "number"),
+            _at_least("PACT meets its target, short deadlines", "short_deadline/*/met", 0.95),
+            _at_most("PACT's energy by the optimum's, long deadlines", "long_deadline/*/mean", 1.03, "number"),
+        ),
+    ),
+    Benchmark(
+        "pact_run",
+        20 * _MINUTE,
+        (_at_least("PACT for real, energy saved beside the best switch", "saved/beside_best_switch/mean", -0.03),),
+    ),
+    Benchmark(
+        "peers",
+        30 * _MINUTE,
+        (
+            _at_least(
+                "`hybrid` by the better of DDP and pipelining, times as fast, worst",
+                "cases/*/times_faster/palmette-hybrid/better peer",
+                1.0,
+                "number",
+            ),
+        ),
+    ),
+    Benchmark("modules", 10 * _MINUTE, (_all_of("cut networks that train as plain PyTorch does", "equal", "of"),)),
+    Benchmark(
+        "soak", 15 * _MINUTE, (_all_of("runs with faults that end with the right weights", "weights_right", "runs"),)
+    ),
+    Benchmark(
+        "power_cut",
+        10 * _MINUTE,
+        (_all_of("power cuts after which nothing is lost", "flushed/nothing_lost", "flushed/cuts"),),
+    ),
+    Benchmark(
+        "upload_first",
+        90 * _MINUTE,
+        (
+            _at_most("`auto` by the best of plain script, DDP and pipelining", "simulated/worst_ratio", 1.03, "number"),
+            _at_least("`auto`, times as fast where it gains most", "simulated/best_factor", 1.3, "number"),
+        ),
+    ),
+)
