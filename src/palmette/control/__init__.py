@@ -12,8 +12,9 @@ adapters          files of adapters, as peft reads them
 prune             a network made smaller and written to a file
 up                from one file to a trained network, step by step
 what_if           what a plan would cost if something were different
-doctor            what a machine can do, and how to mend what is missing
+doctor            what a machine can do, and how to fix what is missing
 hub               a hub that keeps runs
 pilot             short real runs that teach how a network learns
 learn             a learning curve fitted to runs
+learn_power       the power of nodes, as meters measured it in runs
 """

@@ -1,4 +1,4 @@
-"""What a machine can do for Palmette: one finding per subject, with what would mend it.
+"""What a machine can do for Palmette: one finding per subject, with what would fix it.
 
 A finding is ``ok``, ``absent`` (something optional that is not there) or ``wrong`` (runs will fail or mislead).
 """

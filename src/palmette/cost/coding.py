@@ -19,7 +19,7 @@ from palmette.spec.plan import Phase
 from palmette.spec.profile import CodingSeconds
 
 CodingTimes = Callable[[str], CodingSeconds]
-"""By node, seconds per number for compressing and of extracting, by codec."""
+"""By node, seconds per number for compressing and extracting, by codec."""
 _NOTHING = (0.0, 0.0)
 
 

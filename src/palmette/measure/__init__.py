@@ -25,6 +25,7 @@ meters                 meters of energy behind one protocol
 counters               this machine's load
 power_sampling         samples of counters and watts
 power_fit              pure: watts as a linear function of counters
+learned_power          pure: idle and busy watts, fitted to what meters measured in runs
 csv_table              reads CSV files with a header
 curves                 learning curves of real trainings, through prunings and handovers
 """

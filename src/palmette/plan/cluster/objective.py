@@ -55,7 +55,7 @@ def quantity(name: Quantity, costs: TimePower) -> Floats:
         case "edp":
             return power_w * time_s * time_s
         case "cost" | "carbon":
-            raise AssertionError(f"{name}: measurements have no it, and the strategy refuses it")
+            raise AssertionError(f"{name}: not in measurements, and refused by the strategy")
     assert_never(name)
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from operator import mul
 from typing import Any
 
 import numpy as np
@@ -100,7 +99,7 @@ class SplitBox:
         for k in sorted(range(len(parts)), key=lambda k: -worths[k]):
             more = min(left, self.most[k] + 1 - parts[k])
             parts[k], left = parts[k] + more, left - more
-        return sum(map(mul, worths, parts)) / self.batch
+        return sum(worth * part for worth, part in zip(worths, parts, strict=True)) / self.batch
 
     def most_epoch_samples(self, owned: Sequence[int]) -> int:
         """The most samples of an epoch that a split of the box allows."""

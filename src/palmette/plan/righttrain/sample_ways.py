@@ -38,7 +38,7 @@ def _least(problem: RightTrainProblem, cost: Floats, per_byte: Floats, fixed: Fl
     """The least total for each feed, where computing, a byte and a transfer cost so much."""
     nodes, sizes = np.array(problem.compute_nodes), problem.output_bytes
     square = np.ix_(nodes, nodes)
-    total = (fixed + sizes[0] * per_byte)[np.ix_(problem.feed_nodes, nodes)] + cost[:, 0]
+    total = (fixed + sizes[0] * per_byte)[np.ix_(np.array(problem.feed_nodes), nodes)] + cost[:, 0]
     for feed, private in enumerate(problem.private):
         if private:
             total[feed, nodes != problem.feed_nodes[feed]] = np.inf

@@ -91,7 +91,7 @@ def others_least_j(problem: RightTrainProblem) -> float:
     if schedule is None:
         return float("inf")
     ways = sample_ways(problem)
-    least_j = sum(many * each for many, each in zip(schedule.split, ways.joules.tolist(), strict=True))
+    least_j = sum(many * float(each) for many, each in zip(schedule.split, ways.joules, strict=True))
     idle_w = float(problem.idle_w[list(set(problem.feed_nodes))].sum())
     return schedule.iterations * (least_j + idle_w * float(ways.seconds.max()))
 

@@ -8,7 +8,7 @@ their defaults, hooks run, and the tracer's constants do not land on the user's 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 from typing import Any
@@ -51,7 +51,8 @@ def trace(how: TraceMethod, module: nn.Module, example: ModuleInput) -> tuple[fx
 
 def refuse_left_proxies(module: nn.Module) -> None:
     """Refuse a forward that sets a buffer anew: a symbolic trace leaves its own stand-in there and records nothing."""
-    for name, buffer in module.named_buffers():
+    buffers: Iterable[tuple[str, object]] = module.named_buffers()
+    for name, buffer in buffers:
         if isinstance(buffer, fx.Proxy):
             raise Untraceable(f"its forward sets its buffer {name} anew")
 
