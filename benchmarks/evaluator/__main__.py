@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import platform
+import statistics
 from collections.abc import Sequence
+from time import process_time
 from typing import Any
 
 import palmette as pt
@@ -28,6 +30,20 @@ def hierarchical(rounds: int) -> dict[str, Any]:
         "making the phase": (lambda: cases.hybrid(8, 20), 100),
     }
     return timing.rates(jobs, rounds)
+
+
+def by_delivery(rounds: int) -> dict[str, float]:
+    """Processor time of a price of the same trees where samples are kept or sent ahead, in that where they are not."""
+    world, used_s = cases.three_tiers(), {way: list[float]() for way in cases.WAYS}
+    for _ in range(rounds):
+        for way in cases.WAYS:
+            evaluator, phases = Evaluator(*world), [cases.delivered(phase, way) for phase in cases.all_cuts()[::7]]
+            began_s = process_time()
+            for phase in phases:
+                evaluator.price(phase)
+            used_s[way].append(process_time() - began_s)
+    plain_s = statistics.median(used_s[cases.WAYS[0]])
+    return {way: round(statistics.median(seconds) / plain_s, 2) for way, seconds in used_s.items()}
 
 
 def growth(kind: str, sizes: Sequence[int]) -> dict[str, Any]:
@@ -57,6 +73,7 @@ def main() -> None:
     result = {
         "python": platform.python_version(),
         "three nodes, 34 layers": hierarchical(rounds),
+        "a price by delivery": by_delivery(rounds),
         f"{devices} devices, first price, s": {kind: first_price(kind, devices) for kind in cases.FLEETS},
         "growth": {kind: growth(kind, sizes) for kind in cases.FLEETS},
     }

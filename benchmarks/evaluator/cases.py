@@ -19,6 +19,7 @@ from palmette.spec.tree import Feed, Instance
 LAYERS = 34
 SAMPLES = {"S": 40, "O1": 40, "L": 48}
 FLEETS = ("equal nodes", "random node speeds", "random link speeds")
+WAYS = ("each", "each, ahead", "once", "once, ahead")
 
 
 def profile(speeds: dict[str, float], layers: int = LAYERS) -> Profile:
@@ -79,6 +80,13 @@ def all_cuts() -> list[Phase]:
     cuts = list(itertools.combinations(range(1, LAYERS), 2))
     random.Random(0).shuffle(cuts)
     return [hybrid(*cut) for cut in cuts]
+
+
+def delivered(phase: Phase, way: str) -> Phase:
+    """A tree whose samples are delivered in one of ``WAYS``."""
+    once, ahead = way.startswith("once"), way.endswith("ahead")
+    feeds = tuple(feed.model_copy(update={"delivery": "once" if once else "each"}) for feed in phase.sources)
+    return phase.model_copy(update={"sources": feeds, "ahead": ahead})
 
 
 def plan() -> Plan:

@@ -54,6 +54,7 @@ def evaluator(found: Found) -> None:
     rates = found["three nodes, 34 layers"]
     assert rates["same tree"]["a_second"] > rates["pt.estimate"]["a_second"] > 0
     assert all(0.5 < row["exponent"] < 2 for row in found["growth"].values())
+    assert found["a price by delivery"]["each"] == 1.0
 
 
 def exchange(found: Found) -> None:

@@ -205,7 +205,10 @@ class PhaseSimulator:
         if known is None:
             if len(self._prepared) > _MOST_PREPARED:
                 self._prepared.clear()
-            steps = iteration_steps(phase, self.sizes(phase.pruning), self.routes, self.optimizer)
+            if iterations > 1:
+                steps = self._prepared_for(phase).steps
+            else:
+                steps = iteration_steps(phase, self.sizes(phase.pruning), self.routes, self.optimizer)
             known = self._prepared[key] = self._prepare(phase, steps, iterations)
         return known
 
