@@ -20,4 +20,5 @@ def cast_floats(module: Module, dtype: torch.dtype, device: torch.device | None 
     def cast(tensor: Tensor) -> Tensor:
         return tensor.to(device, dtype if tensor.is_floating_point() else None)
 
-    return module._apply(cast)
+    module._apply(cast)  # type: ignore[no-untyped-call]
+    return module

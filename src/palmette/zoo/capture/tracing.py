@@ -51,7 +51,8 @@ def trace(how: TraceMethod, module: nn.Module, example: ModuleInput) -> tuple[fx
 
 def refuse_left_proxies(module: nn.Module) -> None:
     """Refuse a forward that sets a buffer anew: a symbolic trace leaves its own stand-in there and records nothing."""
-    for name, buffer in module.named_buffers():
+    buffers: list[tuple[str, Any]] = list(module.named_buffers())
+    for name, buffer in buffers:
         if isinstance(buffer, fx.Proxy):
             raise Untraceable(f"its forward sets its buffer {name} anew")
 
