@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor
+from torch.nn import functional
 
 from benchmarks.modules.networks import (
     CLASSES,
+    SAMPLES,
     WORDS,
     Made,
     classes,
@@ -70,6 +73,7 @@ _ROWS: dict[str, tuple[str, str, dict[str, Any], Samples]] = {
     "roberta": ("Roberta", _CLASSIFY, {**READER, "max_position_embeddings": 40}, read),
     "electra": ("Electra", _CLASSIFY, {**READER, "embedding_size": 16}, read),
     "albert": ("Albert", _CLASSIFY, {**READER, "embedding_size": 16}, read),
+    "modernbert": ("ModernBert", _CLASSIFY, {**READER, "global_attn_every_n_layers": 2, "local_attention": 8}, read),
     "mpnet": ("MPNet", _CLASSIFY, {**READER, "max_position_embeddings": 40}, read),
     "mistral": ("Mistral", _WRITE, {**GROUPED, "sliding_window": None}, written),
     "gemma": ("Gemma", _WRITE, {**GROUPED, "head_dim": 8}, written),
@@ -95,7 +99,42 @@ _ROWS: dict[str, tuple[str, str, dict[str, Any], Samples]] = {
         seen,
     ),
 }
-MORE = {
-    name: _network(f"{family}{what}", f"{family}Config", options, samples)
-    for name, (family, what, options, samples) in _ROWS.items()
+
+
+def clip() -> Made:
+    """Text and pictures: their similarities are of all pairs, the loss of each pair by itself."""
+    from transformers import CLIPConfig, CLIPModel
+
+    text = {**SIZES, "vocab_size": WORDS, "max_position_embeddings": 32, "eos_token_id": WORDS - 1, "pad_token_id": 0}
+    vision = {**SIZES, "image_size": 32, "patch_size": 8}
+    written = words()
+    written[:, -1] = WORDS - 1  # the end of a text, where CLIP reads what it says
+    inputs = {"input_ids": written, "attention_mask": torch.ones_like(written), "pixel_values": pictures()}
+    module = CLIPModel(CLIPConfig(text_config=text, vision_config=vision, projection_dim=16))
+    return module, inputs, classes(), pair_loss
+
+
+def pair_loss(outputs: Any, _targets: Tensor) -> Tensor:
+    """How far each text is from its picture."""
+    return 1 - functional.cosine_similarity(outputs["image_embeds"], outputs["text_embeds"])
+
+
+def whisper() -> Made:
+    """Sound, and what was said."""
+    from transformers import WhisperConfig, WhisperForConditionalGeneration
+
+    tokens = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
+    sizes = {"num_mel_bins": 8, "max_source_positions": 16, "max_target_positions": 32}
+    small = WhisperConfig(**{**_TEXT, **_BART, **tokens, **sizes, "use_cache": False})
+    inputs = {"input_features": torch.randn(SAMPLES, 8, 32), "decoder_input_ids": words()}
+    return WhisperForConditionalGeneration(small), inputs, words(), next_word_loss
+
+
+MORE: dict[str, Callable[[], Made]] = {
+    **{
+        name: _network(f"{family}{what}", f"{family}Config", options, samples)
+        for name, (family, what, options, samples) in _ROWS.items()
+    },
+    "clip": clip,
+    "whisper": whisper,
 }
