@@ -166,6 +166,14 @@ def test_an_energy_limit_that_whole_cpus_exceed_is_met_by_smaller_shares() -> No
     assert found["total_j"] <= free["total_j"] * (1 + 1e-5)
 
 
+def test_an_energy_limit_that_sending_alone_exceeds_is_refused() -> None:
+    """The phone's data has to go to the server, which alone can compute."""
+    nodes = {"phone": node("device", samples=1000, limits=Limits(energy_j=1e-6)), "server": node("edge")}
+    costly = link("phone", "server").model_copy(update={"energy_j_per_bit": 1e-6})
+    with pytest.raises(pt.Infeasible):
+        planned("righttrain", task(profile(2, server=1.0), Cluster(nodes=nodes, links=(costly,)), 1e9), CURVE)
+
+
 def test_another_way_to_exchange_gradients_is_another_problem() -> None:
     """The plans of a problem are kept for other deadlines; they may not be taken for another problem."""
     made_for = two_phones_task()

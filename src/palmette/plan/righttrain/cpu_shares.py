@@ -86,7 +86,8 @@ class _ShareSolver:
         exceed it.
         """
         program, max_s = self._program, self._program.max_s * (1 - _MARGIN)
-        if not program.caps or program.time_s(fastest) * (1 + _CLOSE) >= max_s:
+        least_s = program.time_s(fastest) * (1 - _CLOSE)
+        if not program.caps or least_s >= max_s or any(cap.is_out_of_reach(least_s) for cap in program.caps):
             return None
         weights = np.ones(len(program.caps))
         for _ in range(_CAP_ROUNDS):

@@ -25,6 +25,8 @@ from palmette.plan.righttrain.problem import Floats
 GAP = 1e-6
 LEAST_SHARE = 1e-6
 ROUNDING = 1e-12
+NO_ENERGY_J = 1e-300
+"""What is left of an energy limit where nothing is, so that it can be divided by."""
 
 
 class CriticalPath(NamedTuple):
@@ -41,6 +43,10 @@ class EnergyCap:
     idle_w: float
     instances: list[int]
     max_j: float
+
+    def is_out_of_reach(self, least_s: float) -> bool:
+        """Whether no shares meet it: what is sent takes it all, or idle power in the least time."""
+        return self.max_j <= NO_ENERGY_J or self.idle_w * least_s >= self.max_j
 
 
 @dataclass(frozen=True)

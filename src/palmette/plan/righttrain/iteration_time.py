@@ -15,7 +15,7 @@ import numpy as np
 from palmette.cost.evaluate import Evaluator, Price
 from palmette.cost.operations import iteration_steps, with_sizes
 from palmette.cost.steps import REDUCTIONS
-from palmette.plan.righttrain.geometric_program import CriticalPath, EnergyCap, GeometricProgram
+from palmette.plan.righttrain.geometric_program import NO_ENERGY_J, CriticalPath, EnergyCap, GeometricProgram
 from palmette.plan.righttrain.layout import MappedInstance
 from palmette.plan.righttrain.problem import Floats, RightTrainProblem
 from palmette.spec.plan import Phase
@@ -110,7 +110,7 @@ def build_program(
         if max_j is not None:
             left_j = max_j / iterations - model.sending_j.get(node, 0.0)
             caps.append(
-                EnergyCap(float(problem.idle_w[node]), np.flatnonzero(nodes == node).tolist(), max(left_j, 1e-300))
+                EnergyCap(float(problem.idle_w[node]), np.flatnonzero(nodes == node).tolist(), max(left_j, NO_ENERGY_J))
             )
     return GeometricProgram(
         idle_w=float(problem.idle_w[list(used)].sum()),

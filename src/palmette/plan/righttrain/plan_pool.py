@@ -22,6 +22,8 @@ from palmette.plan.righttrain.symmetry import distinct_trees
 
 _MULTIPLES = (1.001, 1.05, 1.15, 1.3, 1.5, 2.0, 3.0, 6.0, 15.0)
 """Deadlines, in multiples of the least time."""
+_FEWER_MULTIPLES = (1.001, 1.3, 2.0, 6.0)
+"""The same where many nodes compute: a search of those takes seconds."""
 _EFFORT_PARTS = (0.5, 0.25)
 """The parts of the effort: without a deadline, and for each deadline; the least time takes all."""
 _KEPT = 4
@@ -56,7 +58,7 @@ class PlanPool:
         fastest = self._search_by(None, 1.0).min_time_search().search(distinct_trees(self.problem))
         assert fastest is not None, "there is a plan"
         self.candidates[fastest.candidate] = None
-        for multiple in _MULTIPLES:
+        for multiple in _MULTIPLES if MappingBounds(self.problem).few_nodes else _FEWER_MULTIPLES:
             if multiple * fastest.total_s < self.free.plan.total_s:
                 self._searched_by(self._search_by(multiple * fastest.total_s, _EFFORT_PARTS[1]))
         self._add_fewer_sources()

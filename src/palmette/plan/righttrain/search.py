@@ -51,7 +51,7 @@ _TIGHTENING_ROUNDS = 12
 """Rounds of dual ascent for the lower bound of a tree with one split."""
 _STEP_EFFORT, _ROUND_EFFORT = 150, 25
 """The effort that a step of raising bounds counts as, and a round of dual ascent."""
-_PROOF_EFFORT = 100_000
+_PROOF_EFFORT = 160_000
 """The effort after which a lower bound is not raised any further."""
 _PROMISING = 0.9
 """Trees whose bound is below this part of the best energy are worth looking for a plan that is in time."""
