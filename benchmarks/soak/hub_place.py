@@ -35,9 +35,13 @@ class HubPlace:
         self.listen = f"{'0.0.0.0' if self._nat else '127.0.0.1'}:{_free_port()}"
         self._hub = open_hub(self.listen, self.keys.folder)
         self._stack.callback(close_hubs)
-        if self._nat:
-            self.networks = {n: self._stack.enter_context(HomeNetwork(20 + k)) for k, n in enumerate(NODES)}
-        self.mend()
+        try:
+            if self._nat:
+                self.networks = {n: self._stack.enter_context(HomeNetwork(20 + k)) for k, n in enumerate(NODES)}
+            self.mend()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     @property
