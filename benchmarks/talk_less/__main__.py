@@ -16,7 +16,7 @@ from typing import Any
 import palmette as pt
 from benchmarks.command import parser, print_result, progress
 from benchmarks.talk_less import ddp
-from benchmarks.talk_less.methods import SAMPLES, cluster, methods, plan
+from benchmarks.talk_less.methods import DEVICES, SAMPLES, cluster, methods, plan
 from benchmarks.talk_less.running import estimated_s, learnt, reached, timed
 from benchmarks.talk_less.tasks import Task, images, text
 from palmette.spec.profile import Profile
@@ -109,17 +109,23 @@ def _aims(rows: dict[str, dict[str, Any]], profile: Profile, bandwidths: list[fl
     found: dict[str, Any] = {}
     step = rows["step"]
     if OVERLAP in rows:
-        found["overlap_hides"] = {}
-        for bandwidth in map("{:g}".format, bandwidths):
-            apart_s = step["iteration_s"][bandwidth]
-            most_s = min(_calls_s(profile, "backward"), max(0.0, apart_s - _computing_s(profile)))
-            hidden_s = apart_s - rows[OVERLAP]["iteration_s"][bandwidth]
-            found["overlap_hides"][bandwidth] = hidden_s / most_s if most_s else None
+        found["overlap"] = {f"{b:g}": _hidden(rows, profile, b) for b in bandwidths}
     for name in (name for name in rows if name.startswith("diloco")):
         loss = rows[name]["evaluations"][-1][1] / step["evaluations"][-1][1] - 1
         bytes_saved = step["bytes_an_iteration"] / rows[name]["bytes_an_iteration"]
         found.setdefault("beside_step", {})[name] = {"loss": loss, "times_fewer_bytes": bytes_saved}
     return found
+
+
+def _hidden(rows: dict[str, dict[str, Any]], profile: Profile, bandwidth_mbit: float) -> dict[str, float]:
+    """What overlap hides: of backward, or of the exchange where that is shorter; and of all that the links allow."""
+    apart_s, overlapped_s = (rows[name]["iteration_s"][f"{bandwidth_mbit:g}"] for name in ("step", OVERLAP))
+    computing_s, backward_s = _computing_s(profile), _calls_s(profile, "backward")
+    one_way_s = rows["step"]["bytes_an_iteration"] / (2 * len(DEVICES)) * 8 / (bandwidth_mbit * 1e6)
+    hidden_s = apart_s - overlapped_s
+    behind_backward_s = min(backward_s, 2 * one_way_s)
+    at_most_s = apart_s - max(computing_s, one_way_s)
+    return {"hidden_s": hidden_s, "of_backward": hidden_s / behind_backward_s, "of_all": hidden_s / at_most_s}
 
 
 if __name__ == "__main__":
