@@ -13,7 +13,8 @@ from pydantic import Field, model_validator
 
 from palmette.spec.document import Document, LocatedFault, Name, Number, Positive, refuse
 from palmette.spec.link_trace import BandwidthTrace, read_trace
-from palmette.spec.units import BANDWIDTH, DURATION, ENERGY_PER_BIT, SIZE
+from palmette.spec.tcp import reached_bps
+from palmette.spec.units import BANDWIDTH, DURATION, ENERGY_PER_BIT, SHARE, SIZE
 
 _LEAST_BPS, _MOST_BPS = 1.0, 1e18
 Rate = Annotated[float, Field(strict=True, ge=_LEAST_BPS, le=_MOST_BPS)]
@@ -33,7 +34,7 @@ class Link(Document):
 
     Up is from the first named node to the second. Half duplex shares one bandwidth between both directions. ``by_size``
     says what messages of some sizes reach of it, where small ones reach less. Where ``bandwidth_trace`` says how it
-    changes, its bandwidth is the mean of that.
+    changes, its bandwidth is the mean of that. Where packets are lost, each direction carries what TCP reaches.
     """
 
     written = {
@@ -42,6 +43,7 @@ class Link(Document):
         "down": ("down_bps", BANDWIDTH),
         "latency": ("latency_s", DURATION),
         "energy": ("energy_j_per_bit", ENERGY_PER_BIT),
+        "loss": ("loss_share", SHARE),
     }
 
     between: tuple[Name, Name]
@@ -50,6 +52,7 @@ class Link(Document):
     down_bps: Rate | None = None
     latency_s: Number = 0.0
     energy_j_per_bit: Number = 0.0
+    loss_share: Annotated[float, Field(strict=True, ge=0.0, lt=1.0)] = 0.0
     duplex: Literal["full", "half"] = "full"
     by_size: tuple[MessageRate, ...] = ()
     bandwidth_trace: BandwidthTrace | None = None
@@ -63,6 +66,17 @@ class Link(Document):
                 refuse("Link", [LocatedFault(("bandwidth_trace",), "a trace", f"expected it or {stated[0]}, not both")])
             if self.duplex == "half":
                 refuse("Link", [LocatedFault(("duplex",), "half", "expected full, or a bandwidth instead of a trace")])
+        return self
+
+    @model_validator(mode="after")
+    def _loss_has_a_round_trip(self) -> Self:
+        if self.loss_share:
+            if self.bandwidth_trace is not None:
+                expected = "expected none beside a trace, which is of what the link reached"
+                refuse("Link", [LocatedFault(("loss",), SHARE.write(self.loss_share), expected)])
+            if not self.latency_s:
+                expected = "expected a latency, too: what TCP reaches depends on the round trip"
+                refuse("Link", [LocatedFault(("loss",), SHARE.write(self.loss_share), expected)])
         return self
 
     @model_validator(mode="after")
@@ -93,12 +107,16 @@ class Link(Document):
 
     @property
     def rates_bps(self) -> tuple[float, float]:
-        """The bandwidth from the first named node to the second, and back."""
+        """What transfers reach from the first named node to the second, and back."""
         if self.bandwidth_trace is not None:
             return self.bandwidth_trace.mean_bps
         both = self.bandwidth_bps
         rates = (self.up_bps, self.down_bps) if both is None else (both, both)
-        return cast("tuple[float, float]", rates)
+        up_bps, down_bps = cast("tuple[float, float]", rates)
+        if not self.loss_share:
+            return up_bps, down_bps
+        most_bps = max(_LEAST_BPS, reached_bps(2 * self.latency_s, self.loss_share))
+        return min(up_bps, most_bps), min(down_bps, most_bps)
 
     @property
     def slower_bps(self) -> float:
@@ -124,7 +142,7 @@ class Link(Document):
         return min(1.0, rate_bps / self.from_bps(sender))
 
     def scaled(self, up: float, down: float | None = None) -> Self:
-        """The link with its bandwidth multiplied by a factor, or by one for each direction."""
+        """The link with what transfers reach multiplied by a factor, or by one for each direction."""
         rates = [
             min(_MOST_BPS, max(_LEAST_BPS, rate * factor))
             for rate, factor in zip(self.rates_bps, (up, up if down is None else down), strict=True)
@@ -140,7 +158,7 @@ class Link(Document):
         both = up == down or self.duplex == "half"
         rates = {"bandwidth_bps": min(up, down) if both else None}
         rates |= {"up_bps": None if both else up, "down_bps": None if both else down}
-        return self.model_copy(update={**rates, "bandwidth_trace": None})
+        return self.model_copy(update={**rates, "bandwidth_trace": None, "loss_share": 0.0})
 
 
 def with_trace(link: Any, folder: Path) -> Any:
