@@ -195,7 +195,8 @@ def _feed_choices(problem: RightTrainProblem) -> list[Group]:
     """
     ways, idle_w = sample_ways(problem), problem.idle_w[problem.feed_nodes]
     measures = (idle_w / problem.feed_samples, (ways.joules + idle_w * ways.seconds) / problem.feed_worths)
-    most, found = min(len(idle_w), problem.task.batch), []
+    most = min(len(idle_w), problem.task.batch)
+    found: list[Group] = []
     for measure in measures:
         order = np.argsort(measure, kind="stable").tolist()
         found += [tuple(sorted(order[:many])) for many in reversed(_group_counts(most)) if many > 1]
