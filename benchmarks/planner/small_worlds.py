@@ -23,6 +23,7 @@ from palmette.spec.profile import Layer, Profile, Times
 GOALS: tuple[Quantity, ...] = ("time", "energy", "edp", "power")
 TIERS: tuple[Tier, ...] = ("device", "edge", "cloud")
 LEAST_PARTS, MOST_LISTS = 2, 3_000
+EFFORT = 4.0
 
 
 def found_share(seeds: range) -> dict[str, Any]:
@@ -45,7 +46,7 @@ def found_share(seeds: range) -> dict[str, Any]:
 def against_every_plan(task: Task) -> dict[str, Any]:
     """The plans that were tried, and by what fraction the best of them is better than hybrid's, by goal."""
     began = time.process_time()
-    search = HybridSearch(make_problem(task), seconds=None, effort=1.0)
+    search = HybridSearch(make_problem(task), seconds=None, effort=EFFORT)
     search.run()
     ours = {
         goal: found.cost.value(goal) for goal in GOALS if (found := search.best(Objective({goal: 1.0}))) is not None

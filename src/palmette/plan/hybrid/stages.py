@@ -6,7 +6,7 @@ never improves the answer, nor does a tighter one, and no plan uses less energy 
     time ─▶ energy ─▶ energy × time ─▶ energy under deadlines between the two ─▶ power        one goal or another
       └────────┴──────────┴──────────────────────┴─────────────────────────────────┴───▶ all prices ─▶ the best for it
 
-In a small problem all plans of few paths follow that, as far as a bound does not rule them out.
+With more than the usual effort all plans of few paths follow in a small problem, as far as no bound rules them out.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from palmette.spec.plan import Phase
 EFFORT, EFFORT_PER_NODE, EFFORT_PER_SOURCE, MOST_EFFORT = 30_000, 8_000, 10_000, 450_000
 """What a search may spend, in operations played on the event clock: more for each node and each source, up to what a
 user would wait for."""
-SMALL_EFFORT = 250_000
-"""What looking at all plans of a small problem may take beside that."""
+SMALL_EFFORT = 80_000
+"""What looking at all plans of a small problem may take beside that, for each multiple of the effort above one."""
 _STAGE_STARTS = 48
 TIME, ENERGY, PRODUCT, POWER = (
     Objective({"time": 1.0}),
@@ -98,11 +98,14 @@ class HybridSearch:
     def _try_small_space(self) -> None:
         """Price what may be better for a goal of all plans of a small problem, the most promising first."""
         goals = [TIME, *([ENERGY, PRODUCT, POWER] if self._knows_powers else []), *self._more]
-        scores = [objective.score(self._cost_of_best(objective)) for objective in goals]
-        most = self.pricer.spent + round(self._effort * SMALL_EFFORT)
+        best = [self.best(objective) for objective in goals] if self._effort > 1 else []
+        scores = [goal.score(found.cost) for goal, found in zip(goals, best, strict=False) if found is not None]
+        if len(scores) < len(goals):
+            return  # no effort for it, or nothing to beat
+        most = self.pricer.spent + round((self._effort - 1) * SMALL_EFFORT)
         budget = Budget(self.pricer, most, self._end_s, self._latest_s)
         ranked = []
-        for paths in path_sets(self._problem, round(self._effort * MOST_SETS)):
+        for paths in path_sets(self._problem, MOST_SETS):
             if not budget.left():
                 return
             promise = self._promise(SearchState(paths), goals, scores)
@@ -120,10 +123,6 @@ class HybridSearch:
         self.pricer.spent += quick_effort(state)
         least = self._quick_bound.values(state, goals)
         return min(each / known[1] if known[1] else 1.0 for each, known in zip(least, scores, strict=True))
-
-    def _cost_of_best(self, objective: Objective) -> Cost | None:
-        found = self.best(objective)
-        return None if found is None else found.cost
 
     def _objectives(self) -> Iterator[tuple[Objective, float]]:
         """Objectives, each with its share of the effort; those between are known once both ends are."""
