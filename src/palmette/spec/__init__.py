@@ -9,6 +9,7 @@ files         reading and writing, without tracebacks
 limits        the largest values of arguments
 hourly_price  what a node costs
 link          a link and its bandwidth
+tcp           what TCP reaches on a link that loses packets
 link_trace    the bandwidth of a link as it was measured over time
 cluster       nodes, links, sources, limits
 profile       layers and what they cost on each node

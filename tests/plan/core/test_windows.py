@@ -111,7 +111,7 @@ def test_a_curve_that_knows_no_windows_leaves_those_who_train_apart_out() -> Non
     assert [plan.strategy for plan in found.plans] == ["hybrid"]
     assert found.plans[0].phases[0].sync == "step"
     assert str(found.skipped["local-sgd"]).startswith(
-        "learning: windows of 9 steps: no run of this curve varied how many steps replicas take apart"
+        "learning: windows of 9 steps: no run of this curve varied the number of local steps"
     )
     assert str(found.skipped["diloco"]).endswith("--windows 1,9 --outer makes them")
 
