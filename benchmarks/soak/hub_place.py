@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Self
@@ -17,6 +18,7 @@ from palmette.runtime.transports.keys.folder import Keys
 
 NODES = ("phone", "server", "cloud")
 _PATIENCE_S = 180.0
+_LOOK_EVERY_S = 2.0
 _FAREWELL_S = 30.0
 
 
@@ -69,11 +71,17 @@ class HubPlace:
             if node in self._workers:
                 with suppress(ProcessLookupError):
                     os.kill(self._workers[node].process.pid, signal.SIGCONT)
+        until_s = time.monotonic() + _PATIENCE_S
+        while missing := self._missing():
+            if time.monotonic() > until_s:
+                raise RunError(f"no worker of {', '.join(sorted(missing))} has come back")
+
+    def _missing(self) -> set[str]:
+        """Start workers whose processes have ended, wait a little; returns the nodes whose workers are not there."""
+        for node in NODES:
             if node not in self._workers or self._workers[node].process.poll() is not None:
                 self._workers[node] = self._started(node)
-        missing = self._hub.wait_for(NODES, _PATIENCE_S)
-        if missing:
-            raise RunError(f"no worker of {', '.join(sorted(missing))} has come back")
+        return self._hub.wait_for(NODES, _LOOK_EVERY_S)
 
     def _started(self, node: str) -> Worker:
         port = int(self.listen.rpartition(":")[2])

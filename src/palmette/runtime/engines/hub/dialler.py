@@ -74,7 +74,7 @@ _NO_TOKEN = bytes(TOKEN_BYTES)
 ALIVE_EVERY_S = 1.0
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 15.0
 _FAREWELL_S = 1.0
-_MEASURED_S = 10.0
+_KEEPING_S = _MEASURED_S = 10.0
 _LOOK_EVERY_S = 10.0
 RENEW_EVERY_S = 3600.0
 
@@ -206,10 +206,13 @@ class HubLine:
     def close(self) -> None:
         """Stop what is running, which keeps its state, and end the connection."""
         self._ended.set()
+        working = self._working
         self._stop_working(None)
         self._state.closed = True
         self._stream.close()
         self._dialled.close()
+        if working is not None:  # until its state is written; whoever asks for it next has to find it
+            working[1].join(_KEEPING_S)
         for each in self._measuring:  # torch aborts a process that ends while it computes
             each.join(_MEASURED_S)
 
