@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from palmette.cli import execute
-from palmette.cli.worker import door_of_pack
+from palmette.cli.worker import access_from_pack
 from palmette.runtime.transports.keys.folder import Keys
 from palmette.runtime.transports.keys.pack import write_pack
 
@@ -37,7 +37,7 @@ def packed(keys: Keys, hub: str | None) -> Path:
 def test_a_pack_has_the_keys_and_the_way_to_the_hub(
     keys: Keys, typed: str | None, in_pack: str | None, expected: str
 ) -> None:
-    door = door_of_pack(typed, None, packed(keys, in_pack), keys.folder.parent / "secret")()
+    door = access_from_pack(typed, None, packed(keys, in_pack), keys.folder.parent / "secret")()
     assert door.address == expected
     assert door.own.certificate == keys.credentials("phone").certificate
 

@@ -14,7 +14,7 @@ from palmette.measure.meters.base import Meter
 from palmette.measure.probing import WorkerProbes
 from palmette.runtime.engines.hub.allowed import AllowedNames
 from palmette.runtime.engines.hub.building import SetupBuilder
-from palmette.runtime.engines.hub.dialler import HubDoor, HubWorker
+from palmette.runtime.engines.hub.dialler import HubAccess, HubWorker
 from palmette.runtime.engines.hub.limits import NO_LIMITS, WorkerLimits
 from palmette.runtime.engines.hub.server import close_hubs, open_hub
 from palmette.runtime.sync.registry import WORKER_SIDES
@@ -62,7 +62,7 @@ class DiallingWorkers:
     ) -> Self:
         for node in nodes:
             said = self.said.setdefault(node, [])
-            door = HubDoor(self.address, self.keys.credentials(node), self.keys.keep_certificate)
+            door = HubAccess(self.address, self.keys.credentials(node), self.keys.keep_certificate)
             builder, probes = (
                 SetupBuilder(allowed, WORKER_SIDES, self.folder / node, limits),
                 WorkerProbes(allowed, self.meters.get(node)),

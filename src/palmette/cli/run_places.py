@@ -111,15 +111,15 @@ def hub_runs(at: str | None, keys: Path | None, name: str | None, passphrase_fil
     Raises:
         InputError: the keys are not there, or do not say where the hub is.
     """
-    from palmette.cli.worker import door_of_folder, door_of_pack
+    from palmette.cli.worker import access_from_folder, access_from_pack
     from palmette.runtime.engines.hub.client import RunsAtHub
 
     folder = keys or Path("keys")
     if folder.is_file():
-        return RunsAtHub(door_of_pack(at, name, folder, passphrase_file)())
+        return RunsAtHub(access_from_pack(at, name, folder, passphrase_file)())
     if at is None:
         raise InputError(ArgumentFault("at", "missing", "expected the address of the hub, or a pack that has it"))
-    return RunsAtHub(door_of_folder(at, name or _only_holder(folder), folder)())
+    return RunsAtHub(access_from_folder(at, name or _only_holder(folder), folder)())
 
 
 def limited_at_hub(cluster: Cluster, at: str | None, keys: Path | None, name: str | None) -> Cluster:

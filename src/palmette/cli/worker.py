@@ -15,7 +15,7 @@ from palmette.cli.passphrase import PassphraseFile, read_passphrase
 from palmette.errors import ArgumentFault, InputError
 
 if TYPE_CHECKING:
-    from palmette.runtime.engines.hub.dialler import HubDoor
+    from palmette.runtime.engines.hub.dialler import HubAccess
     from palmette.runtime.transports.keys.credentials import Credentials
 
 
@@ -96,10 +96,12 @@ def worker(
     limits = worker_limits(cpu, memory, storage, hours, mains)
     if enroll is not None:
         hub, node = _enrolled(enroll, keys, hub, node)
-    door = door_of_pack(hub, node, keys, passphrase_file) if keys.is_file() else door_of_folder(hub, node, keys)
+    access = (
+        access_from_pack(hub, node, keys, passphrase_file) if keys.is_file() else access_from_folder(hub, node, keys)
+    )
     tune_worker()
     dialler = HubWorker(
-        door,
+        access,
         SetupBuilder(allowed, WORKER_SIDES, samples, limits),
         WorkerProbes(allowed, None if meter is None else open_meter(meter)),
         lambda line: None if quiet else print(f"palmette: {line}", file=sys.stderr, flush=True),
@@ -127,29 +129,31 @@ def _enrolled(code: str, folder: Path, hub: str | None, node: str | None) -> tup
     return hub or found.address, found.own.node
 
 
-def door_of_folder(hub: str | None, node: str | None, folder: Path) -> Callable[[], HubDoor]:
+def access_from_folder(hub: str | None, node: str | None, folder: Path) -> Callable[[], HubAccess]:
     """The way to a hub with the keys in a folder, which are read again each time.
 
     Raises:
         InputError: the address or the name is missing, or the keys are.
     """
-    from palmette.runtime.engines.hub.dialler import HubDoor, hub_address
+    from palmette.runtime.engines.hub.dialler import HubAccess, hub_address
     from palmette.runtime.transports.keys.folder import Keys
 
     if hub is None or node is None:
         argument = "hub" if hub is None else "node"
         raise InputError(ArgumentFault(argument, "missing", "expected it, or a pack of keys that has it"))
     address, keys = hub_address(hub), Keys(folder)
-    return lambda: HubDoor(address, keys.credentials(node), keys.keep_certificate)
+    return lambda: HubAccess(address, keys.credentials(node), keys.keep_certificate)
 
 
-def door_of_pack(hub: str | None, node: str | None, file: Path, passphrase_file: Path | None) -> Callable[[], HubDoor]:
+def access_from_pack(
+    hub: str | None, node: str | None, file: Path, passphrase_file: Path | None
+) -> Callable[[], HubAccess]:
     """The way to the hub that a pack describes; what is typed counts for the address.
 
     Raises:
         InputError: the pack cannot be opened, or is another node's, or nothing says where the hub is.
     """
-    from palmette.runtime.engines.hub.dialler import HubDoor, hub_address
+    from palmette.runtime.engines.hub.dialler import HubAccess, hub_address
     from palmette.runtime.transports.keys.pack import open_pack, renew_pack
 
     secret = read_passphrase(passphrase_file)
@@ -166,4 +170,4 @@ def door_of_pack(hub: str | None, node: str | None, file: Path, passphrase_file:
         with suppress(InputError):  # where it cannot be written, it is renewed again
             renew_pack(file, secret, renewed)
 
-    return lambda: HubDoor(address, held[0], keep)
+    return lambda: HubAccess(address, held[0], keep)

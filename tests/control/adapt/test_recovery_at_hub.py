@@ -73,7 +73,7 @@ def test_a_worker_that_a_new_plan_leaves_out_deletes_its_samples_when_the_run_en
     (change,) = eventful.record["changes"]
     assert "cloud" not in change["nodes"]
     assert "cloud" in eventful.record["keepers"]
-    assert place.hub.line("cloud") is not None
+    assert place.hub.connection("cloud") is not None
     assert (seen, kept(place)) == ([{"server", "cloud"}], set())
 
 
@@ -120,7 +120,7 @@ def test_a_worker_whose_connection_breaks_dials_in_again_and_takes_part(runs: Ru
     eventful = AtHub(runs, place.start(), iterations=400)
 
     def broken() -> None:
-        line = place.hub.line("cloud")
+        line = place.hub.connection("cloud")
         assert line is not None
         place.hub.end(line)
 

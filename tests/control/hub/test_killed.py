@@ -13,7 +13,7 @@ import pytest
 
 from palmette.cli import execute
 from palmette.runtime.engines.hub.client import RunsAtHub
-from palmette.runtime.engines.hub.dialler import HubDoor
+from palmette.runtime.engines.hub.dialler import HubAccess
 from palmette.runtime.options import Options
 from palmette.spec.run_entry import RunEntry
 from tests.control.adapt.test_recovery import ASKED
@@ -62,7 +62,7 @@ class KilledHub(DiallingWorkers):
         assert execute([*words, "--iterations", str(iterations), "--detach"]) == 0
 
     def entries(self) -> list[RunEntry]:
-        client = RunsAtHub(HubDoor(self.address, self.keys.credentials("alice")))
+        client = RunsAtHub(HubAccess(self.address, self.keys.credentials("alice")))
         try:
             return client.entries()
         finally:

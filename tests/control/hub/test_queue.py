@@ -12,7 +12,7 @@ from palmette.cli import execute
 from palmette.control.hub.queue import HubPlace, RunQueue
 from palmette.runtime.engines.hub.allowed import AllowedNames
 from palmette.runtime.engines.hub.client import RunsAtHub
-from palmette.runtime.engines.hub.dialler import HubDoor
+from palmette.runtime.engines.hub.dialler import HubAccess
 from palmette.runtime.options import Options
 from tests.control.hub_workers import HubWorkers, free_port
 from tests.control.run.test_processes import trees
@@ -48,7 +48,7 @@ class Place(HubWorkers):
         return execute([*words, "--iterations", str(iterations), "--detach", *self.options_of(name), *more])
 
     def client(self, name: str) -> RunsAtHub:
-        return RunsAtHub(HubDoor(self.address, self.keys.credentials(name)))
+        return RunsAtHub(HubAccess(self.address, self.keys.credentials(name)))
 
     def state(self) -> str:
         return self.queue.entries()[-1].state

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from palmette.errors import RunError
-from palmette.runtime.data.kept_samples import KeptSamples, SampleStore, StorageRoom, file_name
+from palmette.runtime.data.kept_samples import KeptSamples, SampleStore, StorageQuota, file_name
 from palmette.runtime.data.left_samples import delete_left, delete_others, ends_with_run, run_folder
 
 RECORD = 16  # beside a sample
@@ -50,7 +50,7 @@ def test_a_damaged_sample_takes_no_room_and_the_others_stay(path: Path, damaged:
 
 def test_samples_that_are_not_trusted_give_their_room_back(path: Path) -> None:
     written(path, range(30))
-    room = StorageRoom(path.stat().st_size)
+    room = StorageQuota(path.stat().st_size)
     kept = KeptSamples(path, room)
     with pytest.raises(RunError, match=r"no room for more samples of other nodes; expected at most .* its storage"):
         kept.add(30, b"more")

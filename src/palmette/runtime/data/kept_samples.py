@@ -40,7 +40,7 @@ class _Place(NamedTuple):
     checksum: int
 
 
-class StorageRoom:
+class StorageQuota:
     """How much a node may still keep of other nodes' samples; None for as much as its disk holds."""
 
     def __init__(self, most_bytes: int | None = None) -> None:
@@ -71,8 +71,8 @@ class KeptSamples:
         RunError: the file cannot be opened or written, or there is no room for it.
     """
 
-    def __init__(self, path: Path, room: StorageRoom | None = None) -> None:
-        self._path, self._places, self._room = path, dict[int, _Place](), room or StorageRoom()
+    def __init__(self, path: Path, quota: StorageQuota | None = None) -> None:
+        self._path, self._places, self._quota = path, dict[int, _Place](), quota or StorageQuota()
         self._lock = threading.Lock()
         try:
             _make_private(path.parent)
@@ -85,7 +85,7 @@ class KeptSamples:
             raise RunError(f"{path}: another run keeps samples there; expected a folder for each") from None
         except OSError as error:
             raise _unusable(path, error) from None
-        self._room.take(self._end)
+        self._quota.take(self._end)
 
     def _read_all(self) -> int:
         """Note the records that can be trusted; returns where the next one goes."""
@@ -122,7 +122,7 @@ class KeptSamples:
                 self._close_gaps()
             except OSError as error:
                 raise _unusable(self._path, error) from None
-        self._room.give_back(before - self._end)
+        self._quota.give_back(before - self._end)
 
     def __contains__(self, number: int) -> bool:
         return number in self._places
@@ -134,7 +134,7 @@ class KeptSamples:
             known = self._places.get(number)
             if known is not None and (known.checksum, known.length) == (expected, len(sample)):
                 return
-            self._room.take(_HEADER.size + len(sample))
+            self._quota.take(_HEADER.size + len(sample))
             try:
                 os.pwrite(self._file, _HEADER.pack(number, len(sample), expected) + sample, self._end)
             except OSError as error:
@@ -168,7 +168,7 @@ class SampleStore:
     """All that a node keeps of other nodes' samples, at most ``most_bytes``: a file per owner in its own folder."""
 
     def __init__(self, folder: Path, most_bytes: int | None = None) -> None:
-        self.folder, self._kept, self._room = folder, dict[str, KeptSamples](), StorageRoom(most_bytes)
+        self.folder, self._kept, self._quota = folder, dict[str, KeptSamples](), StorageQuota(most_bytes)
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[type[SampleStore], tuple[Path, int | None]]:
@@ -177,13 +177,13 @@ class SampleStore:
     @property
     def most_bytes(self) -> int | None:
         """What it may take at most; None for as much as the disk holds."""
-        return self._room.most_bytes
+        return self._quota.most_bytes
 
     def of(self, owner: str) -> KeptSamples:
         """The samples of an owner."""
         with self._lock:
             if owner not in self._kept:
-                self._kept[owner] = KeptSamples(self.folder / file_name(owner), self._room)
+                self._kept[owner] = KeptSamples(self.folder / file_name(owner), self._quota)
             return self._kept[owner]
 
     def listed(self, owners: Iterable[str]) -> dict[str, bytes]:
@@ -197,7 +197,7 @@ class SampleStore:
             for kept in self._kept.values():
                 kept.close()
             self._kept.clear()
-            self._room = StorageRoom(self.most_bytes)
+            self._quota = StorageQuota(self.most_bytes)
 
 
 def checksum(number: int, sample: bytes) -> int:

@@ -12,7 +12,7 @@ import pytest
 
 from palmette.cli import execute
 from palmette.errors import InputError, RunError
-from palmette.runtime.engines.hub.dialler import HubDoor
+from palmette.runtime.engines.hub.dialler import HubAccess
 from palmette.runtime.engines.hub.enrolment import _REQUESTS, EnrolmentRequest, enrolled
 from palmette.runtime.transports.keys.folder import Keys
 from palmette.runtime.transports.keys.invitation import invite, own_request, read_invitation
@@ -50,14 +50,14 @@ def test_an_invitation_is_for_nothing_else(place: HubWorkers) -> None:
     own = read_invitation(invite(place.keys, "tablet", place.address)).own
     first = hello(bytes(TOKEN_BYTES), "tablet")
     for method in ("Enlist", "Attend", "Carry"):
-        assert answered(HubDoor(place.address, own), [first, *frames_of(MINE)], method) is DENIED
-    assert answered(HubDoor(place.address, own), [HELLO, *frames_of(MINE)]) is DENIED
+        assert answered(HubAccess(place.address, own), [first, *frames_of(MINE)], method) is DENIED
+    assert answered(HubAccess(place.address, own), [HELLO, *frames_of(MINE)]) is DENIED
 
 
 def test_certificates_of_nodes_are_no_invitations(place: HubWorkers, tmp_path: Path) -> None:
     request = own_request(Keys(tmp_path / "there"), "phone")
     frames = [HELLO, *control_frames(_REQUESTS.written(EnrolmentRequest(request=request), ""))]
-    assert answered(HubDoor(place.address, place.keys.credentials("phone")), frames, "Enroll") is DENIED
+    assert answered(HubAccess(place.address, place.keys.credentials("phone")), frames, "Enroll") is DENIED
 
 
 def test_the_request_of_another_node_is_refused(place: HubWorkers, tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_the_request_of_another_node_is_refused(place: HubWorkers, tmp_path: Pat
     request = own_request(Keys(tmp_path / "there"), "server")
     message = _REQUESTS.written(EnrolmentRequest(request=request), "")
     frames = [hello(bytes(TOKEN_BYTES), "tablet"), *control_frames(message)]
-    assert answered(HubDoor(place.address, found.own), frames, "Enroll") is DENIED
+    assert answered(HubAccess(place.address, found.own), frames, "Enroll") is DENIED
     assert not place.keys.file("tablet", "crt").exists()
 
 
@@ -112,6 +112,6 @@ def test_mutilated_requests(place: HubWorkers, tmp_path: Path, seed: int) -> Non
         ]
         which = draw.randrange(len(frames))
         frames[which] = mutated(frames[which], draw)
-        assert answered(HubDoor(place.address, own), frames, "Enroll") in (DENIED, grpc.StatusCode.OK)
+        assert answered(HubAccess(place.address, own), frames, "Enroll") in (DENIED, grpc.StatusCode.OK)
     nodes = {each.node for each in place.keys.entries()}
     assert nodes <= {"hub", *NODES, "tablet"}, "whoever the frames say it is, it is the one that was invited"

@@ -13,7 +13,7 @@ import pytest
 
 from palmette.errors import Fault, InputError
 from palmette.runtime.engines.hub.client import RunsAtHub
-from palmette.runtime.engines.hub.dialler import HubDoor
+from palmette.runtime.engines.hub.dialler import HubAccess
 from palmette.runtime.engines.hub.requests import (
     TO_HUB,
     ListRuns,
@@ -94,7 +94,7 @@ def frames_for(name: str, request: Any) -> list[bytes]:
 @pytest.mark.parametrize("name", ["alice", "screen", "phone"])
 def test_mutilated_requests(place: HubWorkers, keeper: Keeper, name: str, seed: int) -> None:
     """Each attempt ends by itself, and only an operator's may be a run."""
-    draw, door = random.Random(seed), HubDoor(place.address, place.keys.credentials(name))
+    draw, door = random.Random(seed), HubAccess(place.address, place.keys.credentials(name))
     gc.collect()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for _ in range(70):
@@ -104,13 +104,13 @@ def test_mutilated_requests(place: HubWorkers, keeper: Keeper, name: str, seed: 
         assert answered(door, frames, "Operate") in FINE
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024 < MOST_GROWTH_MB
     assert all(by == "alice" for by, _, _ in keeper.asked)
-    assert RunsAtHub(HubDoor(place.address, place.keys.credentials("screen"))).entries() == []
+    assert RunsAtHub(HubAccess(place.address, place.keys.credentials("screen"))).entries() == []
 
 
 @pytest.mark.usefixtures("keeper")
 def test_a_viewer_cannot_fill_the_memory_of_a_hub(place: HubWorkers) -> None:
     long = SubmitRun(plan={"model": "x" * 2**21}, options={})
-    doors = {name: HubDoor(place.address, place.keys.credentials(name)) for name in ("alice", "screen")}
+    doors = {name: HubAccess(place.address, place.keys.credentials(name)) for name in ("alice", "screen")}
     ended = {name: answered(door, frames_for(name, long), "Operate") for name, door in doors.items()}
     assert ended == {"alice": grpc.StatusCode.OK, "screen": grpc.StatusCode.PERMISSION_DENIED}
 
@@ -120,7 +120,7 @@ def test_strangers_are_refused_in_the_handshake(place: HubWorkers, keeper: Keepe
     others.init()
     others.issue("alice", role="operator")
     real, theirs = place.keys.credentials("alice"), others.credentials("alice")
-    door = HubDoor(place.address, type(real)("alice", theirs.key, theirs.certificate, real.authority, b""))
+    door = HubAccess(place.address, type(real)("alice", theirs.key, theirs.certificate, real.authority, b""))
     for request in REQUESTS:
         assert answered(door, frames_for("alice", request), "Operate") is grpc.StatusCode.UNAVAILABLE
     assert not keeper.asked
@@ -132,7 +132,7 @@ def test_strangers_are_refused_in_the_handshake(place: HubWorkers, keeper: Keepe
 @pytest.mark.usefixtures("keeper")
 def test_what_only_operators_may(place: HubWorkers, request_: Any) -> None:
     allowed = {
-        name: answered(HubDoor(place.address, place.keys.credentials(name)), frames_for(name, request_), "Operate")
+        name: answered(HubAccess(place.address, place.keys.credentials(name)), frames_for(name, request_), "Operate")
         for name in ("alice", "screen", "phone", "hub")
     }
     denied = grpc.StatusCode.PERMISSION_DENIED
@@ -141,7 +141,7 @@ def test_what_only_operators_may(place: HubWorkers, request_: Any) -> None:
 
 @pytest.mark.usefixtures("keeper")
 def test_what_a_keeper_did_not_foresee_is_an_answer(place: HubWorkers) -> None:
-    client = RunsAtHub(HubDoor(place.address, place.keys.credentials("alice")))
+    client = RunsAtHub(HubAccess(place.address, place.keys.credentials("alice")))
     with pytest.raises(InputError, match="it cannot be met: KeyError"):
         client.stop(RUN)
     with pytest.raises(InputError, match="no such run"):

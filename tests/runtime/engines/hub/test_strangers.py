@@ -23,7 +23,7 @@ from palmette.cli import execute
 from palmette.runtime.engines.hub.allowed import AllowedNames
 from palmette.runtime.engines.hub.building import SetupBuilder
 from palmette.runtime.engines.hub.codec import MessageParts
-from palmette.runtime.engines.hub.dialler import HubDoor, HubLine
+from palmette.runtime.engines.hub.dialler import HubAccess, HubConnection
 from palmette.runtime.engines.hub.messages import PROTOCOL, TO_ENGINE, TO_WORKER, Introduction, WorkOrder
 from palmette.runtime.record.operations import OperationRecord
 from palmette.runtime.transports.keys.folder import Keys
@@ -49,7 +49,7 @@ def place(runs: Runs) -> Iterator[HubWorkers]:
         yield made
 
 
-def answered(door: HubDoor, frames: list[bytes], method: str = "Enlist") -> Any:
+def answered(door: HubAccess, frames: list[bytes], method: str = "Enlist") -> Any:
     """How the hub ends a stream with these frames."""
     with door.dialled() as dialled:
         call = dialled.stream_stream(f"/{SERVICE}/{method}")(iter(frames), timeout=10)
@@ -75,7 +75,7 @@ def no_strangers(place: HubWorkers) -> None:
 @pytest.mark.parametrize("seed", mostly_thorough(range(170), few=1))
 def test_mutilated_frames_of_a_holder_of_a_certificate(place: HubWorkers, seed: int) -> None:
     """Each attempt ends by itself; a whole introduction gets in, and is out again with the first wrong frame."""
-    draw, door = random.Random(seed), HubDoor(place.address, place.keys.credentials("phone"))
+    draw, door = random.Random(seed), HubAccess(place.address, place.keys.credentials("phone"))
     gc.collect()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for _ in range(60):
@@ -101,15 +101,15 @@ def test_without_a_certificate_that_counts(place: HubWorkers, tmp_path: Path) ->
     place.keys.revoke("cloud")
     frames = [HELLO, *frames_of(MINE)]
     real, theirs = place.keys.credentials("phone"), others.credentials("phone")
-    knows_hub = HubDoor(place.address, type(real)("phone", theirs.key, theirs.certificate, real.authority, b""))
+    knows_hub = HubAccess(place.address, type(real)("phone", theirs.key, theirs.certificate, real.authority, b""))
     assert answered(knows_hub, frames) is grpc.StatusCode.UNAVAILABLE  # in the handshake
-    assert answered(HubDoor(place.address, stolen), [hello(bytes(TOKEN_BYTES), "cloud"), *frames[1:]]) is (
+    assert answered(HubAccess(place.address, stolen), [hello(bytes(TOKEN_BYTES), "cloud"), *frames[1:]]) is (
         grpc.StatusCode.PERMISSION_DENIED
     )
-    assert answered(HubDoor(place.address, place.keys.credentials("server")), frames) is (
+    assert answered(HubAccess(place.address, place.keys.credentials("server")), frames) is (
         grpc.StatusCode.PERMISSION_DENIED  # a node's certificate for another node
     )
-    hub = HubDoor(place.address, place.keys.credentials("hub"))
+    hub = HubAccess(place.address, place.keys.credentials("hub"))
     assert answered(hub, [hello(bytes(TOKEN_BYTES), "hub"), *frames[1:]]) is grpc.StatusCode.PERMISSION_DENIED
     for words in (b"", b"GET / HTTP/1.1\r\n\r\n", os.urandom(20_000), *frames):
         with socket.create_connection(("127.0.0.1", place.hub.port), timeout=5) as line:
@@ -118,7 +118,7 @@ def test_without_a_certificate_that_counts(place: HubWorkers, tmp_path: Path) ->
 
 
 def test_a_worker_of_another_protocol_is_told(place: HubWorkers) -> None:
-    door = HubDoor(place.address, place.keys.credentials("phone"))
+    door = HubAccess(place.address, place.keys.credentials("phone"))
     other = MINE.model_copy(update={"protocol": PROTOCOL + 1})
     assert answered(door, [HELLO, *frames_of(other)]) is grpc.StatusCode.PERMISSION_DENIED
 
@@ -128,7 +128,7 @@ def test_a_closed_hub_leaves_no_handler_suspended(place: HubWorkers) -> None:
     calls, entered = [], {"server", "cloud"}
     with contextlib.ExitStack() as dialling:
         for node in ("phone", *entered):
-            dialled = dialling.enter_context(HubDoor(place.address, place.keys.credentials(node)).dialled())
+            dialled = dialling.enter_context(HubAccess(place.address, place.keys.credentials(node)).dialled())
             frames = [hello(bytes(TOKEN_BYTES), node), *(frames_of(MINE) if node in entered else [])]
             calls.append(dialled.stream_stream(f"/{SERVICE}/Enlist")(_held_open(frames), timeout=10))
         assert eventually(lambda: place.hub.present() == entered, 10)
@@ -141,10 +141,10 @@ def _held_open(frames: list[bytes]) -> Iterator[bytes]:
     threading.Event().wait(5)
 
 
-class Liar(HubLine):
+class Liar(HubConnection):
     """A worker that answers orders and commands, by their kinds, with these events."""
 
-    def __init__(self, door: HubDoor, lies: Mapping[str, Sequence[Event]]) -> None:
+    def __init__(self, door: HubAccess, lies: Mapping[str, Sequence[Event]]) -> None:
         super().__init__(door, SetupBuilder(AllowedNames(), {}), None)  # type: ignore[arg-type]
         self._lies = {"WorkOrder": [Ready()]} | dict(lies)
 
@@ -184,7 +184,7 @@ def test_a_worker_that_lies_is_named(
     runs: Runs, place: HubWorkers, capsys: pytest.CaptureFixture[str], lie: str
 ) -> None:
     """It runs alone, so that its lie is the first answer."""
-    liar = Liar(HubDoor(place.address, place.keys.credentials("phone")), LIES[lie])
+    liar = Liar(HubAccess(place.address, place.keys.credentials("phone")), LIES[lie])
     liar.enlist()
     threading.Thread(target=_serve, args=(liar,), daemon=True).start()
     arguments = [*runs.arguments(TINY, trees(5)["alone"]), *place.options, "--iterations", "1", "--quiet"]
@@ -202,10 +202,10 @@ def _serve(liar: Liar) -> None:
 def test_a_second_worker_of_a_node_takes_the_place_of_the_first(place: HubWorkers) -> None:
     place.start(["phone"])
     assert eventually(lambda: "phone" in place.hub.present(), 20)
-    first = place.hub.line("phone")
+    first = place.hub.connection("phone")
     place.start(["phone"])
     assert eventually(lambda: "phone" in place.errors, 20)
     assert str(place.errors["phone"]).endswith("refuses: another worker has connected as node phone; expected one")
-    second = place.hub.line("phone")
+    second = place.hub.connection("phone")
     assert second is not None
     assert second is not first

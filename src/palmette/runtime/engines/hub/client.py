@@ -8,7 +8,7 @@ import grpc
 
 from palmette.errors import Fault, InputError, RunError
 from palmette.runtime.engines.hub.codec import MessageParts
-from palmette.runtime.engines.hub.dialler import HubDoor
+from palmette.runtime.engines.hub.dialler import HubAccess
 from palmette.runtime.engines.hub.messages import HUB
 from palmette.runtime.engines.hub.requests import (
     FROM_HUB,
@@ -42,17 +42,17 @@ A = TypeVar("A")
 
 
 class RunsAtHub:
-    """The runs at a hub that one may enter by a door.
+    """The runs at a hub that one has access to.
 
     Every method raises RunError where the hub cannot be reached or refuses, and InputError where it cannot do what it
     is asked for.
     """
 
-    def __init__(self, door: HubDoor) -> None:
-        self._door, self._dialled = door, door.dialled()
+    def __init__(self, access: HubAccess) -> None:
+        self._access, self._dialled = access, access.dialled()
 
     def __str__(self) -> str:
-        return f"the hub at {self._door.address}"
+        return f"the hub at {self._access.address}"
 
     def entries(self) -> list[RunEntry]:
         """All runs, the latest last."""
@@ -97,8 +97,8 @@ class RunsAtHub:
         return answer
 
     def _answer(self, request: HubRequest) -> Any:
-        state = StreamState(self._door.own.node, HUB, str(self))
-        first = hello(bytes(TOKEN_BYTES), self._door.own.node)
+        state = StreamState(self._access.own.node, HUB, str(self))
+        first = hello(bytes(TOKEN_BYTES), self._access.own.node)
         frames = [first, *control_frames(TO_HUB.written(request, ""))]
         parts = MessageParts()
         try:

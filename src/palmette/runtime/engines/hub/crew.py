@@ -10,9 +10,9 @@ from safetensors import SafetensorError, deserialize
 from torch import nn
 
 from palmette.errors import NodeLost, RunError
-from palmette.runtime.engines.hub.line import Said, WorkerLine, worker_left
 from palmette.runtime.engines.hub.orders import order_of
 from palmette.runtime.engines.hub.server import HubServer
+from palmette.runtime.engines.hub.worker_connection import Said, WorkerConnection, worker_left
 from palmette.runtime.engines.probes import ProbeResult
 from palmette.runtime.engines.remote_crew import RemoteCrew
 from palmette.runtime.program import Program
@@ -47,21 +47,21 @@ class HubCrew(RemoteCrew):
         self._shapes = {node: {n: _shapes(each) for n, each in setup.layers.items()} for node, setup in setups.items()}
         self._asked: dict[str, Shapes] = {}
         self._asked_iterations: dict[tuple[str, int], range] = {}
-        self._lines: dict[str, WorkerLine] = {}
+        self._connections: dict[str, WorkerConnection] = {}
         self._seen_s: dict[str, float] = {}
         orders = {node: order_of(setup) for node, setup in setups.items()}
         for node in setups:
-            line = hub.line(node)
-            if line is None:
+            connection = hub.connection(node)
+            if connection is None:
                 raise worker_left(node)
-            self._lines[node] = line
+            self._connections[node] = connection
         for order in orders.values():
             if order.kept is not None:
                 hub.remember_kept(order.kept)
         for node, order in orders.items():
-            self._lines[node].listen(self._run, self._said)
-            self._lines[node].send(order, self._run)
-        gone = next((node for node, line in self._lines.items() if line.lost), None)
+            self._connections[node].listen(self._run, self._said)
+            self._connections[node].send(order, self._run)
+        gone = next((node for node, connection in self._connections.items() if connection.lost), None)
         if gone is not None:  # before it was listened to
             self.close()
             raise worker_left(gone)
@@ -73,33 +73,33 @@ class HubCrew(RemoteCrew):
         if isinstance(command, GetState):
             own = self._shapes[node]
             self._asked[node] = {name: shape for n in command.layers for name, shape in own.get(n, {}).items()}
-        self._lines[node].send(command, self._run)
+        self._connections[node].send(command, self._run)
 
     def close(self) -> None:
         """Tell all workers to stop; they stay connected."""
-        for node, line in self._lines.items():
+        for node, connection in self._connections.items():
             self.send(node, Stop())
-            line.listen(self._run, None)
+            connection.listen(self._run, None)
 
     def _look(self, timeout_s: float) -> str | None:
         try:
-            line, said = self._said.get(timeout=timeout_s)
+            connection, said = self._said.get(timeout=timeout_s)
         except Empty:
             return None
         if said is None:
-            return line.node if self._lines[line.node] is line else None
-        self._refuse_strange(line.node, said.message)
-        self._hear(line.node, [said.message], said.sent_s)
+            return connection.node if self._connections[connection.node] is connection else None
+        self._refuse_strange(connection.node, said.message)
+        self._hear(connection.node, [said.message], said.sent_s)
         return None
 
     def _heard(self) -> list[str]:
-        heard = {node: line.heard_s for node, line in self._lines.items()}
+        heard = {node: connection.heard_s for node, connection in self._connections.items()}
         fresh = [node for node, at_s in heard.items() if self._seen_s.get(node) != at_s]
         self._seen_s = heard
         return fresh
 
     def _is_gone(self, node: str) -> bool:
-        return self._lines[node].lost
+        return self._connections[node].lost
 
     def _loss(self, node: str) -> NodeLost:
         return worker_left(node)

@@ -80,7 +80,7 @@ RENEW_EVERY_S = 3600.0
 
 
 @dataclass(frozen=True)
-class HubDoor:
+class HubAccess:
     """Where a hub is, and the credentials with which a node enters; any other certificate than the hub's is refused.
 
     ``keep`` keeps them when the certificate was renewed.
@@ -92,12 +92,12 @@ class HubDoor:
 
     def dialled(self) -> Any:
         """A connection, which is established when it is first used."""
-        doors = grpc.ssl_channel_credentials(self.own.authority, self.own.key, self.own.certificate)
-        return grpc.secure_channel(self.address, doors, options=_OPTIONS)
+        secured = grpc.ssl_channel_credentials(self.own.authority, self.own.key, self.own.certificate)
+        return grpc.secure_channel(self.address, secured, options=_OPTIONS)
 
 
 @dataclass(frozen=True)
-class LineEndpoint:
+class ConnectionEndpoint:
     """An endpoint on the connection that a worker has already."""
 
     dialled: Any
@@ -127,24 +127,24 @@ class _RunControl:
         return command
 
 
-class HubLine:
+class HubConnection:
     """One connection to a hub, from its beginning to its end.
 
     ``orders`` counts the orders that came, ``runs`` the runs that have ended meanwhile; ``probes`` measures here what
     the hub asks for.
     """
 
-    def __init__(self, door: HubDoor, builder: SetupBuilder, probes: CarryOut) -> None:
+    def __init__(self, access: HubAccess, builder: SetupBuilder, probes: CarryOut) -> None:
         self._builder, self._probes, self.orders, self.runs = builder, probes, 0, 0
-        self.address, self.node = door.address, door.own.node
-        self._own, self._keep, self._asked_s = door.own, door.keep, -math.inf
-        self._dialled = door.dialled()
-        self._state = StreamState(door.own.node, HUB, f"the hub at {door.address}")
+        self.address, self.node = access.address, access.own.node
+        self._own, self._keep, self._asked_s = access.own, access.keep, -math.inf
+        self._dialled = access.dialled()
+        self._state = StreamState(access.own.node, HUB, f"the hub at {access.address}")
         self._working: tuple[_RunControl, threading.Thread] | None = None
         self._measuring: list[threading.Thread] = []
         self._sending, self._ended = threading.Lock(), threading.Event()
         self._liveness = Liveness(SILENCE_S, 2 * ALIVE_EVERY_S)
-        self._stream = NetworkStream(self._dialled, "Enlist", hello(_NO_TOKEN, door.own.node), self._state)
+        self._stream = NetworkStream(self._dialled, "Enlist", hello(_NO_TOKEN, access.own.node), self._state)
 
     def enlist(self, *, any_version: bool = False) -> None:
         """Say who this is, and wait until the hub agrees; ``any_version``: also one with another torch.
@@ -227,7 +227,7 @@ class HubLine:
 
     def _work(self, order: WorkOrder, control: _RunControl) -> None:
         try:
-            endpoint = LineEndpoint(self._dialled, order.token, order.channels)
+            endpoint = ConnectionEndpoint(self._dialled, order.token, order.channels)
             setup = self._builder.built(order, endpoint)
             use_threads(setup.threads)
             worker = Worker(setup, control)
@@ -258,7 +258,7 @@ class HubLine:
         try:
             endpoint = None
             if isinstance(request, TimeTransfer):
-                endpoint = LineEndpoint(self._dialled, request.token, request.channels)
+                endpoint = ConnectionEndpoint(self._dialled, request.token, request.channels)
             self._send(self._probes(self.node, request, endpoint), run)
         except BaseException as error:  # noqa: BLE001  (sent to the engine)
             self._send(failure(error), run)
@@ -309,17 +309,17 @@ class HubWorker:
 
     def __init__(
         self,
-        door: Callable[[], HubDoor],
+        access: Callable[[], HubAccess],
         builder: SetupBuilder,
         probes: CarryOut,
         told: Callable[[str], None] = lambda _: None,
         *,
         any_version: bool = False,
     ) -> None:
-        self._door, self._builder, self._probes, self._told = door, builder, probes, told
+        self._access, self._builder, self._probes, self._told = access, builder, probes, told
         self._any_version = any_version
         self._closing = threading.Event()
-        self._line: HubLine | None = None
+        self._connection: HubConnection | None = None
 
     def run(self, *, once: bool = False) -> None:
         """Serve the hub until ``close``; with ``once``, until a run is over, whether or not it used this node.
@@ -329,7 +329,7 @@ class HubWorker:
         Raises:
             RunError: the hub refuses this worker.
         """
-        self._builder.delete_left(self._door().own.node)
+        self._builder.delete_left(self._access().own.node)
         try:
             self._serve(once=once)
         finally:
@@ -339,13 +339,13 @@ class HubWorker:
         wait_s = FIRST_WAIT_S
         while self._in_time():
             try:
-                self._line = HubLine(self._door(), self._builder, self._probes)
-                self._line.enlist(any_version=self._any_version)
-                self._told(f"connected to the hub at {self._line.address} as node {self._line.node}")
+                self._connection = HubConnection(self._access(), self._builder, self._probes)
+                self._connection.enlist(any_version=self._any_version)
+                self._told(f"connected to the hub at {self._connection.address} as node {self._connection.node}")
                 wait_s = FIRST_WAIT_S
-                self._line.serve(once=once)
-                self._told(_ending(self._line, once))
-                if once and (self._line.orders or self._line.runs):
+                self._connection.serve(once=once)
+                self._told(_ending(self._connection, once))
+                if once and (self._connection.orders or self._connection.runs):
                     return
             except (ConnectionLost, BadFrame) as lost:
                 why = str(lost).rpartition(": ")[2]  # gRPC says the rest at length
@@ -353,9 +353,9 @@ class HubWorker:
             except TransportClosed:
                 return
             finally:
-                if self._line is not None:
-                    self._line.close()
-                    self._line = None
+                if self._connection is not None:
+                    self._connection.close()
+                    self._connection = None
             self._closing.wait(wait_s * random.uniform(0.8, 1.2))  # noqa: S311  (so that many do not dial at once)
             wait_s = min(LONGEST_WAIT_S, 2 * wait_s)
 
@@ -372,15 +372,15 @@ class HubWorker:
     def close(self) -> None:
         """End soon; from any thread."""
         self._closing.set()
-        line = self._line
-        if line is not None:
-            line.close()
+        connection = self._connection
+        if connection is not None:
+            connection.close()
 
 
-def _ending(line: HubLine, once: bool) -> str:
-    if not (once and line.runs):
+def _ending(connection: HubConnection, once: bool) -> str:
+    if not (once and connection.runs):
         return "the hub has left"
-    return "the run is over" if line.orders else f"the run is over; it did not use node {line.node}"
+    return "the run is over" if connection.orders else f"the run is over; it did not use node {connection.node}"
 
 
 def hub_address(text: str) -> str:

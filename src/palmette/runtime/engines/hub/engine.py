@@ -61,7 +61,7 @@ def hub_prober(listen: str | None, keys: Path | None, nodes: Sequence[str], opti
         RunError: a node has no worker.
     """
     hub = _attended(listen, keys, nodes)
-    return HubProber(hub, [*nodes, *(node for node in optional if hub.line(node) is not None)])
+    return HubProber(hub, [*nodes, *(node for node in optional if hub.connection(node) is not None)])
 
 
 def fetch_kept_at_hub(

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from palmette.errors import InputError, RunError, one_line
 from palmette.runtime.engines.hub.codec import Codec, MessageParts
-from palmette.runtime.engines.hub.dialler import HubDoor
+from palmette.runtime.engines.hub.dialler import HubAccess
 from palmette.runtime.engines.hub.messages import HUB, LONGEST_CERTIFICATE, HubMessage
 from palmette.runtime.engines.hub.renewal import with_certificate
 from palmette.runtime.transports.keys.credentials import Credentials
@@ -20,7 +20,7 @@ from palmette.runtime.transports.keys.folder import Keys
 from palmette.runtime.transports.keys.invitation import Invitation, own_request, redeem, refuse_other_authority
 from palmette.runtime.transports.keys.pem import write, writing
 from palmette.runtime.transports.tls.frames import TOKEN_BYTES, BadFrame, control_frames, decoded, hello
-from palmette.runtime.transports.tls.hub import SERVICE, Doorkeeper, refuse
+from palmette.runtime.transports.tls.hub import SERVICE, PeerAuthentication, refuse
 from palmette.runtime.transports.tls.streams import StreamState
 
 _PATIENCE_S = 30.0
@@ -44,15 +44,15 @@ class EnrolmentAnswer(HubMessage):
 _REQUESTS, _ANSWERS = Codec([EnrolmentRequest]), Codec([EnrolmentAnswer])
 
 
-async def answer_enrolment(door: Doorkeeper, keys: Keys, stream: AsyncIterator[bytes], context: Any) -> None:
+async def answer_enrolment(auth: PeerAuthentication, keys: Keys, stream: AsyncIterator[bytes], context: Any) -> None:
     """At the hub: sign the request of a node that was invited."""
-    came = await door.introduced(stream, context, roles=("invited",))
+    came = await auth.introduced(stream, context, roles=("invited",))
     try:
         asked = await asyncio.wait_for(_asked(stream), _PATIENCE_S)
-        made = await asyncio.to_thread(_redeemed, door, keys, came.node, came.certificate, asked)
+        made = await asyncio.to_thread(_redeemed, auth, keys, came.node, came.certificate, asked)
     except (BadFrame, StopAsyncIteration, TimeoutError, InputError) as error:
         why = one_line("; ".join(str(error).splitlines())) or "there was no request"
-        door.note("refusal", node=came.node, why=why)
+        auth.note("refusal", node=came.node, why=why)
         await refuse(context, why)
     for frame in control_frames(_ANSWERS.written(made, "")):
         await context.write(frame)
@@ -66,9 +66,11 @@ async def _asked(stream: AsyncIterator[bytes]) -> EnrolmentRequest:
     return asked
 
 
-def _redeemed(door: Doorkeeper, keys: Keys, node: str, shown: bytes, asked: EnrolmentRequest) -> EnrolmentAnswer:
+def _redeemed(
+    auth: PeerAuthentication, keys: Keys, node: str, shown: bytes, asked: EnrolmentRequest
+) -> EnrolmentAnswer:
     with _REDEEMING:  # of two that come at once, the second finds the invitation revoked
-        wrong = door.objection(shown, node, roles=("invited",))
+        wrong = auth.objection(shown, node, roles=("invited",))
         if wrong is not None:
             raise BadFrame(f"the invitation of node {node} is not valid: {wrong}")
         made = redeem(keys, node, shown, asked.request)
@@ -85,15 +87,15 @@ def enrolled(invitation: Invitation, keys: Keys) -> None:
     own = invitation.own
     refuse_other_authority(keys.folder, own)
     request = own_request(keys, own.node)
-    answer = _answered(HubDoor(invitation.address, own), request)
+    answer = _answered(HubAccess(invitation.address, own), request)
     _keep(keys, own, answer)
 
 
-def _answered(door: HubDoor, request: bytes) -> EnrolmentAnswer:
-    state, parts = StreamState(door.own.node, HUB, f"the hub at {door.address}"), MessageParts()
+def _answered(access: HubAccess, request: bytes) -> EnrolmentAnswer:
+    state, parts = StreamState(access.own.node, HUB, f"the hub at {access.address}"), MessageParts()
     message = _REQUESTS.written(EnrolmentRequest(request=request), "")
-    frames = [hello(bytes(TOKEN_BYTES), door.own.node), *control_frames(message)]
-    with door.dialled() as dialled:
+    frames = [hello(bytes(TOKEN_BYTES), access.own.node), *control_frames(message)]
+    with access.dialled() as dialled:
         try:
             for data in dialled.stream_stream(f"/{SERVICE}/Enroll")(iter(frames), timeout=_PATIENCE_S):
                 if (whole := parts.add(decoded(data))) is not None:
@@ -101,7 +103,7 @@ def _answered(door: HubDoor, request: bytes) -> EnrolmentAnswer:
                     return answer
         except grpc.RpcError as ended:
             raise state.error(ended) from None
-    raise RunError(f"the hub at {door.address} did not answer")
+    raise RunError(f"the hub at {access.address} did not answer")
 
 
 def _keep(keys: Keys, invited: Credentials, answer: EnrolmentAnswer) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from weakref import WeakSet
 
 from palmette.runtime.engines.hub.limits import limited_cluster
-from palmette.runtime.engines.hub.line import WorkerLine
 from palmette.runtime.engines.hub.server import HubServer
+from palmette.runtime.engines.hub.worker_connection import WorkerConnection
 from palmette.spec.cluster import Cluster
 
 
@@ -16,17 +16,17 @@ class HubMembership:
 
     def __init__(self, hub: HubServer) -> None:
         self._hub = hub
-        self._lost: WeakSet[WorkerLine] = WeakSet()
+        self._lost: WeakSet[WorkerConnection] = WeakSet()
 
     def __str__(self) -> str:
         return self._hub.address
 
     def mark_lost(self, node: str) -> None:
         """Mark a node's present connection as lost, and end it, so that its worker dials in again."""
-        line = self._hub.line(node)
-        if line is not None:
-            self._lost.add(line)
-            self._hub.end(line)
+        connection = self._hub.connection(node)
+        if connection is not None:
+            self._lost.add(connection)
+            self._hub.end(connection)
 
     def forget_losses(self) -> None:
         """Mark lost connections as available again, if they are there."""
@@ -34,7 +34,11 @@ class HubMembership:
 
     def present(self, nodes: Iterable[str]) -> set[str]:
         """Those of some nodes that are available."""
-        return {node for node in nodes if (line := self._hub.line(node)) is not None and line not in self._lost}
+        return {
+            node
+            for node in nodes
+            if (connection := self._hub.connection(node)) is not None and connection not in self._lost
+        }
 
     def limited(self, cluster: Cluster) -> Cluster:
         """The cluster within the limits of the workers that are connected."""

@@ -12,10 +12,10 @@ from typing import TypeVar
 
 from palmette.errors import RunError
 from palmette.runtime.engines.crew import SILENCE_S, unresponsive
-from palmette.runtime.engines.hub.line import Said, WorkerLine, worker_left
 from palmette.runtime.engines.hub.messages import KeptRequest
 from palmette.runtime.engines.hub.relays import RelayEndpoint
 from palmette.runtime.engines.hub.server import HubServer
+from palmette.runtime.engines.hub.worker_connection import Said, WorkerConnection, worker_left
 from palmette.runtime.engines.probes import ProbeRequest, R, TimeTransfer
 from palmette.runtime.transports.base import Endpoint
 from palmette.runtime.worker.commands import WorkerFailed
@@ -52,43 +52,43 @@ def ask_workers(hub: HubServer, requests: Mapping[str, ProbeRequest | KeptReques
         RunError: a worker cannot do it; names it.
     """
     run, said = secrets.token_hex(8), SimpleQueue[Said]()
-    lines = {node: _line(hub, node) for node in requests}
+    connections = {node: _connection(hub, node) for node in requests}
     try:
-        for node, line in lines.items():
-            line.listen(run, said)
-            line.send(requests[node], run)
-        return _answers(lines, said, kind)
+        for node, connection in connections.items():
+            connection.listen(run, said)
+            connection.send(requests[node], run)
+        return _answers(connections, said, kind)
     finally:
-        for line in lines.values():
-            line.listen(run, None)
+        for connection in connections.values():
+            connection.listen(run, None)
 
 
-def _line(hub: HubServer, node: str) -> WorkerLine:
-    line = hub.line(node)
-    if line is None:
+def _connection(hub: HubServer, node: str) -> WorkerConnection:
+    connection = hub.connection(node)
+    if connection is None:
         raise worker_left(node)
-    if line.introduction.protocol < ANSWERS_SINCE:
+    if connection.introduction.protocol < ANSWERS_SINCE:
         raise RunError(f"node {node}: its worker has an older version, which does not measure; update it")
-    return line
+    return connection
 
 
-def _answers(lines: Mapping[str, WorkerLine], said: SimpleQueue[Said], kind: type[A]) -> dict[str, A]:
+def _answers(connections: Mapping[str, WorkerConnection], said: SimpleQueue[Said], kind: type[A]) -> dict[str, A]:
     found: dict[str, A] = {}
-    while len(found) < len(lines):
+    while len(found) < len(connections):
         try:
-            line, answer = said.get(timeout=_LOOK_EVERY_S)
+            connection, answer = said.get(timeout=_LOOK_EVERY_S)
         except Empty:
-            _refuse_silent([line for node, line in lines.items() if node not in found])
+            _refuse_silent([connection for node, connection in connections.items() if node not in found])
             continue
         if answer is None:
-            raise worker_left(line.node)
+            raise worker_left(connection.node)
         if isinstance(answer.message, WorkerFailed):
-            raise RunError(f"node {line.node}: {answer.message.reason}")
+            raise RunError(f"node {connection.node}: {answer.message.reason}")
         if not isinstance(answer.message, kind):
             kinds = f"{type(answer.message).__name__}; expected {kind.__name__}"
-            raise RunError(f"node {line.node}: its worker sent {kinds}")
-        found[line.node] = answer.message
-    return {node: found[node] for node in lines}
+            raise RunError(f"node {connection.node}: its worker sent {kinds}")
+        found[connection.node] = answer.message
+    return {node: found[node] for node in connections}
 
 
 def _with_token(request: ProbeRequest, endpoint: Endpoint | None) -> ProbeRequest:
@@ -98,10 +98,10 @@ def _with_token(request: ProbeRequest, endpoint: Endpoint | None) -> ProbeReques
     return replace(request, token=endpoint.token)
 
 
-def _refuse_silent(lines: Sequence[WorkerLine]) -> None:
-    for line in lines:
-        silent_s = time.monotonic() - line.heard_s
-        if line.lost:
-            raise worker_left(line.node)
+def _refuse_silent(connections: Sequence[WorkerConnection]) -> None:
+    for connection in connections:
+        silent_s = time.monotonic() - connection.heard_s
+        if connection.lost:
+            raise worker_left(connection.node)
         if silent_s > SILENCE_S:
-            raise unresponsive(line.node, silent_s)
+            raise unresponsive(connection.node, silent_s)

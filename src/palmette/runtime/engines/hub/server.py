@@ -27,13 +27,13 @@ import grpc
 
 from palmette.errors import ArgumentFault, InputError, one_line
 from palmette.runtime.engines.hub.codec import LONGEST_JSON, BadMessage, MessageParts
-from palmette.runtime.engines.hub.desk import OperatorDesk, RunKeeper
 from palmette.runtime.engines.hub.enrolment import answer_enrolment
-from palmette.runtime.engines.hub.line import WorkerLine
 from palmette.runtime.engines.hub.messages import HUB, TO_ENGINE, Introduction, RenewalRequest, RenewedCertificate
 from palmette.runtime.engines.hub.renewal import renewed_certificate
 from palmette.runtime.engines.hub.requests import WorkerEntry
+from palmette.runtime.engines.hub.run_requests import RunRequests, RunStore
 from palmette.runtime.engines.hub.versions import refuse_other_version
+from palmette.runtime.engines.hub.worker_connection import WorkerConnection
 from palmette.runtime.program import Channel
 from palmette.runtime.transports.keys.folder import Keys
 from palmette.runtime.transports.tls.frames import (
@@ -44,7 +44,7 @@ from palmette.runtime.transports.tls.frames import (
     farewell,
     welcome,
 )
-from palmette.runtime.transports.tls.hub import Doorkeeper, Hub, StreamOpening, listen, refuse
+from palmette.runtime.transports.tls.hub import Hub, PeerAuthentication, StreamOpening, listen, refuse
 
 _PATIENCE_S = 10.0
 _CHECK_CERTIFICATES_EVERY_S = 2.0
@@ -67,10 +67,10 @@ class HubServer:
     def __init__(self, address: str, keys: Path, *, keeps_runs: bool = False) -> None:
         self._keys, self._wanted, self._keeps_runs = Keys(keys), address, keeps_runs
         self._own = self._keys.credentials(HUB)
-        self._door = Doorkeeper(self._own, self._keys)
-        self._lines: dict[str, WorkerLine] = {}
+        self._auth = PeerAuthentication(self._own, self._keys)
+        self._connections: dict[str, WorkerConnection] = {}
         self._relays: dict[bytes, Hub] = {}
-        self._desk: OperatorDesk | None = None
+        self._run_requests: RunRequests | None = None
         self._has_desk = asyncio.Event()
         self._leaving = self._ran = False
         self._kept: deque[str] = deque(maxlen=_REMEMBERED_RUNS)
@@ -89,13 +89,13 @@ class HubServer:
         """Where it listens, with the port that it really has."""
         return f"{self._wanted.rpartition(':')[0]}:{self.port}"
 
-    def line(self, node: str) -> WorkerLine | None:
+    def connection(self, node: str) -> WorkerConnection | None:
         """The connection of a node's worker, if it has one."""
-        return self._lines.get(node)
+        return self._connections.get(node)
 
     def present(self) -> set[str]:
         """The nodes whose workers are connected."""
-        return set(self._lines)
+        return set(self._connections)
 
     def wait_for(self, nodes: Iterable[str], timeout_s: float) -> set[str]:
         """Wait until the workers of some nodes are connected; returns the nodes that are missing."""
@@ -109,20 +109,20 @@ class HubServer:
         return [
             WorkerEntry(
                 node=node,
-                since=line.since.isoformat(timespec="seconds"),
-                palmette_version=line.introduction.palmette_version,
-                torch_version=line.introduction.torch_version,
-                protocol=line.introduction.protocol,
-                limits=line.introduction.limits,
+                since=connection.since.isoformat(timespec="seconds"),
+                palmette_version=connection.introduction.palmette_version,
+                torch_version=connection.introduction.torch_version,
+                protocol=connection.introduction.protocol,
+                limits=connection.introduction.limits,
             )
-            for node, line in sorted(self._lines.copy().items())
+            for node, connection in sorted(self._connections.copy().items())
         ]
 
-    def keep_runs(self, keeper: RunKeeper) -> None:
+    def keep_runs(self, keeper: RunStore) -> None:
         """Answer requests of people about the runs of a keeper from now on."""
 
         async def opened() -> None:
-            self._desk = OperatorDesk(self._door, keeper, self.workers)
+            self._run_requests = RunRequests(self._auth, keeper, self.workers)
             self._has_desk.set()
 
         self._call(opened())
@@ -141,7 +141,7 @@ class HubServer:
 
         async def opened() -> None:
             self._ran = True
-            self._relays[token] = Hub(token, nodes, channels, self._door, self._heard)
+            self._relays[token] = Hub(token, nodes, channels, self._auth, self._heard)
 
         async def closed() -> None:
             self._relays.pop(token).close()
@@ -149,9 +149,9 @@ class HubServer:
         self._call(opened())
         return lambda: self._call(closed())
 
-    def end(self, line: WorkerLine) -> None:
+    def end(self, connection: WorkerConnection) -> None:
         """End a worker's connection."""
-        self._loop.call_soon_threadsafe(line.end)
+        self._loop.call_soon_threadsafe(connection.end)
 
     def close(self) -> None:
         """Tell all workers that the hub leaves, and stop."""
@@ -180,16 +180,16 @@ class HubServer:
         return served
 
     async def _end_run(self) -> None:
-        for line in self._lines.values() if self._ran else ():
-            line.end_run()
+        for connection in self._connections.values() if self._ran else ():
+            connection.end_run()
         self._ran = False
 
     async def _leave(self) -> None:
         await self._end_run()
         self._leaving = True
         self._checking.cancel()
-        for line in self._lines.values():
-            line.end()
+        for connection in self._connections.values():
+            connection.end()
         await self._server.stop(_FAREWELL_S)
         await _end_tasks()
 
@@ -197,32 +197,32 @@ class HubServer:
         """End connections of workers whose certificates have been revoked, or have expired."""
         while True:
             await asyncio.sleep(_CHECK_CERTIFICATES_EVERY_S)
-            for line in list(self._lines.values()):
-                if self._door.objection(line.certificate, line.node) is not None:
-                    line.end()
+            for connection in list(self._connections.values()):
+                if self._auth.objection(connection.certificate, connection.node) is not None:
+                    connection.end()
 
     def _heard(self, node: str) -> None:
-        line = self._lines.get(node)
-        if line is not None:
-            line.heard_s = time.monotonic()
+        connection = self._connections.get(node)
+        if connection is not None:
+            connection.heard_s = time.monotonic()
 
     async def _enroll(self, stream: AsyncIterator[bytes], context: Any) -> None:
-        await answer_enrolment(self._door, self._keys, stream, context)
+        await answer_enrolment(self._auth, self._keys, stream, context)
 
     async def _operate(self, stream: AsyncIterator[bytes], context: Any) -> None:
         if self._keeps_runs:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._has_desk.wait(), _PATIENCE_S)
-        if self._desk is None:
+        if self._run_requests is None:
             await refuse(context, "this hub keeps no runs", grpc.StatusCode.UNIMPLEMENTED)
-        await self._desk.operate(stream, context)
+        await self._run_requests.operate(stream, context)
 
     async def _attend(self, stream: AsyncIterator[bytes], context: Any) -> None:
-        came = await self._door.introduced(stream, context)
+        came = await self._auth.introduced(stream, context)
         await (await self._relay(came, context)).attend(came, stream, context)
 
     async def _carry(self, stream: AsyncIterator[bytes], context: Any) -> None:
-        came = await self._door.introduced(stream, context)
+        came = await self._auth.introduced(stream, context)
         await (await self._relay(came, context)).carry(came, stream, context)
 
     async def _relay(self, came: StreamOpening, context: Any) -> Hub:
@@ -232,7 +232,7 @@ class HubServer:
         return relay
 
     async def _enlist(self, stream: AsyncIterator[bytes], context: Any) -> None:
-        came = await self._door.introduced(stream, context)
+        came = await self._auth.introduced(stream, context)
         if came.node == HUB:
             await refuse(context, f"{HUB} is the hub's own name; expected a certificate of a node")
         try:
@@ -240,78 +240,79 @@ class HubServer:
             refuse_other_version(said)
         except (BadFrame, StopAsyncIteration, TimeoutError) as error:
             await refuse(context, one_line(str(error)) or "the worker did not introduce itself")
-        line = WorkerLine(came.node, came.certificate, said, context)
+        connection = WorkerConnection(came.node, came.certificate, said, context)
         await context.write(welcome())
-        self._door.note_join(line.node)
-        line.forget_kept(list(self._kept))
-        self._add(line)
+        self._auth.note_join(connection.node)
+        connection.forget_kept(list(self._kept))
+        self._add(connection)
         tasks = [
-            asyncio.ensure_future(each) for each in (self._hear(line, stream), line.write_all(), line.ended.wait())
+            asyncio.ensure_future(each)
+            for each in (self._hear(connection, stream), connection.write_all(), connection.ended.wait())
         ]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             wrong = next((each.exception() for each in tasks if each.done()), None)
             if isinstance(wrong, BadFrame):
                 await refuse(context, one_line(str(wrong)), grpc.StatusCode.INVALID_ARGUMENT)
-            if line.ended.is_set():
-                await self._part(line, context)
+            if connection.ended.is_set():
+                await self._part(connection, context)
         finally:
             for task in tasks:
                 task.cancel()
-            self._remove(line)
+            self._remove(connection)
 
-    async def _part(self, line: WorkerLine, context: Any) -> None:
+    async def _part(self, connection: WorkerConnection, context: Any) -> None:
         """Say why a connection ends: its certificate no longer counts, it was taken for lost, or the hub leaves."""
-        wrong = self._door.objection(line.certificate, line.node)
+        wrong = self._auth.objection(connection.certificate, connection.node)
         if wrong is not None:
-            await refuse(context, f"the certificate of node {line.node} is not valid: {wrong}")
-        if line.replaced:  # who still hears it is another process: they would take each other's place for ever
-            await refuse(context, f"another worker has connected as node {line.node}; expected one")
+            await refuse(context, f"the certificate of node {connection.node} is not valid: {wrong}")
+        if connection.replaced:  # who still hears it is another process: they would take each other's place for ever
+            await refuse(context, f"another worker has connected as node {connection.node}; expected one")
         if not self._leaving:
-            await refuse(context, f"the connection of node {line.node} was lost", grpc.StatusCode.ABORTED)
+            await refuse(context, f"the connection of node {connection.node} was lost", grpc.StatusCode.ABORTED)
         with suppress(TimeoutError):
-            await asyncio.wait_for(line.written(), _FAREWELL_S)
+            await asyncio.wait_for(connection.written(), _FAREWELL_S)
         await context.write(farewell())
 
-    async def _hear(self, line: WorkerLine, stream: AsyncIterator[bytes]) -> None:
+    async def _hear(self, connection: WorkerConnection, stream: AsyncIterator[bytes]) -> None:
         parts = MessageParts()
         async for data in stream:
             frame: Frame = decoded(data)
-            line.heard_s = time.monotonic()
+            connection.heard_s = time.monotonic()
             if frame.kind is FrameKind.FAREWELL:
                 return
             if frame.kind is FrameKind.ALIVE:
-                line.answer()
+                connection.answer()
             elif (whole := parts.add(frame)) is not None:
                 said = TO_ENGINE.read(whole)
                 if isinstance(said.message, Introduction):
                     raise BadMessage("a second introduction")
                 if isinstance(said.message, RenewalRequest):
-                    await asyncio.to_thread(self._renew, line)
+                    await asyncio.to_thread(self._renew, connection)
                 else:
-                    await line.take(said)
+                    await connection.take(said)
 
-    def _renew(self, line: WorkerLine) -> None:
+    def _renew(self, connection: WorkerConnection) -> None:
         """Send a worker another certificate, if its own is due and there can be one."""
         with suppress(InputError):
-            found = renewed_certificate(self._keys, line.node, line.certificate)
+            found = renewed_certificate(self._keys, connection.node, connection.certificate)
             if found is not None:
-                line.send(RenewedCertificate(certificate=found), "")
+                connection.send(RenewedCertificate(certificate=found), "")
 
-    def _add(self, line: WorkerLine) -> None:
-        before = self._lines.get(line.node)
+    def _add(self, connection: WorkerConnection) -> None:
+        before = self._connections.get(connection.node)
         with self._changed:
-            self._lines[line.node] = line
+            self._connections[connection.node] = connection
             self._changed.notify_all()
         if before is not None:
             before.replaced = True
             before.end()
 
-    def _remove(self, line: WorkerLine) -> None:
-        line.lose()
-        if self._lines.get(line.node) is line:
+    def _remove(self, connection: WorkerConnection) -> None:
+        connection.lose()
+        if self._connections.get(connection.node) is connection:
             with self._changed:
-                del self._lines[line.node]
+                del self._connections[connection.node]
 
 
 async def _end_tasks() -> None:

@@ -102,8 +102,8 @@ class HubSetup:
     async def _serve(self, ready: Callable[[HubAddress], None]) -> None:
         keys = key_source(self.keys)
         own = keys.credentials(self.node)
-        door = Doorkeeper(own, keys)
-        desk = _OneRun(Hub(self.token, self.nodes, self.channels, door), door, own)
+        auth = PeerAuthentication(own, keys)
+        desk = _OneRun(Hub(self.token, self.nodes, self.channels, auth), auth, own)
         host = f"[{self.address}]" if ":" in self.address else self.address
         server, port = await listen(own, f"{host}:0", {"Attend": desk.attend, "Carry": desk.carry})
         local = self.local if self.local is not None and len(str(self.local)) <= LONGEST_PATH else None
@@ -116,14 +116,14 @@ class HubSetup:
 class _OneRun:
     """Serves the streams of one run, over the network and on this machine."""
 
-    def __init__(self, hub: Hub, door: Doorkeeper, own: Credentials) -> None:
-        self._hub, self._door, self._own = hub, door, own
+    def __init__(self, hub: Hub, auth: PeerAuthentication, own: Credentials) -> None:
+        self._hub, self._auth, self._own = hub, auth, own
 
     async def attend(self, stream: _Stream, context: _Context) -> None:
-        await self._hub.attend(await self._door.introduced(stream, context), stream, context)
+        await self._hub.attend(await self._auth.introduced(stream, context), stream, context)
 
     async def carry(self, stream: _Stream, context: _Context) -> None:
-        await self._hub.carry(await self._door.introduced(stream, context), stream, context)
+        await self._hub.carry(await self._auth.introduced(stream, context), stream, context)
 
     async def serve_locally(self, path: Path) -> None:
         """Listen on a local socket as well."""
@@ -159,10 +159,10 @@ class Hub:
         token: bytes,
         nodes: Sequence[str],
         channels: Sequence[Channel],
-        door: Doorkeeper,
+        auth: PeerAuthentication,
         heard: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._token, self._nodes, self._door, self._heard = token, list(nodes), door, heard
+        self._token, self._nodes, self._auth, self._heard = token, list(nodes), auth, heard
         self._channels = {channel.number: channel for channel in channels}
         self._ends = {number: _Ends() for number in self._channels}
         self._present: dict[str, _Context] = {}
@@ -186,7 +186,7 @@ class Hub:
         if node in self._present:
             await refuse(context, f"node {node} is connected already")
         self._present[node] = context
-        self._door.note_join(node)
+        self._auth.note_join(node)
         leaving = asyncio.ensure_future(self._farewell(came, stream, context))
         try:
             if len(self._present) == len(self._nodes):
@@ -213,7 +213,7 @@ class Hub:
                 if kind is not FrameKind.ALIVE:
                     return kind is FrameKind.FAREWELL
                 self._note(came.node)
-                if self._door.has_revoked(came):
+                if self._auth.has_revoked(came):
                     return False
                 await context.write(alive())
         except BadFrame:
@@ -281,7 +281,7 @@ class StreamOpening(NamedTuple):
     certificate: bytes
 
 
-class Doorkeeper:
+class PeerAuthentication:
     """Finds out who opens a stream, and refuses all whose certificate does not prove it; keeps the audit log."""
 
     def __init__(self, own: Credentials, keys: KeySource) -> None:
@@ -332,9 +332,9 @@ async def listen(own: Credentials, address: str, methods: Mapping[str, Any]) -> 
     server = grpc.aio.server(options=SERVER_OPTIONS)
     handlers = {name: grpc.stream_stream_rpc_method_handler(method) for name, method in methods.items()}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
-    doors = grpc.ssl_server_credentials([(own.key, own.certificate)], own.authority, require_client_auth=True)
+    secured = grpc.ssl_server_credentials([(own.key, own.certificate)], own.authority, require_client_auth=True)
     try:
-        port = server.add_secure_port(address, doors)
+        port = server.add_secure_port(address, secured)
     except RuntimeError:
         raise RunError(f"cannot listen at {address}: it is in use, or no address of this machine") from None
     await server.start()

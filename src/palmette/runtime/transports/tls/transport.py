@@ -79,9 +79,9 @@ class HubEndpoint:
             raise RunError(f"the certificate of the hub on node {self.hub.node} is not valid: {wrong}")
         if node == self.hub.node and self.hub.local is not None:
             return self._transport(partial(LocalStream, self.hub.local), lambda: None, node)
-        doors = grpc.ssl_channel_credentials(self.hub.certificate, own.key, own.certificate)
+        secured = grpc.ssl_channel_credentials(self.hub.certificate, own.key, own.certificate)
         options = [*_OPTIONS, ("grpc.ssl_target_name_override", dns_name(self.hub.node))]
-        lines = _Lines(*(grpc.secure_channel(self.hub.address, doors, options=options) for _ in range(2)))
+        lines = _Lines(*(grpc.secure_channel(self.hub.address, secured, options=options) for _ in range(2)))
         try:
             return self._transport(lines.opened, lines.close, node)
         except BaseException:

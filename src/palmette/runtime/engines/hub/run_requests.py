@@ -28,7 +28,7 @@ from palmette.runtime.engines.hub.requests import (
     WorkerList,
 )
 from palmette.runtime.transports.tls.frames import BadFrame, control_frames, decoded
-from palmette.runtime.transports.tls.hub import Doorkeeper, refuse
+from palmette.runtime.transports.tls.hub import PeerAuthentication, refuse
 from palmette.spec.run_entry import RunEntry
 
 _PATIENCE_S = 30.0
@@ -37,7 +37,7 @@ _AT_A_TIME = 16
 _LONGEST_OF_VIEWERS = 1024**2
 
 
-class RunKeeper(Protocol):
+class RunStore(Protocol):
     """Keeps the runs of a hub. All of it may be called from any thread, and raises PalmetteError with a reason."""
 
     def entries(self) -> Sequence[RunEntry]:
@@ -61,24 +61,24 @@ class RunKeeper(Protocol):
         ...
 
 
-class OperatorDesk:
-    """Answers requests about the runs of a keeper; ``workers`` lists who is connected."""
+class RunRequests:
+    """Answers requests about the runs of a store; ``workers`` lists who is connected."""
 
-    def __init__(self, door: Doorkeeper, keeper: RunKeeper, workers: Callable[[], Sequence[WorkerEntry]]) -> None:
-        self._door, self._keeper, self._workers = door, keeper, workers
+    def __init__(self, auth: PeerAuthentication, store: RunStore, workers: Callable[[], Sequence[WorkerEntry]]) -> None:
+        self._auth, self._store, self._workers = auth, store, workers
         self._free = asyncio.Semaphore(_AT_A_TIME)
 
     async def operate(self, stream: AsyncIterator[bytes], context: Any) -> None:
         """Answer one request; whoever has no role for it is refused."""
-        came = await self._door.introduced(stream, context, roles=("viewer", "operator"))
-        wrong = self._door.objection(came.certificate, came.node, roles=("operator",))
+        came = await self._auth.introduced(stream, context, roles=("viewer", "operator"))
+        wrong = self._auth.objection(came.certificate, came.node, roles=("operator",))
         try:
             most_bytes = LONGEST_JSON if wrong is None else _LONGEST_OF_VIEWERS
             asked = await asyncio.wait_for(_request(stream, most_bytes), _PATIENCE_S)
         except (BadFrame, StopAsyncIteration, TimeoutError) as error:
             await refuse(context, one_line(str(error)) or "there was no request")
         if wrong is not None and isinstance(asked, FOR_OPERATORS):
-            self._door.note("refusal", node=came.node, why=f"{type(asked).__name__}: {wrong}")
+            self._auth.note("refusal", node=came.node, why=f"{type(asked).__name__}: {wrong}")
             await refuse(context, f"the certificate of {came.node} does not allow this: {wrong}")
         async with self._free:
             answer = await asyncio.to_thread(self._answered, asked, came.node)
@@ -96,23 +96,23 @@ class OperatorDesk:
     def _answer(self, asked: HubRequest, by: str) -> Any:
         match asked:
             case ListRuns():
-                return RunList(runs=tuple(self._keeper.entries()))
+                return RunList(runs=tuple(self._store.entries()))
             case ListWorkers():
                 return WorkerList(workers=tuple(self._workers()))
             case ReadRun() | ReadWeights():
-                data, size = self._keeper.read(asked.run, asked.file, asked.offset)
+                data, size = self._store.read(asked.run, asked.file, asked.offset)
                 return FilePart(data=data, size=size)
             case SubmitRun():
-                run = self._keeper.submit(asked.plan, asked.options, by)
-                self._door.note("run", node=by, run=run)
+                run = self._store.submit(asked.plan, asked.options, by)
+                self._auth.note("run", node=by, run=run)
                 return RunAccepted(run=run)
             case ResumeRun():
-                self._keeper.resume(asked.run)
-                self._door.note("resume", node=by, run=asked.run)
+                self._store.resume(asked.run)
+                self._auth.note("resume", node=by, run=asked.run)
                 return RunAccepted(run=asked.run)
             case StopRun():
-                self._keeper.stop(asked.run)
-                self._door.note("stop", node=by, run=asked.run)
+                self._store.stop(asked.run)
+                self._auth.note("stop", node=by, run=asked.run)
                 return RunAccepted(run=asked.run)
 
 

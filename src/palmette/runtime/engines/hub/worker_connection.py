@@ -18,11 +18,11 @@ from palmette.runtime.transports.tls.frames import alive, control_frames
 _UNREAD_EVENTS = 256
 _LOOK_EVERY_S = 0.05
 
-Said = tuple["WorkerLine", Envelope | None]
+Said = tuple["WorkerConnection", Envelope | None]
 """What a worker said, None when its connection has ended."""
 
 
-class WorkerLine:
+class WorkerConnection:
     """A connection; made and used in the hub's thread, but for ``send`` and ``listen``.
 
     It is ``replaced`` when another one of the same node counts.
