@@ -84,7 +84,10 @@ def check_plan(problem: OddProblem, plan: Plan, deadline_s: float | None) -> Non
         )
         if epochs < 1e7:
             other = phase.model_copy(update={"epochs": max(1, math.ceil(epochs - 1e-9)), "sources": sources})
-            price = pt.estimate(plan.model_copy(update={"phases": (other,)}))
+            try:
+                price = pt.estimate(plan.model_copy(update={"phases": (other,)}))
+            except pt.InputError:  # beyond the energy limit of a node
+                continue
             in_time = price.total_s <= (deadline_s or math.inf)
             assert not in_time or price.total_j >= 0.99 * plan.decision["total_j"]
 
