@@ -46,7 +46,7 @@ class DiallingWorkers:
     def __init__(self, folder: Path, listen: str = "127.0.0.1") -> None:
         self.keys, port = hub_keys(folder), free_port()
         self.address, self.listen = f"127.0.0.1:{port}", f"{listen}:{port}"
-        self.folder = folder / "workers"
+        self.machines = folder / "workers"
         self.workers: dict[str, HubWorker] = {}
         self.meters: dict[str, Meter] = {}
         self.errors: dict[str, Exception] = {}
@@ -64,7 +64,7 @@ class DiallingWorkers:
             said = self.said.setdefault(node, [])
             door = HubAccess(self.address, self.keys.credentials(node), self.keys.keep_certificate)
             builder, probes = (
-                SetupBuilder(allowed, WORKER_SIDES, self.folder / node, limits),
+                SetupBuilder(allowed, WORKER_SIDES, self.folder_of(node), limits),
                 WorkerProbes(allowed, self.meters.get(node)),
             )
             worker = HubWorker(lambda door=door: door, builder, probes, said.append)
@@ -84,6 +84,12 @@ class DiallingWorkers:
     def options(self) -> list[str]:
         """For ``palmette run``."""
         return ["--engine", "hub", "--listen", self.listen, "--keys", str(self.keys.folder)]
+
+    def folder_of(self, node: str) -> Path:
+        """The folder for temporary files on a node's machine."""
+        made = self.machines / node
+        made.mkdir(parents=True, exist_ok=True)
+        return made
 
     def join(self) -> None:
         for thread in self._threads:
@@ -108,9 +114,9 @@ class HubWorkers(DiallingWorkers):
         self.hub = open_hub(self.listen, self.keys.folder)  # the run's own; now, so that no worker has to wait for it
 
 
-def worker_process(place: HubWorkers, node: str, *more: str) -> subprocess.Popen[str]:
+def worker_process(place: DiallingWorkers, node: str, *more: str) -> subprocess.Popen[str]:
     """``palmette worker`` in a process of its own."""
     words = ["worker", place.address, "--keys", str(place.keys.folder), "--node", node, "--allow", TINY]
-    words += ["--samples", str(place.folder / node), *more]
+    words += ["--samples", str(place.folder_of(node)), *more]
     command = [sys.executable, "-c", "from palmette.cli import main; main()", *words]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)

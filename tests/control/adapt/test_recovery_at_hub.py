@@ -51,7 +51,7 @@ def test_without_a_worker_that_leaves(runs: Runs, place: HubWorkers) -> None:
 
 def kept(place: HubWorkers) -> set[str]:
     """The nodes that have samples of others on their disks."""
-    return {path.parts[-4] for path in place.folder.glob("*/palmette-samples-*/*/*")}
+    return {path.parts[-4] for path in place.machines.glob("*/palmette-samples-*/*/*")}
 
 
 @pytest.mark.slow
@@ -88,7 +88,7 @@ def test_workers_delete_their_samples_when_they_stop_or_work_for_another_run(run
 
 
 def test_a_worker_that_starts_deletes_what_one_before_has_left(place: HubWorkers) -> None:
-    left = place.folder / "cloud" / "palmette-samples-0123456789abcdef" / file_name("cloud")
+    left = place.machines / "cloud" / "palmette-samples-0123456789abcdef" / file_name("cloud")
     KeptSamples(left / file_name("phone")).close()
     place.start(["cloud"])
     assert eventually(lambda: not left.parent.exists(), within_s=10)
@@ -100,7 +100,7 @@ def test_with_keep_samples_workers_keep_them_after_their_end(runs: Runs, place: 
     for worker in place.workers.values():
         worker.close()
     place.join()
-    found = {path.parts[-4] for path in place.folder.glob("*/palmette-kept-samples-*/*/*")}
+    found = {path.parts[-4] for path in place.machines.glob("*/palmette-kept-samples-*/*/*")}
     assert (found, kept(place)) == ({"server", "cloud"}, set())
 
 

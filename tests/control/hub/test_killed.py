@@ -102,6 +102,8 @@ def test_runs_that_were_done_running_and_waiting(place: KilledHub, capsys: pytes
     for each in after:
         exact = alone(TINY, 12, each.iterations, DOUBLE)[1]
         assert relatively_off(weights(place.kept / each.run), exact) <= 1e-12
+    log = (place.kept / after[1].run / "log.txt").read_text()
+    assert "the engine of this run has died; continuing after" in log
     lines = (place.kept / after[1].run / "metrics.jsonl").read_text().splitlines()
     numbers = [found["iteration"] for line in lines if "loss" in (found := json.loads(line)) and "wall_s" in found]
     assert numbers == sorted(set(numbers)), "no iteration is told twice"

@@ -8,17 +8,9 @@ import re
 import pytest
 
 from palmette.cli import execute
-from tests.control.hub_workers import HubWorkers, free_port, hub_keys, worker_process
+from tests.control.hub_workers import DiallingWorkers, worker_process
 from tests.control.run.test_resume import ADAM, REPLICAS, assert_same, palmette, when
 from tests.runtime.world import CLUSTER, NODES, TINY, Runs, losses
-
-
-class Elsewhere(HubWorkers):
-    """Keys and an address for a hub of other processes."""
-
-    def __init__(self, runs: Runs) -> None:
-        self.keys = hub_keys(runs.folder)
-        self.address = self.listen = f"127.0.0.1:{free_port()}"
 
 
 @pytest.mark.slow
@@ -28,12 +20,12 @@ def test_where_the_engine_dies_a_run_goes_on_from_what_workers_keep(
 ) -> None:
     """No checkpoint is made meanwhile: an epoch has 111 iterations, and a minute is far away."""
     runs.cluster.write_text(CLUSTER.replace("tier:", "threads: 1, tier:"))
-    whole, stopped, place = runs.folder / "whole", runs.folder / "stopped", Elsewhere(runs)
+    whole, stopped, place = runs.folder / "whole", runs.folder / "stopped", DiallingWorkers(runs.folder)
     arguments = [*runs.arguments(TINY, REPLICAS), *ADAM, "--iterations", "110"]
     plan = json.loads((runs.folder / "plan.json").read_text())
     (runs.folder / "plan.json").write_text(json.dumps({**plan, "strategy": "hybrid", "asked": {}}))
     assert execute([*arguments, "-o", str(whole)]) == 0
-    workers = [worker_process(place, node, "--quiet", "--samples", str(runs.folder)) for node in NODES]
+    workers = [worker_process(place, node, "--quiet") for node in NODES]
     try:
         words = [*arguments, *place.options, "-o", str(stopped)]
         with palmette(*words, folder=runs.folder / "temporary") as process:
