@@ -156,8 +156,15 @@ def listening(node: str) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["dies", "freezes"])
-@pytest.mark.parametrize("node", ["hut", "server"])
+@pytest.mark.parametrize(
+    ("node", "number"),
+    [
+        pytest.param("server", signal.SIGKILL, id="server-dies"),
+        pytest.param("hut", signal.SIGSTOP, id="hut-freezes"),
+        pytest.param("server", signal.SIGSTOP, id="server-freezes", marks=pytest.mark.thorough),
+        pytest.param("hut", signal.SIGKILL, id="hut-dies", marks=pytest.mark.thorough),
+    ],
+)
 def test_a_node_that_dies_or_freezes(four: Four, transport: str, number: signal.Signals, node: str) -> None:
     """The server has the hub and stands between all others."""
     found = four.run(transport, lambda pids: os.kill(pids[node], number))

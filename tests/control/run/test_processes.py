@@ -137,7 +137,7 @@ def test_any_network_equals_one_process(runs: Runs, model: str, name: str) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["cut in three", "hierarchy", "three replicas", "many sources"])
+@pytest.mark.parametrize("name", mostly_thorough(["hierarchy", "cut in three", "three replicas", "many sources"], 2))
 @pytest.mark.timeout(600)
 def test_alexnet_equals_one_process(runs: Runs, name: str) -> None:
     """Large messages in single precision; every tree, and many iterations, are what small networks are for."""

@@ -44,7 +44,7 @@ def test_weights_equal_those_of_one_process_for_every_tree(runs: Runs, name: str
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", mostly_thorough(reversed(trees(5)), 4))
+@pytest.mark.parametrize("name", mostly_thorough(reversed(trees(5)), 2))
 def test_weights_over_paced_links_equal_those_of_one_process(runs: Runs, name: str) -> None:
     assert_equal(runs, TINY, trees(5)[name], DOUBLE, "--transport", "tls", "--testbed", "paced")
 

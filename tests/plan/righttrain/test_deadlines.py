@@ -25,7 +25,7 @@ LOOSE = (1.02, 1.3, 2.0, 4.0, 12.0, None)
 EXACT = 1 + 1e-6
 """What the programs of CPU shares are solved to."""
 SMALL, LARGE = (3, 5, 3), (20, 24, 6)
-MANY_SOURCES = ((1, 7), (1, 16), (2, 16), pytest.param(3, 20, marks=pytest.mark.thorough))
+MANY_SOURCES = ((1, 7), (2, 16), *(pytest.param(*each, marks=pytest.mark.thorough) for each in ((1, 16), (3, 20))))
 """Seeds and numbers of sources, with few layers so that a world takes seconds."""
 
 

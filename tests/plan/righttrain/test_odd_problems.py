@@ -27,7 +27,7 @@ WORLDS = mostly_thorough(
         *((2, 20, "one layer"), (3, 8, "lenet"), (4, 3, "two layers"), (5, 20, "lenet"), (6, 12, "alexnet")),
         *((7, 2, "lenet"), (8, 5, "alexnet"), (9, 16, "two layers"), (10, 6, "one layer"), (11, 3, "alexnet")),
     ],
-    2,
+    1,
 )
 
 

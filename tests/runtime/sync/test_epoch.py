@@ -222,7 +222,7 @@ def test_any_forest_equals_plain_federated_averaging(seed: int, tmp_path: Path) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", mostly_thorough(range(10), 2))
+@pytest.mark.parametrize("block", mostly_thorough(range(10), 1))
 def test_any_forest_equals_plain_federated_averaging_many_times(block: int, tmp_path: Path) -> None:
     for seed in range(100 + 20 * block, 120 + 20 * block):
         folder = tmp_path / str(seed)
