@@ -12,7 +12,7 @@ LOST, OTHER = "0123456789abcdef", "fedcba9876543210"
 
 def test_a_worker_that_comes_back_forgets_it(runs: Runs) -> None:
     with HubWorkers(runs.folder) as place:
-        own, name = place.folder / "phone", file_name("phone")
+        own, name = place.folder_of("phone"), file_name("phone")
         folders = {each: own / f"palmette-kept-{each}-{name}" / "000012" for each in (LOST, OTHER)}
         for folder in folders.values():
             folder.mkdir(parents=True)
