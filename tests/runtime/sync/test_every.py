@@ -170,12 +170,19 @@ def test_a_stopped_run_ends_its_window_and_goes_on_to_the_same_weights(tmp_path:
 def test_other_trees_go_on_with_the_first_replicas_optimizer_and_the_outer_momentum(tmp_path: Path) -> None:
     """As after a node was lost: another server, and a replica under another name."""
     first = Forest(rig(optimizer="momentum"), two_devices(**every(3, outer=DILOCO)), world(a=30, b=24), tmp_path)
-    first.trained(iterations=6)
+
+    def stop(training: Any, update: Any) -> None:
+        if update.iteration == 6:
+            training.stop()
+
+    first.watch = stop
+    outcome, _ = first.trained(iterations=12)
+    assert (outcome.ended, outcome.iterations) == ("stopped", 6)
     kept = last(tmp_path / "checkpoints").checkpoint.optimizer
     other = phase(source("b", 10, "Z"), instance("Z", 1, 4, "b"), **every(3, outer=DILOCO))
     resumed = Forest(first.rig, other, first.cluster, tmp_path)
     outcome, _ = resumed.trained(resume=True, iterations=12)
-    assert outcome.ended == "done"
+    assert (outcome.ended, outcome.iterations) == ("done", 12)
     after = last(tmp_path / "checkpoints").checkpoint.optimizer
     assert {name for name in kept if name.endswith("@")} == {name for name in after if name.endswith("@")} != set()
     assert any(not name.endswith("@") for name in after)
