@@ -193,7 +193,7 @@ def test_random_trees_with_transfers_in_the_background_agree_with_the_slow_simul
             if draw.random() < 0.5:
                 prepared.graph.background.add(k)
                 slow.jobs[key_of(prepared.steps[k], phase)].background = True
-        ends, played = slow.run().end_s, fast.play_step(phase).timing
+        ends, played = slow.run().end_s, fast.play_step(phase, fast.whole_step(phase)).timing
         for k in transfers:
             key = key_of(prepared.steps[k], phase)
             assert played.end_s[k] == pytest.approx(float(ends[key]), rel=1e-9, abs=1e-12), (seed, key)

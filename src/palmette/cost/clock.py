@@ -55,6 +55,14 @@ class Graph:
             self.holds[len(self.after)] = holds
         self._add(after, NOWHERE, 0.0, path)
 
+    def add_copy(self, other: Graph, number: int, after: Sequence[int]) -> None:
+        """Append an operation like one of another graph, after others."""
+        if number in other.background:
+            self.background.add(len(self.after))
+        if number in other.holds:
+            self.holds[len(self.after)] = other.holds[number]
+        self._add(after, other.node[number], other.share[number], other.path[number])
+
     def _add(self, after: Sequence[int], node: int, share: float, path: Path) -> None:
         self.after.append(after)
         self.node.append(node)

@@ -38,7 +38,7 @@ def iteration(
     optimizer: OptimizerCost = PLAIN_SGD,
 ) -> Iteration:
     """The operations of one iteration under ``sync: step``; without exchange where nothing is replicated."""
-    return with_sizes(iteration_steps(phase, sizes, routes, optimizer), phase, sizes, sent)
+    return partly_sent(with_sizes(iteration_steps(phase, sizes, routes, optimizer), phase, sizes), sent)
 
 
 def iteration_steps(phase: Phase, sizes: Sizes, routes: Routes, optimizer: OptimizerCost = PLAIN_SGD) -> Steps:
@@ -112,11 +112,8 @@ def _add_uploads(steps: Steps, phase: Phase) -> None:
                 add(steps, Step(Kind.UPLOAD, index[phase.sources[number].into], owner, [], to, number))
 
 
-def with_sizes(steps: Steps, phase: Phase, sizes: Sizes, sent: Sequence[float] | None = None) -> Iteration:
-    """Operations with the samples of a phase, and so the bytes of their transfers.
-
-    ``sent`` is the fraction of each source's samples that has to be sent; all of them by default.
-    """
+def with_sizes(steps: Steps, phase: Phase, sizes: Sizes) -> Iteration:
+    """Operations with the samples of a phase, and so the bytes of their transfers."""
     samples = samples_by_instance(phase)
     label_bytes = _label_bytes(phase)
     size_bytes = [0.0] * len(steps)
@@ -125,8 +122,7 @@ def with_sizes(steps: Steps, phase: Phase, sizes: Sizes, sent: Sequence[float] |
             case Kind.DATA:
                 assert step.source is not None
                 source = phase.sources[step.source]
-                size = source.samples * sizes.sample_bytes(source.node, phase.input_as)
-                size_bytes[number] = size if sent is None else size * sent[step.source]
+                size_bytes[number] = source.samples * sizes.sample_bytes(source.node, phase.input_as)
             case Kind.UPLOAD:
                 size_bytes[number] = upload_bytes(phase, sizes, step.node)
             case Kind.OUTPUT:
@@ -151,6 +147,18 @@ def with_sizes(steps: Steps, phase: Phase, sizes: Sizes, sent: Sequence[float] |
             case _:
                 assert_never(step.kind)
     return Iteration(steps, samples, size_bytes)
+
+
+def partly_sent(made: Iteration, sent: Sequence[float] | None) -> Iteration:
+    """The same operations where only a fraction of each source's samples has to be sent; None is all of them."""
+    if sent is None:
+        return made
+    size_bytes = made.size_bytes.copy()
+    for number, step in enumerate(made.steps):
+        if step.kind is Kind.DATA:
+            assert step.source is not None
+            size_bytes[number] *= sent[step.source]
+    return made._replace(size_bytes=size_bytes)
 
 
 def _replica_bytes(phase: Phase, step: Step, sizes: Sizes) -> float:
@@ -207,7 +215,7 @@ def worker_step(tree: Phase, sizes: Sizes, sent: Sequence[float] | None = None) 
         steps[forward[k]].after.append(pull)
         given.append(add(steps, Step(Kind.PUSH, k, i.node, [backward[k]], server, layers=(i.layers,))))
     add(steps, Step(Kind.UPDATE, 0, server, given, layers=((1, tree.depth),)))
-    return with_sizes(steps, tree, sizes, sent)
+    return partly_sent(with_sizes(steps, tree, sizes), sent)
 
 
 def samples_by_instance(phase: Phase) -> list[int]:

@@ -17,6 +17,7 @@ from palmette.cost.sharing import Flows, Path
 
 # Rates that fill a resource may add up to a little less than its capacity, by rounding.
 _FULL = 1 - 1e-9
+_NEVER = float("inf")
 
 
 class PrioritizedFlows:
@@ -26,6 +27,7 @@ class PrioritizedFlows:
         self._capacities, self._giving_way = capacities, background
         self._left_bps = list(capacities)
         self._foreground, self._background = Flows(capacities), Flows(self._left_bps)
+        self._foreground_s = self._background_s = _NEVER  # when the first of each class will end
         self._outdated = False  # what is left for the background
 
     def begin(self, number: int, path: Path, bits: float, now_s: float) -> None:
@@ -36,17 +38,18 @@ class PrioritizedFlows:
 
     def end(self, now_s: float, soon_s: float) -> list[int]:
         """Take out the transfers that end between now and soon, which is as good as now; ``share`` has to follow."""
-        ended = self._foreground.end(now_s, soon_s)
+        ended = self._foreground.end(now_s, soon_s) if self._foreground_s <= soon_s else []
         self._outdated = self._outdated or bool(ended)
-        return ended + self._background.end(now_s, soon_s)
+        return ended + (self._background.end(now_s, soon_s) if self._background_s <= soon_s else [])
 
     def share(self, now_s: float) -> float:
         """Share the resources among the transfers under way; returns when the first of them will end."""
-        foreground_s = self._foreground.share(now_s)
+        self._foreground_s = self._foreground.share(now_s)
         if self._outdated:
             self._leave_rest(now_s)
             self._outdated = False
-        return min(foreground_s, self._background.share(now_s))
+        self._background_s = self._background.share(now_s)
+        return min(self._foreground_s, self._background_s)
 
     def resources(self) -> list[int]:
         """Those that transfers under way use."""

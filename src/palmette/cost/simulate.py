@@ -132,18 +132,17 @@ class PhaseSimulator:
                 taken[source.node] = min(everything, taken.get(source.node, 0) + source.epoch_samples)
         return taken
 
-    def play_step(self, phase: Phase, sent: Sequence[float] | None = None) -> Steady:
-        """An iteration under ``step``; what is prepared for a phase serves again for others with the same instances.
+    def whole_step(self, phase: Phase) -> Iteration:
+        """An iteration under ``step`` for which all samples are sent that travel at all."""
+        return with_sizes(self._prepared_for(phase).steps, phase, self.sizes(phase.pruning))
 
-        ``sent`` is the fraction of each source's samples that has to be sent; all of them by default.
-        """
-        prepared = self._prepared_for(phase)
-        made = with_sizes(prepared.steps, phase, self.sizes(phase.pruning), sent)
+    def play_step(self, phase: Phase, made: Iteration) -> Steady:
+        """An iteration under ``step``; what is prepared for a phase serves again for others with the same instances."""
         if phase.ahead and any(
             size and step.kind is Kind.DATA for step, size in zip(made.steps, made.size_bytes, strict=True)
         ):
             return self._steady(self._prepared_for(phase, UNTIL_STEADY), phase, made)
-        played = self._play(prepared, phase, made)
+        played = self._play(self._prepared_for(phase), phase, made)
         return Steady(made, played, played.total_s, played.total_s)
 
     def _steady(self, prepared: _Prepared, phase: Phase, made: Iteration) -> Steady:
@@ -206,31 +205,20 @@ class PhaseSimulator:
             if len(self._prepared) > _MOST_PREPARED:
                 self._prepared.clear()
             if iterations > 1:
-                steps = self._prepared_for(phase).steps
+                known = _repeated(self._prepared_for(phase), phase.ahead_iterations, iterations)
             else:
                 steps = iteration_steps(phase, self.sizes(phase.pruning), self.routes, self.optimizer)
-            known = self._prepared[key] = self._prepare(phase, steps, iterations)
+                known = self._prepare(phase, steps)
+            self._prepared[key] = known
         return known
 
-    def _prepare(self, phase: Phase, steps: Steps, iterations: int = 1) -> _Prepared:
-        graph, latencies_s = Graph(), list[float]()
-        for number in range(iterations):
-            begin = len(graph.after)
-            for k, step in enumerate(steps):
-                after = [begin + need for need in step.after]
-                if number:
-                    after += _after_iterations_before(steps, k, begin, phase.ahead_iterations)
-                self._add_step(graph, phase, step, after)
-                hidden = iterations > 1 and step.kind is Kind.DATA
-                latencies_s.append(0.0 if hidden else self._latency_s(step))
-            if iterations > 1:
-                samples = {begin + k for k, step in enumerate(steps) if step.kind is Kind.DATA}
-                graph.add_transfer(sorted(samples), ())
-                graph.add_transfer([k for k in range(begin, begin + len(steps)) if k not in samples], ())
-                latencies_s += [0.0] * _MARKS
-        return _Prepared(phase.instances, steps, graph, latencies_s)
+    def _prepare(self, phase: Phase, steps: Steps) -> _Prepared:
+        graph = Graph()
+        for step in steps:
+            self._add_step(graph, phase, step, step.after)
+        return _Prepared(phase.instances, steps, graph, [self._latency_s(step) for step in steps])
 
-    def _add_step(self, graph: Graph, phase: Phase, step: Step, after: list[int]) -> None:
+    def _add_step(self, graph: Graph, phase: Phase, step: Step, after: Sequence[int]) -> None:
         if step.to is not None:
             background = is_background(step, phase)
             path = self.route(step.node, step.to).resources
@@ -367,19 +355,27 @@ class PhaseSimulator:
         return sum(known) if len(known) == len(parts) else None
 
 
-def _after_iterations_before(steps: Steps, k: int, begin: int, ahead: int) -> list[int]:
-    """What an operation waits for of the iterations before its own, whose operations are numbered from ``begin``.
+def _repeated(one: _Prepared, ahead: int, iterations: int) -> _Prepared:
+    """Several iterations in a row, whose samples are sent ``ahead`` iterations early and whose latency is hidden.
 
-    Samples are sent one iteration after the other, ``ahead`` iterations early; calls begin when the iteration before is
-    done. The two operations behind an iteration's own are where its samples are sent, and where it is done.
+    Samples are sent one iteration after the other; calls begin when the iteration before is done.
     """
+    steps, graph = one.steps, Graph()
+    samples = [k for k, step in enumerate(steps) if step.kind is Kind.DATA]
+    rest = [k for k, step in enumerate(steps) if step.kind is not Kind.DATA]
+    begins = {k for k in rest if all(steps[need].kind is Kind.DATA for need in steps[k].after)}
     many = len(steps) + _MARKS
-    if steps[k].kind is Kind.DATA:
+    for begin in range(0, iterations * many, many):
         done = begin - ahead * many - 1  # where the last iteration is done whose samples need not wait any more
-        return [begin - 2, *([done] if done >= 0 else [])]
-    if all(steps[need].kind is Kind.DATA for need in steps[k].after):
-        return [begin - 1]
-    return []
+        before_samples = [before for before in (begin - _MARKS, done) if before >= 0]
+        before_calls = [begin - 1] if begin else []
+        for k, step in enumerate(steps):
+            before = before_samples if step.kind is Kind.DATA else before_calls if k in begins else []
+            graph.add_copy(one.graph, k, [*(begin + need for need in step.after), *before])
+        graph.add_transfer([begin + k for k in samples], ())
+        graph.add_transfer([begin + k for k in rest], ())
+    latencies_s = [0.0 if step.kind is Kind.DATA else one.latencies_s[k] for k, step in enumerate(steps)]
+    return _Prepared(one.instances, steps, graph, [*latencies_s, *[0.0] * _MARKS] * iterations)
 
 
 def timed_steps(made: Iteration, played: Timing) -> list[TimedStep]:

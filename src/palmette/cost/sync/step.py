@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from palmette.cost.accumulation import with_update
-from palmette.cost.delivery import first_fractions, keeps_samples, later_fractions
-from palmette.cost.operations import iteration, update
+from palmette.cost.delivery import keeps_samples, later_fractions
+from palmette.cost.operations import iteration, partly_sent, update
 from palmette.cost.optimizer import OptimizerCost
 from palmette.cost.prices import EpochPrice, NodePrice, Price, added
 from palmette.cost.routes import Routes
 from palmette.cost.simulate import PhaseSimulator, Steady, timed_steps
 from palmette.cost.sizes import Sizes
+from palmette.cost.steps import Iteration
 from palmette.cost.sync.base import PartGraphs, SyncCost
 from palmette.spec.plan import Phase
 
@@ -28,12 +28,13 @@ def parts(phase: Phase, sizes: Sizes, routes: Routes, optimizer: OptimizerCost) 
 def price(simulator: PhaseSimulator, phase: Phase) -> Price:
     """The price of a phase whose replicas agree in every iteration."""
     many = math.ceil(sum(simulator.epoch_samples(phase).values()) / phase.batch)
-    keeps = keeps_samples(phase)
-    steady, nodes = _played(simulator, phase, later_fractions(phase, simulator.cluster) if keeps else None)
+    keeps, whole = keeps_samples(phase), simulator.whole_step(phase)
+    later = later_fractions(phase, simulator.cluster) if keeps else None
+    steady, nodes = _played(simulator, phase, partly_sent(whole, later))
     energy_j = simulator.energy_j(nodes, steady.iteration_s)
     epoch_j = None if energy_j is None else many * energy_j
     epoch = EpochPrice(many * steady.iteration_s, epoch_j, [(nodes, many)])
-    begin, begin_nodes = _played(simulator, phase, first_fractions(phase)) if keeps else (steady, nodes)
+    begin, begin_nodes = _played(simulator, phase, whole) if keeps else (steady, nodes)
     return Price(
         steady.iteration_s,
         energy_j,
@@ -47,11 +48,9 @@ def price(simulator: PhaseSimulator, phase: Phase) -> Price:
     )
 
 
-def _played(
-    simulator: PhaseSimulator, phase: Phase, sent: Sequence[float] | None
-) -> tuple[Steady, dict[str, NodePrice]]:
+def _played(simulator: PhaseSimulator, phase: Phase, wanted: Iteration) -> tuple[Steady, dict[str, NodePrice]]:
     """A steady iteration and each node's part of it, with their share of an update that is apart."""
-    steady = simulator.play_step(phase, sent)
+    steady = simulator.play_step(phase, wanted)
     nodes = simulator.node_prices(phase, phase.nodes(), timed_steps(steady.made, steady.timing))
     made = update(phase, simulator.sizes(phase.pruning), simulator.routes, simulator.optimizer)
     if made is None:
