@@ -5,7 +5,13 @@ import random
 import pytest
 
 from palmette.cost.check import check
-from palmette.cost.delivery import KEPT_RECORD_BYTES, first_fractions, kept_bytes, later_fractions
+from palmette.cost.delivery import (
+    KEPT_RECORD_BYTES,
+    WAITING_RECORD_BYTES,
+    first_fractions,
+    kept_bytes,
+    later_fractions,
+)
 from palmette.cost.estimate import summary
 from palmette.cost.evaluate import Evaluator, Price
 from palmette.spec.cluster import Cluster
@@ -106,12 +112,13 @@ class TestAhead:
     def test_the_samples_of_an_iteration_wait_in_memory(self) -> None:
         prices = Evaluator(network(), pair())
         waits = prices.peak_bytes(upload(3, ahead=True))["b"] - prices.peak_bytes(upload(3))["b"]
-        assert waits == USUAL_AHEAD * 12
+        assert waits == USUAL_AHEAD * (12 + 3 * WAITING_RECORD_BYTES)
 
     def test_fewer_iterations_ahead_take_less_memory(self) -> None:
         prices, deep = Evaluator(network(), pair()), upload(3, ahead=True)
         shallow = deep.model_copy(update={"ahead_iterations": 1})
-        assert prices.peak_bytes(deep)["b"] - prices.peak_bytes(shallow)["b"] == (USUAL_AHEAD - 1) * 12
+        waits = prices.peak_bytes(deep)["b"] - prices.peak_bytes(shallow)["b"]
+        assert waits == (USUAL_AHEAD - 1) * (12 + 3 * WAITING_RECORD_BYTES)
 
     def test_only_step_can_send_ahead(self) -> None:
         apart = upload(ahead=True).model_copy(update={"sync": "epoch"})

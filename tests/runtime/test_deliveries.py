@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 import time
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
-from palmette.cost.delivery import sending_sources
+from palmette.cost.delivery import kept_bytes, sending_sources, waiting_bytes
 from palmette.runtime.data.kept_samples import KeptSamples, SampleStore, file_name
 from palmette.runtime.worker.commands import Execute
-from palmette.spec.cluster import Cluster
+from palmette.runtime.worker.sample_transfers import SampleTransfers
+from palmette.spec.cluster import Cluster, Source
 from palmette.spec.plan import USUAL_AHEAD, Phase
 from tests.cost.small import cluster, instance, link, node, phase, source
 from tests.runtime.owners import Owners, random_owners
@@ -117,6 +120,48 @@ def test_what_a_node_has_is_not_sent_again(tmp_path: Path) -> None:
     samples = rig.owned["a"].stored(range(30))
     assert all(everything.count(sample) == 1 for sample in samples)
     assert len(everything) == 5 + 30 * (1 + rig.owned["a"].sample_bytes)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_samples_on_a_node_take_no_more_than_the_estimate_says(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In memory, where they wait for their iteration, and on disk, where they are kept."""
+    rig, tree, known = random_owners(seed)
+    rig.folder, held, usual = tmp_path, defaultdict[str, int](int), SampleTransfers.begin
+
+    def noted(self: SampleTransfers, iteration: int, began_s: float, until: int) -> None:
+        usual(self, iteration, began_s, until)
+        time.sleep(0.005)  # for what may be sent ahead to arrive
+        with self._lock:
+            waiting = [each for early in self._early.values() for each in early if each.operation.op == "receive"]
+        for name in {each.operation.channel.receiver for each in waiting if each.operation.channel}:
+            held[name] = max(held[name], sum(memory_bytes(each.value or []) for each in waiting))
+
+    monkeypatch.setattr(SampleTransfers, "begin", noted)
+    tree = delivered(tree, seed).model_copy(update={"ahead": True})
+    rig.trained(tree, known, iterations=ITERATIONS)
+    described = with_data_of(rig, known)
+    sizes = rig.evaluator(described).sizes()
+    waiting, kept = waiting_bytes(tree, sizes), kept_bytes(tree, described, sizes)
+    assert all(found <= waiting.get(name, 0.0) for name, found in held.items())
+    on_disk = {name: sum(file.stat().st_size for file in (tmp_path / name).glob("*")) for name in known.nodes}
+    assert all(found <= kept.get(name, 0.0) for name, found in on_disk.items())
+    assert any(held.values()) == any(tree.sources[k].delivery == "each" for k in sending_sources(tree))
+    assert any(on_disk.values()) == any(tree.sources[k].delivery == "once" for k in sending_sources(tree))
+
+
+def with_data_of(rig: Owners, known: Cluster) -> Cluster:
+    """The cluster as it would be described: with the samples that nodes own."""
+    nodes = {
+        name: each.model_copy(update={"source": Source(samples=len(rig.owned[name]), data=name)})
+        for name, each in known.nodes.items()
+    }
+    return known.model_copy(update={"nodes": nodes})
+
+
+def memory_bytes(samples: list[bytes]) -> int:
+    return sum(map(sys.getsizeof, samples)) + 8 * len(samples)
 
 
 def uploading(folder: Path, **more: object) -> tuple[Owners, Phase, Cluster]:

@@ -35,6 +35,8 @@ MOST_LABEL_BYTES = 8
 """A label that is a class takes no more."""
 KEPT_RECORD_BYTES = 16 + MOST_LABEL_BYTES
 """What a kept sample takes beside its own bytes: number, length, checksum, and at most its class."""
+WAITING_RECORD_BYTES = 41 + MOST_LABEL_BYTES
+"""What a sample that waits in memory takes beside its own bytes: an object, its place in a list, its class."""
 _PLACES = 400
 """Places in the fixed order at which the distribution over branches is evaluated."""
 _MANY_PASSES = 100
@@ -115,8 +117,9 @@ def waiting_bytes(phase: Phase, sizes: Sizes) -> dict[str, float]:
     waiting: dict[str, float] = {}
     nodes = {instance.id: instance.node for instance in phase.instances}
     for source in [phase.sources[k] for k in sending_sources(phase)] if phase.ahead else ():
-        size_bytes = phase.ahead_iterations * source.samples * sizes.sample_bytes(source.node, phase.input_as)
-        waiting[nodes[source.into]] = waiting.get(nodes[source.into], 0.0) + size_bytes
+        record_bytes = sizes.sample_bytes(source.node, phase.input_as) + WAITING_RECORD_BYTES
+        place, many = nodes[source.into], phase.ahead_iterations * source.samples
+        waiting[place] = waiting.get(place, 0.0) + many * record_bytes
     return waiting
 
 

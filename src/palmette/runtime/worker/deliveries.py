@@ -210,17 +210,18 @@ class SampleReceiver:
         return drawn if self._before is None else self._before.new(drawn, iteration)
 
     def arrived(self, iteration: int, message: Tensor) -> list[bytes]:
-        """Take the samples of a message; those that are kept are written down.
+        """Take the samples of a message; those that are kept are written down, and wait for their iteration there.
 
         Raises:
             RunError: the message does not hold what was expected.
         """
         numbers = self.expected(iteration).tolist()
         samples = _split(message, len(numbers))
-        if self._kept is not None:
-            for number, sample in zip(numbers, samples, strict=True):
-                self._kept.add(number, sample)
-        return samples
+        if self._kept is None:
+            return samples
+        for number, sample in zip(numbers, samples, strict=True):
+            self._kept.add(number, sample)
+        return []
 
     def batch(self, iteration: int, arrived: Sequence[bytes]) -> StoredBatch:
         """The samples of an iteration that has begun, ``arrived`` or kept."""
