@@ -118,8 +118,8 @@ def test_too_little_memory_for_either_is_one_line(strategy: str) -> None:
 
 def test_auto_says_what_it_saves_and_costs() -> None:
     plan = pt.plan("auto", profile=deep("phone"), cluster=alone(float(WEIGHTS + AGAIN)), batch=1)
-    said = "Activations are recomputed where memory would not hold them (phone, 704 B instead of 1.31 KiB)"
-    assert f"{said}; that adds 2.13 min and 384 J to an iteration." in plan.decision["why"]
+    said = "Activations are recomputed where memory would not hold them (phone, 368 B instead of 448 B)"
+    assert f"{said}; that adds 16 s and 48 J to an iteration." in plan.decision["why"]
 
 
 def test_hybrid_recomputes_on_the_node_that_is_short_and_nowhere_else() -> None:

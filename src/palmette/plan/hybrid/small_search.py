@@ -15,7 +15,7 @@ from palmette.plan.hybrid.pricing import Budget, Objective, Pricer
 from palmette.plan.hybrid.quick_bound import QuickBound, effort
 from palmette.plan.hybrid.small_space import MOST_SETS, PathSet, groups_of, path_sets
 
-_WORSE = 1 - 1e-9  # a bound that is nearer than this to the best that is known promises nothing
+_BETTER = 1 - 1e-9
 
 
 class SmallSearch:
@@ -35,8 +35,9 @@ class SmallSearch:
             if not budget.left():
                 return
             state = SearchState(paths)
-            promise = self._promise(state, self._exchange_bound.least_anywhere_s(state))
-            ranked += [(promise, paths)] if promise < _WORSE else []
+            least_s = self._exchange_bound.least_anywhere_s(state)
+            if self._may_be_better(state, least_s):
+                ranked.append((self._likely(state, least_s), paths))
         for _, paths in sorted(ranked):
             for group in groups_of(paths, self._problem):
                 if not budget.left():
@@ -44,11 +45,11 @@ class SmallSearch:
                 self._try(group)
 
     def _try(self, group: tuple[SearchState, ...]) -> None:
-        """Price the states of a group that may be better."""
+        """Price the states of a group if they may be better."""
         first = group[0]
-        if self._promise(first, self._exchange_bound.least_s(first)) >= _WORSE:
+        if not self._may_be_better(first, self._exchange_bound.least_s(first)):
             return
-        if self._promise(first, self._least_s(first)) >= _WORSE:
+        if not self._may_be_better(first, self._least_s(first)):
             return
         for state in group:
             cost = self._pricer.cost(state)
@@ -62,8 +63,17 @@ class SmallSearch:
         sent = None if self._problem.resend else [0.0] * len(phase.sources)
         return self._problem.task.evaluator.least_s(phase, sent)
 
-    def _promise(self, state: SearchState, iteration_s: float) -> float:
-        """The least of its bounds, each by the best value that is known for the goal; less is better."""
+    def _may_be_better(self, state: SearchState, iteration_s: float) -> bool:
+        """Whether a bound of a state that takes so long or longer is below what is known, for any goal."""
         self._pricer.spent += effort(state)
         least = self._quick_bound.values(state, self._goals, iteration_s)
-        return min(each / known if known else 1.0 for each, known in zip(least, self._best, strict=True))
+        return any(each < known * _BETTER for each, known in zip(least, self._best, strict=True))
+
+    def _likely(self, state: SearchState, iteration_s: float) -> float:
+        """What a state that takes little longer comes to, by the best that is known: the least of all goals.
+
+        That is near the truth where nothing is exchanged; power is bounded by far less.
+        """
+        cost = self._quick_bound.least(state, iteration_s)
+        values = [goal.value(cost) for goal in self._goals]
+        return min(each / known if known else 1.0 for each, known in zip(values, self._best, strict=True))
