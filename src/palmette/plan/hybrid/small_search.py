@@ -1,8 +1,9 @@
-"""The best of all plans of a small problem: those that no bound rules out are played, the most promising first.
+"""The best of all plans of a small problem: those that no bound rules out are played, few paths first.
 
 Sets of paths are ruled out by what they take at least wherever gradients meet (``exchange_bound``); then groups of
 states, by the longest chain of their operations and by the load of nodes and links (``cost.critical_path``). What is
-left is played on the event clock. The same states are played whatever the request is.
+left is played on the event clock, of sets with as many paths the most promising first. The same states are played
+whatever the request is.
 """
 
 from __future__ import annotations
@@ -30,15 +31,14 @@ class SmallSearch:
 
     def run(self, budget: Budget) -> None:
         """Price what may be better, as far as a budget allows."""
-        ranked: list[tuple[float, PathSet]] = []
+        ranked: list[tuple[int, float, PathSet]] = []
         for paths in path_sets(self._problem, MOST_SETS):
             if not budget.left():
                 return
             state = SearchState(paths)
-            least_s = self._exchange_bound.least_anywhere_s(state)
-            if self._may_be_better(state, least_s):
-                ranked.append((self._likely(state, least_s), paths))
-        for _, paths in sorted(ranked):
+            if self._may_be_better(state, self._exchange_bound.least_anywhere_s(state)):
+                ranked.append((len(paths), self._likely(state), paths))
+        for *_, paths in sorted(ranked):
             for group in groups_of(paths, self._problem):
                 if not budget.left():
                     return
@@ -69,11 +69,16 @@ class SmallSearch:
         least = self._quick_bound.values(state, self._goals, iteration_s)
         return any(each < known * _BETTER for each, known in zip(least, self._best, strict=True))
 
-    def _likely(self, state: SearchState, iteration_s: float) -> float:
-        """What a state that takes little longer comes to, by the best that is known: the least of all goals.
+    def _likely(self, state: SearchState) -> float:
+        """What a state comes to if it takes little longer than its chains, by the best that is known.
 
-        That is near the truth where nothing is exchanged; power is bounded by far less.
+        The least of all goals and meeting nodes: a slow exchange draws little power.
         """
-        cost = self._quick_bound.least(state, iteration_s)
+        places = [None, *self._problem.meeting_nodes] if state.shares_layers() else [None]
+        return min(self._worth(state._replace(meet=place)) for place in places)
+
+    def _worth(self, state: SearchState) -> float:
+        self._pricer.spent += effort(state)
+        cost = self._quick_bound.least(state, self._exchange_bound.least_s(state))
         values = [goal.value(cost) for goal in self._goals]
         return min(each / known if known else 1.0 for each, known in zip(values, self._best, strict=True))
