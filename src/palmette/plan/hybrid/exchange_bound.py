@@ -1,6 +1,6 @@
 """What an iteration takes at least whose replicas exchange gradients: its chains with the exchange that follows them.
 
-A node sends its gradients when all of its paths have come back to it, and waits for the averages:
+A node sends the gradients of layers when all of its paths have come back to them, and waits for the averages:
 
     path    ├── forward ──┼── backward ──┤
     node                                 ├ push ┼ pull ┤ update ┤
@@ -21,10 +21,10 @@ _Place = tuple[str | None, str]  # where gradients meet, or, where nothing is sa
 
 
 class _Chain(NamedTuple):
-    """A path one operation after the other: when it has come back to each of its runs, and to the last."""
+    """A path one operation after the other: when it has come back to each of its layers, and to the last of them."""
 
-    returned: list[tuple[str, int, int, float]]
-    """A node, its layers (the one before the first, the last) and seconds."""
+    returned: dict[int, tuple[str, float]]
+    """The node of each layer, and seconds."""
     whole_s: float
 
 
@@ -56,25 +56,28 @@ class ExchangeBound:
         held = self._replicated(chains) if self._exchanges else {}
         if not held:
             return whole_s
-        returned: dict[str, float] = {}
+        returned: dict[tuple[str, int], float] = {}
         for chain in chains:
-            for node, before, last, seconds in chain.returned:
-                if any(before < layer <= last for layer in held):
-                    returned[node] = max(returned.get(node, 0.0), seconds)
+            for layer in held:
+                node, seconds = chain.returned[layer]
+                returned[node, layer] = max(returned.get((node, layer), 0.0), seconds)
         return max(whole_s, min(self._exchanged_s(held, returned, place) for place in places))
 
-    def _exchanged_s(self, held: dict[int, tuple[str, ...]], returned: dict[str, float], place: _Place) -> float:
+    def _exchanged_s(
+        self, held: dict[int, tuple[str, ...]], returned: dict[tuple[str, int], float], place: _Place
+    ) -> float:
         """When the last averages have arrived."""
         (meet, root), hops = place, self._prices.routes.hops
-        messages: dict[tuple[str, str], float] = {}
+        messages: dict[tuple[str, str], tuple[float, float]] = {}  # from when on, and bytes
         for layer, nodes in held.items():
             to = meet or min(nodes, key=lambda node: hops(node, root))
             for node in nodes:
                 if node != to:
-                    messages[node, to] = messages.get((node, to), 0.0) + self._bytes[layer - 1]
+                    ready_s, size = messages.get((node, to), (0.0, 0.0))
+                    messages[node, to] = max(ready_s, returned[node, layer]), size + self._bytes[layer - 1]
         both = [
-            returned[node] + self._route(node, to).transfer_s(size) + self._route(to, node).transfer_s(size)
-            for (node, to), size in messages.items()
+            ready_s + self._route(node, to).transfer_s(size) + self._route(to, node).transfer_s(size)
+            for (node, to), (ready_s, size) in messages.items()
         ]
         return max(both, default=0.0)
 
@@ -82,9 +85,8 @@ class ExchangeBound:
         """The nodes of each layer that several hold and whose gradients meet."""
         holders: list[dict[str, None]] = [{} for _ in range(self._depth)]
         for chain in chains:
-            for node, before, last, _ in chain.returned:
-                for layer in range(before, last):
-                    holders[layer][node] = None
+            for layer, (node, _) in chain.returned.items():
+                holders[layer - 1][node] = None
         return {k: tuple(nodes) for k, nodes in enumerate(holders, 1) if len(nodes) > 1 and self._bytes[k - 1]}
 
     def _chain(self, path: SamplePath) -> _Chain:
@@ -105,15 +107,16 @@ class ExchangeBound:
             elif node != path.source and self._problem.resend:
                 now += self._route(path.source, node).transfer_s(many * sizes.sample_bytes(path.source))
             now += self._prices.seconds(node).forward_s(before + 1, last, many) / self._problem.cpu_shares[node]
-        returned = []
+        returned = {layer: (node, 0.0) for node, before, last in runs for layer in range(before + 1, last + 1)}
         for k, (node, before, last) in reversed(list(enumerate(runs))):
             if k + 1 < len(runs):
                 if not sizes.has_gradient(last):
-                    returned += [(*run, 0.0) for run in runs[: k + 1]]
                     break
                 now += self._route(runs[k + 1][0], node).transfer_s(self._message_bytes(last, many, back=True))
-            now += self._prices.seconds(node).backward_s(before + 1, last, many) / self._problem.cpu_shares[node]
-            returned.append((node, before, last, now))
+            seconds, share, begun_s = self._prices.seconds(node), self._problem.cpu_shares[node], now
+            for layer in range(last, before, -1):
+                now = begun_s + seconds.backward_s(layer, last, many) / share
+                returned[layer] = node, now
         return _Chain(returned, now)
 
     def _message_bytes(self, layer: int, samples: int, *, back: bool) -> float:
