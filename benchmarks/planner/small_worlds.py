@@ -23,7 +23,7 @@ from palmette.spec.profile import Layer, Profile, Times
 GOALS: tuple[Quantity, ...] = ("time", "energy", "edp", "power")
 TIERS: tuple[Tier, ...] = ("device", "edge", "cloud")
 LEAST_PARTS, MOST_LISTS = 2, 3_000
-EFFORT = 4.0
+EFFORT = 1.0
 
 
 def found_share(seeds: range) -> dict[str, Any]:

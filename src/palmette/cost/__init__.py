@@ -28,6 +28,7 @@ seconds       layer times of a node, as sums
 routes        how nodes reach one another
 moments       how much an iteration varies where the bandwidth of links does
 clock         plays calls and transfers
+critical_path  the least that a graph can take, without playing it
 looping       parts of a graph that are played over and over, each at its own pace
 sharing       transfers that share links, max-min fair
 priorities    transfers in the background, which give way to the others

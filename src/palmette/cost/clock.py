@@ -79,6 +79,18 @@ class Graph:
         return following
 
     @cached_property
+    def in_order(self) -> list[int]:
+        """All operations, each after those that it waits for."""
+        missing = self.needs.copy()
+        found = [number for number, many in enumerate(missing) if not many]
+        for number in found:  # grows meanwhile
+            for following in self.following[number]:
+                missing[following] -= 1
+                if not missing[following]:
+                    found.append(following)
+        return found
+
+    @cached_property
     def needs(self) -> list[int]:
         """For each operation, how many it comes after."""
         return list(map(len, self.after))

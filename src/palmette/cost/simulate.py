@@ -16,9 +16,10 @@ from typing import NamedTuple, assert_never
 
 from palmette.cost.clock import Capacities, Graph, Timing, play
 from palmette.cost.coding import coding_seconds
+from palmette.cost.critical_path import least_s
 from palmette.cost.energy import load, node_energy_j
 from palmette.cost.looping import Loop, play_looping
-from palmette.cost.operations import iteration_steps, trees, with_sizes
+from palmette.cost.operations import iteration_steps, with_sizes
 from palmette.cost.optimizer import PLAIN_SGD, OptimizerCost
 from palmette.cost.prices import NodePrice
 from palmette.cost.routes import Route, Routes
@@ -144,6 +145,13 @@ class PhaseSimulator:
             return self._steady(self._prepared_for(phase, UNTIL_STEADY), phase, made)
         played = self._play(self._prepared_for(phase), phase, made)
         return Steady(made, played, played.total_s, played.total_s)
+
+    def least_s(self, phase: Phase, sent: Sequence[float] | None = None) -> float:
+        """Seconds that an iteration under ``step`` takes at least, without playing it; ``sent`` as in ``play_step``."""
+        prepared = self._prepared_for(phase)
+        made = with_sizes(prepared.steps, phase, self.sizes(phase.pruning), sent)
+        seconds = self._durations(phase, made, prepared.latencies_s.copy())
+        return least_s(prepared.graph, seconds, self._bits(made), self._limits, self.routes.capacities)
 
     def _steady(self, prepared: _Prepared, phase: Phase, made: Iteration) -> Steady:
         played = self._play(prepared, phase, made, UNTIL_STEADY)
@@ -381,12 +389,3 @@ def _repeated(one: _Prepared, ahead: int, iterations: int) -> _Prepared:
 def timed_steps(made: Iteration, played: Timing) -> list[TimedStep]:
     """Operations with their bytes, start and end."""
     return list(zip(made.steps, made.size_bytes, played.start_s, played.end_s, strict=True))
-
-
-def steps_by_tree(phase: Phase, timed: list[TimedStep]) -> list[tuple[Phase, list[TimedStep]]]:
-    """The trees of a phase, each with its operations."""
-    parts: list[tuple[Phase, list[TimedStep]]] = [(tree, []) for tree in trees(phase)]
-    own = {instance.id: rows for tree, rows in parts for instance in tree.instances}
-    for row in timed:
-        own[phase.instances[row[0].instance].id].append(row)
-    return parts

@@ -13,10 +13,11 @@ from benchmarks.planner.small_worlds import GOALS, against_every_plan, random_ta
 from benchmarks.planner.work_bound import WorkBound
 from palmette.plan.core.delivery import with_delivery
 from palmette.plan.core.strategy import Task
+from palmette.plan.hybrid.exchange_bound import ExchangeBound
 from palmette.plan.hybrid.paths import SamplePath, SearchState, instance_tree, simplified
 from palmette.plan.hybrid.problem import make_problem
 from palmette.plan.hybrid.quick_bound import QuickBound
-from palmette.plan.hybrid.small_space import path_sets, states_of
+from palmette.plan.hybrid.small_space import groups_of, path_sets
 from palmette.spec.goal import Spending, value
 from tests.thorough import mostly_thorough
 
@@ -66,12 +67,16 @@ def test_brute_force_finds_the_best_where_nothing_is_known() -> None:
 def test_no_bound_is_above_a_price(seed: int) -> None:
     """Neither that of the brute force nor that of the search, for any goal."""
     task = random_task(seed)
-    bound, quick = WorkBound(task), QuickBound(make_problem(task))
+    problem = make_problem(task)
+    bound, quick, exchange = WorkBound(task), QuickBound(problem), ExchangeBound(problem)
     for parts in some_lists(task, seed, 5):
         least = bound.least([(part.source, part.nodes, part.samples) for part in parts])
         for meet, cost in spent(task, parts):
             state = as_state(parts, meet)
-            assert quick.least(state).time_s <= cost.time_s * (1 + 1e-9)
+            phase = instance_tree(state, problem.cpu_shares, "none").phase(state.paths, meet)
+            chains_s = task.evaluator.least_s(phase, [0.0] * len(phase.sources))
+            for least_s in (chains_s, exchange.least_s(state), exchange.least_anywhere_s(state)):
+                assert quick.least(state, least_s).time_s <= cost.time_s * (1 + 1e-9)
             assert quick.longest(state).value("power") <= value("power", *cost) * (1 + 1e-9)
             assert all(least[goal] <= value(goal, *cost) * (1 + 1e-9) for goal in GOALS)
 
@@ -95,7 +100,8 @@ def test_both_make_the_same_trees(seed: int) -> None:
 def test_the_search_looks_at_every_list_of_two_parts(seed: int) -> None:
     task = random_task(seed)
     problem = make_problem(task)
-    looked_at = {state for paths in path_sets(problem, 20_000) for state in states_of(paths, problem)}
+    groups = [group for paths in path_sets(problem, 20_000) for group in groups_of(paths, problem)]
+    looked_at = {state for group in groups for state in group}
     assert {as_state(parts, None) for parts in lists_of_parts(task, 2)} <= looked_at
 
 

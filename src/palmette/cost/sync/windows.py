@@ -9,7 +9,7 @@ from palmette.cost.operations import exchange, exchanges_weights, iteration, tre
 from palmette.cost.optimizer import OptimizerCost
 from palmette.cost.prices import NodeParts
 from palmette.cost.routes import Routes
-from palmette.cost.simulate import PhaseSimulator, TimedStep, steps_by_tree, timed_steps
+from palmette.cost.simulate import PhaseSimulator, TimedStep, timed_steps
 from palmette.cost.sizes import Sizes
 from palmette.cost.sync.base import PartGraphs
 from palmette.spec.plan import Phase
@@ -34,7 +34,7 @@ def local_steps(simulator: PhaseSimulator, phase: Phase, timed: list[TimedStep],
     """So many steps of each tree, which last as long as those of the slowest; ``timed`` is one of all at once."""
     nodes: NodeParts = []
     slowest_s = 0.0
-    for (tree, own), many in zip(steps_by_tree(phase, timed), steps, strict=True):
+    for (tree, own), many in zip(_steps_by_tree(phase, timed), steps, strict=True):
         slowest_s = max(slowest_s, many * max(end for *_, end in own))
         nodes.append((simulator.node_prices(phase, tree.nodes(), own), many))
     return WindowPart(slowest_s, nodes)
@@ -48,3 +48,12 @@ def weight_exchange(simulator: PhaseSimulator, phase: Phase) -> WindowPart:
     played = simulator.play(phase, made)
     nodes = simulator.node_prices(phase, phase.nodes(), timed_steps(made, played))
     return WindowPart(played.total_s, [(nodes, 1)])
+
+
+def _steps_by_tree(phase: Phase, timed: list[TimedStep]) -> list[tuple[Phase, list[TimedStep]]]:
+    """The trees of a phase, each with its operations."""
+    parts: list[tuple[Phase, list[TimedStep]]] = [(tree, []) for tree in trees(phase)]
+    own = {instance.id: rows for tree, rows in parts for instance in tree.instances}
+    for row in timed:
+        own[phase.instances[row[0].instance].id].append(row)
+    return parts

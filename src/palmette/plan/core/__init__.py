@@ -4,6 +4,7 @@ strategy       what a strategy is: the Protocol, the task that it is given, the 
 tensor_input   inputs for samples that travel as tensors, as the papers count them
 used           a plan as it is to be used: epochs, and samples in which form
 delivery       how the samples of a phase are best delivered
+order          in which order nodes compute their microbatches
 recompute      which instances recompute, where memory would forbid a phase
 upload         plans that begin with an upload: first, or while training
 registry       every strategy by its name

@@ -11,6 +11,8 @@ edits        other paths for samples, microbatches, and where gradients meet
 descent      local search from a start: samples, cuts, nodes, microbatches, meeting nodes
 stages       the search for all goals at once, from which the requested one picks
 small_space  all plans of a problem with few nodes, layers and samples
+exchange_bound  what a plan takes at least whose replicas exchange gradients
+small_search  the best of them
 bound        a lower bound of what any such plan costs, by a linear program
 integer_bound  one for few nodes that counts what replicas exchange, by a mixed-integer program
 """

@@ -11,6 +11,7 @@ from palmette.cost.batch_norm import FLOOR, small_parts
 from palmette.cost.operations import samples_by_instance
 from palmette.errors import Fault, InputError
 from palmette.plan.core.delivery import deliveries, fits, may_be_kept
+from palmette.plan.core.order import in_turns
 from palmette.plan.core.recompute import RecomputeChoice
 from palmette.plan.core.samples import samples_by_source
 from palmette.plan.core.strategy import Task
@@ -70,10 +71,14 @@ class HybridProblem:
     def deliveries(self, phase: Phase) -> list[Phase]:
         """The ways to deliver the samples of a phase that fit and that no other way beats.
 
-        Where it does not fit whatever the delivery, those with instances that recompute.
+        Where it does not fit whatever the delivery, those with microbatches in turns or instances that recompute.
         """
         found = self._deliveries(phase)
-        return found or [way for each in self.recompute.variants(phase) for way in self._deliveries(each)]
+        if found:
+            return found
+        turns = in_turns(phase)
+        others = [*([] if turns is None else [turns]), *self.recompute.variants(phase)]
+        return [way for each in others for way in self._deliveries(each)]
 
     def _deliveries(self, phase: Phase) -> list[Phase]:
         if self.resend:

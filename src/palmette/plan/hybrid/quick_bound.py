@@ -100,10 +100,10 @@ class QuickBound:
         self._routes: dict[tuple[str, str], Route] = {}
         self._known: dict[SearchState, _ResourceUse] = {}
 
-    def least(self, state: SearchState) -> Cost:
-        """Seconds and joules that an iteration takes at least, or nearly so."""
+    def least(self, state: SearchState, iteration_s: float = 0.0) -> Cost:
+        """Seconds and joules that an iteration takes at least, or nearly so; known to take ``iteration_s`` or more."""
         load = self._load(state)
-        chain_s = max(map(self._alone_s, state.paths))
+        chain_s = max(iteration_s, *map(self._alone_s, state.paths))
         return self._cost(load, state, max(chain_s, self._first_s(load)), max(chain_s, self._later_s(load)))
 
     def longest(self, state: SearchState) -> Cost:
@@ -126,9 +126,9 @@ class QuickBound:
         cost = self.longest(state) if _is_power(objective) else self.least(state)
         return (_is_power(objective) or all(map(is_monotone, objective.weights))) and objective.score(cost) >= score
 
-    def values(self, state: SearchState, objectives: Iterable[Objective]) -> list[float]:
+    def values(self, state: SearchState, objectives: Iterable[Objective], iteration_s: float = 0.0) -> list[float]:
         """The best value that a state can have for each of some objectives of one quantity."""
-        least, longest = self.least(state), self.longest(state)
+        least, longest = self.least(state, iteration_s), self.longest(state)
         return [each.value(longest if _is_power(each) else least) for each in objectives]
 
     def _cost(self, load: _ResourceUse, state: SearchState, first_s: float, later_s: float) -> Cost:

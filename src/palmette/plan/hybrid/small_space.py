@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from palmette.plan.hybrid.edits import with_meeting_node
 from palmette.plan.hybrid.paths import Run, SamplePath, SearchState, simplified
 from palmette.plan.hybrid.problem import HybridProblem
 
@@ -64,22 +63,36 @@ def _with_one_more(sets: set[PathSet], ways: _Ways, most: int) -> set[PathSet] |
     return found if len(found) <= most else None
 
 
-def states_of(paths: PathSet, problem: HybridProblem) -> Iterator[SearchState]:
-    """The paths in all microbatches and orders, with gradients meeting anywhere."""
-    for order in dict.fromkeys(itertools.permutations(paths)):
-        for microbatches in _microbatches(len(order)):
-            state = SearchState(tuple(map(_in_microbatch, order, microbatches)))
-            if len({(path.source, path.runs, path.microbatch) for path in state.paths}) < len(paths):
-                continue  # with equal paths joined, the state of a smaller set
-            yield state
-            for node in problem.meeting_nodes:
-                met = with_meeting_node(state, node)
-                if met is not None:
-                    yield met
+def groups_of(paths: PathSet, problem: HybridProblem) -> Iterator[tuple[SearchState, ...]]:
+    """The paths in all microbatches and orders, with gradients meeting anywhere.
+
+    The states of a group differ in the order of paths alone: calls that are ready at once begin in another order, and
+    nothing else changes.
+    """
+    for microbatches in _microbatches(len(paths)):
+        members = tuple(map(_in_microbatch, paths, microbatches))
+        if len({(path.source, path.runs, path.microbatch) for path in members}) < len(paths):
+            continue  # with equal paths joined, the state of a smaller set
+        orders = [SearchState(order) for order in dict.fromkeys(map(_renumbered, itertools.permutations(members)))]
+        by_root: dict[str, list[SearchState]] = {}  # gradients meet near the root of the first path, if nothing is said
+        for state in orders:
+            by_root.setdefault(state.paths[0].runs[-1][0], []).append(state)
+        if not orders[0].shares_layers():
+            yield tuple(orders)
+            continue
+        yield from map(tuple, by_root.values())
+        for node in problem.meeting_nodes:
+            yield tuple(state._replace(meet=node) for state in orders)
 
 
 def _in_microbatch(path: SamplePath, microbatch: int) -> SamplePath:
     return path._replace(microbatch=microbatch)
+
+
+def _renumbered(paths: PathSet) -> PathSet:
+    """Paths with their microbatches numbered as they first occur."""
+    numbers: dict[int, int] = {}
+    return tuple(path._replace(microbatch=numbers.setdefault(path.microbatch, len(numbers))) for path in paths)
 
 
 def _microbatches(many: int) -> Iterator[tuple[int, ...]]:

@@ -6,7 +6,7 @@ never improves the answer, nor does a tighter one, and no plan uses less energy 
     time ─▶ energy ─▶ energy × time ─▶ energy under deadlines between the two ─▶ power        one goal or another
       └────────┴──────────┴──────────────────────┴─────────────────────────────────┴───▶ all prices ─▶ the best for it
 
-With more than the usual effort all plans of few paths follow in a small problem, as far as no bound rules them out.
+In a small problem all plans of few paths follow, as far as no bound rules them out.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from palmette.plan.core.delivery import fits
-from palmette.plan.hybrid.descent import Descent, simplest
-from palmette.plan.hybrid.paths import SearchState
-from palmette.plan.hybrid.pricing import LONGEST_S, Budget, Cost, Objective, Pricer, Score
+from palmette.plan.core.order import in_turns
+from palmette.plan.hybrid.descent import MOST_PATHS, Descent, simplest
+from palmette.plan.hybrid.edits import split_into_microbatches
+from palmette.plan.hybrid.pricing import LONGEST_S, Budget, Cost, Objective, Pricer
 from palmette.plan.hybrid.problem import HybridProblem
 from palmette.plan.hybrid.quick_bound import QuickBound
-from palmette.plan.hybrid.quick_bound import effort as quick_effort
-from palmette.plan.hybrid.small_space import MOST_SETS, path_sets, states_of
-from palmette.plan.hybrid.starts import rival_phases, starts
+from palmette.plan.hybrid.small_search import SmallSearch
+from palmette.plan.hybrid.starts import MICROBATCHES, rival_phases, starts
 from palmette.spec.goal import Quantity
 from palmette.spec.plan import Phase
 
 EFFORT, EFFORT_PER_NODE, EFFORT_PER_SOURCE, MOST_EFFORT = 30_000, 8_000, 10_000, 450_000
 """What a search may spend, in operations played on the event clock: more for each node and each source, up to what a
 user would wait for."""
-SMALL_EFFORT = 80_000
-"""What looking at all plans of a small problem may take beside that, for each multiple of the effort above one."""
+SMALL_EFFORT = 300_000
+"""What looking at all plans of a small problem may take beside that."""
 _STAGE_STARTS = 48
 TIME, ENERGY, PRODUCT, POWER = (
     Objective({"time": 1.0}),
@@ -85,6 +85,8 @@ class HybridSearch:
         began, done = time.perf_counter(), 0.0
         self._end_s = None if self._seconds is None else began + self._seconds
         self._latest_s = began + LONGEST_S
+        if any(node.memory_bytes is not None for node in self._problem.task.cluster.nodes.values()):
+            self._split_if_none_fits()
         likely = {state: self._quick_bound.likely(state) for state in self._states}
         for number, (objective, share) in enumerate(self._objectives()):
             done += share
@@ -94,35 +96,39 @@ class HybridSearch:
             descent = Descent(self.pricer, self._quick_bound, objective, self._budget(share, done), draw)
             descent.run([*([known[0]] if known else []), *ranked])
         self._try_small_space()
+        self._priced += list(self._in_turns())
+
+    def _split_if_none_fits(self) -> None:
+        """Begin with more microbatches where memory forbids every start: in turns they may fit."""
+        if any(self.pricer.cost(state) is not None for state in self._states):
+            return
+        split = [split_into_microbatches(state, many) for many in MICROBATCHES for state in self._states]
+        few = [state for state in dict.fromkeys(split) if state is not None and len(state.paths) <= MOST_PATHS]
+        self._states += [state for state in few if self.pricer.cost(state) is not None]
+
+    def _in_turns(self) -> Iterator[FoundPlan]:
+        """The best plans for some goals with their microbatches in turns, which may be faster."""
+        for goal in self._goals():
+            found = self.best(goal)
+            turns = None if found is None else in_turns(found.phase)
+            phase, cost = (None, None) if turns is None else self.pricer.delivered(turns)
+            if phase is not None and cost is not None:
+                yield FoundPlan("search", phase, cost)
+
+    def _goals(self) -> list[Objective]:
+        """What any request may be about, one quantity each."""
+        return [TIME, *([ENERGY, PRODUCT, POWER] if self._knows_powers else []), *self._more]
 
     def _try_small_space(self) -> None:
-        """Price what may be better for a goal of all plans of a small problem, the most promising first."""
-        goals = [TIME, *([ENERGY, PRODUCT, POWER] if self._knows_powers else []), *self._more]
-        best = [self.best(objective) for objective in goals] if self._effort > 1 else []
-        scores = [goal.score(found.cost) for goal, found in zip(goals, best, strict=False) if found is not None]
-        if len(scores) < len(goals):
-            return  # no effort for it, or nothing to beat
-        most = self.pricer.spent + round((self._effort - 1) * SMALL_EFFORT)
+        """Price what may be better for a goal of all plans of a small problem."""
+        goals = self._goals()
+        best = [found for objective in goals if (found := self.best(objective)) is not None]
+        if len(best) < len(goals):
+            return  # nothing to beat
+        known = [goal.value(found.cost) for goal, found in zip(goals, best, strict=True)]
+        most = self.pricer.spent + round(self._effort * SMALL_EFFORT)
         budget = Budget(self.pricer, most, self._end_s, self._latest_s)
-        ranked = []
-        for paths in path_sets(self._problem, MOST_SETS):
-            if not budget.left():
-                return
-            promise = self._promise(SearchState(paths), goals, scores)
-            ranked += [(promise, paths)] if promise < 1.0 else []
-        for _, paths in sorted(ranked):
-            for state in states_of(paths, self._problem):
-                if not budget.left():
-                    return
-                if self._promise(state, goals, scores) < 1.0:
-                    cost = self.pricer.cost(state)
-                    scores = [min(score, goal.score(cost)) for goal, score in zip(goals, scores, strict=True)]
-
-    def _promise(self, state: SearchState, goals: list[Objective], scores: list[Score]) -> float:
-        """The least of its quick bounds, each by the best value that is known for the goal; less is better."""
-        self.pricer.spent += quick_effort(state)
-        least = self._quick_bound.values(state, goals)
-        return min(each / known[1] if known[1] else 1.0 for each, known in zip(least, scores, strict=True))
+        SmallSearch(self.pricer, self._quick_bound, goals, known).run(budget)
 
     def _objectives(self) -> Iterator[tuple[Objective, float]]:
         """Objectives, each with its share of the effort; those between are known once both ends are."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from palmette.cost.batch_norm import FLOOR, shared_norms
 from palmette.errors import ArgumentFault, Infeasible, InputError, too_late
 from palmette.plan.core.choice import best
+from palmette.plan.core.order import order_price
 from palmette.plan.core.recompute import recompute_price
 from palmette.plan.core.strategy import Decision, Strategy, Task
 from palmette.plan.core.upload import ways_to_begin
@@ -99,7 +100,7 @@ class Hybrid(Strategy):
         prices = sum(search.pricer.priced for search in searches)
         bounds = lower_bounds(problems[-1], objective.weights, self.effort, self.seconds)
         variables = _variables(chosen, objective, bounds, task) | _batch_norm(phase, task) | {"prices": prices}
-        variables |= recompute_price(phase, task)
+        variables |= recompute_price(phase, task) | order_price(phase, task)
         ways = None if self.resend else ways_to_begin(task)
         return Decision((phase,), variables | ({"on_the_way": ways} if ways else {}))
 
