@@ -19,7 +19,7 @@ from palmette.cost.coding import coding_seconds
 from palmette.cost.critical_path import least_s
 from palmette.cost.energy import load, node_energy_j
 from palmette.cost.looping import Loop, play_looping
-from palmette.cost.operations import iteration_steps, with_sizes
+from palmette.cost.operations import iteration_steps, partly_sent, with_sizes
 from palmette.cost.optimizer import PLAIN_SGD, OptimizerCost
 from palmette.cost.prices import NodePrice
 from palmette.cost.routes import Route, Routes
@@ -147,9 +147,11 @@ class PhaseSimulator:
         return Steady(made, played, played.total_s, played.total_s)
 
     def least_s(self, phase: Phase, sent: Sequence[float] | None = None) -> float:
-        """Seconds that an iteration under ``step`` takes at least, without playing it; ``sent`` as in ``play_step``."""
-        prepared = self._prepared_for(phase)
-        made = with_sizes(prepared.steps, phase, self.sizes(phase.pruning), sent)
+        """Seconds that an iteration under ``step`` takes at least, without playing it.
+
+        ``sent`` is the fraction of each source's samples that has to be sent; all of them by default.
+        """
+        prepared, made = self._prepared_for(phase), partly_sent(self.whole_step(phase), sent)
         seconds = self._durations(phase, made, prepared.latencies_s.copy())
         return least_s(prepared.graph, seconds, self._bits(made), self._limits, self.routes.capacities)
 
