@@ -134,7 +134,9 @@ def test_losses_that_are_none_are_refused(losses: tuple[float, ...]) -> None:
         fit_power_law(losses)
 
 
-@pytest.mark.parametrize("losses", [(0.9,) * 4 + (0.0,), (0.3, 0.2, 0.05, 0.2, 0.01, 0.1), (7.0, 0.0, 7.0, 0.0, 7.0, 0.0)])
+@pytest.mark.parametrize(
+    "losses", [(0.9,) * 4 + (0.0,), (0.3, 0.2, 0.05, 0.2, 0.01, 0.1), (7.0, 0.0, 7.0, 0.0, 7.0, 0.0)]
+)
 def test_no_quantile_of_a_loss_is_below_zero(losses: tuple[float, ...]) -> None:
     found = PowerLawPredictor().predict_epochs(History(setting=FULL, losses=losses), 5)
     before = losses[-1]
