@@ -11,6 +11,7 @@ needed again that was given up, it is trained again from the nearest that is lef
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 
 from benchmarks.pact_run.replay import Trainee, fresh
 from palmette.spec.problem import Pair
@@ -32,8 +33,17 @@ class Beginnings:
     def loss(self, epochs: Epochs) -> float:
         """The loss of the last of these epochs."""
         if epochs not in self._losses:
+            for length in range(
+                len(epochs) - 1, 0, -1
+            ):  # whatever this begins with is used now, above all what is shared
+                if epochs[:length] in self._trainees:
+                    self._trainees.move_to_end(epochs[:length])
             self._trained(epochs)
         return self._losses[epochs]
+
+    def losses(self, pairs: Sequence[Pair]) -> list[float]:
+        """The loss of each of these epochs."""
+        return [self.loss(tuple(pairs[: at + 1])) for at in range(len(pairs))]
 
     def _trained(self, epochs: Epochs) -> Trainee:
         if not epochs:

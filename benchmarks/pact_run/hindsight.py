@@ -18,7 +18,6 @@ from palmette.runtime.training.evaluation import Evaluation
 from palmette.runtime.training.job import EpochCallback, EpochStatus
 from palmette.spec.plan import Phase
 from palmette.spec.problem import Pair
-from palmette.zoo.data import DataSplit
 
 Schedule = tuple[tuple[Pair, int], ...]
 """Pairs and epochs."""
@@ -37,8 +36,8 @@ class Switch(NamedTuple):
 class Hindsight:
     """What schedules of a seed come to."""
 
-    def __init__(self, task: Task, phases: dict[Pair, Phase], parts: dict[str, DataSplit], seed: int) -> None:
-        self._task, self._phases, self._trainings = task, phases, Beginnings(parts, seed)
+    def __init__(self, task: Task, phases: dict[Pair, Phase], trainings: Beginnings) -> None:
+        self._task, self._phases, self._trainings = task, phases, trainings
         self._deadline_s = task.goal.deadline_s or math.inf
 
     def priced(self, schedule: Schedule, loss: float) -> Switch:
@@ -57,8 +56,7 @@ class Hindsight:
 
     def losses(self, schedule: Schedule) -> list[float]:
         """The loss of each epoch of a schedule."""
-        pairs = [pair for pair, epochs in schedule for _ in range(epochs)]
-        return [self._trainings.loss(tuple(pairs[: at + 1])) for at in range(len(pairs))]
+        return self._trainings.losses([pair for pair, epochs in schedule for _ in range(epochs)])
 
     def decided(self, decide: EpochCallback) -> Switch:
         """A run that is decided after every epoch."""
