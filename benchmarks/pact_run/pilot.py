@@ -28,10 +28,10 @@ from benchmarks.pact_run.beginnings import Beginnings, Epochs
 from benchmarks.pact_run.setting import PAIRS, TARGET, WAY_OUT
 from palmette.spec.problem import Pair
 
-WHOLE, FIRST, SECOND, AWAY = 10, (3, 4, 5), (3, 4, 6, 8), (6, 9)
+WHOLE, FIRST, SECOND, AWAY = 10, (3, 4, 5), (4, 6, 8), (6, 9)
 """Epochs of the whole network; after how many the first, the second switch and the way out come."""
-AFTER = {"silver": 10, "bronze": 14}
-"""Epochs that follow a switch to a set; more on bronze, where the target takes them."""
+AFTER = {"silver": 8, "bronze": 6}
+"""Epochs that follow a switch to a set; on bronze more until the target."""
 MOST = 20
 """Epochs on bronze, and on the way out of it."""
 WON_BACK = 3
