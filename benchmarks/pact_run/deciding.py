@@ -56,7 +56,7 @@ def director(task: Task, phases: dict[Pair, Phase], known: Known) -> EpochCallba
         if here == WAY_OUT or (here == PAIRS[-1] and leaves(clock, known, standing, before)):
             over = height(losses[-1]) <= 0 or clock.left_s(standing) <= 0
             return [] if over else [phases[WAY_OUT].model_copy(update={"epochs": 1})]
-        table = problem(task, phases, known, losses[-1], offered(clock, known, standing, before))
+        table = problem(task, phases, rates_now(known, before), losses[-1], offered(clock, known, standing, before))
         online = OnlineController(phases, 0.0, table.deadline_s, lambda _, __: (table, len(losses)))
         return online(replace(standing, losses=[height(loss) for loss in losses]))
 
@@ -82,6 +82,24 @@ def offered(clock: Deadline, known: Known, standing: EpochStatus, before: Before
     epochs = known.to_target[here].within(before_last(before), ENTER)
     in_time = clock.change_s(here, last) + clock.epochs_s(last, epochs) <= clock.left_s(standing)
     return set(known.rises) if in_time else set(known.rises) - {(here, last)}
+
+
+def rates_now(known: Known, before: Before) -> Known:
+    """What is known, with the epochs of the last pair as they should be from here on, expected and robust.
+
+    As a rate, which the table has: from the height of the loss, and its rise, to the target in so many epochs.
+    """
+    (here, loss), last = before[-1], PAIRS[-1]
+    if len(before) < FIRST[0] or here == PAIRS[0]:
+        return known
+    if here == last:
+        epochs, left = known.rest, (recent([each for _, each in before]),)
+        fall = height(loss)
+    else:
+        epochs, left = known.to_target[here], before_last(before)
+        fall = max(0.0, height(loss) + known.rises[here, last].at(loss))
+    expected, robust = (-fall / max(1.0, epochs.within(left, sure)) for sure in (0.5, ENTER))
+    return replace(known, runs=known.runs | {last: (expected, robust)})
 
 
 def leaves(clock: Deadline, known: Known, standing: EpochStatus, before: Before) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from benchmarks.pact_run import beginnings
 from benchmarks.pact_run.beginnings import Beginnings
-from benchmarks.pact_run.deciding import Deadline, leaves, offered
+from benchmarks.pact_run.deciding import Deadline, leaves, offered, rates_now
 from benchmarks.pact_run.pilot import EpochsToTarget, Known, Line
 from benchmarks.pact_run.setting import PAIRS, TARGET, WAY_OUT, phases, task
 from palmette.runtime.training.evaluation import Evaluation
@@ -99,6 +100,14 @@ def test_the_way_out_is_taken_at_the_last_moment_and_only_if_needed(
     assert clock.epochs_s(WAY_OUT, 5) < 2 * clock.epochs_s(BRONZE, 1)
     found = leaves(clock, told(rest=rest), standing(clock, before, left_epochs), before)
     assert found == expected
+
+
+def test_the_table_has_the_epochs_of_bronze_as_they_should_be_from_here() -> None:
+    known = replace(told(bronze=10.0), rises=dict.fromkeys(SWITCHES, Line(0.4, 0.0)))
+    before = [(GOLD, 1.0)] * 3 + [(SILVER, TARGET * math.e)] * 4
+    expected, robust = rates_now(known, before).runs[BRONZE]
+    assert (expected, robust) == pytest.approx((-0.14, -0.14)), "a height of 1 and a rise of 0.4 in ten epochs"
+    assert rates_now(known, before[:3]).runs == known.runs, "on gold it is that of all pilots"
 
 
 class Counted:
