@@ -58,7 +58,7 @@ def in_short(seed: int) -> Record:
     """PACT's run after one pilot that switched twice, on this machine as it is."""
     asked, parts = task(), own_data()
     pairs = phases(asked)
-    told = known(courses(PILOTS[0], Beginnings(parts, PILOTS[0]), FIRST[:2]))
+    told = known(courses(PILOTS[0], parts, FIRST[:2]))
     found = _decided(asked, pairs, told, seed, testbed="none")
     return {"target_loss": TARGET, "deadline_s": asked.goal.deadline_s, "pact": found}
 
@@ -67,7 +67,7 @@ def compared(seeds: Sequence[int], of_seed: RunsOfSeed, asked: Task) -> Record:
     """PACT's runs beside never switching and the best switch."""
     parts = own_data()
     pairs = phases(asked)
-    told = known([course for seed in PILOTS for course in courses(seed, Beginnings(parts, seed))])
+    told = known([course for seed in PILOTS for course in courses(seed, parts)])
     progress(str(told))
     rows = [of_seed(asked, pairs, told, Hindsight(asked, pairs, Beginnings(parts, seed)), seed) for seed in seeds]
     return {
@@ -147,12 +147,9 @@ def _run(
     steps = [line for line in lines if "accuracy" not in line]
     epochs = dict.fromkeys(line["epoch"] for line in steps)
     losses = [fmean(line["loss"] for line in steps if line["epoch"] == epoch) for epoch in epochs]
-    names = {(phase.pruning, phase.instances[0].node): pair for pair, phase in phases(asked).items()}
+    names = {phase.pruning: pair for pair, phase in phases(asked).items()}
     found = {
-        "schedule": [
-            {"pair": names[p["pruning"], p["instances"][0]["node"]], "epochs": p["epochs"]}
-            for p in written["plan"]["phases"]
-        ],
+        "schedule": [{"pair": names[p["pruning"]], "epochs": p["epochs"]} for p in written["plan"]["phases"]],
         "energy_j": outcome.energy_j,
         "time_s": outcome.time_s,
         "dilation": outcome.dilation,

@@ -69,7 +69,7 @@ class Hindsight:
             following = decide(self._status(losses, made))
             if not following:
                 return made
-            after = next(each for each, phase in self._phases.items() if _same(phase, following[0]))
+            after = next(each for each in PAIRS if self._phases[each].pruning == following[0].pruning)
             schedule += [] if after == pair else [(after, 0)]
 
     def _status(self, losses: list[float], made: Switch) -> EpochStatus:
@@ -137,7 +137,3 @@ class Hindsight:
 
     def _loss(self, schedule: Schedule) -> float:
         return self._trainings.loss(tuple(pair for pair, epochs in schedule for _ in range(epochs)))
-
-
-def _same(phase: Phase, other: Phase) -> bool:
-    return phase.pruning == other.pruning and phase.nodes() == other.nodes()

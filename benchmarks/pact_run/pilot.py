@@ -7,36 +7,36 @@ a switch win much of its rise back, so that what counts is what is left after ``
 the more that is, along a line. A training that lost more is often the faster afterwards, so what is uncertain about the
 rise and the epochs after it is counted once, in the epochs.
 
-How many epochs something takes to the target is fitted to the pilots, too, in logarithms, with a t-interval for what
-another seed may need (``EpochsToTarget``): bronze from before the switch to it, bronze from where it stands, and the
-way out of bronze, back to silver with the model of bronze. Pilots are few and those of one seed alike, so there is one
-degree of freedom for each seed but one.
+A pair that another may follow can still be left when it learns slowly; from the last one there is nowhere to go. So a
+switch to that is offered only where there is time for as many epochs as it may take to the target, robustly
+(``EpochsToTarget``). Pilots are few and those of one seed alike, so that is a t-interval with one degree of freedom for
+each seed but one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
 import numpy as np
 import numpy.typing as npt
 from scipy.stats import t as student
 
-from benchmarks.pact_run.beginnings import Beginnings, Epochs
-from benchmarks.pact_run.setting import PAIRS, TARGET, WAY_OUT
+from benchmarks.pact_run.replay import Trainee, fresh
+from benchmarks.pact_run.setting import PAIRS, TARGET
 from palmette.spec.problem import Pair
+from palmette.zoo.data import DataSplit
 
-WHOLE, FIRST, SECOND, AWAY = 10, (3, 4, 5), (4, 6, 8), (6, 9)
-"""Epochs of the whole network; after how many the first, the second switch and the way out come."""
-AFTER = {"silver": 8, "bronze": 6}
-"""Epochs that follow a switch to a set; on bronze more until the target."""
-MOST = 20
-"""Epochs on bronze, and on the way out of it."""
+WHOLE, FIRST, SECOND = 10, (4, 5, 7), (2, 4, 6, 8)
+"""Epochs of the whole network, and after how many the first and the second switch come."""
+AFTER = {"silver": 10, "bronze": 14}
+"""Epochs that follow a switch to a set; more on bronze, where the target takes them."""
+MOST = 24
+"""Epochs on bronze in all."""
 WON_BACK = 3
-SETTLED, NEAR = 4, 0.9
-"""Epochs on bronze, and the height of the loss, from which on its end can be foreseen."""
+CONFIDENCE = 0.95
+"""How many of further trainings should need no more epochs to the target than is robust."""
 Switch = tuple[Pair, Pair]
 Floats = npt.NDArray[np.float64]
 LEARNING = 1.5
@@ -45,40 +45,48 @@ LEARNING = 1.5
 
 @dataclass(frozen=True)
 class Course:
-    """The losses of a training in one pair, after each epoch, and those before it, with their pairs."""
+    """The losses of a training in one pair, after each epoch, and before the switch to it, if there was one.
+
+    ``whole`` is how many epochs the whole network had been trained for by then.
+    """
 
     seed: int
     pair: Pair
     losses: list[float]
-    before: tuple[tuple[Pair, float], ...] = ()
-
-    @property
-    def came(self) -> tuple[Pair, float] | None:
-        """The pair and the loss before the switch to this one, if there was one."""
-        return self.before[-1] if self.before else None
+    came: tuple[Pair, float] | None = None
+    whole: int = 0
 
 
-def courses(seed: int, trainings: Beginnings, first_switches: Sequence[int] = FIRST) -> list[Course]:
+def courses(seed: int, parts: dict[str, DataSplit], first_switches: Sequence[int] = FIRST) -> list[Course]:
     """A training of the whole network, and all those that went on from it."""
     whole, medium, small = PAIRS
-
-    def course(pair: Pair, before: Epochs, epochs: int, most: int = 0) -> Course:
-        """So many epochs of a pair, and more until the target, at most as many as that."""
-        losses = trainings.losses([*before, *[pair] * epochs])
-        while min(losses[len(before) :]) > TARGET and len(losses) < len(before) + most:
-            losses.append(trainings.loss((*before, *[pair] * (len(losses) + 1 - len(before)))))
-        return Course(seed, pair, losses[len(before) :], tuple(zip(before, losses, strict=False)))
-
-    found = [course(whole, (), WHOLE)]
-    for first in first_switches:
-        begun: Epochs = (whole,) * first
-        found += [course(medium, begun, AFTER["silver"]), course(small, begun, AFTER["bronze"], MOST)]
-        for second in SECOND:
-            last = course(small, (*begun, *[medium] * second), AFTER["bronze"], MOST)
-            ends = _epochs_to_target(last.losses)
-            away = [(*begun, *[medium] * second, *[small] * epochs) for epochs in AWAY if epochs < ends]
-            found += [last, *(course(WAY_OUT, before, 1, MOST) for before in away)]
+    trunk, first = fresh(seed), Course(seed, whole, [])
+    found = [first]
+    for done in range(1, WHOLE + 1):
+        first.losses.extend(_trained(trunk, whole, parts, 1))
+        if done not in first_switches:
+            continue
+        came = (whole, first.losses[-1])
+        found.append(Course(seed, small, _to_target(trunk.twin(), small, parts), came, done))
+        branch, since = trunk.twin(), Course(seed, medium, [], came, done)
+        for epoch in range(1, AFTER["silver"] + 1):
+            since.losses.extend(_trained(branch, medium, parts, 1))
+            if epoch in SECOND:
+                later = _to_target(branch.twin(), small, parts)
+                found.append(Course(seed, small, later, (medium, since.losses[-1]), done))
+        found.append(since)
     return found
+
+
+def _trained(trainee: Trainee, pair: Pair, parts: dict[str, DataSplit], epochs: int) -> list[float]:
+    return [trainee.epoch(float(pair[0]), parts[pair[1]]) for _ in range(epochs)]
+
+
+def _to_target(trainee: Trainee, pair: Pair, parts: dict[str, DataSplit]) -> list[float]:
+    losses = _trained(trainee, pair, parts, AFTER["bronze"])
+    while min(losses) > TARGET and len(losses) < MOST:
+        losses.extend(_trained(trainee, pair, parts, 1))
+    return losses
 
 
 @dataclass(frozen=True)
@@ -93,51 +101,33 @@ class Line:
         return self.base + self.slope * math.log(loss)
 
 
-Features = tuple[float, ...]
-
-
 @dataclass(frozen=True)
 class EpochsToTarget:
-    """The epochs of a pair to the target, the logarithm of which is linear in some features.
+    """The epochs of the last pair, linear in the height of the loss before and in the whole network's epochs.
 
-    ``deviation`` is that of another seed's, with so many ``degrees`` of freedom.
+    ``margin`` is how many more they may be, robustly.
     """
 
-    weights: Features
-    deviation: float
-    degrees: int
+    constant: float
+    per_height: float
+    per_whole: float
+    margin: float
 
     @classmethod
-    def of(cls, seen: Sequence[tuple[int, Features, float]]) -> EpochsToTarget:
-        """By least squares, from seeds, features and epochs."""
-        columns = np.array([(1.0, *features) for _, features, _ in seen])
-        epochs = np.log([each for *_, each in seen])
+    def of(cls, seen: Sequence[Course]) -> EpochsToTarget:
+        """By least squares."""
+        columns = np.array([(1.0, height(each.came[1] if each.came else 0.0), each.whole) for each in seen])
+        epochs = np.array([_epochs_to_target(each.losses) for each in seen])
         fitted, *_ = np.linalg.lstsq(columns, epochs, rcond=None)
         off, left = epochs - columns @ fitted, max(1, len(seen) - len(fitted))
-        seeds = len({seed for seed, *_ in seen})
-        return cls(tuple(map(float, fitted)), math.sqrt(float(off @ off) / left * (1 + 1 / seeds)), max(1, seeds - 1))
+        seeds = len({each.seed for each in seen})
+        deviation = math.sqrt(float(off @ off) / left * (1 + 1 / seeds))
+        margin = deviation * float(student.ppf(CONFIDENCE, max(1, seeds - 1)))
+        return cls(*map(float, fitted), margin)
 
-    def within(self, features: Features, confidence: float) -> float:
-        """Epochs that are enough for such a part of further trainings."""
-        expected = self.weights[0] + sum(w * x for w, x in zip(self.weights[1:], features, strict=True))
-        return math.exp(expected + self.deviation * float(student.ppf(confidence, self.degrees)))
-
-
-def recent(losses: Sequence[float]) -> float:
-    """How high the last two losses are above the target on average: that of one epoch is noisy."""
-    return fmean(map(height, losses[-2:]))
-
-
-def before_last(before: Sequence[tuple[Pair, float]]) -> Features:
-    """What tells the epochs of the last pair before it begins: the last losses, and the whole network's last."""
-    whole = [loss for pair, loss in before if pair == PAIRS[0]]
-    return recent([loss for _, loss in before]), height(whole[-1])
-
-
-def on_way_out(before: Sequence[tuple[Pair, float]]) -> Features:
-    """What tells the epochs of the way out: the last losses, and those before bronze."""
-    there = [loss for pair, loss in before if pair != PAIRS[-1]]
-    return recent([loss for _, loss in before]), recent(there)
+    def robust(self, loss: float, whole: int) -> float:
+        """Epochs that should do."""
+        return self.constant + self.per_height * height(loss) + self.per_whole * whole + self.margin
 
 
 def height(loss: float) -> float:
@@ -145,22 +135,20 @@ def height(loss: float) -> float:
     return max(0.0, math.log(loss / TARGET)) if loss > 0 else 0.0
 
 
-def _epochs_to_target(losses: Sequence[float]) -> int:
-    return next((epoch for epoch, loss in enumerate(losses, 1) if loss <= TARGET), MOST)
+def _epochs_to_target(losses: Sequence[float]) -> float:
+    return float(next((epoch for epoch, loss in enumerate(losses, 1) if loss <= TARGET), MOST))
 
 
 @dataclass(frozen=True)
 class Known:
     """Changes of the logarithm of the loss: of an epoch in each pair, expected and robust; and lines for switches.
 
-    And the epochs to the target: in the last pair by the pair before, there from where it stands, and on the way out.
+    And the epochs to the target in the last pair, by the pair before.
     """
 
     runs: dict[Pair, tuple[float, float]]
     rises: dict[Switch, Line]
     to_target: dict[Pair, EpochsToTarget]
-    rest: EpochsToTarget
-    way_out: EpochsToTarget
 
 
 def known(seen: Sequence[Course]) -> Known:
@@ -169,28 +157,9 @@ def known(seen: Sequence[Course]) -> Known:
     switches = [(here, there) for at, there in enumerate(PAIRS) for here in PAIRS[:at]]
     rises = {switch: _line(seen, switch, runs[switch[1]][0]) for switch in switches}
     last = [each for each in seen if each.pair == PAIRS[-1]]
-    entered = {pair: [each for each in last if each.came and each.came[0] == pair] for pair in PAIRS[:-1]}
     return Known(
-        runs=runs,
-        rises=rises,
-        to_target={pair: EpochsToTarget.of(_taken(some, before_last)) for pair, some in entered.items()},
-        rest=EpochsToTarget.of([each for course in last for each in _rests(course)]),
-        way_out=EpochsToTarget.of(_taken([each for each in seen if each.pair == WAY_OUT], on_way_out)),
+        runs, rises, {pair: EpochsToTarget.of([c for c in last if c.came and c.came[0] == pair]) for pair in PAIRS[:-1]}
     )
-
-
-def _taken(
-    seen: Sequence[Course], features: Callable[[Sequence[tuple[Pair, float]]], Features]
-) -> list[tuple[int, Features, float]]:
-    return [(each.seed, features(each.before), _epochs_to_target(each.losses)) for each in seen]
-
-
-def _rests(course: Course) -> Iterator[tuple[int, Features, float]]:
-    """The epochs that were left at each of a training on bronze near its end."""
-    ends = _epochs_to_target(course.losses)
-    for epoch in range(SETTLED, min(ends, len(course.losses))):
-        if (now := recent(course.losses[:epoch])) < NEAR:
-            yield course.seed, (now,), ends - epoch
 
 
 def _told(values: list[float]) -> tuple[float, float]:

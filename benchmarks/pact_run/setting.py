@@ -23,8 +23,6 @@ from palmette.spec.profile import Profile, Table, Times
 
 MODEL = "benchmarks.pact_run.network:vgg"
 PAIRS: tuple[Pair, ...] = (("0", "gold"), ("0.5", "silver"), ("0.6", "bronze"))
-WAY_OUT: Pair = ("0.6", "silver")
-"""Where a training that is late on bronze goes: the same model, on nodes that are faster and have more data."""
 TARGET, BATCH, LR = 0.1, 32, 5e-4
 DEADLINE_EPOCHS = 36.0
 """The deadline, in epochs of the whole network on gold."""
@@ -71,7 +69,7 @@ def task(*, recorded: bool = False) -> Task:
 def phases(task: Task) -> dict[Pair, Phase]:
     """The pairs of model and nodes that may be trained."""
     found = trainable_phases(task)
-    return {pair: found[pair] for pair in (*PAIRS, WAY_OUT)}
+    return {pair: found[pair] for pair in PAIRS}
 
 
 def emulated(measured: Profile) -> Profile:
