@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from benchmarks.command import parser, print_result, progress
+from benchmarks.pact_run.beginnings import Beginnings
 from benchmarks.pact_run.deciding import director
 from benchmarks.pact_run.hindsight import Hindsight, Schedule
 from benchmarks.pact_run.pilot import FIRST, Known, courses, known
@@ -68,7 +69,7 @@ def compared(seeds: Sequence[int], of_seed: RunsOfSeed, asked: Task) -> Record:
     pairs = phases(asked)
     told = known([course for seed in PILOTS for course in courses(seed, parts)])
     progress(str(told))
-    rows = [of_seed(asked, pairs, told, Hindsight(asked, pairs, parts, seed), seed) for seed in seeds]
+    rows = [of_seed(asked, pairs, told, Hindsight(asked, pairs, Beginnings(parts, seed)), seed) for seed in seeds]
     return {
         "target_loss": TARGET,
         "deadline_s": asked.goal.deadline_s,

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import NamedTuple
 
-from benchmarks.pact_run.replay import Trainee, fresh
+from benchmarks.pact_run.beginnings import Beginnings
 from benchmarks.pact_run.setting import PAIRS, TARGET
 from palmette.cost.handover import change_price
 from palmette.plan.core.strategy import Task
@@ -18,7 +18,6 @@ from palmette.runtime.training.evaluation import Evaluation
 from palmette.runtime.training.job import EpochCallback, EpochStatus
 from palmette.spec.plan import Phase
 from palmette.spec.problem import Pair
-from palmette.zoo.data import DataSplit
 
 Schedule = tuple[tuple[Pair, int], ...]
 """Pairs and epochs."""
@@ -37,8 +36,8 @@ class Switch(NamedTuple):
 class Hindsight:
     """What schedules of a seed come to."""
 
-    def __init__(self, task: Task, phases: dict[Pair, Phase], parts: dict[str, DataSplit], seed: int) -> None:
-        self._task, self._phases, self._parts, self._seed = task, phases, parts, seed
+    def __init__(self, task: Task, phases: dict[Pair, Phase], trainings: Beginnings) -> None:
+        self._task, self._phases, self._trainings = task, phases, trainings
         self._deadline_s = task.goal.deadline_s or math.inf
 
     def priced(self, schedule: Schedule, loss: float) -> Switch:
@@ -57,16 +56,15 @@ class Hindsight:
 
     def losses(self, schedule: Schedule) -> list[float]:
         """The loss of each epoch of a schedule."""
-        trainee = fresh(self._seed)
-        return [self._epoch(trainee, pair) for pair, epochs in schedule for _ in range(epochs)]
+        return self._trainings.losses([pair for pair, epochs in schedule for _ in range(epochs)])
 
     def decided(self, decide: EpochCallback) -> Switch:
         """A run that is decided after every epoch."""
-        trainee, losses, schedule = fresh(self._seed), list[float](), [(PAIRS[0], 0)]
+        losses, schedule = list[float](), [(PAIRS[0], 0)]
         while True:
             pair, epochs = schedule[-1]
-            losses.append(self._epoch(trainee, pair))
             schedule[-1] = pair, epochs + 1
+            losses.append(self._loss(tuple(schedule)))
             made = self.priced(tuple(schedule), losses[-1])
             following = decide(self._status(losses, made))
             if not following:
@@ -90,50 +88,52 @@ class Hindsight:
 
     def every_switch(self) -> Iterator[Switch]:
         """One switch after each epoch of the whole network to each other pair; at last, none until the end."""
-        for trunk, before in self._whole():
+        for before in self._whole():
             if self._over(before):
                 yield before
                 return
             for pair in PAIRS[1:]:
-                yield self._until_target(trunk.twin(), before.schedule, pair)
+                yield self._until_target(before.schedule, pair)
 
     def never(self) -> Switch:
         """No switch until the end."""
-        *_, (_, made) = self._whole()
+        *_, made = self._whole()
         return made
 
     def best_switch(self) -> Switch | None:
         """The cheapest switch that meets target and deadline; none is trained on that costs more than one that does."""
         best, most_j = None, math.inf
-        for pair in reversed(PAIRS[1:]):  # the thriftiest first
-            for trunk, before in self._whole():
-                if self._over(before) or before.energy_j >= most_j:
-                    break
-                made = self._until_target(trunk.twin(), before.schedule, pair, most_j)
+        for before in self._whole():
+            if self._over(before) or before.energy_j >= most_j:
+                break
+            for pair in reversed(PAIRS[1:]):  # the thriftiest first
+                made = self._until_target(before.schedule, pair, most_j)
                 if made.meets and made.energy_j < most_j:
                     best, most_j = made, made.energy_j
         return best
 
-    def _whole(self) -> Iterator[tuple[Trainee, Switch]]:
+    def _whole(self) -> Iterator[Switch]:
         """The whole network after each of its epochs, to the target or the deadline."""
-        trunk, epochs = fresh(self._seed), 0
-        while True:
-            loss, epochs = self._epoch(trunk, PAIRS[0]), epochs + 1
-            made = self.priced(((PAIRS[0], epochs),), loss)
-            yield trunk, made
+        return self._on(())
+
+    def _until_target(self, before: Schedule, pair: Pair, most_j: float = math.inf) -> Switch:
+        """A switch to a pair, which is trained to the target, or until there is no more time or it costs too much."""
+        for made in self._on(before, pair):
+            if made.energy_j >= most_j:
+                break
+        return made
+
+    def _on(self, before: Schedule, pair: Pair = PAIRS[0]) -> Iterator[Switch]:
+        """A schedule with one more epoch of a pair, two, and so on, until it is over."""
+        for epochs in count(1):
+            schedule = (*before, (pair, epochs))
+            made = self.priced(schedule, self._loss(schedule))
+            yield made
             if self._over(made):
                 return
-
-    def _until_target(self, trainee: Trainee, before: Schedule, pair: Pair, most_j: float = math.inf) -> Switch:
-        epochs = 0
-        while True:
-            loss, epochs = self._epoch(trainee, pair), epochs + 1
-            made = self.priced((*before, (pair, epochs)), loss)
-            if self._over(made) or made.energy_j >= most_j:
-                return made
 
     def _over(self, made: Switch) -> bool:
         return made.loss <= TARGET or made.time_s > self._deadline_s
 
-    def _epoch(self, trainee: Trainee, pair: Pair) -> float:
-        return trainee.epoch(float(pair[0]), self._parts[pair[1]])
+    def _loss(self, schedule: Schedule) -> float:
+        return self._trainings.loss(tuple(pair for pair, epochs in schedule for _ in range(epochs)))

@@ -1,4 +1,4 @@
-"""What PACT knows in ``benchmarks.pact_run``, and which switches it is offered."""
+"""What PACT knows in ``benchmarks.pact_run``, which switches it is offered, and what its schedules share."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from random import Random
 
 import pytest
 
+from benchmarks.pact_run import beginnings
+from benchmarks.pact_run.beginnings import Beginnings
 from benchmarks.pact_run.deciding import offered
 from benchmarks.pact_run.pilot import MOST, Course, EpochsToTarget, Known, Line
 from benchmarks.pact_run.setting import PAIRS, TARGET, phases, task
@@ -63,3 +65,34 @@ def test_bronze_is_offered_only_where_it_is_in_time(margin: float, losses: int, 
     found = offered(asked, pairs, known, standing)
     assert ((SILVER, BRONZE) in found) == bool(last)
     assert ((GOLD, BRONZE) in found) == (last is not None), "what could be done from elsewhere stays"
+
+
+class Counted:
+    """A training that only counts its epochs."""
+
+    trained: list[str] = []
+
+    def __init__(self, path: str = "") -> None:
+        self.path = path
+
+    def twin(self) -> Counted:
+        return Counted(self.path)
+
+    def epoch(self, pruning: float, part: str) -> float:
+        self.path += part
+        Counted.trained.append(self.path)
+        return float(len(self.path) + pruning)
+
+
+def test_schedules_share_their_beginnings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beginnings, "fresh", lambda _: Counted())
+    monkeypatch.setattr(beginnings, "KEPT", 6)
+    monkeypatch.setattr(Counted, "trained", [])
+    made = Beginnings({"gold": "g", "silver": "s", "bronze": "b"}, 0)  # type: ignore[dict-item]
+    assert made.losses([GOLD, GOLD, BRONZE]) == [1, 2, pytest.approx(3.6)]
+    assert made.losses([GOLD, GOLD, SILVER, SILVER])[-1] == pytest.approx(4.5)
+    assert Counted.trained == ["g", "gg", "ggb", "ggs", "ggss"], "each of them once"
+    for length in range(1, 9):
+        made.losses([GOLD] * 2 + [BRONZE] * length)
+    assert made.losses([GOLD, GOLD, GOLD])[-1] == 3
+    assert Counted.trained.count("gg") == 1, "what all others begin with was not given up"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import torch
 
+from palmette.errors import InputError
 from palmette.predict.bounds import (
     BoundConstants,
     BoundedPredictor,
@@ -20,6 +22,7 @@ from palmette.predict.examples import ChangeExample
 from palmette.predict.forecast import History, Setting
 from palmette.predict.power_law import PowerLawPredictor
 from palmette.predict.registry import load_predictor
+from palmette.spec.curves import Curve, CurvePhase, Origin
 
 NOW = History(setting=Setting(samples=10, classes=2), losses=(2.0, 1.2, 0.9, 0.75, 0.66, 0.6))
 HALF = Setting(pruning=0.5, samples=10, classes=2)
@@ -140,3 +143,22 @@ def test_learned_predictors_are_bounded_unless_told_otherwise() -> None:
     assert bounded.robust[0] >= plain.robust[0]
     assert isinstance(load_predictor("shipped"), BoundedPredictor)
     assert not isinstance(load_predictor("shipped", bounds=False), BoundedPredictor)
+
+
+def test_the_curves_of_a_file_bound_any_predictor(tmp_path: Path) -> None:
+    slow = CurvePhase(nodes="gold", samples=100, classes=10, pruning=0.0, start_loss=2.0, losses=(1.99, 1.98, 1.97))
+    file = tmp_path / "curves.jsonl"
+    origin = Origin(model="mine", data="digits", batch=8, optimizer="sgd", lr=0.1)
+    file.write_text(origin.to_json() + Curve(seed=0, phases=(slow,)).to_json())
+    fast = History(setting=Setting(samples=100, classes=10), losses=(2.0, 1.0, 0.7, 0.5, 0.4, 0.35))
+    plain, bounded = (
+        load_predictor("power-law", bounds_from=each).predict_epochs(fast, 3) for each in (None, str(file))
+    )
+    assert min(plain.steps_robust) < -0.01
+    assert min(bounded.steps_robust) >= -0.011, "no epoch of the curves lowered the loss by more"
+    assert bounded.expected == plain.expected
+
+
+def test_curves_for_bounds_that_are_not_applied_are_refused() -> None:
+    with pytest.raises(InputError, match=r"bounds_from: mine\.jsonl: without bounds it has no effect"):
+        load_predictor("power-law", bounds=False, bounds_from="mine.jsonl")

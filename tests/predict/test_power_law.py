@@ -132,3 +132,15 @@ def test_other_nodes_with_the_same_model_change_nothing_on_average() -> None:
 def test_losses_that_are_none_are_refused(losses: tuple[float, ...]) -> None:
     with pytest.raises(InputError, match=r"losses: .*expected"):
         fit_power_law(losses)
+
+
+@pytest.mark.parametrize(
+    "losses", [(0.9,) * 4 + (0.0,), (0.3, 0.2, 0.05, 0.2, 0.01, 0.1), (7.0, 0.0, 7.0, 0.0, 7.0, 0.0)]
+)
+def test_no_quantile_of_a_loss_is_below_zero(losses: tuple[float, ...]) -> None:
+    found = PowerLawPredictor().predict_epochs(History(setting=FULL, losses=losses), 5)
+    before = losses[-1]
+    for expected, low in zip(found.expected, found.low, strict=True):
+        assert before + low >= -1e-9
+        assert low <= expected
+        before += expected

@@ -24,6 +24,13 @@ predict = typer.Typer(
 )
 
 
+Bounds = Annotated[bool, typer.Option("--bounds/--no-bounds", help="Keep robust estimates to the bounds of theory.")]
+BoundsFrom = Annotated[
+    str | None,
+    typer.Option("--bounds-from", help="Curves that tell the bounds' constants, instead of the predictor's own."),
+]
+
+
 @predict.command("train")
 def train(
     curves_: Annotated[
@@ -41,19 +48,22 @@ def train(
 
     Example: palmette predict train curves.jsonl -o predictor.safetensors
     """
+    from dataclasses import asdict
+
     from palmette.cli.show.console import print_json
-    from palmette.cli.show.forecast import show_quality
+    from palmette.cli.show.forecast import show_constants, show_quality
     from palmette.predict.learned import save
 
     predictor, quality = _train(curves_, seed, floor, quiet or json_)
     if output is not None:
         save(predictor, output)
     if json_:
-        print_json({"origin": predictor.origin, "quality": quality})
+        print_json({"origin": predictor.origin, "bounds": asdict(predictor.constants), "quality": quality})
     else:
         origin = predictor.origin
         trained = f"trained on {origin['curves']} curves of {origin['model']} on {origin['data']}"
         show_quality(f"{trained}; evaluated on the others", quality)
+        show_constants(predictor.constants)
 
 
 @predict.command("evaluate")
@@ -64,9 +74,8 @@ def evaluate(
     predictor: Annotated[
         str, typer.Option("--predictor", help="shipped, power-law or a file from palmette predict train.")
     ] = "shipped",
-    bounds: Annotated[
-        bool, typer.Option("--bounds/--no-bounds", help="Keep robust estimates to the bounds of theory.")
-    ] = True,
+    bounds: Bounds = True,
+    bounds_from: BoundsFrom = None,
     json_: opt.Json = False,
 ) -> None:
     """Evaluate a predictor on all curves of a file, such as those of another network, beside a power law.
@@ -79,7 +88,7 @@ def evaluate(
     from palmette.spec.curves import load_curves
 
     found = load_curves(curves_)
-    quality = _quality({predictor: load_predictor(predictor, bounds=bounds)}, found.curves)
+    quality = _quality({predictor: load_predictor(predictor, bounds=bounds, bounds_from=bounds_from)}, found.curves)
     if json_:
         print_json({"model": found.model, "data": found.data, "curves": len(found.curves), "quality": quality})
     else:
@@ -111,9 +120,8 @@ def loss(
     bound: Annotated[
         float | None, typer.Option("--bound", min=0.0, help="Largest decrease of the loss to predict for one epoch.")
     ] = None,
-    bounds: Annotated[
-        bool, typer.Option("--bounds/--no-bounds", help="Keep robust estimates to the bounds of theory.")
-    ] = True,
+    bounds: Bounds = True,
+    bounds_from: BoundsFrom = None,
     json_: opt.Json = False,
 ) -> None:
     """Predict the change of the loss in the next epochs, or with a smaller model: mean, and 0.05 and 0.95 quantiles.
@@ -128,7 +136,7 @@ def loss(
     setting = Setting(pruning=_fraction("pruning", pruning), samples=samples, classes=classes)
     earlier = () if before is None else _losses("before", before)
     history = History(setting=setting, losses=_losses("losses", losses), earlier=earlier)
-    known = load_predictor(predictor, bound, bounds=bounds)
+    known = load_predictor(predictor, bound, bounds=bounds, bounds_from=bounds_from)
     forecast = known.predict_epochs(history, epochs)
     to = _changed_setting(setting, to_pruning, to_samples, to_classes)
     change = None if to is None else known.predict_change(history, to)

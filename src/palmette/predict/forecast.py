@@ -14,7 +14,7 @@ smaller model begins with, on the new nodes' data.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Protocol
 
 QUANTILES = (0.05, 0.95)
@@ -75,6 +75,24 @@ class Forecast:
     def steps_robust(self) -> tuple[float, ...]:
         """Changes that add up to ``total_robust``, to plan many epochs with."""
         return tuple(after - before for before, after in pairwise((0.0, *self.total_robust)))
+
+
+def floored(forecast: Forecast, loss: float, floor: float, outside: tuple[str, ...] = ()) -> Forecast:
+    """The forecast with losses that are possible, its quantiles in order, and what is outside of what was taught."""
+    expected, total, least = [], 0.0, floor - loss
+    for change in forecast.expected:
+        expected.append(max(change, least - total))
+        total += expected[-1]
+    totals = list(accumulate(expected))
+    lowest = [least - total + change for total, change in zip(totals, expected, strict=True)]
+    return Forecast(
+        expected=tuple(expected),
+        low=tuple(min(max(low, most), mean) for low, most, mean in zip(forecast.low, lowest, expected, strict=True)),
+        robust=tuple(max(pair) for pair in zip(forecast.robust, expected, strict=True)),
+        total_robust=tuple(max(pair) for pair in zip(forecast.total_robust, totals, strict=True)),
+        outside=outside,
+        floor=floor,
+    )
 
 
 def outside_notes(subject: str, forecast: Forecast) -> list[str]:

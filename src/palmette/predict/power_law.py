@@ -21,12 +21,14 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from palmette.errors import Fault, InputError
-from palmette.predict.forecast import QUANTILES, Forecast, History, Setting
+from palmette.predict.forecast import QUANTILES, Forecast, History, Setting, floored
 from palmette.predict.scalar_minimum import scalar_minimum
 from palmette.spec.document import MOST
 
 DEFAULT_EXPONENT = 0.5
 ENOUGH = 5
+LEAST_LOSS = 0.0
+"""The floor of a fitted curve is not below it."""
 _LOG_EXPONENTS = np.log(np.geomspace(0.02, 5.0, 40))
 _WIDTH = NormalDist().inv_cdf(QUANTILES[1])
 
@@ -94,12 +96,13 @@ class PowerLawPredictor:
             # The first change begins with a loss that was seen, each other between two that jitter.
             jitter = [curve.deviation * _WIDTH] * epochs
             noise = [width * (1.0 if ahead == 0 else 2**0.5) for ahead, width in enumerate(jitter)]
-        return Forecast(
+        plain = Forecast(
             expected=tuple(expected),
             low=tuple(mean - width for mean, width in zip(expected, noise, strict=True)),
             robust=tuple(mean + width for mean, width in zip(expected, noise, strict=True)),
             total_robust=tuple(mean + width for mean, width in zip(totals, jitter, strict=True)),
         )
+        return floored(plain, history.loss, LEAST_LOSS)
 
     def predict_change(self, history: History, to: Setting) -> Forecast:
         """A fraction of what was learnt so far is expected to be lost, at worst all of it."""

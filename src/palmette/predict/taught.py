@@ -27,7 +27,7 @@ from typing import Any
 
 from palmette.predict.bounds import NO_CONSTANTS, BoundConstants, removed_and_learnt
 from palmette.predict.examples import ChangeExample, RunExample
-from palmette.predict.forecast import UNKNOWN, Forecast, History, Predictor, Setting
+from palmette.predict.forecast import UNKNOWN, Forecast, History, Predictor, Setting, floored
 from palmette.predict.power_law import PowerLawPredictor
 
 Range = tuple[float, float]
@@ -150,7 +150,7 @@ class TaughtPredictor:
         """The predictor's, wider where an epoch is outside of what was taught."""
         plain = self.predictor.predict_epochs(history, epochs)
         if self.ranges is None or not epochs:
-            return _floored(plain, history.loss, self.floor, () if self.ranges else (UNKNOWN,))
+            return floored(plain, history.loss, self.floor, () if self.ranges else (UNKNOWN,))
         law = PowerLawPredictor().predict_epochs(history, epochs)
         least, most = self.ranges.falls
         rows: list[Features] = []
@@ -168,13 +168,13 @@ class TaughtPredictor:
         wider = Forecast(
             expected=tuple(expected), low=tuple(low), robust=tuple(robust), total_robust=tuple(accumulate(steps))
         )
-        return _floored(wider, history.loss, self.floor, _named(rows, self.ranges.run))
+        return floored(wider, history.loss, self.floor, _named(rows, self.ranges.run))
 
     def predict_change(self, history: History, to: Setting) -> Forecast:
         """The predictor's, wider where the change is outside of what was taught."""
         plain = self.predictor.predict_change(history, to)
         if self.ranges is None:
-            return _floored(plain, history.loss, self.floor, (UNKNOWN,))
+            return floored(plain, history.loss, self.floor, (UNKNOWN,))
         law = PowerLawPredictor().predict_change(history, to)
         features = _change_features(history, to)
         weight, (least, most) = _weight(features, self.ranges.change), self.ranges.rises
@@ -182,26 +182,8 @@ class TaughtPredictor:
         robust = _between(plain.robust[0], max(plain.robust[0], law.robust[0]), weight)
         low = _between(max(plain.low[0], least), min(plain.low[0], law.low[0]), weight)
         wider = Forecast(expected=(mean,), low=(low,), robust=(robust,), total_robust=(robust,))
-        return _floored(wider, history.loss, self.floor, _named([features], self.ranges.change))
+        return floored(wider, history.loss, self.floor, _named([features], self.ranges.change))
 
 
 def _between(inside: float, outside: float, weight: float) -> float:
     return inside + weight * (outside - inside)
-
-
-def _floored(forecast: Forecast, loss: float, floor: float, outside: tuple[str, ...]) -> Forecast:
-    """The forecast with losses that are possible, its quantiles in order, and what is outside of what was taught."""
-    expected, total, least = [], 0.0, floor - loss
-    for change in forecast.expected:
-        expected.append(max(change, least - total))
-        total += expected[-1]
-    totals = list(accumulate(expected))
-    lowest = [least - total + change for total, change in zip(totals, expected, strict=True)]
-    return Forecast(
-        expected=tuple(expected),
-        low=tuple(min(max(low, most), mean) for low, most, mean in zip(forecast.low, lowest, expected, strict=True)),
-        robust=tuple(max(pair) for pair in zip(forecast.robust, expected, strict=True)),
-        total_robust=tuple(max(pair) for pair in zip(forecast.total_robust, totals, strict=True)),
-        outside=outside,
-        floor=floor,
-    )

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 import torch
 
 from palmette.cli.reproduce.pact import draw
+from palmette.errors import InputError
 from palmette.measure.curves.trainer import CurveRecipe
 from palmette.reproduce.pact.accuracy import figure_2, observations
 from palmette.reproduce.pact.federated import QUICK, FederatedCurve, Federation
+from palmette.reproduce.pact.kept_trainings import KeptTrainings
 from palmette.reproduce.progress import silent
 
 RECIPE = CurveRecipe(model="lenet5", data="digits", batch=8, lr=0.02)
@@ -53,11 +56,30 @@ def test_the_observations_are_told_as_they_come_out() -> None:
 
 
 @pytest.mark.slow
-def test_fig_2_is_trained_for_real() -> None:
-    figure, claims = figure_2("digits", silent, quick=True)
+def test_fig_2_is_trained_for_real_and_resumes(tmp_path: Path) -> None:
+    figure, claims = figure_2("digits", silent, tmp_path, quick=True)
     assert len(figure["trainings"]) == 8
     for each in figure["trainings"].values():
         assert len(each["accuracy"]) == len(each["time_s"]) == QUICK.epochs
         assert max(each["accuracy"]) > 0.3
     assert len(claims) == 3
     ET.fromstring(draw("2", figure))
+
+    done = list[str]()
+    again, _ = figure_2("digits", done.append, tmp_path, quick=True)
+    assert (again, done) == (figure, []), "what was kept is not trained again"
+
+    lost = next(tmp_path.glob("*/4-0.9-bronze.json"))
+    lost.unlink()
+    resumed, _ = figure_2("digits", done.append, tmp_path, quick=True)
+    assert len(done) == QUICK.epochs - 4, "only the one that was lost, from where it was pruned"
+    name = "K₁ 4, F 0.9, bronze"
+    assert resumed["trainings"][name]["accuracy"] == figure["trainings"][name]["accuracy"]
+
+
+def test_a_kept_training_that_is_broken_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    (folder / "1-0.5-silver.json").write_text('{"accuracy": [0.5], "time_s": []}')
+    with pytest.raises(InputError, match=r"1-0\.5-silver\.json.*remove it"):
+        KeptTrainings(RECIPE, QUICK, silent, folder).all()

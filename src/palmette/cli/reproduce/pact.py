@@ -33,7 +33,7 @@ def reproduce_pact(
     if measured:
         from palmette.reproduce.pact.accuracy import figure_2
 
-        figure, claims = figure_2(data, progress, quick=quick)
+        figure, claims = figure_2(data, progress, folder / "measured", quick=quick)
         made |= {"figures": {"2": figure} | made["figures"], "claims": [*claims, *made["claims"]]}
     lines = {number: figure for number, figure in made["figures"].items() if "series" in figure}
     pictures = {f"figure-{number}.svg": draw(number, figure) for number, figure in lines.items()}

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from palmette.cli.show.console import console
+from palmette.predict.bounds import BoundConstants
 from palmette.predict.forecast import Forecast, History, outside_notes
 
 
@@ -33,6 +34,15 @@ def show_quality(evaluated: str, quality: dict[str, Any]) -> None:
                 f"{row['many']}",
             )
     out.print(table)
+
+
+def show_constants(constants: BoundConstants) -> None:
+    """Print what curves tell about the bounds."""
+    out, rate, share = console(), constants.rate, constants.share
+    if rate is not None:
+        out.print(f"bound of λ_run: excess loss ≤ {rate.scale:.3g} / ({rate.offset:.3g} + epochs) of a phase's first")
+    if share is not None:
+        out.print(f"bound of λ_change: {share:.3g} of what was learnt, times the part of the rest that is removed")
 
 
 def show_forecast(past: History, forecast: Forecast, change: Forecast | None) -> None:

@@ -153,7 +153,10 @@ class _PredictedProblems:
     def __init__(self, task: Task, target: float, deadline_s: float, options: Mapping[str, Any]) -> None:
         self._task, self._target, self._deadline_s = task, target, deadline_s
         self._predictor = load_predictor(
-            str(options.get("predictor", "shipped")), options.get("bound"), bounds=bool(options.get("bounds", True))
+            str(options.get("predictor", "shipped")),
+            options.get("bound"),
+            bounds=bool(options.get("bounds", True)),
+            bounds_from=options.get("bounds_from"),
         )
         self._classes = int(options.get("classes", 10))
         self._distill = bool(options.get("distill", False))

@@ -51,6 +51,10 @@ class _PactStrategy(Strategy, ABC):
         default=True,
         metadata={"help": "Keep the predictor's robust estimates to the bounds of theory that its curves fit."},
     )
+    bounds_from: str | None = field(
+        default=None,
+        metadata={"help": "Curves that tell the bounds' constants, instead of the predictor's own."},
+    )
     classes: int = field(
         default=10, metadata={"help": "Classes in the data; an untrained network's loss is their logarithm."}
     )
@@ -73,9 +77,10 @@ class _PactStrategy(Strategy, ABC):
         if self.distill and self.problem is not None:
             expected = Message("a problem lists its own changes; expected it without ", Argument("problem"))
             raise InputError(ArgumentFault("distill", self.distill, expected))
-        if self.bound is not None and self.problem is not None:
-            expected = Message("a problem has its own robust estimates; expected it without ", Argument("problem"))
-            raise InputError(ArgumentFault("bound", self.bound, expected))
+        for option, value in (("bound", self.bound), ("bounds_from", self.bounds_from)):
+            if value is not None and self.problem is not None:
+                expected = Message("a problem has its own robust estimates; expected it without ", Argument("problem"))
+                raise InputError(ArgumentFault(option, value, expected))
 
     def decide(self, task: PlanRequest) -> Decision:
         """Decide the schedule, and simulate it with the true losses."""
@@ -116,7 +121,7 @@ class _PactStrategy(Strategy, ABC):
 
         target_and_deadline(task.goal)  # before a learned predictor is loaded, which takes seconds
         set_classes = parse_set_classes(self.set_classes)
-        predictor = load_predictor(self.predictor, self.bound, bounds=self.bounds)
+        predictor = load_predictor(self.predictor, self.bound, bounds=self.bounds, bounds_from=self.bounds_from)
         return PlannedTraining(task, predictor, self.classes, set_classes, self.distill)
 
     def _problem(self, task: PlanRequest, training: PlannedTraining | None) -> Problem:

@@ -3,42 +3,36 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from pathlib import Path
 from statistics import fmean
 
 from palmette.measure.curves.trainer import CurveRecipe
-from palmette.reproduce.pact.federated import FULL, QUICK, FederatedCurve, FederatedGrid, Federation
+from palmette.reproduce.pact.federated import FULL, QUICK, FederatedCurve, FederatedGrid
+from palmette.reproduce.pact.kept_trainings import JOINING, KeptTrainings, Key
 from palmette.reproduce.progress import Progress, Record
 
 BATCH, LR, QUICK_LR, MODEL = 64, 0.001, 0.02, "vgg11small"
 POINTS = 40
-JOINING = ("silver", "bronze")
-Key = tuple[int, float, str]
-"""K₁, F, and which nodes join."""
 
 
-def figure_2(data: str, progress: Progress, *, quick: bool = False) -> tuple[Record, list[Record]]:
-    """Fig. 2 and the claims about it; ``quick`` is a few epochs of LeNet-5."""
+def figure_2(data: str, progress: Progress, folder: Path, *, quick: bool = False) -> tuple[Record, list[Record]]:
+    """Fig. 2 and the claims about it; ``quick`` is a few epochs of LeNet-5.
+
+    What was trained is kept in the folder, and not trained again.
+
+    Raises:
+        InputError: the data cannot be used, or the folder not written.
+    """
     recipe = CurveRecipe(model="lenet5" if quick else MODEL, data=data, batch=BATCH, lr=QUICK_LR if quick else LR)
     if data == "digits":
         recipe = CurveRecipe(model=recipe.model, data=data, batch=8, lr=QUICK_LR)
     grid = QUICK if quick else FULL
-    found = trainings(recipe, grid, progress)
+    found = KeptTrainings(recipe, grid, progress, folder / f"{recipe.model}-{_data(recipe)}-{grid.epochs}").all()
     return _figure(recipe, grid, found), observations(grid, found)
 
 
-def trainings(recipe: CurveRecipe, grid: FederatedGrid, progress: Progress) -> dict[Key, FederatedCurve]:
-    """Every training of the grid; those with the same beginning share it."""
-    trunk, begun, found = Federation(recipe), FederatedCurve(), {}
-    for epoch, _ in enumerate(trunk.train(begun, max(grid.k1)), 1):
-        progress(f"Fig. 2: epoch {epoch} on gold")
-        for pruned in grid.pruned if epoch in grid.k1 else ():
-            for kind in JOINING:
-                progress(f"Fig. 2: {pruned:g} pruned after {epoch} epochs, {kind} joins")
-                so_far = begun.copy()
-                for _ in trunk.joined(kind, pruned).train(so_far, grid.epochs - epoch):
-                    pass
-                found[epoch, pruned, kind] = so_far
-    return found
+def _data(recipe: CurveRecipe) -> str:
+    return recipe.data.split(":")[0]
 
 
 def _figure(recipe: CurveRecipe, grid: FederatedGrid, found: dict[Key, FederatedCurve]) -> Record:
@@ -47,7 +41,7 @@ def _figure(recipe: CurveRecipe, grid: FederatedGrid, found: dict[Key, Federated
     return {
         "title": "accuracy over time",
         "model": recipe.model,
-        "data": recipe.data.split(":")[0],
+        "data": _data(recipe),
         "epochs": grid.epochs,
         "x": x,
         "x_label": "seconds",

@@ -9,8 +9,9 @@ took here, times how much slower it is.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from time import process_time
 
 import torch
@@ -26,6 +27,8 @@ from palmette.zoo.models import seeded
 IMAGES = {"gold": 8000, "silver": 2500, "bronze": 750}
 MANY = {"gold": 5, "silver": 2, "bronze": 2}
 SLOWER = {"gold": 1.0, "silver": 2.0, "bronze": 3.0}
+MAX_SAMPLES = 8000
+"""Of the data that all nodes together own; more would only take longer."""
 _CHUNK = 256
 
 
@@ -54,6 +57,23 @@ class FederatedCurve:
         """Another that goes on from here."""
         return FederatedCurve([*self.accuracy], [*self.time_s], self.cpu_s)
 
+    def to_json(self) -> str:
+        """The curve as text."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def parsed(cls, text: str) -> FederatedCurve:
+        """The curve of a text.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is none.
+        """
+        data = json.loads(text)
+        accuracy, time_s = ([float(each) for each in data[name]] for name in ("accuracy", "time_s"))
+        if len(accuracy) != len(time_s):
+            raise ValueError(f"{len(accuracy)} accuracies at {len(time_s)} times")
+        return cls(accuracy, time_s, float(data["cpu_s"]))
+
 
 class Federation:
     """Nodes that train one network by federated averaging, weighted by their samples."""
@@ -65,6 +85,15 @@ class Federation:
         self.parts, self.held_out = node_parts(data, seed), _all(data.held_out)
         self.kinds = ["gold"] * MANY["gold"]
         self.trainers = [first.clone() for _ in self.kinds]
+
+    def state_bytes(self) -> bytes:
+        """The network after an average, with one node's optimizer: all that those who join begin with."""
+        return self.trainers[0].state_bytes()
+
+    def load(self, saved: bytes) -> None:
+        """Continue from such a state."""
+        for trainer in self.trainers:
+            trainer.load(saved)
 
     def joined(self, kind: str, pruned: float) -> Federation:
         """The same network, pruned, with two more nodes; these nodes stay as they are."""
@@ -114,7 +143,7 @@ def node_parts(data: DataSet, seed: int) -> dict[str, list[NodeSetData]]:
     """The samples of every node; none belongs to two."""
     with seeded(seed):
         order = torch.randperm(len(data.train)).tolist()
-    unit = len(order) / sum(IMAGES[kind] * many for kind, many in MANY.items())
+    unit = min(len(order), MAX_SAMPLES) / sum(IMAGES[kind] * many for kind, many in MANY.items())
     found: dict[str, list[NodeSetData]] = {kind: [] for kind in MANY}
     for kind, many in MANY.items():
         for _ in range(many):
