@@ -142,8 +142,9 @@ class RightTrainSearch:
                 continue
             found = opened.next_single(min(raised.below_j, raised.closed_j, raised.least_j), self._prove)
             if found is not None:
-                dual = self.dual_problem(found.ranked, found.bound.nodes)
-                raised.add(SplitTree(found.ranked, dual, found.bound.joules))
+                kinds = dict.fromkeys([(), found.bound.loads])
+                duals = [self.dual_problem(found.ranked, found.bound.nodes, loads) for loads in kinds]
+                raised.add(SplitTree(found.ranked, duals, found.bound.joules))
         return min(raised.closed_j, raised.least_j, opened.least_j)
 
     def _prove(self, steps: int) -> bool:
@@ -153,7 +154,7 @@ class RightTrainSearch:
 
     def _mapping_bound_j(self, ranked: RankedTree, mapping: Mapping) -> float:
         """A bound of a mapping, whatever its first root."""
-        return min(self.allocator.bound_j(candidate) for candidate in self.root_choices(ranked, mapping))
+        return min(self.allocator.proven_j(candidate) for candidate in self.root_choices(ranked, mapping))
 
     def _count_rounds(self, rounds: int) -> None:
         self.allocator.effort += _ROUND_EFFORT * rounds
@@ -235,7 +236,11 @@ class RightTrainSearch:
     def best_of(self, candidates: Iterable[MappedTree]) -> EvaluatedPlan | None:
         """The best of some mapped trees, each with its best shares; None where none is feasible."""
         best: EvaluatedPlan | None = None
-        for candidate in dict.fromkeys(candidates):
+        distinct = list(dict.fromkeys(candidates))
+        quick_j = [self.allocator.quick_bound_j(candidate) for candidate in distinct]
+        for at_least_j, candidate in sorted(zip(quick_j, distinct, strict=True), key=lambda each: each[0]):
+            if math.isinf(at_least_j) or (best is not None and at_least_j >= best.total_j):
+                break
             if best is not None and self.allocator.bound_j(candidate) >= best.total_j:
                 continue
             found = self.allocator.best_plan(candidate)
@@ -251,9 +256,27 @@ class RightTrainSearch:
         for rough in bounds[:_NODE_SETS]:
             bound = self.bounds.refined(boxed, rough) if best is None or rough.joules < best.total_j else None
             if bound is not None and (best is None or bound.joules < best.total_j):
+                yield from self._on_fewer_nodes(ranked, bound)
                 yield from self._algorithm_1(ranked, bound)
                 yield from self.root_choices(ranked, bound.mapping)
                 yield from self._joint_mappings(ranked, bound.nodes, best)
+
+    def _on_fewer_nodes(self, ranked: RankedTree, bound: MappingBound) -> Iterator[MappedTree]:
+        """The cheapest mappings on the sources' own nodes, alone and with one other of the bound's mapping.
+
+        Where the set of nodes is not fixed, the bound charges others for idling only while they compute.
+        """
+        if self.bounds.few_nodes:
+            return
+        able = set(self.problem.compute_nodes)
+        own = {self.problem.feed_nodes[feed] for feed in ranked.tree.feeds} & able
+        others = dict.fromkeys(node for nodes in reversed(bound.mapping) for node in nodes if node not in own)
+        for more in [(), *((node,) for node in others)][:_NODE_SETS]:
+            nodes = tuple(sorted({*own, *more}))
+            if nodes:
+                table = MappingTable(ranked.tree, ranked.schedule.split, self.bounds.costs(nodes), bound.prices)
+                if math.isfinite(table.total_j()):
+                    yield from self.root_choices(ranked, table.mapping())
 
     def _joint_mappings(
         self, ranked: RankedTree, nodes: tuple[int, ...], best: EvaluatedPlan | None
@@ -266,14 +289,14 @@ class RightTrainSearch:
             ):
                 yield from self.root_choices(ranked, mapping)
 
-    def dual_problem(self, ranked: RankedTree, nodes: tuple[int, ...]) -> DualProblem:
-        """The dual problem of a tree on some nodes."""
+    def dual_problem(self, ranked: RankedTree, nodes: tuple[int, ...], loads: tuple[float, ...] = ()) -> DualProblem:
+        """The dual problem of a tree on some nodes, with the calls of some of them together."""
         problem = self.problem
         limits = [problem.task.cluster.nodes[problem.names[node]].limits.energy_j for node in nodes]
         max_j = np.array([math.inf if each is None else each / ranked.schedule.iterations for each in limits])
-        idle_w = self.bounds.idle_w(ranked.tree, nodes)
+        idle_w = self.bounds.idle_w(ranked.tree, nodes, loads)
         return DualProblem(
-            PossibleInstances(ranked.tree, ranked.schedule.split, self.bounds.costs(nodes)),
+            PossibleInstances(ranked.tree, ranked.schedule.split, self.bounds.costs(nodes, loads)),
             idle_w,
             problem.max_iteration_s(ranked.schedule),
             max_j,
