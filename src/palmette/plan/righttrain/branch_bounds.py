@@ -15,7 +15,13 @@ from typing import NamedTuple
 
 from palmette.plan.righttrain.geometric_program import GAP
 from palmette.plan.righttrain.layout import Mapping
-from palmette.plan.righttrain.optimum.branching import branches, branching_group, is_single_mapping, only_mapping
+from palmette.plan.righttrain.optimum.branching import (
+    branches,
+    branching_group,
+    is_single_mapping,
+    only_mapping,
+    uses_all_nodes,
+)
 from palmette.plan.righttrain.optimum.dual_ascent import DualBound, DualProblem, tighten
 from palmette.plan.righttrain.optimum.states import StateSpace, is_empty, max_joint_states
 from palmette.plan.righttrain.trees import RankedTree
@@ -101,6 +107,10 @@ class BranchBounds:
                 return
             remaining = found.remaining
             raised.append(found)
+        costs = tree.duals[0].instances.costs
+        own = {costs.problem.feed_nodes[feed] for feed in tree.ranked.tree.feeds}
+        if not uses_all_nodes(remaining, costs.nodes, own):
+            return
         self._pushed += 1
         branch = _Branch(tree, raised)
         heapq.heappush(self._heap, (max(bound_j, many * branch.best.value * (1 - GAP)), self._pushed, branch))
