@@ -76,14 +76,11 @@ class DeadlineSearch:
         """
         free = pool.unhurried.allocator
         for candidate in pool.candidates:
-            if free.bound_j(candidate) < best.total_j:
-                found = free.best_plan(candidate)
-                if (
-                    found is not None
-                    and found.total_j < best.total_j
-                    and not self.search.allocator.misses_deadline(found)
-                ):
-                    best = found
+            if free.quick_bound_j(candidate) >= best.total_j or free.bound_j(candidate) >= best.total_j:
+                continue
+            found = free.best_plan(candidate)
+            if found is not None and found.total_j < best.total_j and not self.search.allocator.misses_deadline(found):
+                best = found
         return best
 
     def _with_others(self, result: SearchResult) -> SearchResult:

@@ -130,6 +130,10 @@ class MappingBounds:
             return None
         return None if raised is None else self._with_mean_loads(boxed, raised, rounds)
 
+    def repriced(self, boxed: BoxedTree, bound: MappingBound) -> MappingBound | None:
+        """A tighter bound by better prices alone, whatever the number of nodes; None where there is no mapping."""
+        return self._raise_prices_from(boxed, bound.nodes, bound.prices, _ROUNDS)[0]
+
     def _with_mean_loads(self, boxed: BoxedTree, bound: MappingBound, rounds: int) -> MappingBound:
         """The same where calls side by side on a node count together, if that is higher."""
         best, found = bound, bound

@@ -53,6 +53,8 @@ _STEP_EFFORT, _ROUND_EFFORT = 150, 25
 """The effort that a step of raising bounds counts as, and a round of dual ascent."""
 _PROOF_EFFORT = 160_000
 """The effort after which a lower bound is not raised any further."""
+_REPRICED = 60
+"""Trees whose bounds are raised by better prices, where many nodes compute."""
 _PROMISING = 0.9
 """Trees whose bound is below this part of the best energy are worth looking for a plan that is in time."""
 _CLOSE_ENOUGH = 5e-6
@@ -134,6 +136,7 @@ class RightTrainSearch:
         """A lower bound of all plans, raised as far as the effort goes."""
         opened = self._opened()
         if not self.bounds.few_nodes:
+            opened.reprice_lowest(_below(best), _REPRICED)
             return opened.least_j
         raised = BranchBounds(_below(best), self._mapping_bound_j, self._count_rounds)
         while min(opened.least_j, raised.least_j) < min(raised.below_j, raised.closed_j) and self._prove(1):
