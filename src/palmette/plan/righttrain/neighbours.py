@@ -75,8 +75,8 @@ class Neighbours:
     def _with_tree(self, tree: GroupingTree, mapping: Mapping, split: Split) -> Iterator[MappedTree]:
         """Another tree with a split, each root first."""
         schedule = self.problem.schedule(tree.feeds, tree.replicas, split) if min(split) > 0 else None
-        for first_root in distinct_roots(mapping) if schedule is not None else ():
-            yield MappedTree(tree, mapping, schedule, first_root)
+        if schedule is not None:
+            yield from (MappedTree(tree, mapping, schedule, first_root) for first_root in distinct_roots(mapping))
 
     def _receivers(self, k: int, many: int) -> list[int]:
         if many <= _MANY_FEEDS:

@@ -34,11 +34,11 @@ class _SharedNode(NamedTuple):
 
     def joules(self, time_s: float) -> float:
         """The least dynamic energy of its work in some time."""
-        return self.unit_j * time_s ** (1 - self.exponent)
+        return float(self.unit_j * time_s ** (1 - self.exponent))
 
     def saved_w(self, time_s: float) -> float:
         """How much more time saves: the tangent's slope, negated."""
-        return (self.exponent - 1) * self.unit_j * time_s**-self.exponent
+        return float((self.exponent - 1) * self.unit_j * time_s**-self.exponent)
 
 
 def together_bound_j(program: GeometricProgram, work_s: Floats) -> float:
