@@ -13,6 +13,7 @@ layout                    from a tree and a mapping to instances and a phase
 layer_costs               what a layer costs on each node at a price of time
 mapping_table             the cheapest mapping of a tree at given prices
 split_costs               the same for many splits of the batch at once
+mean_loads                the mean load of nodes whose calls a bound counts together
 mapping_bounds            a lower bound of a tree's energy, whatever its mapping and the split of its batch
 open_bounds               the lower bounds of all trees, lowest first, and how they are raised
 branch_bounds             those of a tree with one split, raised by branching on nodes
@@ -22,8 +23,10 @@ iteration_time            the time of an iteration in closed form
 geometric_program         the CPU shares as a geometric program
 interior_point            its solver: a primal-dual interior-point method
 cpu_shares                the optimal shares, generating the paths of an iteration as needed
+shared_calls              a bound of a mapped tree that counts calls side by side together
 cpu_allocation            the best shares of a mapped tree, checked by the evaluator
 neighbours                plans next to a plan
+regrouping                trees next to a mapped tree
 starts                    plans to begin with, of other strategies, too
 min_time_search           the search for the least time
 search                    RightTrain's search

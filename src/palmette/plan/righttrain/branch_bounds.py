@@ -15,9 +15,15 @@ from typing import NamedTuple
 
 from palmette.plan.righttrain.geometric_program import GAP
 from palmette.plan.righttrain.layout import Mapping
-from palmette.plan.righttrain.optimum.branching import branches, branching_group, is_single_mapping, only_mapping
+from palmette.plan.righttrain.optimum.branching import (
+    branches,
+    branching_group,
+    is_single_mapping,
+    only_mapping,
+    uses_all_nodes,
+)
 from palmette.plan.righttrain.optimum.dual_ascent import DualBound, DualProblem, tighten
-from palmette.plan.righttrain.optimum.states import is_empty, max_joint_states
+from palmette.plan.righttrain.optimum.states import StateSpace, is_empty, max_joint_states
 from palmette.plan.righttrain.trees import RankedTree
 
 FIRST_ROUNDS = 12
@@ -28,18 +34,23 @@ _MAX_STATES = 10_000
 
 
 class SplitTree(NamedTuple):
-    """A tree with one split on some nodes, and a bound of it."""
+    """A tree with one split on some nodes, its dual problems, any of which bounds it, and a bound of it."""
 
     ranked: RankedTree
-    dual: DualProblem
+    duals: list[DualProblem]
     bound_j: float
 
 
 class _Branch(NamedTuple):
-    """Some of the mappings of a tree, and their bound."""
+    """Some of the mappings of a tree, and their bounds by each dual problem."""
 
     of: SplitTree
-    bound: DualBound
+    bounds: list[DualBound]
+
+    @property
+    def best(self) -> DualBound:
+        """The highest of the bounds."""
+        return max(self.bounds, key=lambda bound: bound.value)
 
 
 @dataclass
@@ -63,33 +74,43 @@ class BranchBounds:
 
     def add(self, tree: SplitTree) -> None:
         """Add all mappings of a tree."""
-        start = tree.dual.start()
-        if is_empty(start.remaining):
+        starts = [dual.start() for dual in tree.duals]
+        if is_empty(starts[0].remaining):
             return
-        if max_joint_states(start.remaining) > _MAX_STATES:
+        if max_joint_states(starts[0].remaining) > _MAX_STATES:
             self.closed_j = min(self.closed_j, tree.bound_j)
         else:
-            self._tighten(_Branch(tree, start), FIRST_ROUNDS, tree.bound_j)
+            self._tighten(tree, starts, starts[0].remaining, FIRST_ROUNDS, tree.bound_j)
 
     def branch(self) -> None:
         """Put branches in the place of the one with the lowest bound."""
         bound_j, _, lowest = heapq.heappop(self._heap)
-        nodes, remaining = lowest.of.dual.instances.costs.nodes, lowest.bound.remaining
-        place = branching_group(lowest.bound, len(nodes))
+        nodes, remaining = lowest.of.duals[0].instances.costs.nodes, lowest.bounds[-1].remaining
+        place = branching_group(lowest.best, len(nodes))
         if place is None or is_single_mapping(remaining, len(nodes)):
             found_j = self.mapping_bound_j(lowest.of.ranked, only_mapping(remaining, nodes))
             self.closed_j = min(self.closed_j, max(bound_j, found_j))
             return
         for part in branches(remaining, *place, len(nodes)):
-            self._tighten(_Branch(lowest.of, replace(lowest.bound, remaining=part)), _ROUNDS, bound_j)
+            self._tighten(lowest.of, lowest.bounds, part, _ROUNDS, bound_j)
 
-    def _tighten(self, branch: _Branch, rounds: int, bound_j: float) -> None:
-        """Add a branch with a better bound, unless it is settled."""
-        self.count(rounds)
-        many = branch.of.ranked.schedule.iterations
-        target = self.below_j / many if math.isfinite(self.below_j) else 10 * branch.of.bound_j / many
-        found = tighten(branch.of.dual, branch.bound, target, rounds)
-        if found is not None:
-            self._pushed += 1
-            raised_j = max(bound_j, many * found.value * (1 - GAP))
-            heapq.heappush(self._heap, (raised_j, self._pushed, _Branch(branch.of, found)))
+    def _tighten(
+        self, tree: SplitTree, bounds: list[DualBound], remaining: StateSpace, rounds: int, bound_j: float
+    ) -> None:
+        """Add a branch with better bounds, unless it is settled."""
+        many, raised = tree.ranked.schedule.iterations, []
+        target = self.below_j / many if math.isfinite(self.below_j) else 10 * tree.bound_j / many
+        for dual, bound in zip(tree.duals, bounds, strict=True):
+            self.count(rounds)
+            found = tighten(dual, replace(bound, remaining=remaining), target, rounds)
+            if found is None:
+                return
+            remaining = found.remaining
+            raised.append(found)
+        costs = tree.duals[0].instances.costs
+        own = {costs.problem.feed_nodes[feed] for feed in tree.ranked.tree.feeds}
+        if not uses_all_nodes(remaining, costs.nodes, own):
+            return
+        self._pushed += 1
+        branch = _Branch(tree, raised)
+        heapq.heappush(self._heap, (max(bound_j, many * branch.best.value * (1 - GAP)), self._pushed, branch))

@@ -63,11 +63,25 @@ class DeadlineSearch:
         return not self.search.allocator.misses_deadline(plan) and result.bound_j >= plan.total_j * (1 - _PROVEN)
 
     def _best_in_time(self, pool: PlanPool) -> EvaluatedPlan | None:
-        """The best of all that was found: with the best shares for the deadline, or for a tighter one."""
+        """The best of all that was found: with the best shares for the deadline, for a tighter one, or for none."""
         plans = [plan for plan in pool.found if not self.search.allocator.misses_deadline(plan)]
         again = self.search.best_of(pool.candidates)
         best = min([*plans, *([] if again is None else [again])], key=lambda plan: plan.total_j, default=None)
-        return best or self.search.meet_deadline()
+        return self._unhurried(pool, best) if best is not None else self.search.meet_deadline()
+
+    def _unhurried(self, pool: PlanPool, best: EvaluatedPlan) -> EvaluatedPlan:
+        """The best, or a candidate with its best shares without a deadline, where they are in time and better.
+
+        The same shares may not be found by the deadline, where transfers share links.
+        """
+        free = pool.unhurried.allocator
+        for candidate in pool.candidates:
+            if free.quick_bound_j(candidate) >= best.total_j or free.bound_j(candidate) >= best.total_j:
+                continue
+            found = free.best_plan(candidate)
+            if found is not None and found.total_j < best.total_j and not self.search.allocator.misses_deadline(found):
+                best = found
+        return best
 
     def _with_others(self, result: SearchResult) -> SearchResult:
         """The plan of another strategy where that is better: one that a bound cannot rule out."""

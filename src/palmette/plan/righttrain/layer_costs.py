@@ -2,6 +2,13 @@
 
 With a price of λ watts for a second on its paths, a layer with work w costs min over ρ of λ w/ρ + D w ρ^(γ−1): layers
 are coupled only by the nodes that they are on.
+
+Calls side by side on a node draw D·(sum of their shares)^γ, more than each by itself. Over T seconds with W of work in
+all, that is at least D·T·(W/T)^γ, and at least its tangent at any mean load s, which is linear in work and time:
+
+    E ≥ D·γ·s^(γ−1)·W − D·(γ−1)·s^γ·T
+
+So with ``loads`` a node costs like one of exponent 1 whose idle power is less, even negative.
 """
 
 from __future__ import annotations
@@ -45,6 +52,8 @@ class LayerCosts:
     nodes: list[int]
     charge_idle_when_busy: bool = False
     """Whether nodes without a source pay idle power only while computing: where the set of nodes is not fixed."""
+    loads: tuple[float, ...] = ()
+    """The mean load of each node whose tangent counts, 0 where each instance counts by its own share; empty for all."""
     _layers: dict[tuple[int, int, float, int], LayerCost] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -54,6 +63,9 @@ class LayerCosts:
         self._update_s = problem.update_s[nodes]
         self.limit, self.exponent = problem.limit[nodes], np.maximum(problem.exponent[nodes], 1.0)
         self.dynamic_w = problem.dynamic_w[nodes] * self.limit ** np.minimum(problem.exponent[nodes] - 1, 0.0)
+        self.idle_w = problem.idle_w[nodes]
+        if any(self.loads):
+            self._take_tangents(np.array(self.loads))
         square = np.ix_(nodes, nodes)
         self._s_per_byte, self._latency_s, self._j_per_byte = (
             problem.s_per_byte[square],
@@ -66,6 +78,13 @@ class LayerCosts:
             0.0 if node in data_owners or not self.charge_idle_when_busy else problem.idle_w[node] for node in nodes
         ]
         self._idle_when_busy_w = np.array(idle)
+
+    def _take_tangents(self, loads: Floats) -> None:
+        """Count the power of all calls of a node together, by the tangent at its mean load."""
+        power = self.exponent - 1
+        self.idle_w = self.idle_w - self.dynamic_w * power * loads**self.exponent
+        self.dynamic_w = np.where(loads > 0, self.dynamic_w * self.exponent * loads**power, self.dynamic_w)
+        self.exponent = np.where(loads > 0, 1.0, self.exponent)
 
     def layer(self, layer: int, samples: int, price_w: float, replicas: int) -> LayerCost:
         """One of so many replicas of a layer, with so many samples, at a price of time."""
@@ -105,6 +124,10 @@ class LayerCosts:
         forward_s = self._forward_call_s[:, layers].sum(axis=1) + samples * self._forward_s[:, layers].sum(axis=1)
         backward_s = self._backward_call_s[:, layers].sum(axis=1) + samples * self._backward_s[:, layers].sum(axis=1)
         return forward_s, backward_s, self._update_s[:, layers].sum(axis=1)
+
+    def update_s(self, layer: int) -> Floats:
+        """Seconds of a layer's update on each node, with the whole CPU."""
+        return self._update_s[:, layer]
 
     def transfer(self, layer: int, samples: int | Ints) -> TransferCost:
         """What sending a layer's output and its gradient takes between any two nodes."""

@@ -6,14 +6,16 @@ what ``layer_costs`` says, independently of one another, and the cheapest mappin
 
     E ≥ min over mappings of Σ costs(Λ π) − (Λ − P) T_max           for any Λ ≥ P and any weights π
 
-Prices are raised on paths that are too long. The exchange of gradients is ignored. For a box of splits of the batch,
-the least of all corners and the fewest iterations of any split are a bound of them all.
+Prices are raised on paths that are too long. Where the cheapest mapping has groups side by side on a node whose power
+rises faster than its load, the bound is worked out with that node's power at a mean load, too (``layer_costs``), and
+the higher one counts. The exchange of gradients is ignored. For a box of splits of the batch, the least of all corners
+and the fewest iterations of any split are a bound of them all.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -22,6 +24,7 @@ from palmette.plan.righttrain.epochs import Schedule
 from palmette.plan.righttrain.layer_costs import LayerCosts
 from palmette.plan.righttrain.layout import Mapping
 from palmette.plan.righttrain.mapping_table import MappingTable, TimePrices
+from palmette.plan.righttrain.mean_loads import mean_loads, within_idle_power
 from palmette.plan.righttrain.problem import RightTrainProblem
 from palmette.plan.righttrain.split_costs import cheapest_in_box
 from palmette.plan.righttrain.trees import GroupingTree, RankedTree
@@ -29,6 +32,9 @@ from palmette.plan.righttrain.trees import GroupingTree, RankedTree
 _FEW_NODES = 7
 _FEW_FEEDS = 8
 _ROUNDS = 5
+_LOAD_ROUNDS = 3
+"""Tries of other mean loads."""
+_KEPT_COSTS = 2000
 TIME_ONLY_W = 1e15
 """A price of time at which energy is negligible."""
 
@@ -57,6 +63,8 @@ class MappingBound:
     mapping: Mapping
     split: Split
     """The split that the bound comes from."""
+    loads: tuple[float, ...] = ()
+    """The mean loads of nodes whose calls count together (``LayerCosts.loads``)."""
 
 
 class MappingBounds:
@@ -65,7 +73,7 @@ class MappingBounds:
     def __init__(self, problem: RightTrainProblem) -> None:
         self._problem = problem
         self.few_nodes = len(problem.compute_nodes) <= _FEW_NODES
-        self._costs: dict[tuple[int, ...], LayerCosts] = {}
+        self._costs: dict[tuple[tuple[int, ...], tuple[float, ...]], LayerCosts] = {}
 
     def boxed(self, tree: GroupingTree, box: SplitBox) -> BoxedTree | None:
         """A tree with a box of splits; None where no split of the box reaches the loss."""
@@ -80,11 +88,13 @@ class MappingBounds:
         found = [self.lower_bound(boxed, nodes) for nodes in self._node_sets(boxed.tree)]
         return sorted((bound for bound in found if bound is not None), key=lambda bound: bound.joules)
 
-    def costs(self, nodes: tuple[int, ...]) -> LayerCosts:
-        """The costs among some nodes."""
-        if nodes not in self._costs:
-            self._costs[nodes] = LayerCosts(self._problem, list(nodes), charge_idle_when_busy=not self.few_nodes)
-        return self._costs[nodes]
+    def costs(self, nodes: tuple[int, ...], loads: tuple[float, ...] = ()) -> LayerCosts:
+        """The costs among some nodes, with the calls of some of them together."""
+        if (nodes, loads) not in self._costs:
+            if len(self._costs) > _KEPT_COSTS:
+                self._costs.clear()
+            self._costs[nodes, loads] = LayerCosts(self._problem, list(nodes), not self.few_nodes, loads)
+        return self._costs[nodes, loads]
 
     def _node_sets(self, tree: GroupingTree) -> Iterator[tuple[int, ...]]:
         """The sets of nodes that may be used: those of the sources, and any others."""
@@ -100,20 +110,55 @@ class MappingBounds:
                 if inner or chosen:
                     yield tuple(sorted((*inner, *chosen)))
 
-    def idle_w(self, tree: GroupingTree, nodes: Sequence[int]) -> float:
-        """The idle power of the sources in use, and of the other nodes where their set is fixed."""
+    def idle_w(self, tree: GroupingTree, nodes: tuple[int, ...], loads: tuple[float, ...] = ()) -> float:
+        """The idle power of the sources in use, and of the other nodes where their set is fixed.
+
+        With mean loads, less what their tangents take off the price of time.
+        """
         own = {self._problem.feed_nodes[feed] for feed in tree.feeds}
-        return float(sum(self._problem.idle_w[node] for node in (own | set(nodes) if self.few_nodes else own)))
+        used = own | set(nodes) if self.few_nodes else own
+        idle_w = float(sum(self._problem.idle_w[node] for node in used))
+        return idle_w + float((self.costs(nodes, loads).idle_w - self._problem.idle_w[list(nodes)]).sum())
 
     def refined(self, boxed: BoxedTree, bound: MappingBound, rounds: int = _ROUNDS) -> MappingBound | None:
         """A tighter bound, with better prices; None where it shows that the tree is too slow."""
         if not self.few_nodes:
             return bound
-        raised, late = self._raise_prices_from(boxed, bound.nodes, bound.prices, rounds)
+        raised, late = self._raise_prices_from(boxed, bound.nodes, bound.prices, rounds, bound.loads)
         each = late if 1 < len(boxed.tree.feeds) <= _FEW_FEEDS else ()
         if any(self._too_slow(boxed, bound.nodes, _on_one_path(boxed.tree, feed)) for feed in each):
             return None
-        return raised
+        return None if raised is None else self._with_mean_loads(boxed, raised, rounds)
+
+    def repriced(self, boxed: BoxedTree, bound: MappingBound) -> MappingBound | None:
+        """A tighter bound by better prices alone, whatever the number of nodes; None where there is no mapping."""
+        return self._raise_prices_from(boxed, bound.nodes, bound.prices, _ROUNDS)[0]
+
+    def _with_mean_loads(self, boxed: BoxedTree, bound: MappingBound, rounds: int) -> MappingBound:
+        """The same where calls side by side on a node count together, if that is higher."""
+        best, found = bound, bound
+        for _ in range(_LOAD_ROUNDS if rounds >= _ROUNDS else 1):
+            loads = self._loads_of(boxed, found)
+            if not any(loads):
+                break
+            watts = max(found.prices.watts, self.idle_w(boxed.tree, found.nodes, loads))
+            prices = TimePrices(watts, found.prices.fractions)
+            if math.isinf(self._problem.max_iteration_s(boxed.schedule)):
+                prices = TimePrices(self.idle_w(boxed.tree, found.nodes, loads), found.prices.fractions)
+            raised, _ = self._raise_prices_from(boxed, bound.nodes, prices, max(2, rounds - 2), loads)
+            if raised is None:
+                break
+            best, found = max(best, raised, key=lambda each: each.joules), raised
+        return best
+
+    def _loads_of(self, boxed: BoxedTree, bound: MappingBound) -> tuple[float, ...]:
+        """The mean loads of nodes with groups side by side in the bound's mapping."""
+        table = MappingTable(boxed.tree, bound.split, self.costs(bound.nodes, bound.loads), bound.prices)
+        max_s = self._problem.max_iteration_s(boxed.schedule)
+        loads = mean_loads(table, bound.mapping, max_s, bound.loads)
+        if not any(loads) or math.isfinite(max_s):
+            return loads
+        return within_idle_power(self.costs(bound.nodes), loads, self.idle_w(boxed.tree, bound.nodes))
 
     def time_tables(self, tree: GroupingTree, split: Split, nodes: tuple[int, ...]) -> list[MappingTable]:
         """Tables with a price on time only: on the mean of all paths, and on each feed's path where there are few."""
@@ -136,25 +181,30 @@ class MappingBounds:
         return self._raise_prices_from(boxed, nodes, TimePrices(watts, fractions), 1)[0]
 
     def _raise_prices_from(
-        self, boxed: BoxedTree, nodes: tuple[int, ...], prices: TimePrices, rounds: int
+        self,
+        boxed: BoxedTree,
+        nodes: tuple[int, ...],
+        prices: TimePrices,
+        rounds: int,
+        loads: tuple[float, ...] = (),
     ) -> tuple[MappingBound | None, set[int]]:
         """The best bound of a few rounds, each with higher prices on paths that were too long.
 
         Also the feeds that were late in each of them: only these may be too slow whatever the mapping.
         """
         tree, many = boxed.tree, boxed.schedule.iterations
-        max_s, idle_w = self._problem.max_iteration_s(boxed.schedule), self.idle_w(tree, nodes)
+        max_s, idle_w = self._problem.max_iteration_s(boxed.schedule), self.idle_w(tree, nodes, loads)
         best: MappingBound | None = None
         late = set(tree.feeds)
         for turn in range(rounds):
-            total_j, split = cheapest_in_box(tree, boxed.box, self.costs(nodes), prices)
+            total_j, split = cheapest_in_box(tree, boxed.box, self.costs(nodes, loads), prices)
             if not math.isfinite(total_j):
                 return None, late
-            table = MappingTable(tree, split, self.costs(nodes), prices)
+            table = MappingTable(tree, split, self.costs(nodes, loads), prices)
             over_j = (prices.watts - idle_w) * max_s if prices.watts > idle_w else 0.0
             mapping = table.mapping()
             if best is None or many * (total_j - over_j) > best.joules:
-                best = MappingBound(many * (total_j - over_j), nodes, prices, mapping, split)
+                best = MappingBound(many * (total_j - over_j), nodes, prices, mapping, split, loads)
             times = table.feed_times_s(mapping)
             late -= {feed for feed, time_s in times.items() if time_s <= max_s}
             prices = _raise_prices(prices, times, idle_w, max_s, 2.0 / (1 + 0.3 * turn))

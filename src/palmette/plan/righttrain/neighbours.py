@@ -1,6 +1,7 @@
-"""Plans next to a plan: an instance or a layer on another node, other data, a source less.
+"""Plans next to a plan: an instance or a layer on another node, other data, a source less or more, other groups.
 
-Where few nodes compute, all replicas of a layer also move together, and each root may come first.
+A node may also pass all that it computes on to another. Where few nodes compute, all replicas of a layer also move
+together, and each root may come first.
 """
 
 from __future__ import annotations
@@ -8,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from palmette.plan.core.samples import apportion
 from palmette.plan.righttrain.cpu_allocation import MappedTree
 from palmette.plan.righttrain.data_amounts import Split
 from palmette.plan.righttrain.layout import Mapping, mapped_instances
 from palmette.plan.righttrain.problem import RightTrainProblem
+from palmette.plan.righttrain.regrouping import with_another_source, with_other_merges
 from palmette.plan.righttrain.trees import Group, GroupingTree
 
 _MAX_MOVES = 1000
@@ -37,6 +40,7 @@ class Neighbours:
         yield from self._on_other_nodes(candidate)
         yield from self.with_other_amounts(candidate)
         yield from self.without_a_source(candidate)
+        yield from self._with_other_trees(candidate)
 
     def with_other_amounts(self, candidate: MappedTree) -> Iterator[MappedTree]:
         """Samples of a batch from another source: most of them, some or one."""
@@ -54,6 +58,25 @@ class Neighbours:
         if len(candidate.tree.feeds) > 1:
             for feed in candidate.tree.feeds:
                 yield from self._without(candidate, feed)
+
+    def _with_other_trees(self, candidate: MappedTree) -> Iterator[MappedTree]:
+        """Groups that merge elsewhere, and a source more: what the list of trees may not have."""
+        tree, batch = candidate.tree, self.problem.task.batch
+        for other, mapping in with_other_merges(tree, candidate.mapping):
+            yield from self._with_tree(other, mapping, candidate.schedule.split)
+        owned = sum(self.problem.owned_by(tree.feeds))
+        for other, mapping in with_another_source(self.problem, tree, candidate.mapping):
+            (added,) = set(other.feeds) - set(tree.feeds)
+            parts = dict(zip(tree.feeds, candidate.schedule.split, strict=True))
+            parts[added] = max(1, round(batch * self.problem.feed_samples[added] / owned))
+            if len(parts) <= batch:
+                yield from self._with_tree(other, mapping, tuple(apportion(batch, [parts[f] for f in other.feeds])))
+
+    def _with_tree(self, tree: GroupingTree, mapping: Mapping, split: Split) -> Iterator[MappedTree]:
+        """Another tree with a split, each root first."""
+        schedule = self.problem.schedule(tree.feeds, tree.replicas, split) if min(split) > 0 else None
+        if schedule is not None:
+            yield from (MappedTree(tree, mapping, schedule, first_root) for first_root in distinct_roots(mapping))
 
     def _receivers(self, k: int, many: int) -> list[int]:
         if many <= _MANY_FEEDS:
@@ -83,7 +106,7 @@ class Neighbours:
 
     def _on_other_nodes(self, candidate: MappedTree) -> Iterator[MappedTree]:
         tree, mapping = candidate.tree, candidate.mapping
-        places = [(layer, k) for layer, nodes in enumerate(mapping) for k in range(len(nodes))]
+        places = everywhere = [(layer, k) for layer, nodes in enumerate(mapping) for k in range(len(nodes))]
         if len(places) * len(self.problem.compute_nodes) > _MAX_MOVES:
             places = []
         blocks = [
@@ -91,7 +114,10 @@ class Neighbours:
             for part in mapped_instances(tree, mapping, candidate.first_root)
         ]
         rows = [[(layer, k) for k in range(len(nodes))] for layer, nodes in enumerate(mapping) if len(nodes) > 1]
-        for block in [*blocks, *([place] for place in places), *(rows if self.few_nodes else ())]:
+        used = dict.fromkeys(node for nodes in mapping for node in nodes)
+        emptied = [[(layer, k) for layer, k in everywhere if mapping[layer][k] == node] for node in used]
+        emptied = [block for block in emptied if block not in blocks]
+        for block in [*blocks, *emptied, *([place] for place in places), *(rows if self.few_nodes else ())]:
             for node in self.problem.compute_nodes:
                 changed = [list(nodes) for nodes in mapping]
                 for layer, k in block:

@@ -78,6 +78,17 @@ class OpenBounds:
         for bound in distinct.values():
             self._push(Subproblem(root.boxed, bound))
 
+    def reprice_lowest(self, below_j: float, most: int) -> None:
+        """Raise the lowest bounds by better prices alone, at most so many of those that are below."""
+        for _ in range(most):
+            if not self.least_j < below_j or self._heap[0][2].refined:
+                return
+            _, _, subproblem = heapq.heappop(self._heap)
+            raised = self.bounds.repriced(subproblem.boxed, subproblem.bound)
+            if raised is not None:
+                best = max(raised, subproblem.bound, key=lambda bound: bound.joules)
+                self._push(Subproblem(subproblem.boxed, best, refined=True))
+
     def next_single(self, below_j: float, spend: Callable[[int], bool]) -> Subproblem | None:
         """Take out the subproblem with the lowest bound, once it has a single split; None where none is below.
 

@@ -43,6 +43,11 @@ class PlanPool:
     _searched: bool = False
 
     @cached_property
+    def unhurried(self) -> RightTrainSearch:
+        """A search without a deadline, for the best shares of mapped trees that are in time anyway."""
+        return self._search_by(None, 1.0)
+
+    @cached_property
     def free(self) -> SearchResult:
         """The result of the search without a deadline."""
         self.candidates = dict.fromkeys(simple_starts(self.problem))

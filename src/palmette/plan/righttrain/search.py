@@ -53,6 +53,8 @@ _STEP_EFFORT, _ROUND_EFFORT = 150, 25
 """The effort that a step of raising bounds counts as, and a round of dual ascent."""
 _PROOF_EFFORT = 160_000
 """The effort after which a lower bound is not raised any further."""
+_REPRICED = 60
+"""Trees whose bounds are raised by better prices, where many nodes compute."""
 _PROMISING = 0.9
 """Trees whose bound is below this part of the best energy are worth looking for a plan that is in time."""
 _CLOSE_ENOUGH = 5e-6
@@ -134,6 +136,7 @@ class RightTrainSearch:
         """A lower bound of all plans, raised as far as the effort goes."""
         opened = self._opened()
         if not self.bounds.few_nodes:
+            opened.reprice_lowest(_below(best), _REPRICED)
             return opened.least_j
         raised = BranchBounds(_below(best), self._mapping_bound_j, self._count_rounds)
         while min(opened.least_j, raised.least_j) < min(raised.below_j, raised.closed_j) and self._prove(1):
@@ -142,8 +145,9 @@ class RightTrainSearch:
                 continue
             found = opened.next_single(min(raised.below_j, raised.closed_j, raised.least_j), self._prove)
             if found is not None:
-                dual = self.dual_problem(found.ranked, found.bound.nodes)
-                raised.add(SplitTree(found.ranked, dual, found.bound.joules))
+                kinds = dict.fromkeys([(), found.bound.loads])
+                duals = [self.dual_problem(found.ranked, found.bound.nodes, loads) for loads in kinds]
+                raised.add(SplitTree(found.ranked, duals, found.bound.joules))
         return min(raised.closed_j, raised.least_j, opened.least_j)
 
     def _prove(self, steps: int) -> bool:
@@ -153,7 +157,7 @@ class RightTrainSearch:
 
     def _mapping_bound_j(self, ranked: RankedTree, mapping: Mapping) -> float:
         """A bound of a mapping, whatever its first root."""
-        return min(self.allocator.bound_j(candidate) for candidate in self.root_choices(ranked, mapping))
+        return min(self.allocator.proven_j(candidate) for candidate in self.root_choices(ranked, mapping))
 
     def _count_rounds(self, rounds: int) -> None:
         self.allocator.effort += _ROUND_EFFORT * rounds
@@ -235,7 +239,11 @@ class RightTrainSearch:
     def best_of(self, candidates: Iterable[MappedTree]) -> EvaluatedPlan | None:
         """The best of some mapped trees, each with its best shares; None where none is feasible."""
         best: EvaluatedPlan | None = None
-        for candidate in dict.fromkeys(candidates):
+        distinct = list(dict.fromkeys(candidates))
+        quick_j = [self.allocator.quick_bound_j(candidate) for candidate in distinct]
+        for at_least_j, candidate in sorted(zip(quick_j, distinct, strict=True), key=lambda each: each[0]):
+            if math.isinf(at_least_j) or (best is not None and at_least_j >= best.total_j):
+                break
             if best is not None and self.allocator.bound_j(candidate) >= best.total_j:
                 continue
             found = self.allocator.best_plan(candidate)
@@ -251,9 +259,27 @@ class RightTrainSearch:
         for rough in bounds[:_NODE_SETS]:
             bound = self.bounds.refined(boxed, rough) if best is None or rough.joules < best.total_j else None
             if bound is not None and (best is None or bound.joules < best.total_j):
+                yield from self._on_fewer_nodes(ranked, bound)
                 yield from self._algorithm_1(ranked, bound)
                 yield from self.root_choices(ranked, bound.mapping)
                 yield from self._joint_mappings(ranked, bound.nodes, best)
+
+    def _on_fewer_nodes(self, ranked: RankedTree, bound: MappingBound) -> Iterator[MappedTree]:
+        """The cheapest mappings on the sources' own nodes, alone and with one other of the bound's mapping.
+
+        Where the set of nodes is not fixed, the bound charges others for idling only while they compute.
+        """
+        if self.bounds.few_nodes:
+            return
+        able = set(self.problem.compute_nodes)
+        own = {self.problem.feed_nodes[feed] for feed in ranked.tree.feeds} & able
+        others = dict.fromkeys(node for nodes in reversed(bound.mapping) for node in nodes if node not in own)
+        for more in [(), *((node,) for node in others)][:_NODE_SETS]:
+            nodes = tuple(sorted({*own, *more}))
+            if nodes:
+                table = MappingTable(ranked.tree, ranked.schedule.split, self.bounds.costs(nodes), bound.prices)
+                if math.isfinite(table.total_j()):
+                    yield from self.root_choices(ranked, table.mapping())
 
     def _joint_mappings(
         self, ranked: RankedTree, nodes: tuple[int, ...], best: EvaluatedPlan | None
@@ -266,14 +292,14 @@ class RightTrainSearch:
             ):
                 yield from self.root_choices(ranked, mapping)
 
-    def dual_problem(self, ranked: RankedTree, nodes: tuple[int, ...]) -> DualProblem:
-        """The dual problem of a tree on some nodes."""
+    def dual_problem(self, ranked: RankedTree, nodes: tuple[int, ...], loads: tuple[float, ...] = ()) -> DualProblem:
+        """The dual problem of a tree on some nodes, with the calls of some of them together."""
         problem = self.problem
         limits = [problem.task.cluster.nodes[problem.names[node]].limits.energy_j for node in nodes]
         max_j = np.array([math.inf if each is None else each / ranked.schedule.iterations for each in limits])
-        idle_w = self.bounds.idle_w(ranked.tree, nodes)
+        idle_w = self.bounds.idle_w(ranked.tree, nodes, loads)
         return DualProblem(
-            PossibleInstances(ranked.tree, ranked.schedule.split, self.bounds.costs(nodes)),
+            PossibleInstances(ranked.tree, ranked.schedule.split, self.bounds.costs(nodes, loads)),
             idle_w,
             problem.max_iteration_s(ranked.schedule),
             max_j,

@@ -21,7 +21,7 @@ from palmette.plan.righttrain.epochs import Schedule
 from palmette.plan.righttrain.layout import Mapping
 from palmette.plan.righttrain.problem import RightTrainProblem
 from palmette.plan.righttrain.sample_ways import sample_ways
-from palmette.plan.righttrain.trees import Grouping, GroupingTree
+from palmette.plan.righttrain.trees import Group, Grouping, GroupingTree, feed_choices
 from palmette.spec.cluster import Tier
 from palmette.spec.goal import Goal
 from palmette.spec.plan import Phase
@@ -47,20 +47,27 @@ class OtherPlan:
 
 
 def simple_starts(problem: RightTrainProblem) -> Iterator[MappedTree]:
-    """The data of all sources on each node, and each split in three over the tiers."""
+    """The whole network on each node, with all sources and with fewer, and each split in three over the tiers."""
+    for used in feed_choices(problem):
+        whole = GroupingTree(((used,),) * problem.depth)
+        for node in _hosts(problem, used):
+            yield from _mapped(problem, whole, ((node,),) * problem.depth)
     feeds = tuple(range(len(problem.feed_nodes)))
     if len(feeds) > problem.task.batch:
         return
     together: Grouping = (feeds,)
-    whole = GroupingTree((together,) * problem.depth)
-    for node in problem.compute_nodes:
-        yield from _mapped(problem, whole, ((node,),) * problem.depth)
     apart: Grouping = tuple((feed,) for feed in feeds)
     own, splits = tuple(problem.feed_nodes), list(_splits_in_three(problem))
     for first, second, edge, cloud in splits if len(splits) <= _MAX_SPLITS else ():
         tree = GroupingTree(tuple(apart if layer < first else together for layer in range(problem.depth)))
         nodes = tuple(own if layer < first else (edge if layer < second else cloud,) for layer in range(problem.depth))
         yield from _mapped(problem, tree, nodes)
+
+
+def _hosts(problem: RightTrainProblem, used: Group) -> list[int]:
+    """The nodes that may have the data of some sources together."""
+    private = {problem.feed_nodes[feed] for feed in used if problem.private[feed]}
+    return [node for node in problem.compute_nodes if private <= {node}]
 
 
 def _splits_in_three(problem: RightTrainProblem) -> Iterator[tuple[int, int, int, int]]:

@@ -163,7 +163,7 @@ def _is_coarser(coarse: Grouping, fine: Grouping) -> bool:
 def _trees_along_merges(problem: RightTrainProblem) -> list[GroupingTree]:
     """Trees of one or two groupings along one sequence of merges, for a few choices of sources."""
     cuts, found = _cut_choices(problem), []
-    for used in _feed_choices(problem):
+    for used in feed_choices(problem):
         merges = _merge_sequence(problem, used)
         levels = [merges[len(used) - many] for many in _group_counts(len(used))]
         for fine, coarse in combinations_with_replacement(range(len(levels)), 2):
@@ -187,7 +187,7 @@ def _cut_choices(problem: RightTrainProblem) -> list[int]:
     return sorted({*smallest, *range(1, depth, max(1, depth // 3))}) or [depth]
 
 
-def _feed_choices(problem: RightTrainProblem) -> list[Group]:
+def feed_choices(problem: RightTrainProblem) -> list[Group]:
     """Choices of feeds: all, fewer and fewer of the best by two measures, and each alone.
 
     The measures: samples per watt of idle power, and the energy of a sample, with the idle power of its source, by its

@@ -23,7 +23,13 @@ from palmette.plan.righttrain.deadlines import DeadlineSearch
 from palmette.plan.righttrain.geometric_program import GAP
 from palmette.plan.righttrain.layout import Mapping
 from palmette.plan.righttrain.open_bounds import OpenBounds
-from palmette.plan.righttrain.optimum.branching import branches, branching_group, is_single_mapping, only_mapping
+from palmette.plan.righttrain.optimum.branching import (
+    branches,
+    branching_group,
+    is_single_mapping,
+    only_mapping,
+    uses_all_nodes,
+)
 from palmette.plan.righttrain.optimum.dual_ascent import DualBound, DualProblem, tighten
 from palmette.plan.righttrain.optimum.states import is_empty, max_joint_states
 from palmette.plan.righttrain.plan_pool import plan_pool
@@ -122,8 +128,7 @@ class BranchAndBound:
             remaining = bound.remaining
             found.append((bound.value / target, _Relaxed(each.dual, bound)))
         own = {self.problem.feed_nodes[feed] for feed in ranked.tree.feeds}
-        here = {nodes[k] for groups in remaining for states in groups for k in (states % len(nodes)).tolist()}
-        if not set(nodes) - own <= here:  # some node of the set cannot be used any more
+        if not uses_all_nodes(remaining, nodes, own):
             return
         place = branching_group(found[-1][1].bound, len(nodes))
         if place is None:

@@ -23,6 +23,12 @@ def only_mapping(remaining: StateSpace, nodes: list[int]) -> Mapping:
     return tuple(tuple(nodes[states[0] % len(nodes)] for states in groups) for groups in remaining)
 
 
+def uses_all_nodes(remaining: StateSpace, nodes: list[int], own: set[int]) -> bool:
+    """Whether each node without data in use may still compute; otherwise a smaller set of nodes covers what is left."""
+    here = {nodes[k] for groups in remaining for states in groups for k in (states % len(nodes)).tolist()}
+    return set(nodes) - own <= here
+
+
 def branching_group(bound: DualBound, nodes: int) -> tuple[int, int] | None:
     """The layer and group whose branching raises the bound most; None where each has only one node left."""
     best, place = -math.inf, None

@@ -209,7 +209,10 @@ class PossibleInstances:
         parts = [part(len(groups)) for groups in self.tree.groupings]
         return np.array(
             [
-                sum(parts[layer] * self.costs.calls_s(layer, layer, 0)[2] for layer in range(first, last + 1))
+                sum(
+                    (parts[layer] * self.costs.update_s(layer) for layer in range(first, last + 1) if parts[layer]),
+                    start=np.zeros(len(self.costs.nodes)),  # 0 times a layer that a node cannot hold is 0
+                )
                 for _, first, last in self.rows
             ]
         )
