@@ -70,9 +70,9 @@ def _limits(worker: WorkerEntry) -> str:
 
     known = worker.limits
     parts = [
-        f"cpu: {SHARE.write(known.cpu_share)}" if known.cpu_share < 1 else "",
-        f"memory: {SIZE.write(known.memory_bytes)}" if known.memory_bytes else "",
-        f"storage: {SIZE.write(known.storage_bytes)}" if known.storage_bytes else "",
+        f"cpu: {SHARE.show(known.cpu_share)}" if known.cpu_share < 1 else "",
+        f"memory: {SIZE.show(known.memory_bytes)}" if known.memory_bytes else "",
+        f"storage: {SIZE.show(known.storage_bytes)}" if known.storage_bytes else "",
         known.hours or "",
         "on mains only" if known.mains else "",
     ]

@@ -56,11 +56,9 @@ class WorkerLimits(BaseModel):
             RunError: says what to write into the cluster file.
         """
         if wanted > self.cpu_share:
-            allowed = SHARE.write(self.cpu_share)
+            allowed = SHARE.show(self.cpu_share)
             expected = f"expected limits: {{cpu: {allowed}}} of this node in the cluster file"
-            raise RunError(
-                f"the plan may take {SHARE.write(wanted)} of the CPU, its owner allows {allowed}; {expected}"
-            )
+            raise RunError(f"the plan may take {SHARE.show(wanted)} of the CPU, its owner allows {allowed}; {expected}")
 
     def refuse_memory(self) -> None:
         """Refuse to go on with more memory.
@@ -69,7 +67,7 @@ class WorkerLimits(BaseModel):
             RunError: says how much this process has, and may have.
         """
         if self.memory_bytes is not None and (taken := _resident_bytes()) > self.memory_bytes:
-            allowed = SIZE.write(self.memory_bytes)
+            allowed = SIZE.show(self.memory_bytes)
             raise RunError(f"its worker takes {taken / 2**20:.0f} MiB of memory, its owner allows {allowed}")
 
     def away(self, now: dt.datetime | None = None) -> str | None:
