@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.plan.problems import profile
-from tests.wheel import Environments, outside
+from tests.wheel import Environments, later_pythons, outside
 
 CLUSTER = """\
 nodes:
@@ -71,3 +71,18 @@ def test_what_needs_torch_says_how_to_get_it(installed: Path, tmp_path: Path) ->
     examined = run(installed, tmp_path, "doctor")
     assert "pip install 'palmette[run]' to train, too" in examined.stdout
     assert examined.stderr == ""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("interpreter", later_pythons(), ids=lambda path: Path(path).name)
+def test_it_plans_on_later_pythons(environments: Environments, tmp_path: Path, interpreter: str) -> None:
+    command = environments.installed_by_pip(interpreter)
+    if command is None:
+        pytest.skip("no index has the packages for it")
+    (tmp_path / "profile.json").write_text(profile(3).to_json())
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    inputs = ("--profile", "profile.json", "--cluster", "cluster.yaml")
+    for arguments in (("plan", "all-edge", *inputs, "-o", "plan.json"), ("estimate", "plan.json"), ("doctor",)):
+        done = run(command, tmp_path, *arguments)
+        assert done.returncode == 0, (arguments, done.stderr)

@@ -61,6 +61,24 @@ class Environments:
                     (site / file).symlink_to(distribution(name).locate_file(file))
         return python.with_name("palmette")
 
+    def installed_by_pip(self, interpreter: str) -> Path | None:
+        """The palmette command in a new environment of another Python; None where pip finds no packages for it."""
+        home = self._folder / Path(interpreter).parents[1].name
+        subprocess.run([interpreter, "-m", "venv", str(home)], check=True, timeout=100, capture_output=True)
+        install = [*PIP, "--python", str(home / "bin" / "python"), "install", "--no-compile", str(self._wheel)]
+        done = subprocess.run(install, check=False, timeout=200, capture_output=True, env=outside())
+        return home / "bin" / "palmette" if done.returncode == 0 else None
+
+
+def later_pythons() -> list[str]:
+    """Other interpreters on this machine that are later than 3.11: on the PATH, and of pyenv."""
+    found = []
+    for minor in range(12, 20):
+        name = f"python3.{minor}"
+        kept = sorted((Path.home() / ".pyenv" / "versions").glob(f"3.{minor}.*/bin/{name}"))
+        found += [str(kept[-1])] if kept else [path for path in (shutil.which(name),) if path and "shims" not in path]
+    return [path for path in found if Path(path).resolve() != Path(sys.executable).resolve()]
+
 
 def _built(folder: Path) -> Path:
     """The wheel of this checkout."""

@@ -16,7 +16,7 @@ _LEFT_OUT = "planned in"
 def table(compared: str) -> list[str]:
     """The first rows of what ``palmette compare`` prints, without how long planning took."""
     head, *rows = compared.splitlines()
-    width = head.index(_LEFT_OUT)
+    width = head.index(_LEFT_OUT) if _LEFT_OUT in head else len(head)
     return [line[:width].rstrip() for line in (head, *rows[:_ROWS])]
 
 
@@ -26,11 +26,12 @@ def put_into_readme(page: Path, found: Mapping[str, Any]) -> None:
     page.write_text(before + _section(found) + rest.split(END, 1)[1], encoding="utf-8")
 
 
+def _run(found: Mapping[str, float]) -> str:
+    return f"{time(found['measured_s'])} (predicted {time(found['predicted_s'])})"
+
+
 def _section(found: Mapping[str, Any]) -> str:
-    auto, pipeline = (
-        (time(found[name][key]) for key in ("measured_s", "predicted_s")) for name in ("auto", "pipeline")
-    )
-    ours, theirs = (f"{measured} (predicted {predicted})" for measured, predicted in (auto, pipeline))
+    ours, theirs = (_run(found[name]) for name in ("auto", "pipeline"))
     lines = [
         BEGIN,
         "```",

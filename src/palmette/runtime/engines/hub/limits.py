@@ -37,6 +37,17 @@ class WorkerLimits(BaseModel):
         """These limits, with the memory that this process has now, where that counts."""
         return self if self.memory_bytes is None else self.model_copy(update={"taken_bytes": _resident_bytes()})
 
+    def text(self) -> str:
+        """As they stand in a cluster file, as far as they do; nothing where there are none."""
+        parts = [
+            f"cpu: {SHARE.show(self.cpu_share)}" if self.cpu_share < 1 else "",
+            f"memory: {SIZE.show(self.memory_bytes)}" if self.memory_bytes else "",
+            f"storage: {SIZE.show(self.storage_bytes)}" if self.storage_bytes else "",
+            self.hours or "",
+            "on mains only" if self.mains else "",
+        ]
+        return ", ".join(filter(None, parts))
+
     def applied(self, node: Node) -> Node:
         """A node of a cluster that takes no more than these limits allow."""
         share = min(node.limits.cpu_share, self.cpu_share)
