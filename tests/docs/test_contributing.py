@@ -36,6 +36,7 @@ def _with_one_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     sys.modules.pop("palmette.plan.cut", None)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_with_one_cut")
 def test_it_is_a_command_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")

@@ -30,7 +30,7 @@ def test_it_can_be_typed_as_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("COLUMNS", "180")
     typed = []
     for step in steps(PAGE, tmp_path):
         if not isinstance(step, Typed):

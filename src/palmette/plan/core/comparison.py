@@ -114,7 +114,7 @@ def compare(
 
     def tell(many: int) -> None:
         if progress is not None:
-            progress(f"comparing strategies: {many} of {len(chosen)}", many / len(chosen))
+            progress(f"comparing strategies: {many} of {len(chosen)}", many / max(1, len(chosen)))
 
     tell(0)
     for name, (plan, error) in zip(chosen, run_parallel(jobs, tell), strict=True):
