@@ -26,6 +26,7 @@ def test_masks_leave_words_and_order() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_it_can_be_typed_as_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
