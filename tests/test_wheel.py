@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
 import subprocess
-import sys
-import tomllib
-import venv
-from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
 
 from tests.plan.problems import profile
+from tests.wheel import Environments, later_pythons, outside
 
-ROOT = Path(__file__).parents[1]
 CLUSTER = """\
 nodes:
   phone: {tier: device, power: {idle: 2 W, busy: 5 W}, source: {samples: 300}}
@@ -29,57 +22,21 @@ carbon: 300 g/kWh
 """
 
 
-def base_packages() -> list[str]:
-    """The packages of the base install, and those that they need in turn."""
-    found: dict[str, None] = {}
-    waiting = list(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"])
-    while waiting:
-        name = re.split(r"[^A-Za-z0-9._-]", waiting.pop(), maxsplit=1)[0]
-        if name not in found:
-            found[name] = None
-            waiting += [each for each in distribution(name).requires or [] if ";" not in each]
-    return list(found)
-
-
-def link_package(name: str, site: Path) -> None:
-    """Put an installed package into another environment, by links."""
-    for file in distribution(name).files or []:
-        top = Path(file.parts[0])
-        if top.parts[0] != ".." and top.suffix != ".pth" and not (site / top).exists():
-            (site / top).symlink_to(distribution(name).locate_file(top))
+@pytest.fixture(scope="module")
+def environments(tmp_path_factory: pytest.TempPathFactory) -> Environments:
+    return Environments(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed(environments: Environments) -> Path:
     """The palmette command of an empty environment with the wheel and the base packages."""
-    folder = tmp_path_factory.mktemp("wheel")
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    source = folder / "source"
-    shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(source)]
-    subprocess.run(build, check=True, timeout=100, capture_output=True)
-    (wheel,) = folder.glob("palmette-*.whl")
-    venv.create(folder / "env", symlinks=True)
-    python = folder / "env" / "bin" / "python"
-    install = [*pip, "--python", str(python), "install", "--no-deps", "--no-index", str(wheel)]
-    subprocess.run(install, check=True, timeout=100, capture_output=True, env=outside())
-    (site,) = (folder / "env" / "lib").glob("python*/site-packages")
-    for name in base_packages():
-        link_package(name, site)
-    return python.with_name("palmette")
+    return environments.with_wheel()
 
 
 def run(command: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [str(command), *arguments], cwd=folder, env=outside(), capture_output=True, text=True, timeout=60, check=False
     )
-
-
-def outside() -> dict[str, str]:
-    """An environment in which no checkout can be imported."""
-    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
 @pytest.mark.slow
@@ -114,3 +71,18 @@ def test_what_needs_torch_says_how_to_get_it(installed: Path, tmp_path: Path) ->
     examined = run(installed, tmp_path, "doctor")
     assert "pip install 'palmette[run]' to train, too" in examined.stdout
     assert examined.stderr == ""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("interpreter", later_pythons(), ids=lambda path: Path(path).name)
+def test_it_plans_on_later_pythons(environments: Environments, tmp_path: Path, interpreter: str) -> None:
+    command = environments.installed_by_pip(interpreter)
+    if command is None:
+        pytest.skip("no index has the packages for it")
+    (tmp_path / "profile.json").write_text(profile(3).to_json())
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    inputs = ("--profile", "profile.json", "--cluster", "cluster.yaml")
+    for arguments in (("plan", "all-edge", *inputs, "-o", "plan.json"), ("estimate", "plan.json"), ("doctor",)):
+        done = run(command, tmp_path, *arguments)
+        assert done.returncode == 0, (arguments, done.stderr)

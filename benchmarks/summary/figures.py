@@ -98,7 +98,19 @@ BENCHMARKS = (
                 "plans priced a second, the same tree", "three nodes, 34 layers/same tree/a_second", 5000, "number"
             ),
             _at_most("first price of 1,000 devices", "1000 devices, first price, s/*", 2.0, "seconds"),
+            _at_most(
+                "a price with kept samples or samples ahead, times as long", "a price by delivery/*", 3.0, "number"
+            ),
         ),
+    ),
+    Benchmark(
+        "demo",
+        5 * _MINUTE,
+        (
+            _at_least("the README's demo, `auto` by the best pipeline, times as fast", "times_as_fast", 1.3, "number"),
+            _at_most("the README's demo, measured against predicted, worst", "*/error", 0.05),
+        ),
+        ("--write",),
     ),
     Benchmark("startup", _MINUTE, (_at_most("`palmette --help`", "palmette --help/median_s", 0.3, "seconds"),)),
     Benchmark(
@@ -146,6 +158,41 @@ BENCHMARKS = (
             _at_most("measured against estimated, `paced`, worst", "paced/all/worst", 0.08),
             _at_most("measured against estimated, `namespaces`, median", "namespaces/all/median", 0.02),
             _at_most("measured against estimated, `namespaces`, worst", "namespaces/all/worst", 0.08),
+        ),
+    ),
+    Benchmark(
+        "fidelity",
+        60 * _MINUTE,
+        tuple(
+            _at_most(f"samples kept, streamed, ahead, `{testbed}`, {which}", f"{testbed}/deliveries/{find}", aim)
+            for testbed in ("paced", "namespaces")
+            for which, find, aim in (
+                ("median", "all/median", 0.02),
+                ("worst", "all/worst", 0.08),
+                ("bytes", "worst_bytes_error", 0.05),
+            )
+        ),
+        ("--deliveries",),
+        has_quick=False,
+    ),
+    Benchmark(
+        "cluster_choice",
+        10 * _MINUTE,
+        (
+            _at_least("cluster choice: the best cluster chosen", "accuracy/best", 0.95),
+            _at_least("cluster choice: one of the best two", "accuracy/best_two", 1.0),
+        ),
+        has_quick=False,
+    ),
+    Benchmark(
+        "talk_less",
+        90 * _MINUTE,
+        (
+            _at_most("DiLoCo, 50 steps: loss above that of `step`", "*/beside_step/diloco 50/loss", 0.02),
+            _at_least(
+                "DiLoCo, 50 steps: times fewer bytes", "*/beside_step/diloco 50/times_fewer_bytes", 40.0, "number"
+            ),
+            _at_least("overlap hides of what links allow", "*/overlap/*/of_all", 0.5),
         ),
     ),
     Benchmark("strategies", 10 * _MINUTE, (_at_most("strategies' plans, measured, median error", "median", 0.02),)),
@@ -206,6 +253,13 @@ BENCHMARKS = (
     Benchmark("modules", 10 * _MINUTE, (_all_of("cut networks that train as plain PyTorch does", "equal", "of"),)),
     Benchmark(
         "soak", 15 * _MINUTE, (_all_of("runs with faults that end with the right weights", "weights_right", "runs"),)
+    ),
+    Benchmark(
+        "soak",
+        15 * _MINUTE,
+        (_all_of("runs at a hub, with faults, that end with the right weights", "weights_right", "runs"),),
+        ("--on", "hub"),
+        has_quick=False,
     ),
     Benchmark(
         "power_cut",

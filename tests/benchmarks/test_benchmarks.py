@@ -50,6 +50,12 @@ def compare(found: Found) -> None:
     assert 2e4 < found["page"]["one_plan_bytes"] < found["page"]["bytes"] < 3e6
 
 
+def demo(found: Found) -> None:
+    assert found["table"][0].startswith("strategy ")
+    assert found["times_as_fast"] > 1.0
+    assert found["auto"]["error"] < 0.5
+
+
 def evaluator(found: Found) -> None:
     rates = found["three nodes, 34 layers"]
     assert rates["same tree"]["a_second"] > rates["pt.estimate"]["a_second"] > 0
@@ -191,6 +197,7 @@ CHECKS: dict[str, Callable[[Found], None]] = {
         *(
             cluster_choice,
             compare,
+            demo,
             evaluator,
             exchange,
             fidelity,

@@ -103,3 +103,9 @@ def test_values_come_back_as_they_were_kept(tmp_path: Path) -> None:
     write_values(known, tmp_path / "v.json")
     assert read_values(tmp_path / "v.json") == known
     assert json.loads((tmp_path / "v.json").read_text())["whole"]["a"]["value"] == 1.0
+
+
+def test_the_table_in_results_is_that_of_the_values_that_are_kept() -> None:
+    assert section(BENCHMARKS, read_values()) in running.RESULTS.read_text(encoding="utf-8"), (
+        "run: python -m benchmarks.summary --render"
+    )

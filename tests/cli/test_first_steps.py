@@ -1,4 +1,4 @@
-"""What a new user types in a terminal: palmette init, palmette up."""
+"""What a new user types in a terminal, from a wheel: palmette init, palmette up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_process import PALMETTE
+from tests.wheel import Environments, outside
 
 FIVE_MINUTES_S = 300.0
 
@@ -19,12 +19,12 @@ FIVE_MINUTES_S = 300.0
 class Terminal:
     """A terminal in which a command runs, and somebody who answers its questions with the enter key."""
 
-    def __init__(self, folder: Path, *command: str) -> None:
+    def __init__(self, folder: Path, *command: str | Path) -> None:
         self._end, child = pty.openpty()
-        environment = {**os.environ, "TERM": "xterm", "COLUMNS": "160"}
+        environment = {**outside(), "TERM": "xterm", "COLUMNS": "160"}
         environment |= {name: str(folder / name) for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME")}
         self._process = subprocess.Popen(
-            [PALMETTE, *command],
+            [*map(str, command)],
             cwd=folder,
             stdin=child,
             stdout=child,
@@ -73,15 +73,23 @@ QUESTIONS = (
 )
 
 
+@pytest.fixture
+def environments(tmp_path_factory: pytest.TempPathFactory) -> Environments:
+    return Environments(tmp_path_factory.mktemp("wheel"))
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(320)
-def test_init_and_up_in_less_than_five_minutes(tmp_path: Path) -> None:
+def test_from_an_empty_environment_to_a_report_in_less_than_five_minutes(
+    environments: Environments, tmp_path: Path
+) -> None:
     until_s = time.monotonic() + FIVE_MINUTES_S
-    asked = Terminal(tmp_path, "init")
+    palmette = environments.with_wheel("run")
+    asked = Terminal(tmp_path, palmette, "init")
     answers = dict.fromkeys(QUESTIONS, "") | {"How many cloud servers": "0", "How many training samples": "1500"}
     assert asked.wait(answers | {"How many epochs": "1"}, until_s) == 0, asked.screen
     assert "Next: palmette up" in asked.screen
-    trained = Terminal(tmp_path, "up", "-y")
+    trained = Terminal(tmp_path, palmette, "up", "-y")
     assert trained.wait({}, until_s) == 0, trained.screen
     assert "→" in trained.screen
     assert (tmp_path / "training" / "run" / "model.safetensors").exists()

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
+import socket
+from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from palmette.control import doctor
-from palmette.control.doctor import LEAST_FREE_BYTES, SOON, Finding, examine
+from palmette.control.doctor import LEAST_FREE_BYTES, SOON, Finding, examine, examine_workers
 from palmette.errors import ArgumentFault, InputError
+from palmette.runtime.engines.hub.limits import WorkerLimits
+from palmette.runtime.engines.hub.requests import WorkerEntry
 from palmette.runtime.transports.keys.folder import Keys
 
 
@@ -73,3 +77,23 @@ def test_certificates_that_expire_soon_are_named(tmp_path: Path, days: int, stat
 
 def test_a_folder_without_keys_is_wrong(tmp_path: Path) -> None:
     assert found("keys", tmp_path).status == "wrong"
+
+
+def test_workers_at_a_hub_are_compared_with_this_machine() -> None:
+    same = {"palmette_version": version("palmette"), "torch_version": version("torch"), "protocol": 2}
+    since = "2026-11-18T05:00:00"
+    phone = WorkerEntry(node="phone", since=since, **same, limits=WorkerLimits(cpu_share=0.5))
+    old = WorkerEntry(node="old", since=since, **{**same, "torch_version": "2.4.1"}, limits=WorkerLimits())
+    found_there = examine_workers([phone, old])
+    assert [each.status for each in found_there["phone"]] == ["ok"] * 4
+    assert found_there["phone"][3].found == "cpu: 50%"
+    (torch,) = [each for each in found_there["old"] if each.subject == "torch"]
+    assert torch.status == "wrong"
+    assert "on old: pip install 'torch==2.13.0'" in torch.fix
+
+
+def test_a_port_that_is_taken_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setattr("palmette.runtime.engines.hub.engine.LISTEN", f"127.0.0.1:{taken.getsockname()[1]}")
+        port = found("port for workers")
+    assert (port.status, port.fix) == ("absent", "choose another with --listen HOST:PORT")

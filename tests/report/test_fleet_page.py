@@ -80,3 +80,13 @@ def test_a_click_on_a_heading_sorts(shown: Opened) -> None:
     shown.page.click("#sort-strategies-2")
     assert shown.page.evaluate(cells) == rising[::-1]
     assert len(set(rising)) > 1
+
+
+def test_timeline_and_energy_fold_the_same_nodes_and_links_are_named(shown: Opened) -> None:
+    for chart in ("timeline", "energy"):
+        assert " × phone" in str(shown.page.locator(f"#chart-{chart}").text_content())
+    assert "each" in str(shown.page.locator("#chart-energy").text_content())
+    assert shown.many("#chart-tree .linked") >= 3
+    folded = float(shown.page.get_attribute("#chart-timeline", "height") or 0)
+    shown.page.click('[data-toggle="folded"]')
+    assert float(shown.page.get_attribute("#chart-timeline", "height") or 0) > 2 * folded

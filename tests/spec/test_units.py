@@ -65,7 +65,12 @@ def test_units_are_spelt_exactly() -> None:
     [
         (SIZE, 2.0**30, "1 GiB"),
         (SIZE, 1e9, "1 GB"),
+        (SIZE, 60_000.0, "60 kB"),
+        (SIZE, 1536.0, "1.5 KiB"),
         (BANDWIDTH, 5e6, "5 Mbit/s"),
+        (BANDWIDTH, 8e6, "8 Mbit/s"),
+        (BANDWIDTH, 20e6, "20 Mbit/s"),
+        (DURATION, 90.0, "90 s"),
         (SHARE, 0.3, "30%"),
         (DURATION, 0.002, "2 ms"),
         (DURATION, 0.0, "0 s"),
@@ -75,6 +80,19 @@ def test_units_are_spelt_exactly() -> None:
 )
 def test_a_quantity_is_written_as_a_person_would(dimension: Dimension, si: float, text: str) -> None:
     assert dimension.write(si) == text
+
+
+@pytest.mark.parametrize(
+    ("dimension", "si", "text"),
+    [
+        (SIZE, 60_000.0, "60 kB"),
+        (SIZE, 12_345_678_912.0, "11.5 GiB"),
+        (SHARE, 1 / 3, "33.33%"),
+        (SIZE, 1 / 3, "0.3333 B"),
+    ],
+)
+def test_a_message_rounds_what_has_many_digits(dimension: Dimension, si: float, text: str) -> None:
+    assert dimension.show(si) == text
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)

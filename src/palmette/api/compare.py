@@ -53,7 +53,7 @@ def compare(
         overlap: send gradients during backward, where that is faster.
         freeze: patterns of weights or layers not to train.
         precision: of a network that is profiled first.
-        progress: called while a network is profiled.
+        progress: called while a network is profiled, and while strategies are compared.
         options: go to every strategy that has them.
 
     Raises:
@@ -76,4 +76,5 @@ def compare(
         precision=precision,
         progress=progress,
     )
-    return compare_plans(Task(**inputs, seed=seed, epochs=epochs, input_as=input_as, overlap=overlap), options)
+    task = Task(**inputs, seed=seed, epochs=epochs, input_as=input_as, overlap=overlap)
+    return compare_plans(task, options, progress=progress)

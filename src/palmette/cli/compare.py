@@ -52,7 +52,7 @@ def compare(
 
     known = opt.profile_or_recipe(profile, recipe, lora, rank)
     assert known is not None
-    with opt.naming(cluster, "nodes"), profile_progress(quiet or json_ or recipe is None) as progress:
+    with opt.naming(cluster, "nodes"), profile_progress(quiet or json_) as progress:
         found = pt.compare(
             profile=known,
             cluster=limited_at_hub(pt.load_cluster(cluster), at, keys, name),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from palmette.cli import options as opt
+from palmette.cli.run_places import HolderName, hub_runs
 
 if TYPE_CHECKING:
     from palmette.control.doctor import Finding
@@ -23,6 +24,10 @@ def doctor(
     keys: Annotated[
         Path | None, typer.Option("--keys", help="Also check when the certificates in this folder expire.")
     ] = None,
+    at: Annotated[
+        str | None, typer.Option("--at", help="Also check the workers that are connected to this hub: host:port.")
+    ] = None,
+    name: HolderName = None,
     json_: opt.Json = False,
 ) -> None:
     """Show what this machine can do, and how to fix what is missing; exit code 1 if something is wrong.
@@ -31,11 +36,13 @@ def doctor(
     """
     from palmette.api import load_cluster
     from palmette.cli.show.console import print_json
-    from palmette.control.doctor import examine, examine_hosts
+    from palmette.control.doctor import examine, examine_hosts, examine_workers
 
     found = {"this machine": examine(keys)}
     if cluster is not None:
         found |= examine_hosts(list(load_cluster(cluster).nodes))
+    if at is not None:
+        found |= examine_workers(hub_runs(at, keys, name).workers())
     if json_:
         print_json({"machines": {name: [each.as_json() for each in findings] for name, findings in found.items()}})
     else:

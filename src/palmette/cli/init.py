@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from palmette.cli import options as opt
 from palmette.cli.options import reason_of
-from palmette.errors import ArgumentFault, Fault, InputError
+from palmette.errors import ArgumentFault, Fault, InputError, expected_name
 
 if TYPE_CHECKING:
     from palmette.zoo.cluster_template import ClusterTemplate
@@ -25,7 +26,7 @@ QUESTIONS = {
     "device_hardware": "What is a device (palmette hardware lists what is known)",
     "edge_hardware": "What is an edge server",
     "cloud_hardware": "What is a cloud server",
-    "bandwidth": "How fast are the links near the devices",
+    "bandwidth": "How fast are the links near the devices (an empty line is a guess, and marked so)",
     "cloud_bandwidth": "How fast are the links to the cloud",
     "samples": "How many training samples does each device own",
     "private": "Must raw data stay where it is",
@@ -41,7 +42,8 @@ TRAINING_QUESTIONS = {
 }
 # Asked last, and left at their defaults where the answers end before them, as those about the training are.
 LATER = ("sample", "stream", "storage")
-PLAIN = ("bandwidth", "cloud_bandwidth", "samples", "private", *LATER)
+BANDWIDTHS = ("bandwidth", "cloud_bandwidth")
+PLAIN = (*BANDWIDTHS, "samples", "private", *LATER)
 
 
 def init(
@@ -87,6 +89,14 @@ def init(
     data: Annotated[str | None, typer.Option("--data", help="The data to train on.")] = None,
     goal: Annotated[str | None, typer.Option("--goal", help="What to minimise.")] = None,
     epochs: Annotated[int | None, typer.Option("--epochs", min=1, help="Epochs to train.")] = None,
+    engine: Annotated[
+        str, typer.Option("--engine", help="Where to train: local, ray, or hub, whose workers are then asked for.")
+    ] = "local",
+    keys: opt.KeysFolder = None,
+    listen: opt.Listen = None,
+    wait: Annotated[
+        float, typer.Option("--wait", min=0, help="Seconds to wait for workers that dial in, with engine hub.")
+    ] = 30.0,
     local: Annotated[str | None, typer.Option("--local", help="The node that this machine is.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask no questions; use the defaults.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
@@ -96,6 +106,8 @@ def init(
     ] = None,
 ) -> None:
     """Ask a few questions and write a cluster file and, beside it, a training file, with comments.
+
+    With --engine hub, the nodes are the workers that dial in, and their links are measured.
 
     Example: palmette init cluster.yaml --devices 2 --bandwidth '40 Mbit/s' --yes
     """
@@ -122,12 +134,63 @@ def init(
     }
     if file.exists() and not force:
         raise InputError(Fault("", "file exists", "choose another name or pass --force", str(file)))
-    write_text(file, render_cluster(replace(_sketch(_answers(given, ask=not yes)), local=local)))
+    run: dict[str, str] = {}
+    if engine == "hub":
+        cluster, run = _dialled_in(keys, listen, wait, given, ask=not yes)
+    else:
+        cluster = render_cluster(replace(_sketch(_answers(given, ask=not yes)), local=local))
+    write_text(file, cluster)
     print(f"{file}: written. Next: palmette profile lenet5 --cluster {file} -o profile.json")
-    _write_training(file, training, {"model": model, "data": data, "goal": goal, "epochs": epochs}, ask=not yes)
+    named = {"model": model, "data": data, "goal": goal, "epochs": epochs}
+    _write_training(file, training, named, {"engine": engine, "run": run}, ask=not yes)
 
 
-def _write_training(cluster: Path, asked: Path | None, given: Mapping[str, Any], *, ask: bool) -> None:
+def _dialled_in(
+    keys: Path | None, listen: str | None, wait_s: float, given: Mapping[str, Any], *, ask: bool
+) -> tuple[str, dict[str, str]]:
+    """The cluster of the workers that dial in, with measured links; and how to meet them again."""
+    from palmette.control.up.dialled_in import likely_tier, workers_at
+    from palmette.spec.cluster import Source
+
+    if keys is None:
+        raise InputError(ArgumentFault("keys", "missing", "expected the folder of the hub's keys: palmette keys init"))
+    print(f"palmette: waiting up to {wait_s:g} s for workers at {listen or 'port 8443'}", file=sys.stderr)
+    found = workers_at(listen, keys, wait_s)
+    print(f"palmette: connected: {', '.join(found.nodes)}", file=sys.stderr)
+    tiers, sources = {}, {}
+    for node in found.nodes:
+        tiers[node] = _ask_tier(node, likely_tier(node)) if ask else likely_tier(node)
+    default = next((node for tier in TIERS for node in found.nodes if tiers[node] == tier), found.nodes[0])
+    for node in found.nodes:
+        usual = given["samples"] or (50_000 if tiers[node] == tiers[default] else 0)
+        samples = _ask(f"How many training samples does {node} own", usual) if ask else usual
+        if samples:
+            sources[node] = Source(samples=samples, private=bool(given["private"]))
+    if not sources:
+        raise InputError(ArgumentFault("samples", 0, "no node owns data; expected one that does"))
+    made = found.cluster(tiers, sources, lambda line: print(f"palmette: {line}", file=sys.stderr))
+    run = {"keys": str(keys.absolute())} | ({} if listen is None else {"listen": listen})
+    head = (
+        "# The workers that are connected to the hub; links as they were measured. palmette check reads this file.\n\n"
+    )
+    return head + made.to_yaml(), run
+
+
+def _ask_tier(node: str, likely: str) -> str:
+    """The tier of a node; on a terminal the question is asked until there is one."""
+    while True:
+        answer = str(_ask(f"Which tier is {node}: device, edge or cloud", likely))
+        if answer in TIERS:
+            return answer
+        error = InputError(Fault(node, answer, expected_name(answer, "tier", list(TIERS))))
+        if not sys.stdin.isatty():
+            raise error
+        print(f"palmette: {reason_of(error)}", file=sys.stderr)
+
+
+def _write_training(
+    cluster: Path, asked: Path | None, given: Mapping[str, Any], where: Mapping[str, Any], *, ask: bool
+) -> None:
     """Write the training file; one that is there stays, since it may be for another cluster."""
     from palmette.spec.files import write_text
     from palmette.zoo.training_template import TrainingTemplate, render_training
@@ -137,7 +200,7 @@ def _write_training(cluster: Path, asked: Path | None, given: Mapping[str, Any],
         print(f"{file}: exists and was not changed. Next: palmette up {file}")
         return
     named = cluster.name if cluster.parent == file.parent else str(cluster.absolute())
-    answers = asdict(TrainingTemplate(cluster=named)) | {name: value for name, value in given.items() if value}
+    answers = asdict(TrainingTemplate(cluster=named, **where)) | {name: value for name, value in given.items() if value}
     for name, question in TRAINING_QUESTIONS.items():
         if ask and given[name] is None:
             answers[name] = _ask_training(name, question, answers, file)
@@ -182,12 +245,14 @@ def _answers(given: Mapping[str, Any], *, ask: bool) -> dict[str, Any]:
         f"{tier}_hardware": default.hardware[tier] for tier in TIERS
     }
     answers |= {name: getattr(default, name) for name in PLAIN}
+    usual = dict(answers)
     for name, question in QUESTIONS.items():
         if given.get(name) is not None:
             answers[name] = given[name]
         elif ask and _is_relevant(name, answers):
             answers[name] = _ask_until_valid(name, question, answers)
-    return answers
+    guessed = [name for name in BANDWIDTHS if given.get(name) is None and answers[name] == usual[name]]
+    return answers | {"guessed": frozenset(guessed)}
 
 
 def _sketch(answers: Mapping[str, Any]) -> ClusterTemplate:
@@ -196,6 +261,7 @@ def _sketch(answers: Mapping[str, Any]) -> ClusterTemplate:
     return ClusterTemplate(
         counts={tier: answers[f"{tier}s"] for tier in TIERS},
         hardware={tier: answers[f"{tier}_hardware"] for tier in TIERS},
+        guessed=answers.get("guessed", frozenset()),
         **{name: answers[name] for name in PLAIN},
     )
 

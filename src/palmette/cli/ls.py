@@ -60,23 +60,8 @@ def _show_workers(found: Sequence[WorkerEntry], json_: bool) -> None:
     rows = [("node", "since", "palmette", "torch", "limits")]
     for each in found:
         since = each.since[:16].replace("T", " ")
-        rows.append((each.node, since, each.palmette_version, each.torch_version, _limits(each)))
+        rows.append((each.node, since, each.palmette_version, each.torch_version, each.limits.text() or "none"))
     _print_table(rows, "no worker is connected")
-
-
-def _limits(worker: WorkerEntry) -> str:
-    """The limits of a worker, as they stand in a cluster file as far as they do."""
-    from palmette.spec.units import SHARE, SIZE
-
-    known = worker.limits
-    parts = [
-        f"cpu: {SHARE.write(known.cpu_share)}" if known.cpu_share < 1 else "",
-        f"memory: {SIZE.write(known.memory_bytes)}" if known.memory_bytes else "",
-        f"storage: {SIZE.write(known.storage_bytes)}" if known.storage_bytes else "",
-        known.hours or "",
-        "on mains only" if known.mains else "",
-    ]
-    return ", ".join(filter(None, parts)) or "none"
 
 
 def _print_json(data: object) -> None:

@@ -154,18 +154,15 @@ def _run(made: Pilot, quiet: bool) -> Learning:
 @contextmanager
 def _progress(quiet: bool) -> Iterator[Callable[[PilotProgress], None]]:
     """A bar on stderr where that is a terminal, else a line for each run."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from palmette.control.progress.style import shown_bar
 
-    screen = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=screen, transient=True, disable=quiet or not screen.is_terminal) as bar:
+    with shown_bar(quiet) as bar:
         task, said = bar.add_task("pilot", total=1.0), 0
 
         def watch(now: PilotProgress) -> None:
             nonlocal said
             what = f"run {now.run} of {now.runs}: {now.setting.name}"
-            if now.run > said and not quiet and not screen.is_terminal:
+            if now.run > said and not quiet and bar.disable:
                 left = "" if now.left_s is None else f"; about {now.left_s:.0f} s left"
                 print(f"palmette: {what}{left}", file=sys.stderr)
             said = now.run

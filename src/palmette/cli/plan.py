@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, fields
+from operator import getitem
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -125,7 +126,7 @@ def _own_options(kind: Any) -> dict[str, tuple[Any, Any]]:
         name = option.name.replace("_", "-")
         flag = f"--{name}/--no-{name}" if default is True else f"--{name}"
         info = typer.Option(flag, help=option.metadata.get("help", ""))
-        annotation = Annotated.__class_getitem__((hint | None if default is None else hint, info))  # type: ignore[attr-defined]
+        annotation = getitem(Annotated, (hint | None if default is None else hint, info))
         own[option.name] = (annotation, default)
     return own
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from palmette.spec.profile import Profile
 
 PROFILE, COMPARISON, PLAN, REPORT = "profile.json", "comparison.json", "plan.json", "report.html"
+CLUSTER = "cluster.yaml"
 
 
 def up(
@@ -24,18 +26,29 @@ def up(
         "training.yaml"
     ),
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Train without asking.")] = False,
+    engine: Annotated[
+        str | None,
+        typer.Option("--engine", help="Where workers run, instead of where the file says: local, ray or hub."),
+    ] = None,
+    keys: opt.KeysFolder = None,
+    listen: opt.Listen = None,
+    insecure: opt.Insecure = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The folder of results, instead of the file's.")
+    ] = None,
     trust_code: opt.TrustCode = False,
     quiet: opt.Quiet = False,
 ) -> None:
     """Profile, compare, plan, train and report, as one file describes; if interrupted, the same command continues.
 
-    Example: palmette up training.yaml -y
+    Example: palmette up training.yaml --engine hub --keys keys -o at-hub
     """
     from palmette.cli.run import await_workers
     from palmette.control.up.request import meeting_place, within_worker_limits
-    from palmette.control.up.steps import RUN, read_training, refuse_changed, refuse_unanswered, run_inputs
+    from palmette.control.up.steps import RUN, Elsewhere, read_training, refuse_changed, refuse_unanswered, run_inputs
 
-    asked = read_training(file, trust_code=trust_code)
+    elsewhere = Elsewhere(engine=engine, keys=keys, listen=listen, insecure=insecure, output=output)
+    asked = read_training(file, trust_code=trust_code, elsewhere=elsewhere)
     refuse_changed(asked)
     refuse_unanswered(yes or asked.has_run or sys.stdin.isatty())
     if asked.has_run:
@@ -43,13 +56,35 @@ def up(
     else:
         await_workers(meeting_place(asked), quiet)
         profile = _profile(asked, quiet)
-        plan = _plan(within_worker_limits(asked), profile, quiet)
+        plan = _plan(within_worker_limits(_with_measured_links(asked, quiet)), profile, quiet)
         if not (yes or _agrees()):
-            print(f"not trained; palmette up {file} asks again, palmette run {asked.folder.file(PLAN)} runs the plan")
+            print(f"not trained; {asked.again} asks again, palmette run {asked.folder.file(PLAN)} runs the plan")
             return
         asked.folder.note(RUN, run_inputs(asked))
         _train(asked, plan, quiet)
     _report(asked)
+
+
+def _with_measured_links(asked: UpRequest, quiet: bool) -> UpRequest:
+    """The training with links that were guessed as its machines measure them, where the engine has real ones."""
+    import palmette as pt
+    from palmette.control.up.links import guessed_links, link_inputs, measured_cluster
+    from palmette.runtime.engines.registry import ENGINES
+
+    guessed = guessed_links(asked.cluster)
+    if not guessed:
+        return asked
+    if ENGINES[asked.training.engine].prober is None:
+        _say(quiet, asked.cluster_file or asked.file, f"guessed, not measured: {', '.join(guessed)}")
+        return asked
+    folder, made_from = asked.folder, link_inputs(asked)
+    if folder.keeps(CLUSTER, made_from):
+        _say(quiet, folder.file(CLUSTER), "kept")
+        return replace(asked, cluster=pt.load_cluster(folder.file(CLUSTER)))
+    found = measured_cluster(asked, lambda line: None if quiet else print(f"palmette: {line}", file=sys.stderr))
+    folder.write(CLUSTER, found.to_yaml(), made_from)
+    _say(quiet, folder.file(CLUSTER), "links measured")
+    return replace(asked, cluster=found)
 
 
 def _profile(asked: UpRequest, quiet: bool) -> Profile:
@@ -92,6 +127,7 @@ def _plan(asked: UpRequest, profile: Profile, quiet: bool) -> Plan:
     import palmette as pt
     from palmette.cli.show.comparison import comparison_json, show_comparison
     from palmette.cli.show.plan import show_plan
+    from palmette.cli.show.profile_progress import profile_progress
     from palmette.control.up.steps import decide, plan_inputs
 
     folder, made_from = asked.folder, plan_inputs(asked, profile)
@@ -99,8 +135,8 @@ def _plan(asked: UpRequest, profile: Profile, quiet: bool) -> Plan:
         plan = pt.load_plan(folder.file(PLAN))
         _say(quiet, folder.file(PLAN), "kept")
     else:
-        with opt.naming(asked.cluster_file or asked.file, "nodes"):
-            found, plan = decide(asked, profile)
+        with opt.naming(asked.cluster_file or asked.file, "nodes"), profile_progress(quiet) as progress:
+            found, plan = decide(asked, profile, progress)
         folder.write(COMPARISON, json.dumps(comparison_json(found), indent=1) + "\n", made_from)
         folder.write(PLAN, plan.to_json(), made_from)
         _say(quiet, folder.file(PLAN), "decided; all plans side by side:")
@@ -127,7 +163,7 @@ def _train(asked: UpRequest, plan: Plan, quiet: bool) -> None:
 
     request = run_request(asked, plan)
     session = prepare(plan, *inputs_of(plan, None, None), request, asked.folder.file(RUN))
-    execute_run(session, json_=False, quiet=quiet, again=f"palmette up {asked.file}")
+    execute_run(session, json_=False, quiet=quiet, again=asked.again)
 
 
 def _resume(asked: UpRequest, *, quiet: bool, trust_code: bool) -> None:
@@ -140,7 +176,7 @@ def _resume(asked: UpRequest, *, quiet: bool, trust_code: bool) -> None:
     typed = (training.recipe, training.data, training.run.optimizer)
     session = resume(asked.folder.file(RUN), insecure=training.run.insecure, trust_code=trust_code, typed=typed)
     _say(quiet, asked.folder.file(RUN), "continuing the run that was started")
-    execute_run(session, json_=False, quiet=quiet, again=f"palmette up {asked.file}")
+    execute_run(session, json_=False, quiet=quiet, again=asked.again)
 
 
 def _report(asked: UpRequest) -> None:

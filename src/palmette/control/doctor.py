@@ -14,14 +14,17 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from palmette.errors import InputError, PalmetteError
 from palmette.spec.reading import size
+
+if TYPE_CHECKING:
+    from palmette.runtime.engines.hub.requests import WorkerEntry
 
 Status = Literal["ok", "absent", "wrong"]
 LEAST_FREE_BYTES = 2.0**30
@@ -67,6 +70,29 @@ def examine_hosts(nodes: Sequence[str]) -> dict[str, list[Finding]]:
     from palmette.runtime.engines.ray.hosts import Hosts
 
     return Hosts(nodes).each(nodes, examine)
+
+
+def examine_workers(workers: Iterable[WorkerEntry]) -> dict[str, list[Finding]]:
+    """What is known of workers that are connected to a hub: their versions beside those here, and their limits."""
+    return {each.node: list(_worker(each)) for each in workers}
+
+
+def _worker(worker: WorkerEntry) -> Iterator[Finding]:
+    yield Finding("connection", "ok", f"since {worker.since[:16].replace('T', ' ')}")
+    for package, there in (("palmette", worker.palmette_version), ("torch", worker.torch_version)):
+        here, number = version(package), there.partition("+")[0]
+        same = _first_two(number) == _first_two(here)
+        fix = (
+            ""
+            if same
+            else f"this machine has {here}; on {worker.node}: pip install '{package}=={here.partition('+')[0]}'"
+        )
+        yield Finding(package, "ok" if same else "wrong", there, fix)
+    yield Finding("limits", "ok", worker.limits.text() or "none")
+
+
+def _first_two(number: str) -> list[str]:
+    return number.split(".")[:2]
 
 
 def _python() -> Finding:
@@ -142,6 +168,20 @@ def _loopback() -> Finding:
     return Finding("network", "ok", f"loopback works; this machine is {socket.gethostname()}")
 
 
+def _port() -> Finding:
+    """Whether workers could dial in here, at the port that a hub takes if the user names none."""
+    from palmette.runtime.engines.hub.engine import LISTEN
+
+    host, _, port = LISTEN.rpartition(":")
+    try:
+        with socket.create_server((host, int(port))):
+            pass
+    except OSError as error:
+        why = error.strerror or str(error)
+        return Finding("port for workers", "absent", f"{LISTEN}: {why}", "choose another with --listen HOST:PORT")
+    return Finding("port for workers", "ok", f"{LISTEN} is free; a firewall may still keep others out")
+
+
 def _clock() -> Finding:
     now = dt.datetime.now(dt.UTC)
     stated = f"{now:%Y-%m-%d %H:%M:%S} UTC"
@@ -197,6 +237,7 @@ PROBES: tuple[Callable[[], Finding], ...] = (
     _meter,
     _ray,
     _loopback,
+    _port,
     _clock,
     _disk,
 )

@@ -64,7 +64,9 @@ class ClusterMeasurement:
             if {one, other} <= set(prober.nodes):
                 way = measure_bandwidth(one, other, cluster, self._testbed, transfers_on_hosts(prober))
                 rates = {"bandwidth_bps": None, "up_bps": way.up_bps, "down_bps": way.down_bps}
-                links.append(link.model_copy(update={**rates, "latency_s": way.latency_s, "duplex": "full"}))
+                links.append(
+                    link.model_copy(update={**rates, "latency_s": way.latency_s, "duplex": "full", "guessed": False})
+                )
                 self.tell(f"{one}: {way.up_bps / 1e6:.3g} Mbit/s to {other}, {way.down_bps / 1e6:.3g} Mbit/s from it")
             else:
                 links.append(link)

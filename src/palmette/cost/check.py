@@ -126,12 +126,12 @@ def too_large(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
     for node, peak in evaluator.peak_bytes(phase).items():
         memory = evaluator.cluster.nodes[node].memory_bytes
         if memory is not None and peak > memory:
-            expected = f"does not fit the memory of {node}, {SIZE.write(memory)}"
+            expected = f"does not fit the memory of {node}, {SIZE.show(memory)}"
             yield Fault("instances", f"{size(peak)} on {node}", expected)
     for node, kept in evaluator.kept_bytes(phase, in_storage=True).items():
         storage = evaluator.cluster.nodes[node].storage_bytes
         if storage is not None and kept > storage:
-            expected = f"samples do not fit the storage of {node}, {SIZE.write(storage)}; expected delivery: each"
+            expected = f"samples do not fit the storage of {node}, {SIZE.show(storage)}; expected delivery: each"
             yield Fault("sources", f"{size(kept)} on {node}", expected)
 
 
@@ -269,5 +269,5 @@ def over_energy_limits(plan: Plan, evaluator: Evaluator) -> Iterator[Fault]:
     for name, energy_j in spent.items():
         limit = limits[name]
         if limit is not None and energy_j > limit * _ROUNDING:
-            expected = f"expected at most {ENERGY.write(limit)}, its energy limit"
+            expected = f"expected at most {ENERGY.show(limit)}, its energy limit"
             yield Fault("phases", f"{energy_j:.6g} J on {name}", expected)

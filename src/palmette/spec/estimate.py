@@ -102,7 +102,7 @@ class Estimate(Displayed, OpenDocument):
             yield "a later epoch" if differs else "an epoch", self._text("epoch")
         if self.total_s is not None and self.epochs is not None:
             sent = "" if self.total_bytes is None else f", {size(self.total_bytes)} sent"
-            yield f"{self.epochs:g} epochs", f"{self._text('total')}{sent}"
+            yield f"{self.epochs:g} epoch{'' if self.epochs == 1 else 's'}", f"{self._text('total')}{sent}"
         if self.frozen_bytes is not None and self.saved_bytes is not None:
             yield "frozen", f"{size(self.frozen_bytes)} of weights, {size(self.saved_bytes)} less to send in an epoch"
 

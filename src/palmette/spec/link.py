@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import Field, model_validator
 
-from palmette.spec.document import Document, LocatedFault, Name, Number, Positive, refuse
+from palmette.spec.document import Document, Flag, LocatedFault, Name, Number, Positive, refuse
 from palmette.spec.link_trace import BandwidthTrace, read_trace
 from palmette.spec.tcp import reached_bps
 from palmette.spec.units import BANDWIDTH, DURATION, ENERGY_PER_BIT, SHARE, SIZE
@@ -35,6 +35,7 @@ class Link(Document):
     Up is from the first named node to the second. Half duplex shares one bandwidth between both directions. ``by_size``
     says what messages of some sizes reach of it, where small ones reach less. Where ``bandwidth_trace`` says how it
     changes, its bandwidth is the mean of that. Where packets are lost, each direction carries what TCP reaches.
+    ``guessed``: nobody has measured it, so ``palmette up`` does where it can.
     """
 
     written = {
@@ -54,6 +55,7 @@ class Link(Document):
     energy_j_per_bit: Number = 0.0
     loss_share: Annotated[float, Field(strict=True, ge=0.0, lt=1.0)] = 0.0
     duplex: Literal["full", "half"] = "full"
+    guessed: Flag = False
     by_size: tuple[MessageRate, ...] = ()
     bandwidth_trace: BandwidthTrace | None = None
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from palmette.spec.goal import Spending
+
+_MOST_PLACES = 6  # of an amount of money
 
 
 def time(seconds: float | None) -> str:
@@ -36,8 +39,9 @@ def money(amount: float | None, currency: str | None) -> str:
     """An amount of money: cents to the last, and three digits of what is less than one."""
     if amount is None or currency is None:
         return "–"
-    if amount and amount < 1:
-        return f"{amount:.3g} {currency}"
+    if 0 < amount < 1:
+        places = max(2, 2 - math.floor(math.log10(amount)))
+        return f"{amount:.{places}f} {currency}" if places <= _MOST_PLACES else f"{amount * 1e6:.3g} µ{currency}"
     return f"{amount:.2f} {currency}"
 
 

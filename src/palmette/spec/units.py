@@ -1,7 +1,7 @@
 """Quantities as people write them, and SI inside.
 
 A dimension knows its units; ``parse`` turns ``5 Mbit/s`` into ``5e6`` and refuses a bare number, ``write``
-turns it back into the shortest text that reads as exactly the same number.
+turns it back into the text with the fewest digits that reads as exactly the same number.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+_MOST_DIGITS = 6  # of a quantity in a message
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\s\d]\S*)\s*")
 
 
@@ -38,14 +39,31 @@ class Dimension:
             raise ValueError(self.expected) from None
 
     def write(self, value: float) -> str:
-        """The quantity with the largest unit that gives at least 1 and reads back as the same number."""
-        for unit, factor in sorted(self.units.items(), key=lambda item: -item[1]):
-            if value >= factor:
-                number = f"{_exact(value) / _exact(factor):f}"
-                text = f"{number}%" if unit == "%" else f"{number} {unit}"
-                if self.parse(text) == value and len(text) < 20:
-                    return text
-        return f"{_exact(value) / _exact(self.units[self.base]):f} {self.base}"
+        """The quantity in the unit that takes the fewest digits and reads back as the same number.
+
+        Of several, numbers from 1 to below 1,000 come first, then the order of the units: 8 Mbit/s, not 1 MB/s.
+        """
+        found = [(number, unit) for unit, factor in self.units.items() if (number := self._exactly(value, factor))]
+        if not found:
+            return f"{_exact(value) / _exact(self.units[self.base]):f} {self.base}"
+        number, unit = min(found, key=lambda each: (_digits(each[0]), not Decimal(each[0]) < 1000))
+        return f"{number}%" if unit == "%" else f"{number} {unit}"
+
+    def show(self, value: float) -> str:
+        """The quantity for a message: as ``write`` has it if that is short, else rounded to four digits."""
+        exact = self.write(value)
+        if _digits(exact) <= _MOST_DIGITS:
+            return exact
+        units = [(factor, unit) for unit, factor in self.units.items() if factor <= value]
+        factor, unit = max(units, default=(self.units[self.base], self.base))
+        return f"{value / factor:.4g}{'' if unit == '%' else ' '}{unit}"
+
+    def _exactly(self, value: float, factor: float) -> str | None:
+        """The number before a unit, where it is at least 1 and reads back as the same value."""
+        if value < factor:
+            return None
+        number = f"{_exact(value) / _exact(factor):f}"
+        return number if len(number) < 16 and float(Decimal(number) * _exact(factor)) == value else None
 
     @property
     def base(self) -> str:
@@ -56,6 +74,10 @@ class Dimension:
     def expected(self) -> str:
         """What a person should have written."""
         return f"expected {self.name} with a unit ({', '.join(self.units)}), such as {self.example}"
+
+
+def _digits(text: str) -> int:
+    return sum(each.isdigit() for each in text)
 
 
 def _exact(number: float) -> Decimal:

@@ -20,6 +20,7 @@ HARDWARE = {"device": "raspberry-pi-4", "edge": "nuc-i3-7100u-4", "cloud": "xeon
 class ClusterTemplate:
     """What the cluster is like: how many nodes per tier, on which hardware, how fast their links are.
 
+    ``guessed`` names those of ``bandwidth`` and ``cloud_bandwidth`` that nobody has said or measured.
     ``sample`` is the size of a stored sample, ``storage`` what nodes without data may keep of them; "" where it is not
     known.
     """
@@ -28,6 +29,7 @@ class ClusterTemplate:
     hardware: dict[str, str] = field(default_factory=lambda: dict(HARDWARE))
     bandwidth: str = "20 Mbit/s"
     cloud_bandwidth: str = "10 Mbit/s"
+    guessed: frozenset[str] = frozenset()
     samples: int = 50_000
     private: bool = False
     sample: str = ""
@@ -173,12 +175,15 @@ def _link_lines(template: ClusterTemplate) -> Iterator[str]:
         return
     yield ""
     yield "links:                                # or up: and down:, from the first node to the second and back"
+    if template.guessed:
+        yield "  # guessed: true where nobody has measured it; palmette up does where engine is ray or hub"
     for number, (a, b) in enumerate(pairs):
         up = b in template.nodes().get("cloud", [])
         speed = template.cloud_bandwidth if up else template.bandwidth
         latency = "20 ms" if up else "2 ms"
+        mark = ", guessed: true" if ("cloud_bandwidth" if up else "bandwidth") in template.guessed else ""
         comment = "  # energy: 90 nJ/bit where it is known" if number == 0 else ""
-        yield f"  - {{between: [{a}, {b}], bandwidth: {speed}, latency: {latency}}}{comment}"
+        yield f"  - {{between: [{a}, {b}], bandwidth: {speed}, latency: {latency}{mark}}}{comment}"
 
 
 def _pairs(tiers: dict[str, list[str]]) -> Iterator[tuple[str, str]]:

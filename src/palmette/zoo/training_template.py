@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from palmette.spec.files import from_yaml, validated
 from palmette.spec.training import TrainingFile
@@ -19,21 +21,26 @@ goal: {goal}                        # time, energy, power, edp, cost, carbon or 
 epochs: {epochs}
 # deadline: 2 h                   # of the whole training
 # strategy: auto                  # the best of all for the goal; palmette strategies lists them
-engine: local                     # local emulates the cluster on this machine; ray and hub use real ones
+engine: {engine}# local emulates the cluster on this machine; ray and hub use real ones
 output: training                  # the folder of profile, comparison, plan, run and report
-# run: {{lr: 0.1, optimizer: adamw, testbed: namespaces, track: [tensorboard]}}
+{run}
 """
+
+
+_RUN_EXAMPLE = "# run: {lr: 0.1, optimizer: adamw, testbed: namespaces, track: [tensorboard]}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingTemplate:
-    """What is trained: ``model`` is a network of the zoo, or a recipe, package.module:name."""
+    """What is trained: ``model`` is a network of the zoo, or a recipe, package.module:name; ``run`` is how."""
 
     cluster: str = "cluster.yaml"
     model: str = "lenet5"
     data: str = "digits"
     goal: str = "time"
     epochs: int = 2
+    engine: str = "local"
+    run: Mapping[str, str] = field(default_factory=dict)
 
 
 def render_training(template: TrainingTemplate, file: str) -> str:
@@ -44,6 +51,7 @@ def render_training(template: TrainingTemplate, file: str) -> str:
     """
     kind = "recipe" if ":" in template.model else "model"
     network = f"{kind}: {template.model}".ljust(34) + "# a network of the zoo; or recipe: training:recipe, of your own"
+    settings = ", ".join(f"{name}: {json.dumps(value)}" for name, value in template.run.items())
     text = _TEMPLATE.format(
         file=file,
         cluster=template.cluster,
@@ -52,6 +60,8 @@ def render_training(template: TrainingTemplate, file: str) -> str:
         data=template.data,
         goal=template.goal,
         epochs=template.epochs,
+        engine=template.engine.ljust(26),
+        run=f"run: {{{settings}}}" if settings else _RUN_EXAMPLE,
     )
     validated(TrainingFile, from_yaml(text), file).planned_for()
     return text

@@ -98,4 +98,4 @@ def test_a_run_from_python_shows_a_bar_if_asked_and_nothing_if_not(
     assert (said.out, said.err) == ("", "")
     monkeypatch.setenv("COLUMNS", "200")
     pt.run(**asked, iterations=3, progress=True, force=True)
-    assert "3/3" in capsys.readouterr().err
+    assert "iteration 3 of 3" in capsys.readouterr().err

@@ -18,8 +18,9 @@ from palmette.runtime.options import Options
 from palmette.testbed import iproute
 from tests.control.ray_cluster import HOSTS, WORKER, RayCluster
 from tests.control.run.test_resume import when
+from tests.control.up.test_engines import TRAINING
 from tests.cost.small import instance, phase, source
-from tests.runtime.rig import off
+from tests.runtime.rig import off, relatively_off
 from tests.runtime.world import TINY, Runs, alone, losses, weights
 
 
@@ -241,3 +242,15 @@ def test_a_pilot_trains_on_the_hosts(cluster: RayCluster, runs: Runs) -> None:
     }
     record = json.loads((runs.folder / "pilot" / "runs" / "data-1-replicas-2" / "run.json").read_text())
     assert (record["engine"], record["ended"]) == ("ray", "done")
+
+
+def test_the_training_file_of_the_testbed_runs_there_unchanged(cluster: RayCluster, runs: Runs) -> None:
+    file = runs.folder / "training.yaml"
+    file.write_text(TRAINING)
+    for name, words in (("ray", ["--engine", "ray", "--insecure"]), ("local", [])):
+        done = cluster.palmette("up", str(file), "-y", "--quiet", "-o", str(runs.folder / name), *words)
+        assert done.returncode == 0, done.stderr
+    record = json.loads((runs.folder / "ray" / "run" / "run.json").read_text())
+    assert (record["ended"], record["engine"]) == ("done", "ray")
+    ours, theirs = (weights(runs.folder / name / "run") for name in ("ray", "local"))
+    assert relatively_off(ours, theirs) < 1e-5

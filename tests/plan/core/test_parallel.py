@@ -101,3 +101,9 @@ def test_a_result_may_be_large() -> None:
     (done,) = run_parallel([lambda: b"x" * 5_000_000])
     assert done.result is not None
     assert len(done.result) == 5_000_000
+
+
+def test_it_is_told_how_many_jobs_are_done() -> None:
+    told: list[int] = []
+    run_parallel([lambda: 1] * 3, told.append)
+    assert told == [1, 2, 3]

@@ -13,7 +13,7 @@ import palmette as pt
 from palmette.plan.core.strategy import Task
 from palmette.plan.hybrid.problem import make_problem
 from palmette.plan.hybrid.stages import HybridSearch
-from palmette.spec.cluster import Cluster
+from palmette.spec.cluster import Cluster, Link, Node
 from palmette.spec.goal import value
 from palmette.spec.plan import Plan
 from palmette.spec.profile import Profile
@@ -147,3 +147,11 @@ class TestAFleetOf24:
         assert search.pricer.priced > 500  # it was 124
         assert search.least("time") < 0.22  # it was 0.347 s
         assert search.least("energy") < 17.5  # it was 20.6 J
+
+
+def test_gradients_never_meet_at_a_relay() -> None:
+    known, tiers = profile(3), three_tiers()
+    links = tuple(Link(between=(name, "hub"), bandwidth_bps=1e9) for name in tiers.nodes)
+    cluster = Cluster(nodes={**tiers.nodes, "hub": Node(tier="edge", relay=True)}, links=links)
+    problem = make_problem(Task(profile=known, cluster=cluster, batch=8, goal=goal("time")))
+    assert set(problem.meeting_nodes) == set(tiers.nodes)

@@ -17,6 +17,8 @@ from palmette.spec.goal import Spending
 from palmette.spec.plan import Plan
 
 _FIRST, _COST, _CARBON = ("first epoch",), ("total cost",), ("total carbon",)
+_EDP, _PLANNED_IN, _NOTE = ("energy × time",), ("planned in",), ("note",)
+_WORDS = ("strategy", "nodes", *_NOTE)
 _SLOWLY = 1.02
 
 
@@ -33,33 +35,10 @@ def comparison_json(found: Comparison) -> dict[str, Any]:
 
 def show_comparison(found: Comparison, chosen: str | None = None) -> None:
     """Print plans beside one another, best first, the chosen one marked, and why the others were left out."""
-    table = Table("strategy", box=None, pad_edge=False)
     estimates = [plan.estimate for plan in found.plans if plan.estimate is not None]
     first = any(map(_begins_slowly, estimates))
-    priced, emits = knows_money(estimates), knows_carbon(estimates)
-    for heading in ("iteration", "energy", "energy × time", *_FIRST[:first], *headings_of_totals(priced, emits)):
-        table.add_column(heading, justify="right")
-    table.add_column("nodes")
-    table.add_column("planned in", justify="right")
-    notes = any(map(note_of, found.plans))
-    if notes:
-        table.add_column("note")
-    for plan in found.plans:
-        estimate = plan.estimate
-        assert estimate is not None, "only plans with a price are compared"
-        table.add_row(
-            plan.strategy if chosen is None else f"{'→' if plan.strategy == chosen else ' '} {plan.strategy}",
-            time(estimate.iteration_s),
-            energy(estimate.iteration_j),
-            joule_seconds(_edp_js(plan)),
-            *([time(estimate.first_epoch_s)] if first else []),
-            *totals(estimate, priced=priced, emits=emits),
-            ", ".join(nodes_of(plan)),
-            time(plan.plan_s),
-            *([note_of(plan) or ""] if notes else []),
-        )
     out = console()
-    out.print(table)
+    out.print(_table(_columns(found, estimates, chosen, first), out.width))
     if any(plan.estimate is not None and plan.estimate.total_s is None for plan in found.plans):
         later = f"a later epoch; the order counts {HORIZON_EPOCHS} epochs" if first else "one epoch"
         out.print(f"total: of {later} where the number of epochs is open", style="dim")
@@ -69,6 +48,51 @@ def show_comparison(found: Comparison, chosen: str | None = None) -> None:
         )
     for name, reason in found.skipped.items():
         out.print(f"{name} does not apply: {reason_of(reason).splitlines()[0]}", style="dim", soft_wrap=True)
+
+
+def _columns(found: Comparison, estimates: list[Estimate], chosen: str | None, first: bool) -> dict[str, list[str]]:
+    """The cells of the table, by heading."""
+    priced, emits = knows_money(estimates), knows_carbon(estimates)
+    headings = ["strategy", "iteration", "energy", *_EDP, *_FIRST[:first], *headings_of_totals(priced, emits)]
+    headings += ["nodes", *_PLANNED_IN, *_NOTE[: any(map(note_of, found.plans))]]
+    rows = []
+    for plan in found.plans:
+        estimate = plan.estimate
+        assert estimate is not None, "only plans with a price are compared"
+        row = [
+            plan.strategy if chosen is None else f"{'→' if plan.strategy == chosen else ' '} {plan.strategy}",
+            time(estimate.iteration_s),
+            energy(estimate.iteration_j),
+            joule_seconds(_edp_js(plan)),
+            *([time(estimate.first_epoch_s)] if first else []),
+            *totals(estimate, priced=priced, emits=emits),
+            ", ".join(nodes_of(plan)),
+            time(plan.plan_s),
+            note_of(plan) or "",
+        ]
+        rows.append(row[: len(headings)])
+    return {heading: [row[k] for row in rows] for k, heading in enumerate(headings)}
+
+
+def _table(columns: dict[str, list[str]], width: int) -> Table:
+    """The columns that fit a width: what matters least is left out first, and names are never cut."""
+    shown = dict(columns)
+    for heading in (*_PLANNED_IN, *_EDP, *_FIRST):
+        if _wide(shown) > width:
+            shown.pop(heading, None)
+    table = Table(box=None, pad_edge=False)
+    for heading in shown:
+        table.add_column(
+            heading, justify="left" if heading in _WORDS else "right", no_wrap=heading not in ("nodes", *_NOTE)
+        )
+    for row in zip(*shown.values(), strict=True):
+        table.add_row(*row)
+    return table
+
+
+def _wide(columns: dict[str, list[str]]) -> int:
+    """How wide a table would be without breaking a cell."""
+    return sum(max(map(len, (heading, *cells))) + 2 for heading, cells in columns.items()) - 2
 
 
 def knows_money(estimates: Iterable[Estimate]) -> bool:

@@ -23,13 +23,16 @@ __all__ = [
 ]
 
 
+_LEAST_WIDTH = 120
+
+
 def console() -> Console:
-    """The console for results; wide enough for a table where it is no terminal.
+    """The console for results; wide enough for a table where it is no terminal, and wider if COLUMNS says so.
 
     Text is printed as it stands: a node may be called ``[edge]``. What is to be bold is a ``Text``.
     """
     made = Console(markup=False, emoji=False)
-    return made if made.is_terminal else Console(width=120, markup=False, emoji=False)
+    return made if made.is_terminal else Console(width=max(_LEAST_WIDTH, made.width), markup=False, emoji=False)
 
 
 def print_json(data: Any) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import Progress, TextColumn
 
+from palmette.control.progress.style import shown_bar
 from palmette.control.progress.wording import held_out_line, prediction_lines
 from palmette.control.run.callbacks import RunCallback, RunStart
 from palmette.runtime.training.evaluation import Evaluation
@@ -21,7 +22,7 @@ class ProgressDisplay(RunCallback):
         self._screen, self._progress, self._quiet = screen, progress, quiet
         self._samples = 0
         if progress is not None:
-            self._task = progress.add_task("run", total=None, epoch=0, loss=0.0, speed=0.0, status="starting")
+            self._task = progress.add_task("starting", total=None, about="", status="")
 
     def on_start(self, start: RunStart) -> None:
         """A training is about to begin."""
@@ -33,7 +34,7 @@ class ProgressDisplay(RunCallback):
         if self._quiet:
             return
         if self._progress is not None:
-            self._progress.update(self._task, status="")
+            self._progress.update(self._task, description="training", expected_s=remaining.expected_s)
         for line in prediction_lines(remaining):
             self._screen.print(f"palmette: {line}", highlight=False, soft_wrap=True)
 
@@ -49,11 +50,10 @@ class ProgressDisplay(RunCallback):
         self._samples += update.samples
         self._progress.update(
             self._task,
+            description=f"epoch {update.epoch}, iteration {update.iteration} of {update.iterations}",
             total=update.iterations,
             completed=update.iteration,
-            epoch=update.epoch,
-            loss=update.loss,
-            speed=self._samples / update.wall_s if update.wall_s else 0.0,
+            about=f"loss {update.loss:.4f}  {self._samples / update.wall_s if update.wall_s else 0.0:.0f} samples/s",
         )
 
 
@@ -64,12 +64,6 @@ def terminal_progress(quiet: bool = False, *, bar: bool | None = None) -> Iterat
     if quiet or not (screen.is_terminal if bar is None else bar):
         yield ProgressDisplay(screen, None, quiet)
         return
-    columns = (
-        TextColumn("epoch {task.fields[epoch]}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("loss {task.fields[loss]:.4f}  {task.fields[speed]:.0f} samples/s  {task.fields[status]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=screen) as progress:
-        yield ProgressDisplay(screen, progress, quiet)
+    details = TextColumn("{task.fields[about]}  {task.fields[status]}", markup=False)
+    with shown_bar(False, details, transient=False, shown=bar) as progress:
+        yield ProgressDisplay(progress.console, progress, quiet)

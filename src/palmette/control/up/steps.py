@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,37 @@ from palmette.zoo.hardware_defaults import fill_hardware_defaults
 RUN = "run"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Elsewhere:
+    """Where to train, and to put results, instead of where the file says; None leaves it to the file."""
+
+    engine: str | None = None
+    keys: Path | None = None
+    listen: str | None = None
+    insecure: bool = False
+    output: Path | None = None
+
+    def instead(self, training: TrainingFile) -> TrainingFile:
+        """The training, there."""
+        found = {
+            "keys": None if self.keys is None else str(self.keys.absolute()),
+            "listen": self.listen,
+            "insecure": self.insecure or None,
+        }
+        run = training.run.model_copy(update={name: value for name, value in found.items() if value is not None})
+        output = training.output if self.output is None else str(self.output.absolute())
+        return training.model_copy(update={"engine": self.engine or training.engine, "output": output, "run": run})
+
+    def words(self) -> list[str]:
+        """As options of ``palmette up``."""
+        given = {"--engine": self.engine, "--keys": self.keys, "--listen": self.listen, "--output": self.output}
+        options = [text for name, value in given.items() if value is not None for text in (name, str(value))]
+        return options + (["--insecure"] if self.insecure else [])
+
+
+AS_WRITTEN = Elsewhere()
+
+
 @dataclass(frozen=True)
 class UpRequest:
     """A training file as it was read: its cluster, its learning curve, and the folder of its results."""
@@ -41,6 +73,12 @@ class UpRequest:
     cluster_file: Path | None
     learning: Learning | None
     folder: UpFolder
+    elsewhere: Elsewhere
+
+    @property
+    def again(self) -> str:
+        """The command that continues."""
+        return shlex.join(["palmette", "up", str(self.file), *self.elsewhere.words()])
 
     @property
     def keys(self) -> Path | None:
@@ -60,13 +98,13 @@ class UpRequest:
         return training_options(recipe, optimizer=run.optimizer, lr=run.lr, seed=self.training.seed)
 
 
-def read_training(file: Path, *, trust_code: bool) -> UpRequest:
+def read_training(file: Path, *, trust_code: bool, elsewhere: Elsewhere = AS_WRITTEN) -> UpRequest:
     """Read a training file, and what it refers to; code that they name has to be trusted.
 
     Raises:
         InputError: something cannot be read or used; names the file.
     """
-    training = load(TrainingFile, file)
+    training = elsewhere.instead(load(TrainingFile, file))
     with _naming(file):
         goal = training.planned_for()
         _refuse_unknown_names(training)
@@ -80,7 +118,7 @@ def read_training(file: Path, *, trust_code: bool) -> UpRequest:
     code.setdefault(named, set()).update(cluster_code(found))
     refuse_untrusted(code, trust=trust_code)
     folder = UpFolder(file.parent / training.output)
-    return UpRequest(file, training, fill_hardware_defaults(found, named), path, learning, folder)
+    return UpRequest(file, training, fill_hardware_defaults(found, named), path, learning, folder, elsewhere)
 
 
 @contextmanager
@@ -124,8 +162,10 @@ def plan_inputs(asked: UpRequest, profile: Profile) -> dict[str, Any]:
     }
 
 
-def decide(asked: UpRequest, profile: Profile) -> tuple[Comparison, Plan]:
-    """All plans side by side, and the one to run.
+def decide(
+    asked: UpRequest, profile: Profile, progress: Callable[[str, float], None] | None = None
+) -> tuple[Comparison, Plan]:
+    """All plans side by side, and the one to run; ``progress`` as of ``compare``.
 
     Raises:
         InputError: the cluster lacks something that the goal needs.
@@ -143,7 +183,7 @@ def decide(asked: UpRequest, profile: Profile) -> tuple[Comparison, Plan]:
     )
     options: dict[str, Any] = {"lossy": training.lossy}
     options |= {} if asked.learning is None else {"learning": asked.learning}
-    found = compare(task, options)
+    found = compare(task, options, progress=progress)
     if not found.plans:
         found.refuse()
     plan = planned(training.strategy, task, options)

@@ -97,15 +97,27 @@ def _is_about_an_option(fault: Fault) -> bool:
     return isinstance(fault, ArgumentFault)
 
 
-def compare(task: Task, options: Mapping[str, Any] | None = None, names: Iterable[str] | None = None) -> Comparison:
+def compare(
+    task: Task,
+    options: Mapping[str, Any] | None = None,
+    names: Iterable[str] | None = None,
+    progress: Callable[[str, float], None] | None = None,
+) -> Comparison:
     """The plans of all strategies that compare with others, or of those in ``names``, made in parallel.
 
-    ``options`` are handed to every strategy that has an option of that name.
+    ``options`` are handed to every strategy that has an option of that name. ``progress`` is called with what is being
+    done, and how far it is, from 0 to 1.
     """
     chosen = list(names) if names is not None else [name for name, kind in strategies().items() if not kind.composed]
     jobs: list[Callable[[], Plan]] = [partial(planned, name, task, options or {}) for name in chosen]
     plans, skipped = [], {}
-    for name, (plan, error) in zip(chosen, run_parallel(jobs), strict=True):
+
+    def tell(many: int) -> None:
+        if progress is not None:
+            progress(f"comparing strategies: {many} of {len(chosen)}", many / max(1, len(chosen)))
+
+    tell(0)
+    for name, (plan, error) in zip(chosen, run_parallel(jobs, tell), strict=True):
         if plan is not None:
             plans.append(plan.model_copy(update={"inputs": Inputs(cluster=task.cluster, profile=task.profile)}))
         else:

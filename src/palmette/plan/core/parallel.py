@@ -43,10 +43,18 @@ def _may_fork() -> bool:
     return all(_GRPC_THREAD not in thread.name for thread in threading.enumerate())
 
 
-def run_parallel(jobs: Sequence[Callable[[], T]]) -> list[JobResult[T]]:
-    """The result of each job, in their order; at most as many run at a time as there are cores."""
+def run_parallel(jobs: Sequence[Callable[[], T]], on_done: Callable[[int], None] | None = None) -> list[JobResult[T]]:
+    """The result of each job, in their order; at most as many run at a time as there are cores.
+
+    ``on_done`` is called with how many are done, each time one is.
+    """
+    tell = on_done or (lambda _many: None)
     if not _may_fork():
-        return [JobResult(*_done(job)) for job in jobs]
+        found = []
+        for job in jobs:
+            found.append(JobResult(*_done(job)))
+            tell(len(found))
+        return found
     waiting, done = list(enumerate(jobs)), {}
     running: dict[connection.Connection, tuple[int, Any]] = {}
     try:
@@ -57,6 +65,7 @@ def run_parallel(jobs: Sequence[Callable[[], T]]) -> list[JobResult[T]]:
             for end in connection.wait(list(running)):
                 number, process = running.pop(end)  # type: ignore[call-overload]
                 done[number] = _received(end, process)
+                tell(len(done))
     finally:
         for _, process in running.values():
             process.kill()

@@ -196,7 +196,7 @@ def _by_time(task: Task, mean_bits: Mapping[str, float], source: str, nodes: lis
 
 def _meeting_nodes(task: Task, first: str, samples: Iterable[str]) -> list[str]:
     between = task.evaluator.routes.between
-    reached = [name for name in task.cluster.nodes if between(first, name) is not None]
+    reached = [name for name in task.cluster.computing if between(first, name) is not None]
     central = [name for name in reached if name not in samples]
     return reached if len(reached) <= _NEAREST else sorted(central, key=lambda name: -_links(task, name))[:_NEAREST]
 

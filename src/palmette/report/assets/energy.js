@@ -3,7 +3,8 @@ const PARTS = [["idle_j", "idle", "var(--idle)"], ["computing_j", "computing", "
 
 function drawEnergy(entry, width, hidden) {
   const tracks = [["predicted", entry.energy], ["measured run", entry.run ? entry.run.energy : null]].filter(([, found]) => found);
-  const names = [...new Set(tracks.flatMap(([, found]) => Object.keys(found.nodes)))].slice(0, MAX_ROWS);
+  const many = shownFor(entry);
+  const names = [...new Set(tracks.flatMap(([, found]) => Object.keys(found.nodes)))].filter((name) => !many || many[name]).slice(0, MAX_ROWS);
   const labelWide = width < 620 ? 12 : 110, barHigh = 18, head = 22;
   const shownParts = PARTS.filter(([key]) => !hidden.has(key));
   const sum = (parts) => shownParts.reduce((total, [key]) => total + (parts ? parts[key] || 0 : 0), 0);
@@ -17,7 +18,7 @@ function drawEnergy(entry, width, hidden) {
   names.forEach((name, row) => {
     const top = row * laneHigh + 6;
     drawn.append(svg("rect", { x: 0, y: top, width: 4, height: laneHigh - 14, rx: 2, fill: tierColour(tierOf(entry.cluster, name)) }),
-      svg("text", { class: "bold", x: 12, y: top + 12 }, fit(name, width - 40)));
+      svg("text", { class: "bold", x: 12, y: top + 12 }, fit(timesName(name, many), width - 40)));
     tracks.forEach(([track, found], k) => {
       const y = top + head + k * (barHigh + 4), parts = found.nodes[name];
       let from = 0;
@@ -30,7 +31,7 @@ function drawEnergy(entry, width, hidden) {
         }
         from += value;
       }
-      const text = parts ? joules(sum(parts)) : "not known";
+      const text = parts ? `${joules(sum(parts))}${many && many[name] > 1 ? " each" : ""}` : "not known";
       drawn.append(svg("text", { class: "small", x: x.at(from) + 6, y: y + 13 }, text));
     });
   });

@@ -5,7 +5,8 @@ const MAX_ROWS = 40;
 
 function drawTimeline(entry, width, state) {
   const tracks = [["predicted", entry.timeline], ["measured", entry.run ? entry.run.timeline : null]].filter(([name, ops]) => ops && ops.length && !state.hiddenTracks.has(name));
-  const all = [...new Set(tracks.flatMap(([, ops]) => ops.map((op) => op[0])))];
+  const many = shownFor(entry);
+  const all = [...new Set(tracks.flatMap(([, ops]) => ops.map((op) => op[0])))].filter((name) => !many || many[name]);
   const order = entry.cluster ? Object.keys(entry.cluster.nodes) : all;
   const rank = (name) => TIERS.indexOf(tierOf(entry.cluster, name)) * 1e6 + order.indexOf(name);
   const nodes = all.sort((a, b) => rank(a) - rank(b)).slice(0, MAX_ROWS);
@@ -23,7 +24,7 @@ function drawTimeline(entry, width, state) {
     const top = 24 + row * laneHigh, tier = tierOf(entry.cluster, name);
     if (row) drawn.append(svg("line", { class: "grid", x1: 0, x2: wide, y1: top - 7, y2: top - 7 }));
     drawn.append(svg("rect", { x: 0, y: top, width: 4, height: laneHigh - 14, rx: 2, fill: tierColour(tier) }),
-      svg("text", { class: "bold", x: 12, y: top + 11 }, fit(name, width - 40)));
+      svg("text", { class: "bold", x: 12, y: top + 11 }, fit(timesName(name, many), width - 40)));
     tracks.forEach(([track, ops], k) => {
       const y = top + head + k * trackHigh;
       if (labelWide > 12) drawn.append(svg("text", { class: "small", x: 12, y: y + 12 }, track));

@@ -4,6 +4,7 @@ const tierOf = (cluster, name) => (cluster && cluster.nodes[name] ? cluster.node
 const tierColour = (tier) => (TIERS.includes(tier) ? `var(--${tier})` : "var(--faint)");
 const tierFill = (tier) => (TIERS.includes(tier) ? `var(--${tier}-fill)` : "var(--hover)");
 const MAX_LANES = 24;
+const LABELLED_NODES = 12;
 
 // Nodes that are equal in what they are, in their links and in what they do; the first stands for all of them.
 const FOLDED_FROM = 9;
@@ -21,6 +22,14 @@ function equalNodes(entry, phase) {
   return [...groups.values()];
 }
 const foldsNodes = (entry, phase) => entry.cluster && Object.keys(entry.cluster.nodes).length >= FOLDED_FROM && equalNodes(entry, phase).some((group) => group.length > 1);
+
+// How many nodes each of those that are shown stands for, by name; null where all are shown.
+function shownFor(entry) {
+  const phase = entry.phases[Math.min(state.phase, entry.phases.length - 1)];
+  if (!phase || !state.folded || !foldsNodes(entry, phase)) return null;
+  return Object.fromEntries(equalNodes(entry, phase).map((group) => [group[0], group.length]));
+}
+const timesName = (name, many) => (many && many[name] > 1 ? `${many[name]} × ${name}` : name);
 
 // The entry and the phase with one node for each group of equal ones, and how many each stands for.
 function foldedView(entry, phase) {
@@ -114,7 +123,7 @@ function drawLayers(drawn, entry, depth, start, cell, height) {
 
 function drawLinks(drawn, entry, names, lane, gutter, boxWide, narrow) {
   const links = (entry.cluster ? entry.cluster.links : []).filter((link) => link.between.every((name) => lane[name]));
-  const labelled = links.length <= 8;
+  const labelled = names.length <= LABELLED_NODES, below = {};
   let level = 0;
   for (const link of links) {
     const [a, b] = [...link.between].sort((p, q) => lane[p].mid - lane[q].mid);
@@ -131,6 +140,13 @@ function drawLinks(drawn, entry, names, lane, gutter, boxWide, narrow) {
     drawn.append(svg("path", { d: path, fill: "none", stroke: "var(--faint)", "stroke-width": 2 }),
       mark(svg("path", { d: path, fill: "none", stroke: "transparent", "stroke-width": 16, class: "link" }), lines));
     if (labelled && near) drawn.append(svg("text", { class: "small", x: x + 8, y: (y1 + y2) / 2 + 4 }, text));
+    if (labelled && !near) (below[b] = below[b] || []).push(`${a}: ${text}`);
+  }
+  // A link that passes other nodes is named where it ends, below the lower node.
+  for (const [name, texts] of Object.entries(below)) {
+    const shown = texts.length > 1 ? [`${texts[0]}, +${texts.length - 1}`] : texts;
+    const bottom = lane[name].mid + Math.min(lane[name].high, 46) / 2;
+    shown.forEach((text, k) => drawn.append(svg("text", { class: "small linked", x: gutter + 2, y: bottom + 14 + 13 * k }, fit(text, boxWide + (narrow ? 6 : 40), 11.5))));
   }
 }
 
@@ -142,7 +158,7 @@ function drawNode(drawn, entry, phase, name, x, mid, wide, high) {
   const box = svg("rect", { x, y: mid - high / 2, width: wide, height: high, rx: 9, fill: tierFill(tier), stroke: tierColour(tier), "stroke-width": 1.5, class: "node" });
   drawn.append(svg("rect", { x, y: mid - high / 2, width: wide, height: high, rx: 9, fill: "var(--card)" }));
   const group = svg("g", { opacity: idle ? 0.55 : 1 }, mark(box, lines),
-    svg("text", { class: "bold", x: x + wide / 2, y: mid - 2, "text-anchor": "middle", "pointer-events": "none" }, fit(many ? `${many} × ${name}` : name, wide - 12)),
+    svg("text", { class: "bold", x: x + wide / 2, y: mid - 2, "text-anchor": "middle", "pointer-events": "none" }, fit(timesName(name, entry.many), wide - 12)),
     svg("text", { class: "small", x: x + wide / 2, y: mid + 14, "text-anchor": "middle", "pointer-events": "none" }, tier));
   drawn.append(group);
 }

@@ -59,7 +59,7 @@ class StorageQuota:
         """
         with self._lock:
             if self.most_bytes is not None and self._taken + size_bytes > self.most_bytes:
-                allowed = f"expected at most {SIZE.write(self.most_bytes)}, its storage"
+                allowed = f"expected at most {SIZE.show(self.most_bytes)}, its storage"
                 raise RunError(f"there is no room for more samples of other nodes; {allowed}")
             self._taken += size_bytes
 

@@ -37,6 +37,17 @@ class WorkerLimits(BaseModel):
         """These limits, with the memory that this process has now, where that counts."""
         return self if self.memory_bytes is None else self.model_copy(update={"taken_bytes": _resident_bytes()})
 
+    def text(self) -> str:
+        """As they stand in a cluster file, as far as they do; nothing where there are none."""
+        parts = [
+            f"cpu: {SHARE.show(self.cpu_share)}" if self.cpu_share < 1 else "",
+            f"memory: {SIZE.show(self.memory_bytes)}" if self.memory_bytes else "",
+            f"storage: {SIZE.show(self.storage_bytes)}" if self.storage_bytes else "",
+            self.hours or "",
+            "on mains only" if self.mains else "",
+        ]
+        return ", ".join(filter(None, parts))
+
     def applied(self, node: Node) -> Node:
         """A node of a cluster that takes no more than these limits allow."""
         share = min(node.limits.cpu_share, self.cpu_share)
@@ -56,11 +67,9 @@ class WorkerLimits(BaseModel):
             RunError: says what to write into the cluster file.
         """
         if wanted > self.cpu_share:
-            allowed = SHARE.write(self.cpu_share)
+            allowed = SHARE.show(self.cpu_share)
             expected = f"expected limits: {{cpu: {allowed}}} of this node in the cluster file"
-            raise RunError(
-                f"the plan may take {SHARE.write(wanted)} of the CPU, its owner allows {allowed}; {expected}"
-            )
+            raise RunError(f"the plan may take {SHARE.show(wanted)} of the CPU, its owner allows {allowed}; {expected}")
 
     def refuse_memory(self) -> None:
         """Refuse to go on with more memory.
@@ -69,7 +78,7 @@ class WorkerLimits(BaseModel):
             RunError: says how much this process has, and may have.
         """
         if self.memory_bytes is not None and (taken := _resident_bytes()) > self.memory_bytes:
-            allowed = SIZE.write(self.memory_bytes)
+            allowed = SIZE.show(self.memory_bytes)
             raise RunError(f"its worker takes {taken / 2**20:.0f} MiB of memory, its owner allows {allowed}")
 
     def away(self, now: dt.datetime | None = None) -> str | None:

@@ -1,0 +1,47 @@
+"""How all progress looks in a terminal: what is going on, a bar, how far, and the time left."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn
+from rich.text import Text
+
+
+class TimeLeftColumn(ProgressColumn):
+    """The time left: by the speed of late; before there is one by what was ``expected_s``; else the time so far."""
+
+    max_refresh = 0.5
+
+    def render(self, task: Task) -> Text:
+        """As a person reads it."""
+        so_far_s = (task.elapsed if task.finished_time is None else task.finished_time) or 0.0
+        left_s, expected_s = task.time_remaining, task.fields.get("expected_s")
+        if left_s is None and expected_s is not None:
+            left_s = max(0.0, expected_s - so_far_s)
+        if left_s is None or task.finished:
+            return Text(f"{timedelta(seconds=int(so_far_s))} so far", style="progress.elapsed")
+        return Text(f"{timedelta(seconds=round(left_s))} left", style="progress.remaining")
+
+
+def shown_bar(
+    quiet: bool,
+    *details: TextColumn,
+    transient: bool = True,
+    auto_refresh: bool = True,
+    shown: bool | None = None,
+) -> Progress:
+    """A bar on stderr, which shows nothing where that is no terminal, unless ``shown`` says otherwise."""
+    screen = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        *details,
+        TimeLeftColumn(),
+        console=screen,
+        transient=transient,
+        auto_refresh=auto_refresh,
+        disable=quiet or not (screen.is_terminal if shown is None else shown),
+    )

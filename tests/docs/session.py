@@ -1,0 +1,67 @@
+"""A page as somebody follows it: the files that it shows are written, its commands are typed one after the other.
+
+What a command prints is compared with what the page shows, quantities and other measured things masked; a line with
+``…`` alone stands for any number of lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+_BLOCK = re.compile(r"```(yaml|json|sh|console|python)\n(.*?)```", re.DOTALL)
+_NAMED = re.compile(r"# (\S+\.yaml)\n")
+_JSON_NAME = re.compile(r"`(\w+\.json)`")
+_MASKS = (
+    (re.compile(r"\s+"), " "),
+    (re.compile(r"one thread of [^,]*"), "one thread of a processor"),
+    (
+        re.compile(r"[+−-]?\d+([.,]\d+)*(e[+-]?\d+)?( ?(%|[µmkMG]?(s|J·s|J|W|B)|min|h|[KMG]iB|[kMG])(?![\w·]))?"),
+        "#",
+    ),
+)
+
+
+class Typed(NamedTuple):
+    """A command, and what the page shows of its output; None where it shows nothing."""
+
+    text: str
+    shown: str | None
+
+
+def masked(text: str) -> str:
+    """A text without what differs from machine to machine, and from run to run."""
+    for pattern, instead in _MASKS:
+        text = pattern.sub(instead, text)
+    return text.strip()
+
+
+def missing(shown: str, printed: str) -> str | None:
+    """The first part of what a page shows that was not printed, or not in this order; None if all of it was."""
+    rest = masked(printed)
+    for part in map(masked, re.split(r"^…$", shown, flags=re.MULTILINE)):
+        if part not in rest:
+            return part
+        rest = rest[rest.index(part) + len(part) :]
+    return None
+
+
+def steps(page: Path, folder: Path) -> Iterator[Typed | str]:
+    """The commands and the Python programs of a page in their order; its files are written on the way."""
+    text = page.read_text(encoding="utf-8")
+    for found in _BLOCK.finditer(text):
+        kind, body = found.groups()
+        if kind == "yaml" and (name := _NAMED.match(body)):
+            (folder / name[1]).write_text(body)
+        elif kind == "json" and (names := _JSON_NAME.findall(text[: found.start()])):
+            (folder / names[-1]).write_text(body)
+        elif kind == "python":
+            yield body
+        elif kind == "sh":
+            yield from (Typed(line, None) for line in body.splitlines() if line)
+        elif kind == "console":
+            for command in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
+                line, _, shown = command.partition("\n")
+                yield Typed(line, shown)
