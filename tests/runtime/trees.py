@@ -7,6 +7,7 @@ tree at once. Only which samples a step takes is asked of the runtime.
 from __future__ import annotations
 
 import copy
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -219,12 +220,22 @@ class FedAvg:
 
     def _epoch(self, epoch: int, iterations: int) -> None:
         lost: list[list[tuple[float, int]]] = [[] for _ in range(iterations)]
+        drawn = self.drawn(epoch)
         for number, tree in enumerate(trees(self.forest.phase)):
+            if number not in drawn:
+                continue
             for step in range(min(self.steps[number], iterations)):
                 loss = self._step(tree, number, epoch * self.steps[number] + step)
                 lost[step].append((loss, tree.batch))
-        self.losses += [sum(loss * many for loss, many in row) / sum(many for _, many in row) for row in lost]
+        self.losses += [sum(loss * many for loss, many in row) / sum(many for _, many in row) for row in lost if row]
         self._average((epoch + 1) * max(self.steps))
+
+    def drawn(self, number: int) -> list[int]:
+        """The trees of a round, as they are documented."""
+        phase, seed = self.forest.phase, self.forest.rig.options.seed
+        many = len(trees(phase))
+        hashes = {hashlib.sha256(f"{seed}/{number}/{k}".encode()).hexdigest(): k for k in range(many)}
+        return [hashes[each] for each in sorted(hashes)][: phase.clients]
 
     def _step(self, tree: Phase, number: int, step: int) -> float:
         given = [batch(step) for batch in self.draw[number]]
@@ -262,7 +273,7 @@ class FedAvg:
         held = [name for each in self.local.values() for name in each.state()]
         alone = self.forest.phase.server is None and len(held) == len(set(held))
         for name in self.now:
-            holders = [each for each in self.local.values() if name in each.state()]
+            holders = [each for each in self.local.values() if each.samples and name in each.state()]
             total = sum(each.samples for each in holders)
             values = [each.state()[name] for each in holders]
             if values[0].is_floating_point():

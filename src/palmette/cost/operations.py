@@ -6,7 +6,7 @@ reality have the same operations; ``steps`` says what they are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from palmette.cost.accumulation import divided_at_update
@@ -177,13 +177,41 @@ def _label_bytes(phase: Phase) -> list[int]:
 def exchange(phase: Phase, sizes: Sizes) -> Iteration:
     """The exchange of weights after a window: all to the server, and the average back."""
     steps: Steps = []
-    server = phase.meeting_node
-    away = [(k, i) for k, i in enumerate(phase.instances) if i.node != server]
-    pushed = [add(steps, Step(Kind.PUSH, k, i.node, [], server, layers=(i.layers,))) for k, i in away]
-    average = add(steps, Step(Kind.AVERAGE, 0, server, pushed, layers=((1, phase.depth),)))
-    for k, i in away:
-        add(steps, Step(Kind.PULL, k, server, [average], i.node, layers=(i.layers,)))
+    away = _away(phase, range(len(phase.instances)))
+    pushed = [add(steps, _push(phase, k)) for k in away]
+    average = add(steps, _average(phase, pushed))
+    for k in away:
+        add(steps, _pull(phase, k, [average]))
     return with_sizes(steps, phase, sizes)
+
+
+def exchange_apart(phase: Phase, sizes: Sizes, trees: Sequence[Sequence[int]]) -> list[Iteration]:
+    """The same in parts, of which a round takes some: each tree's push, the average, and each tree's pull.
+
+    ``trees`` are the numbers of their instances.
+    """
+    pushes: list[Steps] = [[_push(phase, k) for k in _away(phase, each)] for each in trees]
+    pulls: list[Steps] = [[_pull(phase, k, []) for k in _away(phase, each)] for each in trees]
+    return [with_sizes(steps, phase, sizes) for steps in (*pushes, [_average(phase, [])], *pulls)]
+
+
+def _away(phase: Phase, numbers: Iterable[int]) -> list[int]:
+    """Those of some instances that are not on the server."""
+    return [k for k in numbers if phase.instances[k].node != phase.meeting_node]
+
+
+def _push(phase: Phase, k: int) -> Step:
+    instance = phase.instances[k]
+    return Step(Kind.PUSH, k, instance.node, [], phase.meeting_node, layers=(instance.layers,))
+
+
+def _average(phase: Phase, pushed: list[int]) -> Step:
+    return Step(Kind.AVERAGE, 0, phase.meeting_node, pushed, layers=((1, phase.depth),))
+
+
+def _pull(phase: Phase, k: int, after: list[int]) -> Step:
+    instance = phase.instances[k]
+    return Step(Kind.PULL, k, phase.meeting_node, after, instance.node, layers=(instance.layers,))
 
 
 def exchanges_weights(phase: Phase) -> bool:
@@ -254,3 +282,9 @@ def sources_by_tree(phase: Phase) -> list[list[int]]:
     """The numbers of the sources of each tree, in the order of ``trees``."""
     ids = [{instance.id for instance in tree.instances} for tree in trees(phase)]
     return [[k for k, source in enumerate(phase.sources) if source.into in own] for own in ids]
+
+
+def instances_by_tree(phase: Phase) -> list[list[int]]:
+    """The numbers of the instances of each tree, in the order of ``trees``."""
+    ids = [{instance.id for instance in tree.instances} for tree in trees(phase)]
+    return [[k for k, instance in enumerate(phase.instances) if instance.id in own] for own in ids]

@@ -63,6 +63,7 @@ class Phase(OpenDocument):
     is that of the calls of microbatches on a node: as they become ready, or one forward, one backward in turns.
     ``averaging`` says how gradients of replicas are averaged under ``step``: where they meet, or around a ring.
     Under ``every``, weights are averaged after so many steps; ``outer`` is what then updates with the mean difference.
+    Under ``epoch``, only so many trees as ``clients`` says take part in each round, drawn anew; all where it is not said.
     ``exchange`` says how gradients, or what a window has changed in weights, travel to where replicas meet, and their
     average back; with ``overlap`` gradients do so while backward goes on, last layers first.
     """
@@ -81,6 +82,7 @@ class Phase(OpenDocument):
     order: Order = "fifo"
     averaging: Averaging = "meet"
     local_epochs: Count = 1
+    clients: Count | None = None
     every: Count | None = None
     outer: OuterOptimizer | None = None
     exchange: Exchange = PLAIN_EXCHANGE
@@ -106,7 +108,20 @@ class Phase(OpenDocument):
             wrong.append(LocatedFault(("every",), self.every, f"expected none under {self.sync}"))
         if self.outer is not None and not kind.averages_weights:
             wrong.append(LocatedFault(("outer",), "given", f"expected none under {self.sync}"))
-        return wrong
+        return [*wrong, *self._wrong_clients()]
+
+    def _wrong_clients(self) -> list[LocatedFault]:
+        """What says how many trees take part in a round, where that cannot be."""
+        if self.clients is None:
+            return []
+        if not SYNC_KINDS[self.sync].draws_clients:
+            return [LocatedFault(("clients",), self.clients, f"expected none under {self.sync}")]
+        if self.clients > self.roots:
+            return [LocatedFault(("clients",), self.clients, f"expected at most {self.roots}, one for each tree")]
+        if self.exchange.kind.lossy:
+            expected = "expected none with clients: those that sat out have no weights to add coded differences to"
+            return [LocatedFault(("exchange", "codec"), self.exchange.codec, expected)]
+        return []
 
     @classmethod
     def wrong_names(cls, data: Mapping[Any, Any]) -> list[LocatedFault]:
@@ -124,7 +139,7 @@ class Phase(OpenDocument):
         """Files name how replicas agree where it is not the usual way."""
         written: dict[str, Any] = handler(self)
         usual = {"exchange": self.exchange == PLAIN_EXCHANGE, "overlap": not self.overlap}
-        usual |= {"every": self.every is None, "outer": self.outer is None}
+        usual |= {"every": self.every is None, "outer": self.outer is None, "clients": self.clients is None}
         usual |= {"order": self.order == "fifo", "averaging": self.averaging == "meet"}
         return {key: value for key, value in written.items() if not usual.get(key)}
 
@@ -170,6 +185,16 @@ class Phase(OpenDocument):
     def replicas(self) -> int:
         """The number of instances of the first layer."""
         return sum(instance.layers[0] == 1 for instance in self.instances)
+
+    @property
+    def roots(self) -> int:
+        """The number of instances that compute the loss, each that of a tree."""
+        return sum(instance.into is None for instance in self.instances)
+
+    @property
+    def draws_clients(self) -> bool:
+        """Whether only a part of the trees takes part in a round."""
+        return self.clients is not None and self.clients < self.roots
 
     @property
     def meeting_node(self) -> str:

@@ -34,13 +34,15 @@ class SyncKind:
     """Whether a window is as many steps as the phase's ``every`` says."""
     keeps_optimizers: bool = False
     """Whether the optimizers of replicas go on with their state where weights are averaged."""
+    draws_clients: bool = False
+    """Whether a phase may say that only some trees take part in a window."""
     has_server: bool = False
     """Whether the weights live on a parameter server, which alone updates them."""
 
 
 SYNC_KINDS: dict[Sync, SyncKind] = {
     "step": SyncKind(one_model=True, common_batch=True),
-    "epoch": SyncKind(averages_weights=True),
+    "epoch": SyncKind(averages_weights=True, draws_clients=True),
     "every": SyncKind(averages_weights=True, common_batch=True, counts_steps=True, keeps_optimizers=True),
     "async": SyncKind(has_server=True),
 }

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from palmette.cost.operations import exchange, exchanges_weights, iteration, trees
+from palmette.cost.operations import (
+    exchange,
+    exchange_apart,
+    exchanges_weights,
+    instances_by_tree,
+    iteration,
+    trees,
+)
 from palmette.cost.optimizer import OptimizerCost
 from palmette.cost.prices import NodeParts
 from palmette.cost.routes import Routes
@@ -23,10 +30,16 @@ class WindowPart(NamedTuple):
 
 
 def parts(phase: Phase, sizes: Sizes, routes: Routes, optimizer: OptimizerCost) -> PartGraphs:
-    """The steps of each tree, and the exchange of weights where a window ends with one."""
+    """The steps of each tree, and the exchange of weights where a window ends with one.
+
+    Where only some trees take part in a window, that is in parts: the trees' pushes, the average, the trees' pulls.
+    """
     for tree in trees(phase):
         yield tree, iteration(tree, sizes, routes, optimizer=optimizer)
-    if exchanges_weights(phase):
+    if phase.draws_clients:
+        for graph in exchange_apart(phase, sizes, instances_by_tree(phase)):
+            yield phase, graph
+    elif exchanges_weights(phase):
         yield phase, exchange(phase, sizes)
 
 

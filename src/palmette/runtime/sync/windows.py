@@ -43,7 +43,7 @@ class WindowEngineSide(ABC):
 
     def __init__(self, context: PhaseContext) -> None:
         self.context = context
-        self.trees = len(context.parts) - exchanges_weights(context.phase)
+        self.trees = context.phase.roots
         self._dispatcher = StepDispatcher(context.crew, context.parts)
         self.spans_s: list[list[float]] = [[] for _ in range(self.trees)]
         self.windows_s: list[float] = []
@@ -67,7 +67,7 @@ class WindowEngineSide(ABC):
             if step is not None:
                 self.spans_s[step.part].append(steps.take(step))
                 self._dilation.note(step.records)
-        self._exchange(window.end - 1)
+        self._exchange(window)
         if window.whole:
             self.windows_s.append((time.monotonic() - began_s) / self.context.testbed.dilation)
         if self._dilation.adjusted(window.end):
@@ -80,18 +80,31 @@ class WindowEngineSide(ABC):
         for spans_s in self.spans_s:
             spans_s.clear()
 
-    def _exchange(self, at: int) -> None:
-        """Exchange weights after iteration ``at``, if the phase's windows end with that; then all nodes are idle."""
-        if exchanges_weights(self.context.phase):
-            self._dispatcher.give(self.trees, at, at)
-            while (step := self._dispatcher.next(LISTEN_S)) is None:
-                continue
-            self.context.log.trace_operations(at, self.context.phase, step.records)
+    def exchange_stages(self, window: Window) -> Sequence[Sequence[int]]:
+        """The parts of the exchange that ends a window: those of a stage at once, when the stage before is done."""
+        return [[self.trees]] if exchanges_weights(self.context.phase) else []
+
+    def _exchange(self, window: Window) -> None:
+        """Exchange weights, if the phase's windows end with that; then all nodes are idle."""
+        at = window.end - 1
+        for stage in self.exchange_stages(window):
+            given = [part for part in stage if self.context.parts[part].programs]
+            for part in given:
+                self._dispatcher.give(part, at, at)
+            for _ in given:
+                while (step := self._dispatcher.next(LISTEN_S)) is None:
+                    continue
+                self.context.log.trace_operations(at, self.context.phase, step.records)
         self.context.log.pause()
 
     def state(self) -> StateDicts:
-        """Each layer from the first node that holds it, as all replicas are equal now; optimizer state from all."""
+        """Each layer from the first node that holds it, as all replicas are equal now; optimizer state from all.
+
+        Where only some trees get the average, layers are from the server.
+        """
         phase, first = self.context.phase, holders(self.context.phase)
+        if phase.draws_clients:
+            first = {phase.meeting_node: list(range(1, phase.depth + 1))}
         return gathered(self.context.crew, {node: first.get(node, []) for node in phase.nodes()})
 
     def recovered(self, after: int, gone: str | None) -> StateDicts | None:
@@ -108,8 +121,9 @@ class _WindowSteps:
         self._done: list[list[tuple[TreeStep, float]]] = [[] for _ in range(max(window.steps))]
         self._noted = 0
         self.left = sum(window.steps)
-        for tree in range(len(window.steps)):
-            self._give(tree, 0)
+        for tree, many in enumerate(window.steps):
+            if many:
+                self._give(tree, 0)
 
     def _give(self, tree: int, place: int) -> None:
         last = self._steps[tree] - 1 if self._dispatcher.alone(tree) else place
