@@ -65,3 +65,18 @@ class OuterOptimizer(OpenDocument):
     def averages_only(self) -> bool:
         """Whether the weights after a window are their mean."""
         return self.lr == 1 and self.momentum == 0
+
+
+class Turns(OpenDocument):
+    """Parts of the network that are exchanged in turns within a window, evenly spaced (Streaming DiLoCo).
+
+    After its last step of a turn, each replica sends a part and takes ``delay`` more steps; then it goes on from the
+    average, plus what these steps have changed.
+    """
+
+    fragments: Annotated[int, Field(strict=True, ge=2)]
+    delay: Annotated[int, Field(strict=True, ge=0)] = 0
+
+
+USUAL_OUTER = OuterOptimizer(momentum=0.7)
+"""What strategies and pilots take: DiLoCo's momentum of 0.9 sums up ten windows, more than most trainings here have."""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from palmette.compress.error_feedback import DIFFERENCES, saved_name
 from palmette.cost.steps import Kind
-from palmette.runtime.program import Program, ProgramOperation
+from palmette.runtime.program import Program, ProgramOperation, numbers_of
 from palmette.runtime.sync.difference_coding import SERVER, SHARE, DifferenceCoding, senders
 from palmette.runtime.sync.outer import OuterUpdates
 from palmette.runtime.sync.weight_exchange import Contribution, Replica, WeightExchange
@@ -74,7 +74,7 @@ class DifferenceExchange(WeightExchange):
         """An instance's sample count and what it has changed, or what has become of that for the instance."""
         k = operation.instance
         if operation.what is Kind.PULL:
-            return pack([part for n in self._numbers(k) for part in (self._messages[n], *self._buffers(n))])
+            return pack([part for n in numbers_of(operation.layers) for part in (self._messages[n], *self._buffers(n))])
         replica, coding = self._replica(k), self._coding(k)
         parts = [torch.tensor(replica.samples)]
         for number, layer in replica.compute.layers.items():
@@ -92,12 +92,12 @@ class DifferenceExchange(WeightExchange):
     def _sizes(self, operation: ProgramOperation) -> list[tuple[int, int]]:
         """The bytes of each layer's weights, and of its buffers."""
         coding = self._coding(operation.instance)
-        numbers = self._numbers(operation.instance)
+        numbers = numbers_of(operation.layers)
         return [(coding.bytes_of(n), packed_bytes(buffers_of(self._layers[n]))) for n in numbers]
 
     def arrived(self, operation: ProgramOperation, message: Tensor) -> None:
         """Keep the contribution of an instance; what it shall continue from is loaded into it instead."""
-        k, numbers, coding = operation.instance, self._numbers(operation.instance), self._coding(operation.instance)
+        k, numbers, coding = operation.instance, numbers_of(operation.layers), self._coding(operation.instance)
         count = _COUNT_BYTES if operation.what is Kind.PUSH else 0
         parts = iter(torch.split(message[count:], [size for each in self._sizes(operation) for size in each]))
         layers = {}

@@ -19,10 +19,12 @@ from torch import Tensor, nn
 
 from palmette.cost.operations import samples_by_instance
 from palmette.cost.steps import Kind
+from palmette.cost.sync.turns import TurnParts
 from palmette.runtime.program import Program, ProgramOperation, numbers_of
 from palmette.runtime.sync.difference_exchange import DifferenceExchange
 from palmette.runtime.sync.norm_exchange import NORM_BYTES, NormExchange, arrived_number
 from palmette.runtime.sync.outer import OuterUpdates
+from palmette.runtime.sync.turns import FragmentCopies
 from palmette.runtime.sync.weight_exchange import Replica, WeightExchange
 from palmette.runtime.worker.actions import SyncActions, TrainingActions
 from palmette.runtime.worker.compute import Compute
@@ -55,6 +57,8 @@ class LocalWorkerSide:
         setup = self._setup
         if any(operation.what in EXCHANGE for operation in program.operations):
             return self._exchange(program)
+        if all(operation.what is Kind.COMBINE for operation in program.operations):
+            return FragmentCopies(self._exchange(program), puts=TurnParts(program.phase.roots).puts(number))
         own = {k: self._replica(number, program, k) for k in program.own}
         computes = {k: replica.compute for k, replica in own.items()}
         samples, update = setup.samples(program), LocalUpdate(program, own)

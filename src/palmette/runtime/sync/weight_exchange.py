@@ -1,7 +1,8 @@
 """The exchange of weights when a window ends: all to the server, their weighted mean back.
 
-It is one program, or, where only some trees take part in a window, several: what has arrived, and its mean, are kept
-between them.
+It is one program, or several: where only some trees take part in a window, and where parts of the network have their
+turns. So what has arrived, and its mean, are kept between them. In a turn, copies of weights are exchanged while
+replicas go on (``take``), and each adds to the average what it has changed since (``put``).
 """
 
 from __future__ import annotations
@@ -70,18 +71,42 @@ class WeightExchange:
         self._phase, self._replicas, self._layers, self._outer = program.phase, replicas, layers, outer
         self._server = self._phase.meeting_node
         self._pushed: dict[int, Contribution] = {}
+        self._taken: dict[int, Contribution] = {}
+        self._arrived: dict[int, list[Tensor]] = {}
         self._averages: dict[int, list[Tensor]] = {}
         self._made = 0
 
     def call(self, operation: ProgramOperation, values: Values, iteration: int) -> None:
         """Average layer by layer, in the plan's order; instances on the server continue from it immediately."""
+        numbers = numbers_of(operation.layers)
         found = self._contributions()
-        averages = {n: _average([c for c in found.values() if n in c.layers], n) for n in numbers_of(operation.layers)}
+        averages = {n: _average([c for c in found.values() if n in c.layers], n) for n in numbers}
         if self._outer is not None:
             averages = self._outer.updated(averages)
         self._averages, self._made = self._returned(averages, found), self._made + 1
         for k in self._here():
-            self._replica(k).go_on_from(_flat(self._averages, self._numbers(k)))
+            own = [n for n in self._replica(k).compute.layers if n in averages]
+            self._go_on(k, _flat(self._averages, own))
+
+    def _go_on(self, k: int, average: list[Tensor], exchanges: int | None = None) -> None:
+        """Let an instance continue from the average; where it has gone on meanwhile, that is for ``put``."""
+        if k in self._taken:
+            self._arrived[k] = average
+        else:
+            self._replica(k).go_on_from(average, exchanges)
+
+    def take(self, k: int, numbers: Sequence[int]) -> None:
+        """Take copies of an instance's layers, to be exchanged while it goes on."""
+        replica = self._replica(k)
+        layers = {n: [t.detach().cpu().clone() for t in state_of([replica.compute.layers[n]])] for n in numbers}
+        self._taken[k] = Contribution(replica.samples, layers)
+
+    def put(self, k: int, numbers: Sequence[int]) -> None:
+        """Put the average into an instance, plus what it has changed since its layers were taken."""
+        taken, average = self._taken.pop(k), self._arrived.pop(k)
+        own = state_of(self._replica(k).compute.layers[n] for n in numbers)
+        sent = _flat(taken.layers, numbers)
+        load_into(own, [mean + (now.cpu() - then) for mean, now, then in zip(average, own, sent, strict=True)])
 
     def _here(self) -> list[int]:
         """The instances on the server."""
@@ -100,6 +125,8 @@ class WeightExchange:
         return dict(sorted(found.items()))
 
     def _own(self, k: int) -> Contribution:
+        if k in self._taken:
+            return self._taken[k]
         replica = self._replica(k)
         return Contribution(replica.samples, {n: state_of([m]) for n, m in replica.compute.layers.items()})
 
@@ -107,10 +134,10 @@ class WeightExchange:
         """An instance's sample count and weights for the server, or the average for the instance."""
         k = operation.instance
         if operation.what is Kind.PUSH:
-            replica = self._replica(k)
-            return pack([torch.tensor(replica.samples), *replica.state()])
+            own = self._own(k)
+            return pack([torch.tensor(own.samples), *_flat(own.layers, numbers_of(operation.layers))])
         counted = [torch.tensor(self._made)] if self.leaves_some_behind else []
-        return pack([*counted, *_flat(self._averages, self._numbers(k))])
+        return pack([*counted, *_flat(self._averages, numbers_of(operation.layers))])
 
     def message_bytes(self, operation: ProgramOperation) -> int:
         """The size in bytes of an instance's weights and buffers; in a push, of the count, too."""
@@ -122,11 +149,11 @@ class WeightExchange:
         tensors = unpack(message, self._like(operation))
         count, tensors = (int(tensors[0]), tensors[1:]) if self._counted(operation) else (None, tensors)
         if operation.what is Kind.PULL:
-            self._replica(k).go_on_from(tensors, count)
+            self._go_on(k, tensors, count)
             return
         assert count is not None, "a push counts samples"
         parts = iter(tensors)
-        layers = {n: [next(parts) for _ in state_of([self._layers[n]])] for n in self._numbers(k)}
+        layers = {n: [next(parts) for _ in state_of([self._layers[n]])] for n in numbers_of(operation.layers)}
         self._pushed[k] = Contribution(count, layers)
 
     @property
@@ -149,7 +176,7 @@ class WeightExchange:
         """Nothing to abort."""
 
     def _like(self, operation: ProgramOperation) -> list[Tensor]:
-        state = state_of(self._layers[n] for n in self._numbers(operation.instance))
+        state = state_of(self._layers[n] for n in numbers_of(operation.layers))
         return [torch.tensor(0), *state] if self._counted(operation) else state
 
     def _counted(self, operation: ProgramOperation) -> bool:
@@ -158,9 +185,6 @@ class WeightExchange:
 
     def _replica(self, k: int) -> Replica:
         return self._replicas[self._phase.instances[k].id]
-
-    def _numbers(self, k: int) -> list[int]:
-        return numbers_of([self._phase.instances[k].layers])
 
 
 def _average(replicas: list[Contribution], number: int) -> list[Tensor]:

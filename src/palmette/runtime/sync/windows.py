@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from palmette.cost.operations import exchanges_weights
@@ -48,6 +48,8 @@ class WindowEngineSide(ABC):
         self.spans_s: list[list[float]] = [[] for _ in range(self.trees)]
         self.windows_s: list[float] = []
         """How long whole windows took, exchange included."""
+        self._going: dict[int, int] = {}
+        """The parts of exchanges that have begun, with the iteration that they follow."""
         self._dilation = DilationControl(context.crew, context.testbed, context.log)
 
     @abstractmethod
@@ -57,22 +59,29 @@ class WindowEngineSide(ABC):
     def advance(self, at: int, end: int, stopping: Stopping) -> int:
         """Run the window that starts at iteration ``at``, or its first iterations up to ``end``."""
         began_s, window = time.monotonic(), self.window(at, end)
-        steps = _WindowSteps(self.context, self._dispatcher, at, window)
-        long_enough = StopTimeout(stopping, self.patience_s)
-        while steps.left:
-            step = self._dispatcher.next(LISTEN_S)
-            if long_enough():
-                self.aborted = True
-                return at
-            if step is not None:
-                self.spans_s[step.part].append(steps.take(step))
-                self._dilation.note(step.records)
+        if not self.steps_done(at, window, StopTimeout(stopping, self.patience_s)):
+            self.aborted = True
+            return at
         self._exchange(window)
         if window.whole:
             self.windows_s.append((time.monotonic() - began_s) / self.context.testbed.dilation)
         if self._dilation.adjusted(window.end):
             self._forget()
         return window.end
+
+    def steps_done(self, at: int, window: Window, aborted: Callable[[], bool]) -> bool:
+        """Run the steps of a window; False if that is aborted. A part of an exchange may end meanwhile."""
+        steps = _WindowSteps(self.context, self._dispatcher, at, window)
+        while steps.left:
+            step = self._dispatcher.next(LISTEN_S)
+            if aborted():
+                return False
+            if step is not None and step.part >= self.trees:
+                self._note_part(step)
+            elif step is not None:
+                self.spans_s[step.part].append(steps.take(step))
+                self._dilation.note(step.records)
+        return True
 
     def _forget(self) -> None:
         """Discard the times measured so far."""
@@ -86,16 +95,27 @@ class WindowEngineSide(ABC):
 
     def _exchange(self, window: Window) -> None:
         """Exchange weights, if the phase's windows end with that; then all nodes are idle."""
-        at = window.end - 1
         for stage in self.exchange_stages(window):
-            given = [part for part in stage if self.context.parts[part].programs]
-            for part in given:
-                self._dispatcher.give(part, at, at)
-            for _ in given:
-                while (step := self._dispatcher.next(LISTEN_S)) is None:
-                    continue
-                self.context.log.trace_operations(at, self.context.phase, step.records)
+            for part in stage:
+                self.give_part(part, window.end - 1)
+            self.wait_for_parts()
         self.context.log.pause()
+
+    def give_part(self, part: int, at: int) -> None:
+        """Begin a part of an exchange after iteration ``at``."""
+        if self.context.parts[part].programs:
+            self._going[part] = at
+            self._dispatcher.give(part, at, at)
+
+    def wait_for_parts(self) -> None:
+        """Wait until all parts of exchanges that have begun are done."""
+        while self._going:
+            step = self._dispatcher.next(LISTEN_S)
+            if step is not None:
+                self._note_part(step)
+
+    def _note_part(self, step: TreeStep) -> None:
+        self.context.log.trace_operations(self._going.pop(step.part), self.context.phase, step.records)
 
     def state(self) -> StateDicts:
         """Each layer from the first node that holds it, as all replicas are equal now; optimizer state from all.
