@@ -16,7 +16,7 @@ from palmette.spec.plan import Phase
 from tests.cost.small import instance, phase, source
 from tests.runtime.rig import off
 from tests.runtime.sync.test_epoch import epoch_inputs, rig, world
-from tests.runtime.sync.test_every import DILOCO, assert_equal, every
+from tests.runtime.sync.test_every import DILOCO, assert_equal, every, random_forest
 from tests.runtime.trees import Forest
 from tests.runtime.world import lines
 
@@ -26,8 +26,8 @@ def turns(fragments: int, delay: int = 0, many: int = 6, **more: Any) -> dict[st
 
 
 def small_batches(**more: Any) -> Phase:
-    """Eighteen iterations in an epoch."""
-    return phase(source("a", 2, "A"), source("b", 1, "B"), instance("A", 1, 4, "a"), instance("B", 1, 4, "b"), **more)
+    """Eleven iterations in an epoch."""
+    return phase(source("a", 3, "A"), source("b", 2, "B"), instance("A", 1, 4, "a"), instance("B", 1, 4, "b"), **more)
 
 
 @pytest.mark.parametrize("server", ["a", "c"])
@@ -37,15 +37,15 @@ def test_it_equals_one_process_that_exchanges_parts_in_turns(
 ) -> None:
     made = small_batches(**turns(fragments, delay, outer=DILOCO, server=server))
     forest = Forest(rig(norm=True, optimizer="momentum"), made, world(a=36, b=18, c=None), tmp_path)
-    assert common_steps(forest.phase, *epoch_inputs(forest)) == 18
-    assert_equal(forest, iterations=40)  # two epochs, and a run that ends within the third
+    assert common_steps(forest.phase, *epoch_inputs(forest)) == 11
+    assert_equal(forest, iterations=26)  # two epochs, and a run that ends within the third
 
 
 def test_trees_that_are_cut_have_their_turns_too(tmp_path: Path) -> None:
     """One fragment ends within an instance, and another has layers of two."""
     cut = phase(
-        source("a", 2, "A"),
-        source("b", 1, "B"),
+        source("a", 3, "A"),
+        source("b", 2, "B"),
         instance("A", 1, 3, "a", "A2"),
         instance("A2", 4, 4, "c"),
         instance("B", 1, 1, "b", "B2"),
@@ -55,13 +55,24 @@ def test_trees_that_are_cut_have_their_turns_too(tmp_path: Path) -> None:
     assert_equal(Forest(rig(optimizer="adam"), cut, world(a=36, b=18, c=None), tmp_path), iterations=25)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_any_forest_equals_one_process_with_the_same_turns(seed: int, tmp_path: Path) -> None:
+    made = random_forest(seed, tmp_path)
+    many, delay = (2 + seed % 2, seed % 2)
+    changed = made.phase.model_dump() | turns(
+        many, delay, many=3 * many, outer=made.phase.outer, server=made.phase.server
+    )
+    made.phase = validated(Phase, changed)
+    assert_equal(made, iterations=25)
+
+
 def test_the_link_is_used_while_steps_go_on(tmp_path: Path) -> None:
     """Between a send of a fragment and its average, devices take the steps of the delay."""
     forest = Forest(rig(), small_batches(**turns(2, 2, server="c")), world(a=36, b=18, c=None), tmp_path)
-    forest.trained(iterations=18)
+    forest.trained(iterations=11)
     trace = lines(tmp_path / "trace.jsonl")
     averages = [line["iteration"] for line in trace if line["op"] == "average" and line["node"] == "c"]
-    assert averages == [2, 5, 8, 11, 14, 17]  # after steps 3, 6, … of windows of six; the last is of all layers
+    assert averages == [2, 5, 8, 10]  # after steps 3 and 6 of windows of six; the last is of all layers
     sizes = [line["bytes"] for line in trace if line["op"] == "send" and line["node"] == "a"]
     assert sum(sizes[0:2]) == sizes[-1] + 8  # two fragments are the network, each with the count of samples
 
@@ -75,8 +86,8 @@ def test_a_stopped_run_goes_on_from_the_last_epoch_to_the_same_weights(tmp_path:
     ]
     for each in made:
         each.folder.mkdir()
-    _, expected = made[0].trained(iterations=54)
-    halves = [made[1].trained(iterations=18)[1], made[1].trained(resume=True, iterations=54)[1]]
+    _, expected = made[0].trained(iterations=33)
+    halves = [made[1].trained(iterations=11)[1], made[1].trained(resume=True, iterations=33)[1]]
     assert off(halves[0], expected) > 0
     assert off(halves[1], expected) == 0
 

@@ -86,7 +86,8 @@ class WeightExchange:
         self._averages, self._made = self._returned(averages, found), self._made + 1
         for k in self._here():
             own = [n for n in self._replica(k).compute.layers if n in averages]
-            self._go_on(k, _flat(self._averages, own))
+            if own:
+                self._go_on(k, _flat(self._averages, own))
 
     def _go_on(self, k: int, average: list[Tensor], exchanges: int | None = None) -> None:
         """Let an instance continue from the average; where it has gone on meanwhile, that is for ``put``."""
