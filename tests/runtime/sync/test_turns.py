@@ -77,7 +77,7 @@ def test_the_link_is_used_while_steps_go_on(tmp_path: Path) -> None:
     assert sum(sizes[0:2]) == sizes[-1] + 8  # two fragments are the network, each with the count of samples
 
 
-def test_a_stopped_run_goes_on_from_the_last_epoch_to_the_same_weights(tmp_path: Path) -> None:
+def test_a_run_is_stopped_after_its_epoch_and_goes_on_to_the_same_weights(tmp_path: Path) -> None:
     made = [
         Forest(
             rig(optimizer="momentum"), small_batches(**turns(2, 1, outer=DILOCO)), world(a=36, b=18), tmp_path / name
@@ -87,9 +87,19 @@ def test_a_stopped_run_goes_on_from_the_last_epoch_to_the_same_weights(tmp_path:
     for each in made:
         each.folder.mkdir()
     _, expected = made[0].trained(iterations=33)
-    halves = [made[1].trained(iterations=11)[1], made[1].trained(resume=True, iterations=33)[1]]
-    assert off(halves[0], expected) > 0
-    assert off(halves[1], expected) == 0
+
+    def stop(training: Any, update: Any) -> None:
+        if update.iteration == 5 and update.evaluation is None:
+            training.stop()
+
+    made[1].watch = stop
+    outcome, halfway = made[1].trained(iterations=33)
+    assert (outcome.ended, outcome.iterations) == ("stopped", 11)
+    assert off(halfway, expected) > 0
+    made[1].watch = lambda *_: None
+    outcome, found = made[1].trained(resume=True, iterations=33)
+    assert outcome.ended == "done"
+    assert off(found, expected) == 0
 
 
 def test_turns_are_evenly_spaced_and_end_with_the_epoch() -> None:
