@@ -18,7 +18,7 @@ from benchmarks.command import parser, print_result, progress
 from benchmarks.talk_less import ddp
 from benchmarks.talk_less.methods import DEVICES, SAMPLES, cluster, methods, plan
 from benchmarks.talk_less.running import estimated_s, learnt, reached, timed
-from benchmarks.talk_less.tasks import Task, images, text
+from benchmarks.talk_less.tasks import ARCHIVE, Task, images, text
 from palmette.spec.profile import Profile
 
 BANDWIDTHS_MBIT = (5.0, 20.0, 100.0)
@@ -26,7 +26,6 @@ OVERLAP = "step, overlap"
 """Learns the same as ``step``, to the last bit, and sends the same bytes: it is not trained again."""
 TARGET_AT = 0.75
 """The loss to reach is that of ``step`` after this part of its iterations."""
-ARCHIVE = Path(__file__).parents[3] / "shared" / "data" / "cifar-10-python-24k.tar.xz"
 
 
 def main() -> None:
@@ -53,7 +52,7 @@ def _task(task: Task, iterations: int, asked: Namespace) -> dict[str, Any]:
     quick = ["diloco 50", "diloco 50, int8"]
     chosen = quick if asked.quick else asked.method or list(methods())
     bandwidths = [20.0] if asked.quick else asked.bandwidth or list(BANDWIDTHS_MBIT)
-    profile = pt.profile(task.recipe(), cluster=cluster(5.0, len(task.train)))
+    profile = pt.profile(task.recipe(iterations), cluster=cluster(5.0, len(task.train)))
     rows: dict[str, dict[str, Any]] = {}
     for name in dict.fromkeys(["step", *chosen]):
         known = rows["step"] if name == OVERLAP else None

@@ -19,8 +19,9 @@ from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.talk_less.methods import DEVICES, EVALUATED_EVERY, SAMPLES
-from benchmarks.talk_less.tasks import Task
+from benchmarks.talk_less.tasks import Task, warmup
 from palmette.runtime.data.batches import Batches
+from palmette.runtime.schedule import rate_factor
 
 RANK = 2
 BEGIN = 10
@@ -92,6 +93,7 @@ def _rank(task: Task, way: _Way, begins: Any) -> None:
     for number in range(iterations):
         own = torch.from_numpy(np.asarray(batches.indices(number))[rank * SAMPLES : (rank + 1) * SAMPLES])
         optimizer.zero_grad()
+        optimizer.param_groups[0]["lr"] = task.lr * rate_factor("cosine", number, iterations, warmup(iterations))
         nn.functional.cross_entropy(model(inputs[own]), labels[own]).backward()
         optimizer.step()
         if rank == 0 and (number + 1) % EVALUATED_EVERY == 0:

@@ -7,6 +7,7 @@ from typing import Any
 from palmette.spec.cluster import Cluster
 from palmette.spec.exchange import known_exchange
 from palmette.spec.plan import Phase, Plan
+from palmette.spec.sync import USUAL_OUTER
 from palmette.zoo.hardware_defaults import fill_hardware_defaults
 
 DEVICES = ("one", "two")
@@ -15,7 +16,7 @@ SAMPLES = 16
 EVALUATED_EVERY = 50
 """Iterations of an epoch, after which the loss on held-out data is measured."""
 CODECS = ("bf16", "int8", "topk:0.01", "lowrank:2")
-_DILOCO = {"sync": "every", "every": 50, "outer": {"lr": 0.7, "momentum": 0.9}, "server": "server"}
+_DILOCO = {"sync": "every", "every": 50, "outer": USUAL_OUTER.model_dump(), "server": "server"}
 
 
 def methods() -> dict[str, dict[str, Any]]:
@@ -25,6 +26,7 @@ def methods() -> dict[str, dict[str, Any]]:
     found |= {f"step, {text}": {**step, **_coded(text)} for text in CODECS}
     found |= {f"every {k}": {"sync": "every", "every": k, "server": "server"} for k in (10, 50)}
     found["diloco 50"] = _DILOCO
+    found["diloco 50, in turns"] = {**_DILOCO, "turns": {"fragments": 2, "delay": 5}}
     found |= {f"diloco 50, {text}": {**_DILOCO, **_coded(text)} for text in CODECS}
     found["federated"] = {"sync": "epoch", "server": "server"}
     return found

@@ -28,7 +28,7 @@ def learnt(task: Task, plan: Plan, profile: Profile, iterations: int) -> dict[st
     with tempfile.TemporaryDirectory() as folder:
         where = cluster(100.0, len(task.train))
         pt.run(
-            plan, folder, profile=profile, cluster=where, recipe=task.recipe(), iterations=iterations,
+            plan, folder, profile=profile, cluster=where, recipe=task.recipe(iterations), iterations=iterations,
             testbed="none", trace="full", progress=False, replan=False,
         )  # fmt: skip
         sent = sum(line["bytes"] for line in _lines(Path(folder) / "trace.jsonl") if line["op"] == "send")
@@ -47,7 +47,7 @@ def timed(task: Task, plan: Plan, profile: Profile, bandwidth_mbit: float) -> fl
     while True:
         with tempfile.TemporaryDirectory() as folder:
             found = pt.run(
-                plan, folder, profile=profile, cluster=where, recipe=task.recipe(), iterations=iterations,
+                plan, folder, profile=profile, cluster=where, recipe=task.recipe(iterations), iterations=iterations,
                 testbed="paced", dilation=dilation, progress=False, replan=False,
             )  # fmt: skip
         epoch_s = found.measured[0].epoch_s

@@ -19,7 +19,8 @@ import palmette as pt
 from palmette.zoo.data import load_data
 
 IMAGE = (3, 32, 32)
-HELD_OUT = 500
+HELD_OUT = 2000
+ARCHIVE = Path(__file__).parents[3] / "shared" / "data" / "cifar-10-python-24k.tar.xz"
 CONTEXT, WIDTH, HEADS = 32, 64, 4
 _NOUNS = ("river", "node", "tree", "phone", "garden", "cloud", "letter", "window", "stone", "engine")
 _VERBS = ("finds", "carries", "follows", "answers", "leaves", "keeps", "divides", "remembers")
@@ -37,11 +38,18 @@ class Task:
     lr: float
     momentum: float
 
-    def recipe(self) -> pt.Recipe:
-        """The task as Palmette takes it."""
+    def recipe(self, iterations: int) -> pt.Recipe:
+        """The task as Palmette takes it, for a run of so many iterations: a warm-up, then a cosine."""
         torch.manual_seed(0)
-        data = (self.train, self.held_out)
-        return pt.Recipe(model=self.make(), data=data, optimizer="sgd", lr=self.lr, momentum=self.momentum)
+        return pt.Recipe(
+            model=self.make(), data=(self.train, self.held_out), optimizer="sgd", lr=self.lr, momentum=self.momentum,
+            schedule="cosine", warmup=warmup(iterations),
+        )  # fmt: skip
+
+
+def warmup(iterations: int) -> int:
+    """Iterations in which the learning rate rises: a tenth."""
+    return iterations // 10
 
 
 def small_vgg() -> nn.Module:

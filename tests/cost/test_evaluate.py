@@ -251,12 +251,12 @@ def test_two_trees_of_federated_averaging_share_the_samples_of_one_node() -> Non
     assert found.epoch.time_s == 2 * (4 + 4 * 3 + 0.5)
 
 
-def windows_of(every: int, **more: object) -> Phase:
+def windows_of(every: int, depth: int = 1, **more: object) -> Phase:
     return phase(
         source("a", 2, "I"),
         source("b", 1, "J"),
-        instance("I", 1, 1, "a"),
-        instance("J", 1, 1, "b"),
+        instance("I", 1, depth, "a"),
+        instance("J", 1, depth, "b"),
         sync="every",
         server="c",
         every=every,
@@ -277,6 +277,17 @@ def test_a_window_is_so_many_steps_of_the_slowest_tree_and_an_exchange_of_weight
     assert found.epoch.nodes["c"].received_bytes == found.epoch.nodes["c"].sent_bytes == 3 * 8
     assert found.epoch.energy_j == 3 * found.epoch.time_s * 1 + 2 * 8 * (a_step + b_step)
     assert found.nodes["a"].sent_bytes == pytest.approx(4 / 3)
+
+
+@pytest.mark.parametrize(("delay", "left_s"), [(0, 16), (1, 3)])
+def test_parts_in_turns_take_what_the_steps_meanwhile_leave_of_them(delay: int, left_s: float) -> None:
+    made = windows_of(4, turns={"fragments": 2, "delay": delay}, depth=2)
+    found = price(line(), layers(2, weights=4.0), made)
+    a_step = 2 * (2 * 3 + 0.5)
+    # A part is 8 bytes over the link from b to c, and the same back, after steps 2, 4 and 6; after step 8, both are.
+    assert found.epoch.time_s == 8 * a_step + 3 * left_s + 32
+    assert found.iteration_s == found.epoch.time_s / 8
+    assert found.epoch.nodes["c"].received_bytes == found.epoch.nodes["c"].sent_bytes == 3 * 8 + 16
 
 
 def test_a_window_is_no_longer_than_an_epoch() -> None:

@@ -7,6 +7,8 @@ tree at once. Only which samples a step takes is asked of the runtime.
 from __future__ import annotations
 
 import copy
+import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +19,7 @@ from torch import Tensor, nn
 
 from palmette.cost.delivery import keeps_samples
 from palmette.cost.operations import trees
+from palmette.cost.sync.turns import fragment_runs
 from palmette.runtime.data.batches import Batches, DealtBatches, Indices
 from palmette.runtime.data.epoch_length import phase_shards
 from palmette.runtime.data.shards import by_tree, own_data
@@ -219,12 +222,22 @@ class FedAvg:
 
     def _epoch(self, epoch: int, iterations: int) -> None:
         lost: list[list[tuple[float, int]]] = [[] for _ in range(iterations)]
+        drawn = self.drawn(epoch)
         for number, tree in enumerate(trees(self.forest.phase)):
+            if number not in drawn:
+                continue
             for step in range(min(self.steps[number], iterations)):
                 loss = self._step(tree, number, epoch * self.steps[number] + step)
                 lost[step].append((loss, tree.batch))
-        self.losses += [sum(loss * many for loss, many in row) / sum(many for _, many in row) for row in lost]
+        self.losses += [sum(loss * many for loss, many in row) / sum(many for _, many in row) for row in lost if row]
         self._average((epoch + 1) * max(self.steps))
+
+    def drawn(self, number: int) -> list[int]:
+        """The trees of a round, as they are documented."""
+        phase, seed = self.forest.phase, self.forest.rig.options.seed
+        many = len(trees(phase))
+        hashes = {hashlib.sha256(f"{seed}/{number}/{k}".encode()).hexdigest(): k for k in range(many)}
+        return [hashes[each] for each in sorted(hashes)][: phase.clients]
 
     def _step(self, tree: Phase, number: int, step: int) -> float:
         given = [batch(step) for batch in self.draw[number]]
@@ -262,7 +275,7 @@ class FedAvg:
         held = [name for each in self.local.values() for name in each.state()]
         alone = self.forest.phase.server is None and len(held) == len(set(held))
         for name in self.now:
-            holders = [each for each in self.local.values() if name in each.state()]
+            holders = [each for each in self.local.values() if each.samples and name in each.state()]
             total = sum(each.samples for each in holders)
             values = [each.state()[name] for each in holders]
             if values[0].is_floating_point():
@@ -302,6 +315,8 @@ class LocalSgd(FedAvg):
     def __init__(self, forest: Forest) -> None:
         super().__init__(forest, [])
         self.momentum: Weights = {}
+        self.sent: tuple[Any, ...] = ()
+        self.fragments = fragment_runs(forest.phase, forest.job().evaluator.sizes())
 
     def iterations(self, many: int, epoch: int) -> Weights:
         """Train for so many iterations, of which ``epoch`` make an epoch; all windows end with one."""
@@ -313,14 +328,49 @@ class LocalSgd(FedAvg):
             lost = [(self._step(tree, k, done - 1), tree.batch) for k, tree in enumerate(trees(self.forest.phase))]
             self.losses.append(sum(loss * part for loss, part in lost) / sum(part for _, part in lost))
             place = (done - 1) % epoch + 1
-            if place % every == 0 or place == epoch or done == many:
+            whole = place == epoch or done == many
+            if self.forest.phase.turns is not None:
+                self._turn(place, whole)
+            elif place % every == 0 or whole:
                 self._average(done)
         return self.now
 
-    def _average(self, done: int) -> None:
+    def _turn(self, place: int, whole: bool) -> None:
+        """Streaming DiLoCo: parts of the network in turns, and what was sent is used some steps later."""
+        phase = self.forest.phase
+        assert phase.turns is not None
+        assert phase.every is not None
+        if self.sent and (whole or place == self.sent[0] + phase.turns.delay):
+            self._put()
+        if whole:
+            self._average(0)
+            return
+        for number, run in enumerate(self.fragments):
+            if (place - 1) % phase.every + 1 == math.ceil((number + 1) * phase.every / len(self.fragments)):
+                names = [n for m in self.forest.rig.fresh()[run[0] - 1 : run[1]] for n in m.state_dict()]
+                copies = [{n: v.clone() for n, v in each.state().items() if n in names} for each in self.local.values()]
+                self.sent = (place, names, copies)
+                if phase.turns.delay == 0:
+                    self._put()
+
+    def _put(self) -> None:
+        _, names, copies = self.sent
+        kept = {name: {n: v.clone() for n, v in each.state().items()} for name, each in self.local.items()}
+        samples = {name: each.samples for name, each in self.local.items()}
+        for each, then in zip(self.local.values(), copies, strict=True):
+            for name, value in then.items():
+                each.state()[name].copy_(value)  # the mean is that of what was sent
+        self._average(0, names)
+        for (name, each), then in zip(self.local.items(), copies, strict=True):
+            each.samples = samples[name]
+            for key, value in each.state().items():
+                value.copy_(self.now[key] + (kept[name][key] - then[key]) if key in then else kept[name][key])
+        self.sent = ()
+
+    def _average(self, done: int, names: Sequence[str] | None = None) -> None:
         outer, begun = self.forest.phase.outer, {name: value.clone() for name, value in self.now.items()}
         learning = {name for each in self.local.values() for name in each.trained}
-        for name in self.now:
+        for name in self.now if names is None else names:
             holders = [each for each in self.local.values() if name in each.state()]
             total = sum(each.samples for each in holders)
             mean = sum(each.state()[name] * (each.samples / total) for each in holders)

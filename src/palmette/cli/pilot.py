@@ -84,7 +84,7 @@ def pilot(
     from palmette.control.run.request import options_of_beginning
     from palmette.control.run.trust import cluster_code, refuse_untrusted
     from palmette.spec.files import write_text
-    from palmette.spec.sync import OuterOptimizer
+    from palmette.spec.sync import USUAL_OUTER
 
     named, shape = opt.model_or_recipe(model, recipe, lora, rank), opt.parse_shape(input_shape)
     request = PilotRequest(
@@ -97,7 +97,7 @@ def pilot(
             replicas=opt.parse_numbers("replicas", replicas, int),
             each_source=each_source,
             windows=opt.parse_numbers("windows", windows, int),
-            outer=OuterOptimizer() if outer else None,
+            outer=USUAL_OUTER if outer else None,
         ),
         engine=engine,
         transport=transport,

@@ -38,13 +38,16 @@ def learned_run(folder: Path) -> LearnedRun:
     """What the run in a folder tells.
 
     Raises:
-        InputError: there is no such run, it has several phases, or not one whole epoch.
+        InputError: there is no such run, it has several phases, not one whole epoch, or what a curve has no term for.
     """
     record = load(RunRecord, folder / "run.json")
     if len(record.plan.phases) != 1:
         many = f"{len(record.plan.phases)} phases"
         raise InputError(Fault("phases", many, "expected one, with the same model throughout", str(folder)))
     (phase,) = record.plan.phases
+    if phase.draws_clients or phase.turns is not None:
+        named = "clients" if phase.draws_clients else "turns"
+        raise InputError(Fault(named, "given", "a curve has no term for that; expected a run without", str(folder)))
     used, owned = _data(record, phase)
     losses, iterations = _losses(list(read_metrics(folder / "metrics.jsonl")))
     if not losses:

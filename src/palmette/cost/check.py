@@ -104,8 +104,10 @@ def _divided_ties(phase: Phase, evaluator: Evaluator) -> Iterator[Fault]:
         first, last = min(layers), max(layers)
         holding = [instance for instance in phase.instances if holds_tie(instance.layers, layers)]
         apart = any(instance.layers[0] > first or instance.layers[1] < last for instance in holding)
+        shared = f"layers {', '.join(map(str, layers))} share a weight"
+        if phase.turns is not None:
+            yield Fault("turns", "given", f"{shared}, which would have several turns; expected none")
         if apart or phase.sync_kind.has_server:
-            shared = f"layers {', '.join(map(str, layers))} share a weight"
             yield Fault("sync", phase.sync, f"{shared}; expected step, or epoch with all of them in one instance")
 
 

@@ -6,7 +6,8 @@ reality have the same operations; ``steps`` says what they are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from palmette.cost.accumulation import divided_at_update
@@ -22,11 +23,14 @@ from palmette.cost.passes import BackwardPass, ForwardPass
 from palmette.cost.replicas import AveragingSteps, exchanged_runs
 from palmette.cost.ring import add_ring
 from palmette.cost.routes import Routes
-from palmette.cost.sizes import Sizes
+from palmette.cost.sizes import Run, Sizes
 from palmette.cost.steps import NUMBER_BYTES, Iteration, Kind, Step, Steps, add
 from palmette.spec.codec import CODEC_KINDS, LABEL_BYTES
 from palmette.spec.plan import Phase
 from palmette.spec.tree import Feed, Instance
+
+EVERYTHING: Run = (1, sys.maxsize)
+"""All layers."""
 
 
 def iteration(
@@ -185,13 +189,68 @@ def _label_bytes(phase: Phase) -> list[int]:
 def exchange(phase: Phase, sizes: Sizes) -> Iteration:
     """The exchange of weights after a window: all to the server, and the average back."""
     steps: Steps = []
-    server = phase.meeting_node
-    away = [(k, i) for k, i in enumerate(phase.instances) if i.node != server]
-    pushed = [add(steps, Step(Kind.PUSH, k, i.node, [], server, layers=(i.layers,))) for k, i in away]
-    average = add(steps, Step(Kind.AVERAGE, 0, server, pushed, layers=((1, phase.depth),)))
-    for k, i in away:
-        add(steps, Step(Kind.PULL, k, server, [average], i.node, layers=(i.layers,)))
+    away = _away(phase, range(len(phase.instances)))
+    pushed = [add(steps, _push(phase, k)) for k in away]
+    average = add(steps, _average(phase, pushed))
+    for k in away:
+        add(steps, _pull(phase, k, [average]))
     return with_sizes(steps, phase, sizes)
+
+
+def exchange_fragment(phase: Phase, sizes: Sizes, run: Run) -> list[Iteration]:
+    """The exchange of a part of the network in three parts, around which steps go on.
+
+    Each instance takes a copy of its weights; these are exchanged; each puts the average in place.
+    """
+    held = [k for k, instance in enumerate(phase.instances) if _overlap(instance.layers, run)]
+    steps: Steps = []
+    away = _away(phase, held)
+    pushed = [add(steps, _push(phase, k, run)) for k in away]
+    average = add(steps, _average(phase, pushed, run))
+    for k in away:
+        add(steps, _pull(phase, k, [average], run))
+    copies: list[Steps] = [[_copy(phase, k, run) for k in held] for _ in range(2)]
+    return [with_sizes(each, phase, sizes) for each in (copies[0], steps, copies[1])]
+
+
+def _overlap(layers: Run, run: Run) -> tuple[Run, ...]:
+    """The layers of an instance that are in a run."""
+    first, last = max(layers[0], run[0]), min(layers[1], run[1])
+    return ((first, last),) if first <= last else ()
+
+
+def _copy(phase: Phase, k: int, run: Run) -> Step:
+    instance = phase.instances[k]
+    return Step(Kind.COMBINE, k, instance.node, [], layers=_overlap(instance.layers, run))
+
+
+def exchange_apart(phase: Phase, sizes: Sizes, trees: Sequence[Sequence[int]]) -> list[Iteration]:
+    """The same in parts, of which a round takes some: each tree's push, the average, and each tree's pull.
+
+    ``trees`` are the numbers of their instances.
+    """
+    pushes: list[Steps] = [[_push(phase, k) for k in _away(phase, each)] for each in trees]
+    pulls: list[Steps] = [[_pull(phase, k, []) for k in _away(phase, each)] for each in trees]
+    return [with_sizes(steps, phase, sizes) for steps in (*pushes, [_average(phase, [])], *pulls)]
+
+
+def _away(phase: Phase, numbers: Iterable[int]) -> list[int]:
+    """Those of some instances that are not on the server."""
+    return [k for k in numbers if phase.instances[k].node != phase.meeting_node]
+
+
+def _push(phase: Phase, k: int, run: Run = EVERYTHING) -> Step:
+    instance = phase.instances[k]
+    return Step(Kind.PUSH, k, instance.node, [], phase.meeting_node, layers=_overlap(instance.layers, run))
+
+
+def _average(phase: Phase, pushed: list[int], run: Run = EVERYTHING) -> Step:
+    return Step(Kind.AVERAGE, 0, phase.meeting_node, pushed, layers=_overlap((1, phase.depth), run))
+
+
+def _pull(phase: Phase, k: int, after: list[int], run: Run = EVERYTHING) -> Step:
+    instance = phase.instances[k]
+    return Step(Kind.PULL, k, phase.meeting_node, after, instance.node, layers=_overlap(instance.layers, run))
 
 
 def exchanges_weights(phase: Phase) -> bool:
@@ -262,3 +321,9 @@ def sources_by_tree(phase: Phase) -> list[list[int]]:
     """The numbers of the sources of each tree, in the order of ``trees``."""
     ids = [{instance.id for instance in tree.instances} for tree in trees(phase)]
     return [[k for k, source in enumerate(phase.sources) if source.into in own] for own in ids]
+
+
+def instances_by_tree(phase: Phase) -> list[list[int]]:
+    """The numbers of the instances of each tree, in the order of ``trees``."""
+    ids = [{instance.id for instance in tree.instances} for tree in trees(phase)]
+    return [[k for k, instance in enumerate(phase.instances) if instance.id in own] for own in ids]

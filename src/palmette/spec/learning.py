@@ -114,6 +114,18 @@ class Learning(OpenDocument):
             ArgumentFault("learning", f"windows of {window:g} steps", f"{expected}, as {command} makes them")
         )
 
+    def refuse_parts(self, clients: int | None, fragments: int | None) -> None:
+        """Refuse to say what is learnt where clients are drawn, or parts of the network have turns: it has no term.
+
+        Raises:
+            InputError: says so.
+        """
+        given = {"clients in a round": clients, "parts of the network in turns": fragments}
+        for name, many in given.items():
+            if many is not None:
+                expected = "a learning curve does not know what that changes; expected a plan without"
+                raise InputError(ArgumentFault("learning", f"{many} {name}", expected))
+
     def beyond(self, **values: float) -> list[str]:
         """What is outside of the runs that the curve was fitted to, by factor or ``batch``: one sentence each."""
         found = []

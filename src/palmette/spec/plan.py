@@ -28,7 +28,7 @@ from palmette.spec.estimate import Estimate
 from palmette.spec.exchange import PLAIN_EXCHANGE, Exchange
 from palmette.spec.profile import Profile
 from palmette.spec.reading import layer_range
-from palmette.spec.sync import SYNC_KINDS, OuterOptimizer, Sync, SyncKind
+from palmette.spec.sync import SYNC_KINDS, OuterOptimizer, Sync, SyncKind, Turns
 from palmette.spec.tree import Feed, Instance, wrong_instances, wrong_tree
 
 BatchNorm = Literal["whole", "parts"]
@@ -63,6 +63,8 @@ class Phase(OpenDocument):
     is that of the calls of microbatches on a node: as they become ready, or one forward, one backward in turns.
     ``averaging`` says how gradients of replicas are averaged under ``step``: where they meet, or around a ring.
     Under ``every``, weights are averaged after so many steps; ``outer`` is what then updates with the mean difference.
+    With ``turns`` parts of the network are exchanged one after the other, while steps go on.
+    Under ``epoch``, as many trees as ``clients`` says are drawn for each round; all where it does not say.
     ``exchange`` says how gradients, or what a window has changed in weights, travel to where replicas meet, and their
     average back; with ``overlap`` gradients do so while backward goes on, last layers first.
     """
@@ -81,8 +83,10 @@ class Phase(OpenDocument):
     order: Order = "fifo"
     averaging: Averaging = "meet"
     local_epochs: Count = 1
+    clients: Count | None = None
     every: Count | None = None
     outer: OuterOptimizer | None = None
+    turns: Turns | None = None
     exchange: Exchange = PLAIN_EXCHANGE
     overlap: Flag = False
     sources: Annotated[tuple[Feed, ...], Field(min_length=1)]
@@ -106,7 +110,35 @@ class Phase(OpenDocument):
             wrong.append(LocatedFault(("every",), self.every, f"expected none under {self.sync}"))
         if self.outer is not None and not kind.averages_weights:
             wrong.append(LocatedFault(("outer",), "given", f"expected none under {self.sync}"))
-        return wrong
+        return [*wrong, *self._wrong_turns(), *self._wrong_clients()]
+
+    def _wrong_turns(self) -> list[LocatedFault]:
+        """What says that parts of the network are exchanged in turns, where they cannot be."""
+        if self.turns is None or self.every is None:
+            return [] if self.turns is None else [LocatedFault(("turns",), "given", f"expected none under {self.sync}")]
+        many, delay = self.turns.fragments, self.turns.delay
+        if many > min(self.every, self.depth):
+            expected = f"expected at most {min(self.every, self.depth)}: a layer and a step for each"
+            return [LocatedFault(("turns", "fragments"), many, expected)]
+        if delay >= self.every // many:
+            expected = f"expected less than {self.every // many}, the steps between two turns"
+            return [LocatedFault(("turns", "delay"), delay, expected)]
+        if self.exchange.kind.lossy:
+            return [LocatedFault(("exchange", "codec"), self.exchange.codec, "expected none with turns")]
+        return []
+
+    def _wrong_clients(self) -> list[LocatedFault]:
+        """What says how many trees take part in a round, where that cannot be."""
+        if self.clients is None:
+            return []
+        if not SYNC_KINDS[self.sync].draws_clients:
+            return [LocatedFault(("clients",), self.clients, f"expected none under {self.sync}")]
+        if self.clients > self.roots:
+            return [LocatedFault(("clients",), self.clients, f"expected at most {self.roots}, one for each tree")]
+        if self.exchange.kind.lossy:
+            expected = "expected none with clients: those that sat out have no weights to add coded differences to"
+            return [LocatedFault(("exchange", "codec"), self.exchange.codec, expected)]
+        return []
 
     @classmethod
     def wrong_names(cls, data: Mapping[Any, Any]) -> list[LocatedFault]:
@@ -124,7 +156,8 @@ class Phase(OpenDocument):
         """Files name how replicas agree where it is not the usual way."""
         written: dict[str, Any] = handler(self)
         usual = {"exchange": self.exchange == PLAIN_EXCHANGE, "overlap": not self.overlap}
-        usual |= {"every": self.every is None, "outer": self.outer is None}
+        usual |= {"every": self.every is None, "outer": self.outer is None, "clients": self.clients is None}
+        usual |= {"turns": self.turns is None}
         usual |= {"order": self.order == "fifo", "averaging": self.averaging == "meet"}
         return {key: value for key, value in written.items() if not usual.get(key)}
 
@@ -170,6 +203,21 @@ class Phase(OpenDocument):
     def replicas(self) -> int:
         """The number of instances of the first layer."""
         return sum(instance.layers[0] == 1 for instance in self.instances)
+
+    @property
+    def roots(self) -> int:
+        """The number of instances that compute the loss, each that of a tree."""
+        return sum(instance.into is None for instance in self.instances)
+
+    @property
+    def draws_clients(self) -> bool:
+        """Whether only a part of the trees takes part in a round."""
+        return self.clients is not None and self.clients < self.roots
+
+    @property
+    def round_fraction(self) -> float:
+        """The part of the samples that a round takes on average, of those of all trees."""
+        return 1.0 if self.clients is None else self.clients / self.roots
 
     @property
     def meeting_node(self) -> str:

@@ -34,13 +34,15 @@ class SyncKind:
     """Whether a window is as many steps as the phase's ``every`` says."""
     keeps_optimizers: bool = False
     """Whether the optimizers of replicas go on with their state where weights are averaged."""
+    draws_clients: bool = False
+    """Whether a phase may say that only some trees take part in a window."""
     has_server: bool = False
     """Whether the weights live on a parameter server, which alone updates them."""
 
 
 SYNC_KINDS: dict[Sync, SyncKind] = {
     "step": SyncKind(one_model=True, common_batch=True),
-    "epoch": SyncKind(averages_weights=True),
+    "epoch": SyncKind(averages_weights=True, draws_clients=True),
     "every": SyncKind(averages_weights=True, common_batch=True, counts_steps=True, keeps_optimizers=True),
     "async": SyncKind(has_server=True),
 }
@@ -63,3 +65,18 @@ class OuterOptimizer(OpenDocument):
     def averages_only(self) -> bool:
         """Whether the weights after a window are their mean."""
         return self.lr == 1 and self.momentum == 0
+
+
+class Turns(OpenDocument):
+    """Parts of the network that are exchanged in turns within a window, evenly spaced (Streaming DiLoCo).
+
+    After its last step of a turn, each replica sends a part and takes ``delay`` more steps; then it goes on from the
+    average, plus what these steps have changed.
+    """
+
+    fragments: Annotated[int, Field(strict=True, ge=2)]
+    delay: Annotated[int, Field(strict=True, ge=0)] = 0
+
+
+USUAL_OUTER = OuterOptimizer(momentum=0.7)
+"""What strategies and pilots take: DiLoCo's momentum of 0.9 sums up ten windows, more than most trainings here have."""

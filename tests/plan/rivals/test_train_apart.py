@@ -54,6 +54,22 @@ class TestFederated:
             rounds.append(pt.estimate(plan.model_copy(update={"phases": (phase,)})).epoch_s)
         assert plan.decision["round_s"] == plan.estimate.epoch_s == min(rounds)
 
+    def test_a_part_of_the_clients_in_a_round_is_priced_as_the_mean_over_them(self) -> None:
+        plan = planned("federated", homes(), clients_per_round=0.5)
+        (phase,) = plan.phases
+        assert (phase.clients, plan.decision["clients_per_round"]) == (1, 1)
+        alone = [
+            phase.model_copy(
+                update={"clients": None, "sources": (phase.sources[k],), "instances": (phase.instances[k],)}
+            )
+            for k in range(2)
+        ]
+        rounds = [pt.estimate(plan.model_copy(update={"phases": (each,)})).epoch_s for each in alone]
+        assert rounds[0] != rounds[1]
+        assert plan.estimate.epoch_batches == 15  # 450 of 900 samples on average
+        assert plan.estimate.epoch_s == plan.decision["round_s"] == pytest.approx(sum(rounds) / 2)
+        assert planned("federated", homes(), clients_per_round=2).phases[0].clients is None
+
     def test_it_counts_by_what_falls_to_a_batch_of_its_epoch(self) -> None:
         found = pt.compare(profile=profile(one=4.0, two=8.0, server=1.0), cluster=homes(), batch=30, effort=0.1)
         by_name = {plan.strategy: plan for plan in found.plans}
@@ -106,7 +122,7 @@ class TestLocalSgd:
 def test_diloco_sends_less_than_local_sgd_and_has_an_outer_optimizer() -> None:
     near, far = (planned(name, homes(), epochs=10) for name in ("local-sgd", "diloco"))
     assert far.phases[0].outer is not None
-    assert (far.phases[0].outer.lr, far.phases[0].outer.momentum, far.phases[0].outer.nesterov) == (0.7, 0.9, True)
+    assert (far.phases[0].outer.lr, far.phases[0].outer.momentum, far.phases[0].outer.nesterov) == (0.7, 0.7, True)
     assert far.phases[0].every == 50
     assert far.estimate.total_bytes == pytest.approx(near.estimate.total_bytes / 3)  # 30 steps an epoch
 
@@ -116,9 +132,33 @@ def test_diloco_sends_less_than_local_sgd_and_has_an_outer_optimizer() -> None:
     [
         ("local-sgd", {"every": 0}, "every: 0: expected at least 1"),
         ("diloco", {"every": -3}, "every: -3: expected at least 1"),
+        ("diloco", {"fragments": 1}, "fragments: 1: expected 2 to 50, the steps of a window"),
+        ("diloco", {"fragments": 3}, "fragments: 3: the network has 2 layers; expected at most as many"),
+        ("diloco", {"delay": 1}, "delay: 1: expected it with fragments"),
+        (
+            "diloco",
+            {"fragments": 2, "every": 8, "delay": 4},
+            "delay: 4: expected less than 4, the steps between two parts of the network",
+        ),
+        (
+            "diloco",
+            {"fragments": 2, "exchange_codec": "bf16"},
+            "exchange_codec: bf16: expected none where parts of the network are exchanged in turns",
+        ),
         ("diloco", {"outer_lr": 0.0}, "outer_lr: 0.0: expected more than 0"),
         ("diloco", {"outer_momentum": 1.0}, "outer_momentum: 1.0: expected at least 0 and less than 1"),
         ("federated", {"local_epochs": 0}, "local_epochs: 0: expected at least 1"),
+        ("federated", {"clients_per_round": 3}, "clients_per_round: 3: 2 nodes own data; expected at most as many"),
+        (
+            "federated",
+            {"clients_per_round": 1.5},
+            "clients_per_round: 1.5: expected a whole number, or a fraction above 0 and below 1",
+        ),
+        (
+            "federated",
+            {"clients_per_round": 1, "exchange_codec": "int8"},
+            "exchange_codec: int8: clients that sat out have no weights to add to; expected none, or all clients",
+        ),
     ],
 )
 def test_bad_values_are_refused_in_one_line(name: str, options: dict[str, Any], message: str) -> None:

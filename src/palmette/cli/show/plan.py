@@ -10,6 +10,7 @@ from palmette.cli.show.console import carbon, console, energy, money, size, time
 from palmette.spec.codec import PLAIN
 from palmette.spec.estimate import Estimate
 from palmette.spec.plan import Phase, Plan
+from palmette.spec.sync import Turns
 
 
 def show_plan(plan: Plan) -> None:
@@ -28,6 +29,8 @@ def show_plan(plan: Plan) -> None:
 def _sync(phase: Phase) -> list[str]:
     """How the replicas of a phase synchronise."""
     parts: list[str] = [phase.sync if phase.every is None else f"{phase.sync} {phase.every} steps"]
+    parts += [f"{phase.clients} of {phase.roots} clients in a round"] if phase.draws_clients else []
+    parts += [] if phase.turns is None else [_turns(phase.turns)]
     parts += [] if phase.outer is None else [f"outer optimizer: {phase.outer.shown}"]
     parts += [f"weights averaged at {phase.server}"] if phase.server and phase.sync_kind.averages_weights else []
     parts += [] if phase.meet is None else [f"gradients averaged at {phase.meet}"]
@@ -36,6 +39,11 @@ def _sync(phase: Phase) -> list[str]:
     parts += ["samples sent ahead"] if phase.ahead else []
     parts += ["samples sent as tensors"] if phase.input_as == "tensor" else []
     return parts + (["batch norm over the whole batch"] if phase.batch_norm == "whole" else [])
+
+
+def _turns(turns: Turns) -> str:
+    delay = f", each during {turns.delay} steps" if turns.delay else ""
+    return f"{turns.fragments} parts of the network exchanged in turns{delay}"
 
 
 def _tree(phase: Phase, label: str) -> Tree:

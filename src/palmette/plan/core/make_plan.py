@@ -101,6 +101,8 @@ def overlapped(phase: Phase, prices: Evaluator) -> Phase:
 
 def with_exchange(phase: Phase, exchange: Exchange) -> Phase:
     """A phase whose gradients or differences travel so; itself where none do."""
+    if phase.draws_clients:
+        return phase  # those that sat out a round have no weights to add coded differences to
     if phase.sync_kind.averages_weights:
         travels = exchanges_weights(phase) and {each.node for each in phase.instances} != {phase.meeting_node}
     else:

@@ -50,6 +50,8 @@ def _epochs_to_loss(plan: Plan, task: Task, learning: Learning) -> int:
     replicas, window = phase.replicas, _window(phase, task)
     learning.refuse_unknown(plan.model, {"data": 1.0, "replicas": replicas})
     learning.refuse_window(plan.model, window, phase.outer)
+    drawn, turns = phase.clients if phase.draws_clients else None, phase.turns
+    learning.refuse_parts(drawn, None if turns is None else turns.fragments)
     least = learning.least_epochs(task.goal.loss, 1.0, replicas, window)
     if not least <= MOST_EPOCHS:
         reason = f"cannot be reached; the curve stays above {learning.loss(MOST_EPOCHS, 1.0, replicas, window):.6g}"

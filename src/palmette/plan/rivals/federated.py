@@ -1,11 +1,13 @@
 """Federated averaging (McMahan et al. 2017), as users of Flower run it: every owner of data is a client.
 
 Each client trains the whole network for some epochs on its own data, in batches of the size that was asked for; then a
-server averages the weights, weighted by samples. Raw data stays where it is. Only the server is to be chosen.
+server averages the weights, weighted by samples. Raw data stays where it is. Only the server is to be chosen. With
+``clients_per_round``, some clients are drawn for each round, and the others sit it out.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -32,9 +34,17 @@ class Federated(Strategy):
 
     local_epochs: int = field(default=1, metadata={"help": "Epochs over its own data that each client trains."})
 
+    clients_per_round: float | None = field(
+        default=None, metadata={"help": "Clients drawn for each round: their number, or a fraction below 1; else all."}
+    )
+
     def __post_init__(self) -> None:
         if self.local_epochs < 1:
             raise InputError(ArgumentFault("local_epochs", self.local_epochs, "expected at least 1"))
+        many = self.clients_per_round
+        if many is not None and not (0 < many < 1 or (many >= 1 and float(many).is_integer())):
+            expected = "expected a whole number, or a fraction above 0 and below 1"
+            raise InputError(ArgumentFault("clients_per_round", many, expected))
 
     def decide(self, task: Task) -> Decision:
         """Take all owners as clients, and the best server."""
@@ -45,6 +55,7 @@ class Federated(Strategy):
             "clients": [instance.node for instance in phase.instances],
             "server": phase.server,
             "local_epochs": self.local_epochs,
+            "clients_per_round": phase.clients or phase.roots,
             "round_s": price.epoch.time_s,
         }
         return Decision((phase,), variables | recompute_price(phase, task))
@@ -56,9 +67,30 @@ class Federated(Strategy):
         return Phase(
             sync="epoch",
             local_epochs=self.local_epochs,
+            clients=self._drawn(len(owned), task),
             sources=tuple(Feed(node=name, samples=min(task.batch, many), into=name) for name, many in owned.items()),
             instances=tuple(whole_network(name, task) for name in owned),
         )
+
+    def _drawn(self, clients: int, task: Task) -> int | None:
+        """How many of the clients take part in a round; None for all.
+
+        Raises:
+            InputError: there are not so many, or differences are to be coded, which takes all of them.
+        """
+        many = self.clients_per_round
+        if many is None:
+            return None
+        if many > clients:
+            expected = f"{clients} nodes own data; expected at most as many"
+            raise InputError(ArgumentFault("clients_per_round", many, expected))
+        drawn = int(many) if many >= 1 else math.ceil(many * clients - 1e-9)
+        if drawn == clients:
+            return None
+        if task.exchange.kind.lossy:
+            expected = "clients that sat out have no weights to add to; expected none, or all clients"
+            raise InputError(ArgumentFault("exchange_codec", task.exchange.codec, expected))
+        return drawn
 
 
 STRATEGIES = (Federated,)

@@ -16,7 +16,7 @@ from palmette.plan.core.choice import best
 from palmette.plan.core.forest import forests, servers
 from palmette.plan.core.recompute import recompute_price
 from palmette.plan.core.strategy import Decision, Strategy, Task
-from palmette.spec.sync import OuterOptimizer
+from palmette.spec.sync import OuterOptimizer, Turns
 from palmette.spec.tree import Feed
 
 
@@ -54,14 +54,18 @@ def refuse_window(every: int) -> None:
         raise InputError(ArgumentFault("every", every, "expected at least 1"))
 
 
-def decide_windows(task: Task, every: int, outer: OuterOptimizer | None) -> Decision:
-    """The best forest and server for windows of so many steps.
+def decide_windows(task: Task, every: int, outer: OuterOptimizer | None, turns: Turns | None = None) -> Decision:
+    """The best forest and server for windows of so many steps, in which parts of the network may have their turns.
 
     Raises:
+        InputError: the network has fewer layers than parts, or differences are to be coded, but parts have turns.
         Infeasible: no forest of several replicas may run.
     """
+    if turns is not None:
+        _refuse_turns(turns, task)
     found = forests(task, every, outer)
-    candidates = [forest.model_copy(update={"server": node}) for forest in found for node in servers(task)]
+    update = {"turns": turns}
+    candidates = [forest.model_copy(update={"server": node} | update) for forest in found for node in servers(task)]
     phase, price = best(candidates, task, Evaluator.mean_epoch)
     variables: dict[str, Any] = {
         "replicas": {instance.node: _samples(phase.sources, instance.id) for instance in phase.instances},
@@ -70,6 +74,16 @@ def decide_windows(task: Task, every: int, outer: OuterOptimizer | None) -> Deci
         "iteration_s": price.iteration_s,
     }
     return Decision((phase,), variables | recompute_price(phase, task))
+
+
+def _refuse_turns(turns: Turns, task: Task) -> None:
+    depth = len(task.profile.layers)
+    if turns.fragments > depth:
+        expected = f"the network has {depth} layers; expected at most as many"
+        raise InputError(ArgumentFault("fragments", turns.fragments, expected))
+    if task.exchange.kind.lossy:
+        expected = "expected none where parts of the network are exchanged in turns"
+        raise InputError(ArgumentFault("exchange_codec", task.exchange.codec, expected))
 
 
 def _samples(sources: Sequence[Feed], instance: str) -> int:

@@ -9,6 +9,7 @@ norm_exchange        the norm of gradients that nodes find together, to clip the
 update_schedule      when that is, where gradients accumulate
 epoch                ``epoch``: federated averaging, weights are averaged after every epoch
 every                ``every``: local SGD and DiLoCo, weights are averaged after every few steps
+turns                parts of the network that are exchanged in turns under ``every``
 windows              the engine's side of both: steps of trees, then an exchange of weights
 local_training       the worker's side of both: replicas with weights of their own
 weight_exchange      how their weights are averaged

@@ -69,7 +69,7 @@ class PhaseContext:
 
     ``tree_steps`` are the steps that each tree has taken before, if known. With ``can_roll_back``, workers can go back
     to the previous iteration. ``iterations`` is how long the phase is; ``accumulated``, of how many the gradients are
-    that were accumulated before.
+    that were accumulated before; ``seed`` that of the run.
     """
 
     phase: Phase
@@ -83,6 +83,7 @@ class PhaseContext:
     tree_steps: Sequence[int] = ()
     iterations: int = 0
     accumulated: int = 0
+    seed: int = 0
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
 
 from palmette.compress.error_feedback import DIFFERENCES, saved_name
 from palmette.cost.steps import Kind
-from palmette.runtime.program import Program, ProgramOperation
+from palmette.runtime.program import Program, ProgramOperation, numbers_of
 from palmette.runtime.sync.difference_coding import SERVER, SHARE, DifferenceCoding, senders
 from palmette.runtime.sync.outer import OuterUpdates
 from palmette.runtime.sync.weight_exchange import Contribution, Replica, WeightExchange
@@ -42,7 +42,9 @@ class DifferenceExchange(WeightExchange):
         self._shares = {name: value for name, value in saved.items() if name.endswith(f":{SHARE}")}
         self._messages: dict[int, Tensor] = {}
 
-    def _returned(self, averages: dict[int, list[Tensor]], found: Sequence[Contribution]) -> dict[int, list[Tensor]]:
+    def _returned(
+        self, averages: dict[int, list[Tensor]], found: Mapping[int, Contribution]
+    ) -> dict[int, list[Tensor]]:
         """The averages as all get them; where others get them, coded once, so that all get the same."""
         coding, arriving = self._codings[SERVER], dict(averages)
         for number, values in averages.items():
@@ -57,11 +59,9 @@ class DifferenceExchange(WeightExchange):
             self._outer.begin(arriving)
         return arriving
 
-    def _note_shares(self, number: int, found: Sequence[Contribution]) -> None:
+    def _note_shares(self, number: int, found: Mapping[int, Contribution]) -> None:
         """Note how much of a layer's mean each instance makes up that is not on the server."""
-        holding = [
-            (i, each.samples) for i, each in zip(self._phase.instances, found, strict=True) if number in each.layers
-        ]
+        holding = [(self._phase.instances[k], each.samples) for k, each in found.items() if number in each.layers]
         total = sum(samples for _, samples in holding)
         for name in trainable_weights(self._layers[number]):
             self._shares |= {
@@ -74,18 +74,15 @@ class DifferenceExchange(WeightExchange):
         """An instance's sample count and what it has changed, or what has become of that for the instance."""
         k = operation.instance
         if operation.what is Kind.PULL:
-            (average,) = operation.after
-            return pack(
-                [part for n in self._numbers(k) for part in (self._messages[n], *self._buffers(n, values[average]))]
-            )
+            return pack([part for n in numbers_of(operation.layers) for part in (self._messages[n], *self._buffers(n))])
         replica, coding = self._replica(k), self._coding(k)
         parts = [torch.tensor(replica.samples)]
         for number, layer in replica.compute.layers.items():
             parts += [coding.compress(number, weights_of(layer)).message, *buffers_of(layer)]
         return pack(parts)
 
-    def _buffers(self, number: int, averages: Mapping[int, list[Tensor]]) -> list[Tensor]:
-        return averages[number][len(weights_of(self._layers[number])) :]
+    def _buffers(self, number: int) -> list[Tensor]:
+        return self._averages[number][len(weights_of(self._layers[number])) :]
 
     def message_bytes(self, operation: ProgramOperation) -> int:
         """The size in bytes of an instance's coded weights, and its buffers; in a push, of the count, too."""
@@ -95,12 +92,12 @@ class DifferenceExchange(WeightExchange):
     def _sizes(self, operation: ProgramOperation) -> list[tuple[int, int]]:
         """The bytes of each layer's weights, and of its buffers."""
         coding = self._coding(operation.instance)
-        numbers = self._numbers(operation.instance)
+        numbers = numbers_of(operation.layers)
         return [(coding.bytes_of(n), packed_bytes(buffers_of(self._layers[n]))) for n in numbers]
 
-    def arrived(self, operation: ProgramOperation, message: Tensor) -> tuple[int, Contribution] | None:
-        """The contribution of an instance; what it shall continue from is loaded into it instead."""
-        k, numbers, coding = operation.instance, self._numbers(operation.instance), self._coding(operation.instance)
+    def arrived(self, operation: ProgramOperation, message: Tensor) -> None:
+        """Keep the contribution of an instance; what it shall continue from is loaded into it instead."""
+        k, numbers, coding = operation.instance, numbers_of(operation.layers), self._coding(operation.instance)
         count = _COUNT_BYTES if operation.what is Kind.PUSH else 0
         parts = iter(torch.split(message[count:], [size for each in self._sizes(operation) for size in each]))
         layers = {}
@@ -111,9 +108,9 @@ class DifferenceExchange(WeightExchange):
                 coding.begin(number, weights)
         if operation.what is Kind.PULL:
             self._replica(k).go_on_from([tensor for number in numbers for tensor in layers[number]])
-            return None
+            return
         (samples,) = unpack(message[:count], [torch.tensor(0)])
-        return k, Contribution(int(samples), layers)
+        self._pushed[k] = Contribution(int(samples), layers)
 
     def _coding(self, k: int) -> DifferenceCoding:
         """The instance's own, or the server's, which has the same weights to add to."""

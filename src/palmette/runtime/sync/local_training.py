@@ -19,10 +19,12 @@ from torch import Tensor, nn
 
 from palmette.cost.operations import samples_by_instance
 from palmette.cost.steps import Kind
+from palmette.cost.sync.turns import TurnParts
 from palmette.runtime.program import Program, ProgramOperation, numbers_of
 from palmette.runtime.sync.difference_exchange import DifferenceExchange
 from palmette.runtime.sync.norm_exchange import NORM_BYTES, NormExchange, arrived_number
 from palmette.runtime.sync.outer import OuterUpdates
+from palmette.runtime.sync.turns import FragmentCopies
 from palmette.runtime.sync.weight_exchange import Replica, WeightExchange
 from palmette.runtime.worker.actions import SyncActions, TrainingActions
 from palmette.runtime.worker.compute import Compute
@@ -48,28 +50,35 @@ class LocalWorkerSide:
         self._setup, self._pool = setup, LayerPool(setup.layers)
         self._replicas: dict[str, Replica] = {}
         self._outer: OuterUpdates | None = None
-        self._differences: DifferenceExchange | None = None
+        self._exchanging: WeightExchange | None = None
 
     def actions(self, number: int, program: Program) -> Actions:
         """Train a tree's instances locally, or exchange weights."""
         setup = self._setup
         if any(operation.what in EXCHANGE for operation in program.operations):
             return self._exchange(program)
+        if all(operation.what is Kind.COMBINE for operation in program.operations):
+            return FragmentCopies(self._exchange(program), puts=TurnParts(program.phase.roots).puts(number))
         own = {k: self._replica(number, program, k) for k in program.own}
         computes = {k: replica.compute for k, replica in own.items()}
         samples, update = setup.samples(program), LocalUpdate(program, own)
         return TrainingActions(program, computes, samples, message_format(setup), update, store=setup.store)
 
     def _exchange(self, program: Program) -> WeightExchange:
-        phase, layers = program.phase, self._layers(program)
+        """The exchange, which all programs of it have in common."""
+        phase = program.phase
+        if self._exchanging is not None:
+            return self._exchanging
+        layers = self._layers(program)
         if phase.outer is not None and phase.meeting_node == self._setup.node:
             begun = marked_for(initial_optimizer_state(self._setup), OUTER)
             self._outer = OuterUpdates(phase.outer, layers, begun)
-        if not phase.exchange.kind.lossy:
-            return WeightExchange(program, self._replicas, layers, self._outer)
-        saved = initial_exchange_state(self._setup)
-        self._differences = DifferenceExchange(program, self._replicas, layers, self._outer, saved)
-        return self._differences
+        if phase.exchange.kind.lossy:
+            saved = initial_exchange_state(self._setup)
+            self._exchanging = DifferenceExchange(program, self._replicas, layers, self._outer, saved)
+        else:
+            self._exchanging = WeightExchange(program, self._replicas, layers, self._outer)
+        return self._exchanging
 
     def _layers(self, program: Program) -> dict[int, nn.Module]:
         """One module per layer that is exchanged here: an instance's, or one with the shapes of what arrives."""
@@ -88,10 +97,20 @@ class LocalWorkerSide:
         return self._replicas[instance.id]
 
     def state(self, layers: Sequence[int], after: int | None = None) -> StateDicts:
-        """Each layer from the first replica here that holds it, the optimizer state of all, and what they left out."""
+        """Each layer from the first replica here that holds it, the optimizer state of all, and what they left out.
+
+        Where only some trees take part in a round, layers are those of the server, as others may be behind, and
+        optimizers begin anew in each round.
+        """
+        outer = {} if self._outer is None else marked(self._outer.state(), OUTER)
+        if self._exchanging is not None:
+            outer |= self._exchanging.state()
+            if self._exchanging.leaves_some_behind:
+                return self._exchanging.weights(layers), outer
+        return self._replica_states(layers, outer)
+
+    def _replica_states(self, layers: Sequence[int], optimizer: dict[str, Tensor]) -> StateDicts:
         weights: dict[str, Tensor] = {}
-        optimizer = {} if self._outer is None else marked(self._outer.state(), OUTER)
-        optimizer |= {} if self._differences is None else self._differences.state()
         asked = set(layers)
         for name, replica in self._replicas.items():
             first = [number for number in replica.compute.layers if number in asked]

@@ -45,6 +45,7 @@ class OuterUpdates:
             for weight, mean in zip(self._weights[number].values(), values, strict=False):
                 weight.grad = weight.detach() - mean
         self._optimizer.step()
+        self._optimizer.zero_grad()  # the next update may be of other layers
         found = {}
         for number, values in averages.items():
             weights = [weight.detach().clone() for weight in self._weights[number].values()]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from palmette.cost.operations import exchanges_weights
@@ -43,11 +43,13 @@ class WindowEngineSide(ABC):
 
     def __init__(self, context: PhaseContext) -> None:
         self.context = context
-        self.trees = len(context.parts) - exchanges_weights(context.phase)
+        self.trees = context.phase.roots
         self._dispatcher = StepDispatcher(context.crew, context.parts)
         self.spans_s: list[list[float]] = [[] for _ in range(self.trees)]
         self.windows_s: list[float] = []
         """How long whole windows took, exchange included."""
+        self._going: dict[int, int] = {}
+        """The parts of exchanges that have begun, with the iteration that they follow."""
         self._dilation = DilationControl(context.crew, context.testbed, context.log)
 
     @abstractmethod
@@ -57,22 +59,29 @@ class WindowEngineSide(ABC):
     def advance(self, at: int, end: int, stopping: Stopping) -> int:
         """Run the window that starts at iteration ``at``, or its first iterations up to ``end``."""
         began_s, window = time.monotonic(), self.window(at, end)
-        steps = _WindowSteps(self.context, self._dispatcher, at, window)
-        long_enough = StopTimeout(stopping, self.patience_s)
-        while steps.left:
-            step = self._dispatcher.next(LISTEN_S)
-            if long_enough():
-                self.aborted = True
-                return at
-            if step is not None:
-                self.spans_s[step.part].append(steps.take(step))
-                self._dilation.note(step.records)
-        self._exchange(window.end - 1)
+        if not self.steps_done(at, window, StopTimeout(stopping, self.patience_s)):
+            self.aborted = True
+            return at
+        self._exchange(window)
         if window.whole:
             self.windows_s.append((time.monotonic() - began_s) / self.context.testbed.dilation)
         if self._dilation.adjusted(window.end):
             self._forget()
         return window.end
+
+    def steps_done(self, at: int, window: Window, aborted: Callable[[], bool]) -> bool:
+        """Run the steps of a window; False if that is aborted. A part of an exchange may end meanwhile."""
+        steps = _WindowSteps(self.context, self._dispatcher, at, window)
+        while steps.left:
+            step = self._dispatcher.next(LISTEN_S)
+            if aborted():
+                return False
+            if step is not None and step.part >= self.trees:
+                self._note_part(step)
+            elif step is not None:
+                self.spans_s[step.part].append(steps.take(step))
+                self._dilation.note(step.records)
+        return True
 
     def _forget(self) -> None:
         """Discard the times measured so far."""
@@ -80,18 +89,42 @@ class WindowEngineSide(ABC):
         for spans_s in self.spans_s:
             spans_s.clear()
 
-    def _exchange(self, at: int) -> None:
-        """Exchange weights after iteration ``at``, if the phase's windows end with that; then all nodes are idle."""
-        if exchanges_weights(self.context.phase):
-            self._dispatcher.give(self.trees, at, at)
-            while (step := self._dispatcher.next(LISTEN_S)) is None:
-                continue
-            self.context.log.trace_operations(at, self.context.phase, step.records)
+    def exchange_stages(self, window: Window) -> Sequence[Sequence[int]]:
+        """The parts of the exchange that ends a window: those of a stage at once, when the stage before is done."""
+        return [[self.trees]] if exchanges_weights(self.context.phase) else []
+
+    def _exchange(self, window: Window) -> None:
+        """Exchange weights, if the phase's windows end with that; then all nodes are idle."""
+        for stage in self.exchange_stages(window):
+            for part in stage:
+                self.give_part(part, window.end - 1)
+            self.wait_for_parts()
         self.context.log.pause()
 
+    def give_part(self, part: int, at: int) -> None:
+        """Begin a part of an exchange after iteration ``at``."""
+        if self.context.parts[part].programs:
+            self._going[part] = at
+            self._dispatcher.give(part, at, at)
+
+    def wait_for_parts(self) -> None:
+        """Wait until all parts of exchanges that have begun are done."""
+        while self._going:
+            step = self._dispatcher.next(LISTEN_S)
+            if step is not None:
+                self._note_part(step)
+
+    def _note_part(self, step: TreeStep) -> None:
+        self.context.log.trace_operations(self._going.pop(step.part), self.context.phase, step.records)
+
     def state(self) -> StateDicts:
-        """Each layer from the first node that holds it, as all replicas are equal now; optimizer state from all."""
+        """Each layer from the first node that holds it, as all replicas are equal now; optimizer state from all.
+
+        Where only some trees get the average, layers are from the server.
+        """
         phase, first = self.context.phase, holders(self.context.phase)
+        if phase.draws_clients:
+            first = {phase.meeting_node: list(range(1, phase.depth + 1))}
         return gathered(self.context.crew, {node: first.get(node, []) for node in phase.nodes()})
 
     def recovered(self, after: int, gone: str | None) -> StateDicts | None:
@@ -108,8 +141,9 @@ class _WindowSteps:
         self._done: list[list[tuple[TreeStep, float]]] = [[] for _ in range(max(window.steps))]
         self._noted = 0
         self.left = sum(window.steps)
-        for tree in range(len(window.steps)):
-            self._give(tree, 0)
+        for tree, many in enumerate(window.steps):
+            if many:
+                self._give(tree, 0)
 
     def _give(self, tree: int, place: int) -> None:
         last = self._steps[tree] - 1 if self._dispatcher.alone(tree) else place

@@ -219,6 +219,7 @@ class Training:
             tree_steps=self._progress.tree_steps,
             iterations=self.segments[number].iterations,
             accumulated=accumulated_iterations(self._segment_state.optimizer),
+            seed=job.options.seed,
         )
 
     def _go_through(self, side: EngineSide, number: int) -> None:
@@ -277,6 +278,7 @@ class Training:
             phase_iteration=0 if over else at,
             tree_steps=side.tree_steps,
         )
+        self.outcome.iterations = self._progress.iteration
 
     def _note_agreed(self) -> None:
         """Note how far all have come, for the case that this process dies."""
