@@ -52,7 +52,7 @@ def _played(
 ) -> tuple[Steady, dict[str, NodePrice]]:
     """A steady iteration and each node's part of it, with their share of an update that is apart."""
     steady = simulator.play_step(phase, sent)
-    nodes = simulator.node_prices(phase, phase.nodes(), timed_steps(steady.made, steady.timing))
+    nodes = simulator.node_prices(phase, phase.nodes(), timed_steps(steady.made, steady.timing), steady.iteration_s)
     made = update(phase, simulator.sizes(phase.pruning), simulator.routes, simulator.optimizer)
     if made is None:
         return steady, nodes

@@ -9,8 +9,9 @@ from palmette.cost.operations import exchange, exchanges_weights, iteration, tre
 from palmette.cost.optimizer import OptimizerCost
 from palmette.cost.prices import NodeParts
 from palmette.cost.routes import Routes
-from palmette.cost.simulate import PhaseSimulator, TimedStep, steps_by_tree, timed_steps
+from palmette.cost.simulate import PhaseSimulator, steps_by_tree, timed_steps
 from palmette.cost.sizes import Sizes
+from palmette.cost.steps import TimedStep
 from palmette.cost.sync.base import PartGraphs
 from palmette.spec.plan import Phase
 
