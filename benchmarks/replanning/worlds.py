@@ -23,11 +23,11 @@ from palmette.spec.tree import Feed, Instance
 from palmette.zoo.hardware_defaults import fill_hardware_defaults
 from palmette.zoo.models import load_network
 
-FOLDER = Path(__file__).resolve().parents[3] / "shared" / "data" / "link-traces"
-MODEL, BATCH = "squeezenet?size=64&classes=10", 16
+FOLDER = Path("../shared/data/link-traces")
+MODEL, BATCH = "squeezenet?size=64&classes=10", 32
 DEVICE, SERVER = "phone", "server"
 HARDWARE = {DEVICE: "raspberry-pi-4", SERVER: "xeon-gtx-1080-ti"}
-RATIOS = (0.4, 0.7, 1.2)
+RATIOS = (1.0, 1.5)
 STRATEGY, EFFORT = "hybrid", 0.1
 
 

@@ -104,16 +104,21 @@ class BandwidthTrace(Document):
 
     def changes(self, moment_s: float) -> Iterator[tuple[float, tuple[float, float]]]:
         """Each later moment at which the rates change, in seconds from ``moment_s``, and the rates from then on."""
-        if len(set(zip(*self.rates_bps, strict=True))) == 1:
+        if self._is_constant:
             return
-        turn, known = moment_s // self.length_s, self.at(moment_s)
+        turn, known, (up, down) = moment_s // self.length_s, self.at(moment_s), self.rates_bps
+        row = bisect_right(self.time_s, moment_s % self.length_s) - 1
         while True:
-            for time_s, *rates in zip(self.time_s, *self.rates_bps, strict=True):
-                at_s = turn * self.length_s + time_s - moment_s
-                if at_s > 0 and tuple(rates) != known:
-                    known = (rates[0], rates[1])
+            for k in range(row, len(self.time_s)):
+                at_s = turn * self.length_s + self.time_s[k] - moment_s
+                if at_s > 0 and (up[k], down[k]) != known:
+                    known = up[k], down[k]
                     yield at_s, known
-            turn += 1
+            turn, row = turn + 1, 0
+
+    @cached_property
+    def _is_constant(self) -> bool:
+        return len(set(zip(*self.rates_bps, strict=True))) == 1
 
 
 def read_trace(path: Path) -> BandwidthTrace:
@@ -122,14 +127,14 @@ def read_trace(path: Path) -> BandwidthTrace:
     Raises:
         InputError: it cannot be read, or is no trace; names the line.
     """
-    rows = list(csv.reader(io.StringIO(read_text(path))))
+    rows = list(csv.reader(io.StringIO(read_text(path).removeprefix("\ufeff"))))  # as spreadsheets write it
     header = tuple(each.strip() for each in rows[0]) if rows else ()
     if header not in (_COLUMNS, _COLUMNS[:2]):
         expected = "expected time_s,down_bps or time_s,down_bps,up_bps"
         raise InputError(Fault("line 1", ",".join(header) or "nothing", expected, str(path)))
     columns: list[list[float]] = [[] for _ in header]
     for line, row in enumerate(rows[1:], 2):
-        if not row:
+        if not any(each.strip() for each in row):
             continue
         try:
             values = [float(each) for each in row]
@@ -148,9 +153,10 @@ def _weighted_mean(rates: Sequence[float], lasts_s: Sequence[float]) -> float:
 
 def _held(rates: Sequence[float], lasts_s: Sequence[float], share: float) -> float:
     """The largest rate that holds for at least this share of the time."""
-    left_s = share * sum(lasts_s)
+    whole_s = sum(lasts_s)
+    left_s = share * whole_s
     for rate, each_s in sorted(zip(rates, lasts_s, strict=True), reverse=True):
         left_s -= each_s
-        if left_s <= 1e-9 * sum(lasts_s):
+        if left_s <= 1e-9 * whole_s:
             return rate
     return min(rates)

@@ -5,8 +5,8 @@ Every iteration shows what the links reached. The plan in use and those that may
 1954). A plan takes over when its lead has paid for the change to it and back, as in ski rental: a spell shorter than
 that changes nothing, a lasting one costs about twice what it would with foresight, and every change was earned before
 it is made, so that plans do not flap. No single iteration counts for more than half of it: one outage is no reason.
-What changes may cost beyond what they have saved, by the same reckoning against the plan that the run began with, is a
-hundredth of the time; beyond that a lead has to be five times as long.
+What changes may cost is a hundredth of the time, and half of what they have saved by the same reckoning against the
+plan that the run began with; beyond that a lead has to be five times as long.
 
     lead ▲        ╱ pays: change
          │   ╱╲  ╱
@@ -35,7 +35,9 @@ PAUSE_S = 2.0
 """What a change takes beside moving the model: stopping, and starting again. Planning goes on beside the training."""
 THERE_AND_BACK = 2.0
 _ALLOWED = 0.01
-"""What changes may cost beyond what they have saved, of the time of the run."""
+"""What changes may cost, of the time of the run."""
+_SPENDABLE = 0.5
+"""What they may cost of what they have saved: that is an estimate."""
 _BEYOND = 5.0
 _ALIKE = 1.05
 """Rates this close are priced as one."""
@@ -62,7 +64,7 @@ class PlanSwitching:
         self._leads_s: dict[Cell, float] = {}
         self._history = LinkHistory(1 + threshold)
         self._first, self._allowed_s = plan, 0.0
-        self.now_s = 0.0
+        self.now_s, self._now = 0.0, _Prices(prices)
         self._priced: dict[Cell, _Prices] = {}
 
     def observe(self, slower: Slower, now_s: float) -> None:
@@ -73,7 +75,8 @@ class PlanSwitching:
             self._plan_for(reached)
         prices = self._prices_at(self._history.believed(now_s))
         spent = prices.spent(self.plan)
-        self._allowed_s += _ALLOWED * spent.time_s + self._saved_s(prices.spent(self._first), spent)
+        saved_s = self._saved_s(prices.spent(self._first), spent)
+        self._allowed_s += _ALLOWED * spent.time_s + saved_s * (_SPENDABLE if saved_s > 0 else 1.0)
         for cell, plan in self._plans.items():
             saved_s = self._saved_s(spent, prices.spent(plan))
             most_s = self._needed_s(prices, plan) / 2
