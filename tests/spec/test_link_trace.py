@@ -11,7 +11,7 @@ import palmette as pt
 from palmette.errors import InputError
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import validated
-from palmette.spec.link_trace import BandwidthTrace
+from palmette.spec.link_trace import BandwidthTrace, read_trace
 
 CLUSTER = """
 nodes:
@@ -108,3 +108,17 @@ def test_how_long_a_link_stays_beyond_a_rate() -> None:
     assert trace().periods(0.0, 4.0, above=True) == (pytest.approx(3 / 5), pytest.approx(1.5))
     assert trace().periods(9.0, 2.0, above=False) == (pytest.approx(2 / 5), pytest.approx(2.0))
     assert trace().periods(9.0, 9.0, above=True) == (0.0, 0.0)
+
+
+def test_a_long_trace_is_played_and_ranked_at_once() -> None:
+    many = 100_000
+    seconds, rates = tuple(map(float, range(many))), tuple(float(k % 20 + 1) for k in range(many))
+    found = BandwidthTrace(time_s=seconds, down_bps=rates)
+    assert found.robust_bps(0.9) == (3.0, 3.0)
+    assert next(found.changes(many - 2.5))[0] == 0.5
+
+
+def test_a_byte_order_mark_and_blank_lines_are_no_matter(tmp_path: Path) -> None:
+    path = tmp_path / "link.csv"
+    path.write_bytes(b"\xef\xbb\xbftime_s,down_bps\r\n0,1000\r\n  \r\n1,3000\r\n")
+    assert read_trace(path).mean_bps == (2000.0, 2000.0)
