@@ -13,11 +13,11 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
@@ -28,6 +28,8 @@ from palmette.spec.files import read_text, validated
 LEAST_BPS = 1.0
 _COLUMNS = ("time_s", "down_bps", "up_bps")
 _MOST_ROWS = 1_000_000
+_NEARLY = 1 - 1e-9  # sums of seconds are rounded
+_CLOSE = 1e-3
 Numbers = Annotated[tuple[Number, ...], Field(min_length=1, max_length=_MOST_ROWS)]
 
 
@@ -80,9 +82,16 @@ class BandwidthTrace(Document):
         return up, down
 
     def robust_bps(self, share: float) -> tuple[float, float]:
-        """What each direction reaches or exceeds for this share of the time."""
-        up, down = (max(LEAST_BPS, _held(rates, self.lasts_s, share)) for rates in self.rates_bps)
-        return up, down
+        """What both directions reach or exceed at the same time for this share of the time."""
+        up, down = (_ranked(rates, self.lasts_s) for rates in self.rates_bps)
+        low, high = share, 1.0
+        if self.periods(up.held(low), down.held(low), above=True)[0] >= share * _NEARLY:
+            high = low
+        while high - low > _CLOSE:
+            middle = (low + high) / 2
+            enough = self.periods(up.held(middle), down.held(middle), above=True)[0] >= share * _NEARLY
+            low, high = (low, middle) if enough else (middle, high)
+        return max(LEAST_BPS, up.held(high)), max(LEAST_BPS, down.held(high))
 
     def at(self, moment_s: float) -> tuple[float, float]:
         """The rates at a moment, up and down."""
@@ -151,12 +160,19 @@ def _weighted_mean(rates: Sequence[float], lasts_s: Sequence[float]) -> float:
     return sum(rate * each for rate, each in zip(rates, lasts_s, strict=True)) / sum(lasts_s)
 
 
-def _held(rates: Sequence[float], lasts_s: Sequence[float], share: float) -> float:
-    """The largest rate that holds for at least this share of the time."""
+class _Ranked(NamedTuple):
+    """Rates from the largest to the smallest, and for which share of the time each or a larger one holds."""
+
+    rates_bps: list[float]
+    shares: list[float]
+
+    def held(self, share: float) -> float:
+        """The largest rate that holds for at least this share of the time."""
+        return self.rates_bps[min(bisect_left(self.shares, share * _NEARLY), len(self.shares) - 1)]
+
+
+def _ranked(rates: Sequence[float], lasts_s: Sequence[float]) -> _Ranked:
+    rows = sorted(zip(rates, lasts_s, strict=True), reverse=True)
     whole_s = sum(lasts_s)
-    left_s = share * whole_s
-    for rate, each_s in sorted(zip(rates, lasts_s, strict=True), reverse=True):
-        left_s -= each_s
-        if left_s <= 1e-9 * whole_s:
-            return rate
-    return min(rates)
+    held_s = itertools.accumulate(each_s for _, each_s in rows)
+    return _Ranked([rate for rate, _ in rows], [each_s / whole_s for each_s in held_s])

@@ -1,10 +1,11 @@
 """Whether a change to another plan pays for itself: what it would have saved so far, against what the change takes.
 
 Every iteration shows what the links reached. The plan in use and those that may take its place are priced at that; the
-*lead* of another plan is what it would have saved in the latest iterations, and is never less than 0 (Page's test,
-1954). A plan takes over when its lead has paid for the change to it and back, as in ski rental: a spell shorter than
-that changes nothing, a lasting one costs about twice what it would with foresight, and every change was earned before
-it is made, so that plans do not flap. No single iteration counts for more than half of it: one outage is no reason.
+*lead* of another plan is what it would have saved in the latest iterations, each time over what the change to it and
+back takes, and is never less than 0 (Page's test, 1954). A plan takes over when that is 1, as in ski rental: a spell
+shorter than that changes nothing, a lasting one costs about twice what it would with foresight, and every change was
+earned before it is made, so that plans do not flap. No single iteration counts for more than half: one outage is no
+reason.
 What changes may cost is a hundredth of the time, and half of what they have saved by the same reckoning against the
 plan that the run began with; beyond that a lead has to be five times as long.
 
@@ -39,6 +40,8 @@ _ALLOWED = 0.01
 _SPENDABLE = 0.5
 """What they may cost of what they have saved: that is an estimate."""
 _BEYOND = 5.0
+_MOST_AT_ONCE = 0.5
+"""What a single iteration may pay of a change."""
 _ALIKE = 1.05
 """Rates this close are priced as one."""
 _ADDS_UP: frozenset[Quantity] = frozenset({"time", "energy", "cost", "carbon"})
@@ -61,7 +64,7 @@ class PlanSwitching:
         self._weights = {quantity: weight / sum(weights.values()) for quantity, weight in weights.items()}
         self._step = (1 + threshold) ** 2  # within the threshold of the middle
         self.plan, self._plans = plan, {_cell({}, self._step): plan}
-        self._leads_s: dict[Cell, float] = {}
+        self._leads: dict[Cell, float] = {}
         self._history = LinkHistory(1 + threshold)
         self._first, self._allowed_s = plan, 0.0
         self.now_s, self._now = 0.0, _Prices(prices)
@@ -78,24 +81,21 @@ class PlanSwitching:
         saved_s = self._saved_s(prices.spent(self._first), spent)
         self._allowed_s += _ALLOWED * spent.time_s + saved_s * (_SPENDABLE if saved_s > 0 else 1.0)
         for cell, plan in self._plans.items():
-            saved_s = self._saved_s(spent, prices.spent(plan))
-            most_s = self._needed_s(prices, plan) / 2
-            self._leads_s[cell] = max(0.0, self._leads_s.get(cell, 0.0) + min(saved_s, most_s))
+            paid = self._saved_s(spent, prices.spent(plan)) / self._needed_s(prices, plan)
+            self._leads[cell] = max(0.0, self._leads.get(cell, 0.0) + min(paid, _MOST_AT_ONCE))
         self._now = prices
 
     def __call__(self) -> Plan | None:
         """The plan to go on with, where the change to it pays; it counts as the one in use from then on."""
-        ahead = max(self._leads_s, key=lambda cell: self._leads_s[cell], default=None)
-        if ahead is None or self._leads_s[ahead] <= 0:
+        ahead = max(self._leads, key=lambda cell: self._leads[cell], default=None)
+        if ahead is None or self._plans[ahead].phases == self.plan.phases:
             return None
-        plan = self._plans[ahead]
-        needed_s = self._needed_s(self._now, plan)
-        times = 1.0 if needed_s / THERE_AND_BACK <= self._allowed_s else _BEYOND
-        if plan.phases == self.plan.phases or self._leads_s[ahead] < times * needed_s:
+        change_s = self._needed_s(self._now, self._plans[ahead]) / THERE_AND_BACK
+        if self._leads[ahead] < (1.0 if change_s <= self._allowed_s else _BEYOND):
             return None
-        self._allowed_s -= needed_s / THERE_AND_BACK
-        self.plan, self._leads_s = plan, {}
-        return plan
+        self._allowed_s -= change_s
+        self.plan, self._leads = self._plans[ahead], {}
+        return self.plan
 
     def _plan_for(self, reached: Slower) -> None:
         """Have a plan for rates about like these, if there is one."""
