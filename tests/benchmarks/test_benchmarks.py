@@ -135,6 +135,11 @@ def recovery(found: Found) -> None:
     assert 0 < found["palmette"]["median_s"] < 60
 
 
+def replanning(found: Found) -> None:
+    assert min(row["time"]["replanned"] for row in found["worlds"]) > 0.5
+    assert found["summary"]["replanned_behind_fixed_at_most"] < 0.1
+
+
 def righttrain(found: Found) -> None:
     assert found["against_optimum"]["both_planned"] > 0
     assert -1e-3 < found["against_optimum"]["worst_excess"] < 1
@@ -208,6 +213,7 @@ CHECKS: dict[str, Callable[[Found], None]] = {
             pact,
             pact_run,
             peers,
+            replanning,
         ),
         *(planner, power_cut, recovery, righttrain, soak, startup, strategies, summary, talk_less, tls, upload_first),
     )

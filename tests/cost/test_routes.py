@@ -34,7 +34,7 @@ def test_routes_of_a_star_meet_at_its_centre_and_those_of_a_ring_nowhere() -> No
 def test_a_route_has_the_least_bandwidth_and_the_sums_of_latency_and_energy() -> None:
     line = cluster(
         link("a", "b", 30.0, latency_s=1.0, energy_j_per_bit=0.5),
-        link("b", "c", 10.0, latency_s=2.0, energy_j_per_bit=0.25),
+        link("b", "c", 10.0, latency_s=1.5, jitter_s=0.5, energy_j_per_bit=0.25),
         link("c", "d", 20.0, latency_s=4.0),
         **nodes("a b c d"),
     )

@@ -55,7 +55,7 @@ def clusters(draw: st.DrawFn) -> dict[str, Any]:
     pairs = [(a, b) for k, a in enumerate(known) for b in known[k + 1 :]]
     joined = draw(st.lists(st.sampled_from(pairs), unique=True, max_size=4)) if pairs else []
     rates, either = st.floats(1, 1e18), st.sampled_from(["full", "half"])
-    links = some(_bandwidth_bps=rates, latency_s=numbers, energy_j_per_bit=numbers, duplex=either)
+    links = some(_bandwidth_bps=rates, latency_s=numbers, jitter_s=numbers, energy_j_per_bit=numbers, duplex=either)
     links |= some(_up_bps=rates, _down_bps=rates, latency_s=numbers, energy_j_per_bit=numbers)
     content["links"] = [draw(links) | {"between": list(pair)} for pair in joined]
     content["sets"] = draw(st.dictionaries(names, st.lists(st.sampled_from(known), max_size=3), max_size=2))

@@ -124,7 +124,7 @@ def test_closing_wakes_whoever_waits_and_ends_the_threads() -> None:
 @pytest.mark.timing
 def test_the_latencies_of_messages_that_follow_one_another_do_not_add_up(tmp_path: Path) -> None:
     (tmp_path / "dilation").write_text("2.0")
-    transport = DelayedTransport(MemoryTransport(), {"phone": 0.1}, tmp_path / "dilation")
+    transport = DelayedTransport(MemoryTransport(), {"phone": 0.1}, {"phone": ()}, tmp_path / "dilation")
     began_s = time.monotonic()
     for number in range(5):
         transport.send(SAMPLES, message(number), sized=False)

@@ -33,6 +33,7 @@ looping       parts of a graph that are played over and over, each at its own pa
 sharing       transfers that share links, max-min fair
 priorities    transfers in the background, which give way to the others
 energy        joules of a node from its load
+radio         joules of the radios of nodes, from when messages pass them
 spending      money and carbon of nodes
 optimizer     what an optimizer keeps of each weight
 memory        bytes that a node holds at most

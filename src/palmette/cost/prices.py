@@ -11,7 +11,7 @@ from palmette.spec.plan import Phase
 
 @dataclass(slots=True)
 class NodePrice:
-    """A node's part: computing, what computing costs above idling, traffic, and the energy of what it sends."""
+    """A node's part: computing, what that costs above idling, traffic, and the energy of sending and of its radio."""
 
     busy_s: float = 0.0
     effort_s: float = 0.0

@@ -18,7 +18,8 @@ from palmette.spec.cluster import Cluster, Link
 class Route(NamedTuple):
     """A path between two nodes: its resources in order, its bottleneck, and the sums along it.
 
-    ``links`` are those on which the size of a message counts, each with the node that sends.
+    ``latency_s`` includes the mean of the random delays, which are ``jitters_s`` on the links that have one. ``links``
+    are those on which the size of a message counts, each with the node that sends.
     """
 
     resources: tuple[int, ...]
@@ -26,6 +27,7 @@ class Route(NamedTuple):
     latency_s: float
     energy_j_per_bit: float
     links: tuple[tuple[Link, str], ...] = ()
+    jitters_s: tuple[float, ...] = ()
 
     @property
     def hops(self) -> int:
@@ -97,9 +99,10 @@ class Routes:
         return Route(
             tuple(2 * k + (self._links[k].duplex == "full" and self._links[k].between[1] == a) for k, a in steps),
             min(rates, default=float("inf")),
-            sum(link.latency_s for link in links),
+            sum(link.mean_latency_s for link in links),
             sum(link.energy_j_per_bit for link in links),
             tuple((self._links[k], a) for k, a in steps if self._links[k].by_size),
+            tuple(link.jitter_s for link in links if link.jitter_s),
         )
 
     def _path(self, a: str, b: str) -> list[str] | None:

@@ -22,10 +22,11 @@ from palmette.cost.looping import Loop, play_looping
 from palmette.cost.operations import iteration_steps, partly_sent, with_sizes
 from palmette.cost.optimizer import PLAIN_SGD, OptimizerCost
 from palmette.cost.prices import NodePrice
+from palmette.cost.radio import radios_j
 from palmette.cost.routes import Route, Routes
 from palmette.cost.seconds import Seconds
 from palmette.cost.sizes import Sizes
-from palmette.cost.steps import REDUCTIONS, SAMPLES, Iteration, Kind, Step, Steps, is_background
+from palmette.cost.steps import REDUCTIONS, SAMPLES, Iteration, Kind, Step, Steps, TimedStep, is_background
 from palmette.spec.cluster import Cluster
 from palmette.spec.exchange import PLAIN_EXCHANGE, Exchange
 from palmette.spec.plan import Phase
@@ -37,7 +38,6 @@ UNTIL_STEADY = 3
 """Iterations that are played where samples travel ahead."""
 _MARKS = 2
 """Operations behind each of several iterations: where its samples are sent, and where it is done."""
-TimedStep = tuple[Step, float, float, float]  # an operation, the bytes that it carries, its start and its end
 
 
 class _Prepared(NamedTuple):
@@ -84,6 +84,7 @@ class PhaseSimulator:
         self.moment_s = moment_s
         self.routes = Routes(cluster)
         self._index = {name: k for k, name in enumerate(cluster.nodes)}
+        self._radios = {name: node.radio for name, node in cluster.nodes.items() if node.radio is not None}
         self._limits = [node.limits.cpu_share for node in cluster.nodes.values()]
         self._seconds: dict[tuple[str, float], Seconds] = {}
         self._sizes: dict[float, Sizes] = {}
@@ -232,9 +233,8 @@ class PhaseSimulator:
         if step.to is not None:
             background = is_background(step, phase)
             path = self.route(step.node, step.to).resources
-            holds = (
-                () if step.parts > 1 else self._without_overlap(step.node, step.to)
-            )  # a ring sends and receives at once
+            # A ring sends and receives at once.
+            holds = () if step.parts > 1 else self._without_overlap(step.node, step.to)
             graph.add_transfer(after, path, background=background, holds=holds)
         elif step.kind in REDUCTIONS:
             graph.add_transfer(after, ())
@@ -286,10 +286,9 @@ class PhaseSimulator:
 
     def coding_seconds(self, phase: Phase, made: Iteration) -> dict[int, float]:
         """What coding adds to messages and averages, by number, where the profile has times for it."""
-        nodes = self._table(phase.pruning).nodes
-        if not any(times.coding_s for times in nodes.values()):
+        known = {name: times.coding_s or {} for name, times in self._table(phase.pruning).nodes.items()}
+        if not any(known.values()):
             return {}
-        known = {name: times.coding_s or {} for name, times in nodes.items()}
         return coding_seconds(phase, made, self.sizes(phase.pruning), lambda name: known.get(name, {}))
 
     def _call_s(self, phase: Phase, step: Step, place: tuple[Seconds, int, int, float], samples: int) -> float:
@@ -324,8 +323,10 @@ class PhaseSimulator:
         assert route is not None, f"check() refuses a plan in which {a} and {b} cannot talk"
         return route
 
-    def node_prices(self, phase: Phase, hosts: list[str], timed: list[TimedStep]) -> dict[str, NodePrice]:
-        """Each host's part in operations that were played."""
+    def node_prices(
+        self, phase: Phase, hosts: list[str], timed: list[TimedStep], period_s: float | None = None
+    ) -> dict[str, NodePrice]:
+        """Each host's part in operations that were played; they repeat after ``period_s``, or when all have ended."""
         nodes = {name: NodePrice() for name in hosts}
         calls: dict[str, list[tuple[float, float, float]]] = {}
         shares, between = [instance.cpu_share for instance in phase.instances], self.routes.between
@@ -342,6 +343,8 @@ class PhaseSimulator:
         for name, times in calls.items():
             power = self.cluster.nodes[name].power
             nodes[name].busy_s, nodes[name].effort_s = load(times, power.exponent if power else 1.0)
+        for name, radio_j in radios_j(self._radios, hosts, timed, period_s).items():
+            nodes[name].sending_j += radio_j
         return nodes
 
     def _without_overlap(self, *names: str) -> tuple[int, ...]:

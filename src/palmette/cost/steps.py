@@ -120,6 +120,10 @@ class Iteration(NamedTuple):
     size_bytes: list[float]
 
 
+TimedStep = tuple[Step, float, float, float]
+"""An operation, the bytes that it carries, its start and its end."""
+
+
 def is_background(step: Step, phase: Phase) -> bool:
     """Whether a transfer gives way to all others: samples that no call of this iteration waits for."""
     return step.kind is Kind.UPLOAD or (phase.ahead and step.kind is Kind.DATA)

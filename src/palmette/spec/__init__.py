@@ -11,6 +11,7 @@ hourly_price  what a node costs
 link          a link and its bandwidth
 tcp           what TCP reaches on a link that loses packets
 link_trace    the bandwidth of a link as it was measured over time
+radio         what the radio of a node draws
 cluster       nodes, links, sources, limits
 profile       layers and what they cost on each node
 tree          instances, what feeds them, and whether their layers join

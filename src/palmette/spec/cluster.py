@@ -26,6 +26,7 @@ from palmette.spec.document import (
 from palmette.spec.files import yaml_text
 from palmette.spec.hourly_price import HourlyPrice, WrittenPrice
 from palmette.spec.link import Link, with_trace
+from palmette.spec.radio import Radio
 from palmette.spec.units import CARBON, ENERGY, POWER, SHARE, SIZE
 
 __all__ = ["Cluster", "Limits", "Link", "Node", "Power", "Source", "Tier"]
@@ -101,7 +102,8 @@ class Node(Document):
     ``threads`` is how many cores a call of a layer uses; see ``thread_count`` where it is None. A ``relay`` computes
     nothing, and owns nothing: messages pass it. ``price`` is what it costs while a plan uses it, nothing where it is
     None; ``carbon_g_per_kwh`` what its electricity emits, where that differs from the cluster's. A ``blocking`` one
-    computes nothing while it sends or receives. ``reserved_bytes`` of its memory are taken before any layer is there.
+    computes nothing while it sends or receives. ``reserved_bytes`` of its memory are taken before any layer is there. A
+    ``radio`` draws power of its own while messages pass it, and for a while after.
     """
 
     written = {
@@ -117,6 +119,7 @@ class Node(Document):
     reserved_bytes: Number = 0.0
     blocking: Flag = False
     power: Power | None = None
+    radio: Radio | None = None
     price: WrittenPrice | None = None
     carbon_g_per_kwh: Number | None = None
     source: Source | None = None

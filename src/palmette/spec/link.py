@@ -34,7 +34,8 @@ class Link(Document):
 
     Up is from the first named node to the second. Half duplex shares one bandwidth between both directions. ``by_size``
     says what messages of some sizes reach of it, where small ones reach less. Where ``bandwidth_trace`` says how it
-    changes, its bandwidth is the mean of that. Where packets are lost, each direction carries what TCP reaches.
+    changes, its bandwidth is the mean of that. Where packets are lost, each direction carries what TCP reaches. The
+    last bit of a message arrives its ``latency`` later, and a random delay, exponential with the mean ``jitter``.
     ``guessed``: nobody has measured it, so ``palmette up`` does where it can.
     """
 
@@ -43,6 +44,7 @@ class Link(Document):
         "up": ("up_bps", BANDWIDTH),
         "down": ("down_bps", BANDWIDTH),
         "latency": ("latency_s", DURATION),
+        "jitter": ("jitter_s", DURATION),
         "energy": ("energy_j_per_bit", ENERGY_PER_BIT),
         "loss": ("loss_share", SHARE),
     }
@@ -52,6 +54,7 @@ class Link(Document):
     up_bps: Rate | None = None
     down_bps: Rate | None = None
     latency_s: Number = 0.0
+    jitter_s: Number = 0.0
     energy_j_per_bit: Number = 0.0
     loss_share: Annotated[float, Field(strict=True, ge=0.0, lt=1.0)] = 0.0
     duplex: Literal["full", "half"] = "full"
@@ -119,6 +122,11 @@ class Link(Document):
             return up_bps, down_bps
         most_bps = max(_LEAST_BPS, reached_bps(2 * self.latency_s, self.loss_share))
         return min(up_bps, most_bps), min(down_bps, most_bps)
+
+    @property
+    def mean_latency_s(self) -> float:
+        """What a message takes beside its bits, in the mean."""
+        return self.latency_s + self.jitter_s
 
     @property
     def slower_bps(self) -> float:

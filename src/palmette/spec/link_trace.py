@@ -13,11 +13,11 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
@@ -28,6 +28,8 @@ from palmette.spec.files import read_text, validated
 LEAST_BPS = 1.0
 _COLUMNS = ("time_s", "down_bps", "up_bps")
 _MOST_ROWS = 1_000_000
+_NEARLY = 1 - 1e-9  # sums of seconds are rounded
+_CLOSE = 1e-3
 Numbers = Annotated[tuple[Number, ...], Field(min_length=1, max_length=_MOST_ROWS)]
 
 
@@ -80,9 +82,16 @@ class BandwidthTrace(Document):
         return up, down
 
     def robust_bps(self, share: float) -> tuple[float, float]:
-        """What each direction reaches or exceeds for this share of the time."""
-        up, down = (max(LEAST_BPS, _held(rates, self.lasts_s, share)) for rates in self.rates_bps)
-        return up, down
+        """What both directions reach or exceed at the same time for this share of the time."""
+        up, down = (_ranked(rates, self.lasts_s) for rates in self.rates_bps)
+        low, high = share, 1.0
+        if self.periods(up.held(low), down.held(low), above=True)[0] >= share * _NEARLY:
+            high = low
+        while high - low > _CLOSE:
+            middle = (low + high) / 2
+            enough = self.periods(up.held(middle), down.held(middle), above=True)[0] >= share * _NEARLY
+            low, high = (low, middle) if enough else (middle, high)
+        return max(LEAST_BPS, up.held(high)), max(LEAST_BPS, down.held(high))
 
     def at(self, moment_s: float) -> tuple[float, float]:
         """The rates at a moment, up and down."""
@@ -104,16 +113,21 @@ class BandwidthTrace(Document):
 
     def changes(self, moment_s: float) -> Iterator[tuple[float, tuple[float, float]]]:
         """Each later moment at which the rates change, in seconds from ``moment_s``, and the rates from then on."""
-        if len(set(zip(*self.rates_bps, strict=True))) == 1:
+        if self._is_constant:
             return
-        turn, known = moment_s // self.length_s, self.at(moment_s)
+        turn, known, (up, down) = moment_s // self.length_s, self.at(moment_s), self.rates_bps
+        row = bisect_right(self.time_s, moment_s % self.length_s) - 1
         while True:
-            for time_s, *rates in zip(self.time_s, *self.rates_bps, strict=True):
-                at_s = turn * self.length_s + time_s - moment_s
-                if at_s > 0 and tuple(rates) != known:
-                    known = (rates[0], rates[1])
+            for k in range(row, len(self.time_s)):
+                at_s = turn * self.length_s + self.time_s[k] - moment_s
+                if at_s > 0 and (up[k], down[k]) != known:
+                    known = up[k], down[k]
                     yield at_s, known
-            turn += 1
+            turn, row = turn + 1, 0
+
+    @cached_property
+    def _is_constant(self) -> bool:
+        return len(set(zip(*self.rates_bps, strict=True))) == 1
 
 
 def read_trace(path: Path) -> BandwidthTrace:
@@ -122,14 +136,14 @@ def read_trace(path: Path) -> BandwidthTrace:
     Raises:
         InputError: it cannot be read, or is no trace; names the line.
     """
-    rows = list(csv.reader(io.StringIO(read_text(path))))
+    rows = list(csv.reader(io.StringIO(read_text(path).removeprefix("\ufeff"))))  # as spreadsheets write it
     header = tuple(each.strip() for each in rows[0]) if rows else ()
     if header not in (_COLUMNS, _COLUMNS[:2]):
         expected = "expected time_s,down_bps or time_s,down_bps,up_bps"
         raise InputError(Fault("line 1", ",".join(header) or "nothing", expected, str(path)))
     columns: list[list[float]] = [[] for _ in header]
     for line, row in enumerate(rows[1:], 2):
-        if not row:
+        if not any(each.strip() for each in row):
             continue
         try:
             values = [float(each) for each in row]
@@ -146,11 +160,19 @@ def _weighted_mean(rates: Sequence[float], lasts_s: Sequence[float]) -> float:
     return sum(rate * each for rate, each in zip(rates, lasts_s, strict=True)) / sum(lasts_s)
 
 
-def _held(rates: Sequence[float], lasts_s: Sequence[float], share: float) -> float:
-    """The largest rate that holds for at least this share of the time."""
-    left_s = share * sum(lasts_s)
-    for rate, each_s in sorted(zip(rates, lasts_s, strict=True), reverse=True):
-        left_s -= each_s
-        if left_s <= 1e-9 * sum(lasts_s):
-            return rate
-    return min(rates)
+class _Ranked(NamedTuple):
+    """Rates from the largest to the smallest, and for which share of the time each or a larger one holds."""
+
+    rates_bps: list[float]
+    shares: list[float]
+
+    def held(self, share: float) -> float:
+        """The largest rate that holds for at least this share of the time."""
+        return self.rates_bps[min(bisect_left(self.shares, share * _NEARLY), len(self.shares) - 1)]
+
+
+def _ranked(rates: Sequence[float], lasts_s: Sequence[float]) -> _Ranked:
+    rows = sorted(zip(rates, lasts_s, strict=True), reverse=True)
+    whole_s = sum(lasts_s)
+    held_s = itertools.accumulate(each_s for _, each_s in rows)
+    return _Ranked([rate for rate, _ in rows], [each_s / whole_s for each_s in held_s])

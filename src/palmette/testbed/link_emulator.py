@@ -25,6 +25,7 @@ from palmette.cost.priorities import flows_over
 from palmette.cost.sharing import Path
 from palmette.runtime.engines.forkserver import forkserver_context
 from palmette.spec.link_trace import BandwidthTrace
+from palmette.testbed.jitter import Jitter
 from palmette.testbed.replay import Replay
 
 _BEGINS = struct.Struct("<qqd")
@@ -33,7 +34,7 @@ _ARRIVES = struct.Struct("<qd")
 
 @dataclass(frozen=True)
 class ChannelRoute:
-    """The path of link resources that a channel's transfers take, and its latency.
+    """The path of link resources that a channel's transfers take, and its latency, random delays in the mean.
 
     Those in the ``background`` give way to the others on the same links.
     """
@@ -43,6 +44,7 @@ class ChannelRoute:
     sender: str
     receiver: str
     background: bool = False
+    jitters_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,7 @@ class _Server:
         self._dilation, self._dilated = 1.0, list(self._capacities)
         background = {channel for channel, route in self._routes.items() if route.background}
         self._flows = flows_over(self._dilated, background)
+        self._jitter = {channel: Jitter(route.jitters_s, channel) for channel, route in self._routes.items()}
         self._passed_s, self._next_s = 0.0, float("inf")
 
     def _set_dilation(self, dilation: float) -> None:
@@ -209,6 +212,7 @@ class _Server:
     def _announce(self, channel: int, left_s: float) -> None:
         """Tell sender and receiver when the transfer arrives."""
         route = self._routes[channel]
-        message = _ARRIVES.pack(channel, left_s + route.latency_s * self._dilation)
+        delay_s = route.latency_s + self._jitter[channel].next_s()
+        message = _ARRIVES.pack(channel, left_s + delay_s * self._dilation)
         for node in (route.sender, route.receiver):
             self._connections[node].send_bytes(message)

@@ -105,8 +105,12 @@ class NamespaceNetwork:
         return self._addresses[node]
 
     def latency_s(self, sender: str, receiver: str) -> float:
-        """The latency of the route between two nodes."""
+        """The latency of the route between two nodes, with its random delays in the mean."""
         return self._route(sender, receiver).latency_s
+
+    def jitters_s(self, sender: str, receiver: str) -> tuple[float, ...]:
+        """The means of the random delays on that route."""
+        return self._route(sender, receiver).jitters_s
 
     def send_buffer_bytes(self, node: str) -> int:
         """The size of the buffers of the node's TCP connections."""

@@ -34,6 +34,7 @@ from palmette.runtime.worker.cpu_queue import sleep_until
 from palmette.runtime.worker.executor import Pace
 from palmette.spec.plan import Phase, Plan
 from palmette.testbed import iproute
+from palmette.testbed.jitter import Jitter
 from palmette.testbed.namespace_network import NamespaceNetwork
 from palmette.testbed.padding import Padding, TransferOverhead
 from palmette.testbed.read_ahead import ReadAhead
@@ -49,19 +50,27 @@ class DelayedEndpoint:
 
     endpoint: Endpoint
     latencies_s: Mapping[str, float]
+    jitters_s: Mapping[str, tuple[float, ...]]
     dilation: Path
 
     def connect(self, node: str) -> Transport:
         """Connect, and hold back what arrives."""
-        return DelayedTransport(self.endpoint.connect(node), self.latencies_s, self.dilation)
+        return DelayedTransport(self.endpoint.connect(node), self.latencies_s, self.jitters_s, self.dilation)
 
 
 class DelayedTransport:
     """A transport whose messages arrive a latency later; the dilation may change during a run."""
 
-    def __init__(self, inner: Transport, latencies_s: Mapping[str, float], dilation: Path) -> None:
+    def __init__(
+        self,
+        inner: Transport,
+        latencies_s: Mapping[str, float],
+        jitters_s: Mapping[str, tuple[float, ...]],
+        dilation: Path,
+    ) -> None:
         self._inner, self._incoming = inner, ReadAhead(inner)
-        self._latencies_s, self._file = latencies_s, dilation
+        self._latencies_s, self._jitters_s, self._file = latencies_s, jitters_s, dilation
+        self._delays: dict[int, Jitter] = {}
 
     def send(self, channel: Channel, message: Tensor, *, sized: bool = True, background: bool = False) -> None:
         """Send the bytes."""
@@ -71,8 +80,13 @@ class DelayedTransport:
         """Wait for the bytes, and for the latency of their route."""
         message, arrived_s = self._incoming.receive(channel, size_bytes)
         dilation = float(self._file.read_text(encoding="ascii"))
-        sleep_until(arrived_s + self._latencies_s[channel.sender] * dilation)
+        sleep_until(arrived_s + (self._latencies_s[channel.sender] + self._jitter_s(channel)) * dilation)
         return message
+
+    def _jitter_s(self, channel: Channel) -> float:
+        if channel.number not in self._delays:
+            self._delays[channel.number] = Jitter(self._jitters_s[channel.sender], channel.number)
+        return self._delays[channel.number].next_s()
 
     def close(self) -> None:
         """Close what is underneath."""
@@ -97,7 +111,7 @@ class NamespaceTestbed:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._cleaner: iproute.NamespaceCleaner | None = None
         self._replay = Replay({})
-        self._replayed_s = 0.0
+        self.moment_s = 0.0
         self._shaping = threading.Lock()
         self._ended: threading.Event | None = None
 
@@ -106,7 +120,7 @@ class NamespaceTestbed:
         self._padding = Padding(parts, evaluator, self._fixed, OVERHEAD)
         self._hosts = tuple(phase.nodes())
         self._parts, self._channels = parts, tuple(channels_of(parts).values())
-        self._replay = Replay(traces_of(evaluator.cluster), self._replayed_s)
+        self._replay = Replay(traces_of(evaluator.cluster), self.moment_s)
         self._network = NamespaceNetwork(evaluator.cluster, self._hosts, evaluator.routes, self._replay)
         iproute.remove_leftovers()
         try:
@@ -146,7 +160,9 @@ class NamespaceTestbed:
         assert self._folder is not None, "open() comes first"
         senders = {channel.sender for channel in self._channels if channel.receiver == node}
         latencies_s = {sender: self._network.latency_s(sender, node) for sender in senders}
-        return DelayedEndpoint(self._rendezvous.endpoint(node), latencies_s, Path(self._folder.name) / "dilation")
+        jitters_s = {sender: self._network.jitters_s(sender, node) for sender in senders}
+        dilation = Path(self._folder.name) / "dilation"
+        return DelayedEndpoint(self._rendezvous.endpoint(node), latencies_s, jitters_s, dilation)
 
     def initializer(self, node: str) -> ProcessInitializer | None:
         """Into the node's namespace."""
@@ -207,7 +223,7 @@ class NamespaceTestbed:
         if self._ended is not None:
             with self._shaping:
                 self._ended.set()
-            self._replayed_s += self._replay.passed_s(time.monotonic())
+            self.moment_s += self._replay.passed_s(time.monotonic())
             self._ended = None
         if self._cleaner is not None:
             self._cleaner.close()

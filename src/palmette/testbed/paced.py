@@ -138,7 +138,7 @@ class PacedTestbed:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._links: LinkEmulator | None = None
         self._began_s: float | None = None
-        self._replayed_s = 0.0  # emulated seconds of all phases so far: traces of links go on
+        self.moment_s = 0.0
 
     def open(self, phase: Phase, parts: Sequence[PhasePart], evaluator: Evaluator) -> None:
         """Start the emulated links."""
@@ -147,7 +147,7 @@ class PacedTestbed:
         self._padding = Padding(parts, evaluator, self._fixed, OVERHEAD)
         routes = {number: route for part in parts for number, route in _channel_routes(part, evaluator).items()}
         folder = Path(self._folder.name)
-        traces = LinkTraces(traces_of(evaluator.cluster), self._replayed_s)
+        traces = LinkTraces(traces_of(evaluator.cluster), self.moment_s)
         self._links = LinkEmulator(routes, evaluator.routes.capacities, self._nodes, folder, traces)
         self._rendezvous.open(on_loopback(folder, phase, parts))
 
@@ -175,7 +175,7 @@ class PacedTestbed:
 
     def _note_replayed(self) -> None:
         if self._began_s is not None:
-            self._replayed_s += (time.monotonic() - self._began_s) / self.dilation
+            self.moment_s += (time.monotonic() - self._began_s) / self.dilation
             self._began_s = None
 
     def increase_dilation(self, by: float) -> dict[str, dict[int, Pace]] | None:
@@ -207,5 +207,6 @@ def _channel_routes(part: PhasePart, evaluator: Evaluator) -> dict[int, ChannelR
             if operation.channel is not None:
                 number, sender, receiver = operation.channel
                 route = evaluator.route(sender, receiver)
-                found[number] = ChannelRoute(route.resources, route.latency_s, sender, receiver, number in background)
+                path = route.resources, route.latency_s, sender, receiver
+                found[number] = ChannelRoute(*path, number in background, route.jitters_s)
     return found

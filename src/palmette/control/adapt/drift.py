@@ -1,33 +1,26 @@
-"""Links that are not what the cluster file says: the transfers of a run beside those of its estimate.
+"""What links really reach: the transfers of a run beside those of its estimate.
 
-A link has drifted when all that goes over it takes much longer, or much shorter, than the evaluator predicted, in the
-median of the last iterations. Transfers that share a link at the same time count as one: how they share it is up to the
-transport, how long they take together is up to the link. The prediction is scaled to the bytes that were really sent: a
-message that is shorter than predicted, as with frozen weights, says nothing about the link. Nor do samples that are
-sent ahead: they give way to all others.
+A direction of a link is so many times slower than the cluster says as all that goes over it in an iteration takes
+longer than the evaluator predicts. Transfers that share a link at the same time count as one: how they share it is up
+to the transport, how long they take together is up to the link. The prediction is scaled to the bytes that were really
+sent: a message that is shorter than predicted, as with frozen weights, says nothing about the link. Nor do samples that
+are sent ahead: they give way to all others.
 """
 
 from __future__ import annotations
 
 import math
-import statistics
 import threading
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from palmette.control.adapt.replanning import with_links
 from palmette.cost.estimate import Transfer, transfers
 from palmette.cost.evaluate import Evaluator
 from palmette.runtime.record.activity import covered_s
-from palmette.spec.cluster import Cluster
 from palmette.spec.plan import Phase
 
-WINDOW = 5
 # Shorter ones say more about the machine than about the link.
 _SHORTEST_S = 0.05
-# One bandwidth for both directions stays one where they do not differ by more.
-_ALIKE = 1.25
 
 
 class _Arrival(NamedTuple):
@@ -47,54 +40,38 @@ class _LinkUse(NamedTuple):
     predicted_s: float
     latency_s: float
 
-    def ratio(self, arrived: Sequence[_Arrival]) -> float:
-        """Measured over predicted time for as many bytes; 1 where there are too few bytes to tell."""
+    def times_s(self, arrived: Sequence[_Arrival]) -> tuple[float, float]:
+        """Measured and predicted time of as many bytes; nothing where there are too few bytes to tell."""
         own = [arrived[k] for k in self.transfers]
         predicted_s = self.predicted_s * sum(each.size_bytes for each in own) / self.size_bytes
         if predicted_s < _SHORTEST_S:
-            return 1.0
+            return 0.0, 0.0
         measured_s = covered_s([(each.start_s, each.end_s) for each in own]) - self.latency_s
-        return max(measured_s, 0.1 * predicted_s) / predicted_s
+        return max(measured_s, 0.1 * predicted_s), predicted_s
+
+
+class Observed(NamedTuple):
+    """An iteration: how many times slower than predicted each resource of links that it used was, and when it ended."""
+
+    slower: dict[int, float]
+    end_s: float
 
 
 class LinkSpeeds:
-    """Hears of every iteration of a run; ``threshold``: the fraction by which a bandwidth may be off."""
+    """Hears of every iteration of a run of a phase, priced by ``prices``."""
 
-    def __init__(self, phase: Phase, prices: Evaluator, threshold: float) -> None:
-        self._prices, self._threshold = prices, threshold
+    def __init__(self, phase: Phase, prices: Evaluator) -> None:
         self._expected = transfers(prices.price(phase))
         self._uses = list(_link_uses(self._expected, prices))
-        self._ratios: deque[list[float]] = deque(maxlen=WINDOW)
         self._lock, self._heard = threading.Lock(), list[Mapping[str, Any]]()
 
-    def __call__(self) -> Cluster | None:
-        """The cluster with its links' real bandwidths, if one has drifted."""
-        for iteration in self._iterations():
-            self._record(iteration)
-        if len(self._ratios) < WINDOW:
-            return None
-        off = self.drifted_links([statistics.median(ratios) for ratios in zip(*self._ratios, strict=True)])
-        cluster = self._prices.cluster
-        return with_measured_bandwidth(cluster, off) if off else None
+    def __call__(self) -> list[Observed]:
+        """The iterations that have ended since the last call."""
+        found = [self._observed(iteration) for iteration in self._iterations()]
+        return [each for each in found if each is not None]
 
-    def drifted_links(self, ratios: Sequence[float]) -> dict[int, float]:
-        """How many times slower than declared each direction of a link is, by its resource; empty where none drifted.
-
-        One that has not drifted counts as declared, and one without transfers that tell is missing.
-        """
-        by_resource: dict[int, list[float]] = {}
-        for use, ratio in zip(self._uses, ratios, strict=True):
-            by_resource.setdefault(use.resource, []).append(ratio)
-        limit = 1 + self._threshold
-        drifted = {
-            resource: statistics.median(found)
-            for resource, found in by_resource.items()
-            if min(found) > limit or max(found) < 1 / limit
-        }
-        return dict.fromkeys(by_resource, 1.0) | drifted if drifted else {}
-
-    def _record(self, iteration: Sequence[Mapping[str, Any]]) -> None:
-        """Keep the ratios of measured to predicted time of an iteration."""
+    def _observed(self, iteration: Sequence[Mapping[str, Any]]) -> Observed | None:
+        """What an iteration shows; None where its messages are others than expected, as with a handover."""
         arrived: dict[tuple[str, str], list[_Arrival]] = {}
         received = [line for line in iteration if line["op"] == "receive"]
         for line in sorted(received, key=lambda line: float(line["start_s"])):
@@ -103,8 +80,14 @@ class LinkSpeeds:
         try:
             messages = [arrived[_receiver(transfer)].pop(0) for transfer in self._expected]
         except (KeyError, IndexError):
-            return  # other messages than expected, such as a handover
-        self._ratios.append([use.ratio(messages) for use in self._uses])
+            return None
+        measured_s, predicted_s = dict[int, float](), dict[int, float]()
+        for use in self._uses:
+            measured, predicted = use.times_s(messages)
+            measured_s[use.resource] = measured_s.get(use.resource, 0.0) + measured
+            predicted_s[use.resource] = predicted_s.get(use.resource, 0.0) + predicted
+        slower = {resource: measured_s[resource] / each_s for resource, each_s in predicted_s.items() if each_s}
+        return Observed(slower, max(float(line["end_s"]) for line in iteration))
 
     def hear(self, operations: Sequence[Mapping[str, Any]]) -> None:
         """What nodes did for an iteration; called from another thread."""
@@ -148,15 +131,3 @@ def _overlapping(numbers: Sequence[int], expected: Sequence[Transfer]) -> list[l
 
 def _receiver(transfer: Transfer) -> tuple[str, str]:
     return transfer.receiver, transfer.instance
-
-
-def with_measured_bandwidth(cluster: Cluster, off: Mapping[int, float]) -> Cluster:
-    """The cluster with the bandwidth that its links really have; a direction that did not show is like the other."""
-    links = []
-    for k, link in enumerate(cluster.links):
-        seen = [off[resource] for resource in (2 * k, 2 * k + 1) if resource in off]
-        up, down = (off.get(2 * k, seen[0]), off.get(2 * k + 1, seen[0])) if seen else (1.0, 1.0)
-        if link.bandwidth_bps is not None and max(up, down) < _ALIKE * min(up, down):
-            up = down = (up + down) / 2
-        links.append(link.scaled(1 / up, 1 / down))
-    return with_links(cluster, links)

@@ -15,6 +15,7 @@ from typing import Self
 from palmette.control.adapt.drift import LinkSpeeds
 from palmette.control.adapt.membership import ClusterFile, present_nodes, with_joined_nodes
 from palmette.control.adapt.replanning import can_replan, replan_for, replan_without, subcluster
+from palmette.control.adapt.switching import REASON, PlanSwitching
 from palmette.control.run.callbacks import CallbackList
 from palmette.control.run.engines import membership_of
 from palmette.control.run.folder import owned
@@ -23,6 +24,7 @@ from palmette.control.run.session import TrainingSession
 from palmette.control.run.trust import all_code, refuse_new_code
 from palmette.control.track.events import TrackerCallback
 from palmette.errors import NodeLost, RunError
+from palmette.plan.core.parallel import BESIDE_TRAINING
 from palmette.runtime.training import checkpoint
 from palmette.runtime.training.job import RunOutcome
 from palmette.runtime.training.loop import Training
@@ -31,8 +33,8 @@ from palmette.spec.plan import Plan
 
 _POLL_EVERY_S = 0.5
 
-Detector = Callable[[], Cluster | None]
-"""Returns the cluster as it is now, if it has changed."""
+Detector = Callable[[], Cluster | Plan | None]
+"""Returns the cluster as it is now, if it has changed, or a plan to go on with."""
 
 
 class Supervisor:
@@ -52,6 +54,7 @@ class Supervisor:
         self._members = membership_of(session.request)
         self._whole = session.evaluator.cluster
         self._code = all_code(session.plan)
+        self._switching: PlanSwitching | None = None
 
     def run(self, ready: Callable[[Training], None] = lambda _: None) -> RunOutcome:
         """Run to the end, with other plans if need be; ``ready`` gets each training before it starts.
@@ -75,8 +78,12 @@ class Supervisor:
                     continue
             if outcome.ended != "stopped" or monitor.found is None or self._callbacks.stopped:
                 return outcome
-            reason, cluster = monitor.found
-            self._continue_with(replan_for(self.session.plan, cluster, reason), reason)
+            reason, change = monitor.found
+            if isinstance(change, Plan):  # the same cluster: what its links reach for a while is no part of it
+                self._continue_with(change.model_copy(update={"inputs": self.session.plan.inputs}), reason)
+            else:
+                self._switching = None
+                self._continue_with(replan_for(self.session.plan, change, reason), reason)
 
     def _begin(self, training: Training, ready: Callable[[Training], None], monitor: _ChangeMonitor) -> None:
         ready(training)
@@ -109,7 +116,9 @@ class Supervisor:
         found["a node has joined"] = self._joined
         phase = session.plan.phases[0]
         if request.emulated and len(session.plan.phases) == 1 and phase.sync_kind.one_model:
-            found["the bandwidth of a link has changed"] = LinkSpeeds(phase, session.evaluator, request.drift)
+            if self._switching is None:
+                self._switching = PlanSwitching(session.plan, session.evaluator, threshold=request.drift)
+            found[REASON] = _LinkWatch(LinkSpeeds(phase, session.evaluator), self._switching)
         return found
 
     def _continue_without(self, lost: NodeLost) -> None:
@@ -120,6 +129,7 @@ class Supervisor:
             self._members.mark_lost(lost.node)
         cluster = session.evaluator.cluster
         gone = set(cluster.nodes) - present_nodes(cluster, self._members)
+        self._switching = None
         plan = replan_without(session.plan, lost, allow_data_loss=request.allow_data_loss, gone=gone)
         self._continue_with(plan, str(lost))
 
@@ -134,6 +144,21 @@ class Supervisor:
         self.session = TrainingSession(
             plan, old.request, old.folder, begin, changes=changes, keepers=old.keepers, meters=old.meters
         )
+        self.session.testbed.moment_s = old.testbed.moment_s
+
+
+class _LinkWatch:
+    """What links reach in the iterations of one plan, told to what decides about another."""
+
+    def __init__(self, speeds: LinkSpeeds, switching: PlanSwitching) -> None:
+        self.hear, self._speeds, self._switching = speeds.hear, speeds, switching
+        self._begin_s = switching.now_s  # every plan's trace begins at 0
+
+    def __call__(self) -> Plan | None:
+        """The plan to go on with, if a change pays."""
+        for observed in self._speeds():
+            self._switching.observe(observed.slower, self._begin_s + observed.end_s)
+        return self._switching()
 
 
 class _ChangeMonitor:
@@ -142,12 +167,12 @@ class _ChangeMonitor:
     def __init__(self, detectors: Mapping[str, Detector]) -> None:
         self._detectors, self._ended = detectors, threading.Event()
         self._thread: threading.Thread | None = None
-        self.found: tuple[str, Cluster] | None = None
+        self.found: tuple[str, Cluster | Plan] | None = None
 
     def start(self, training: Training) -> None:
         """Start watching."""
-        training.on_trace += [each.hear for each in self._detectors.values() if isinstance(each, LinkSpeeds)]
-        self._thread = threading.Thread(target=self._poll, args=(training,), name="change-monitor", daemon=True)
+        training.on_trace += [each.hear for each in self._detectors.values() if isinstance(each, _LinkWatch)]
+        self._thread = threading.Thread(target=self._poll, args=(training,), name=BESIDE_TRAINING, daemon=True)
         self._thread.start()
 
     def __enter__(self) -> Self:
@@ -162,10 +187,10 @@ class _ChangeMonitor:
         while not self._ended.wait(_POLL_EVERY_S):
             for reason, detect in self._detectors.items():
                 try:
-                    cluster = detect()
+                    change = detect()
                 except RunError:
                     return  # the training will run into it, too
-                if cluster is not None:
-                    self.found = reason, cluster
+                if change is not None:
+                    self.found = reason, change
                     training.stop()
                     return

@@ -192,7 +192,7 @@ class TrainingSession:
         self.network = load_checked_network(training.model, request, profile, split_adapters(plan.model)[1])
         profile = in_float_type(with_frozen(profile, self.network), request.options.dtype)
         self.evaluator = evaluator(profile, cluster, self.evaluator.optimizer)
-        testbed, self._engine = engine_of(request, plan, self.evaluator)
+        self.testbed, self._engine = engine_of(request, plan, self.evaluator)
         open_ended = request.iterations is None and request.epochs is None
         controller = online_controller(plan, self.evaluator) if open_ended else None
         phases = [*plan.phases, *(controller.phases.values() if controller else ())]
@@ -228,7 +228,7 @@ class TrainingSession:
             options=replace(request.options, freeze=frozen_names),
             folder=folder,
             samples_folder=samples_folder(request, folder),
-            testbed=testbed,
+            testbed=self.testbed,
             start_crew=self._engine.start,
             iterations=request.iterations,
             epochs=request.epochs,

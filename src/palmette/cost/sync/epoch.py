@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from palmette.cost.operations import iteration, trees
 from palmette.cost.prices import EpochPrice, Price, added
 from palmette.cost.shards import described_samples, shard_steps, used_fraction
-from palmette.cost.simulate import PhaseSimulator, TimedStep, timed_steps
+from palmette.cost.simulate import PhaseSimulator, timed_steps
+from palmette.cost.steps import TimedStep
 from palmette.cost.sync.base import SyncCost, with_first_epoch
 from palmette.cost.sync.clients import possible_draws, with_trees
 from palmette.cost.sync.windows import WindowPart, local_steps, parts, weight_exchange

@@ -51,7 +51,7 @@ def price(simulator: PhaseSimulator, phase: Phase) -> Price:
 def _played(simulator: PhaseSimulator, phase: Phase, wanted: Iteration) -> tuple[Steady, dict[str, NodePrice]]:
     """A steady iteration and each node's part of it, with their share of an update that is apart."""
     steady = simulator.play_step(phase, wanted)
-    nodes = simulator.node_prices(phase, phase.nodes(), timed_steps(steady.made, steady.timing))
+    nodes = simulator.node_prices(phase, phase.nodes(), timed_steps(steady.made, steady.timing), steady.iteration_s)
     made = update(phase, simulator.sizes(phase.pruning), simulator.routes, simulator.optimizer)
     if made is None:
         return steady, nodes

@@ -17,9 +17,9 @@ from palmette.cost.operations import (
 from palmette.cost.optimizer import OptimizerCost
 from palmette.cost.prices import NodeParts
 from palmette.cost.routes import Routes
-from palmette.cost.simulate import PhaseSimulator, TimedStep, timed_steps
+from palmette.cost.simulate import PhaseSimulator, timed_steps
 from palmette.cost.sizes import Sizes
-from palmette.cost.steps import Iteration
+from palmette.cost.steps import Iteration, TimedStep
 from palmette.cost.sync.base import PartGraphs
 from palmette.cost.sync.turns import fragment_runs
 from palmette.spec.plan import Phase

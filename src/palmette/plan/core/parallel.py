@@ -2,7 +2,7 @@
 
 Planning is pure Python, so threads would take turns. A process is forked: it starts at once with all the data of its
 parent, and sends back nothing but its result. Beside a hub, whose gRPC thread holds locks that a forked process would
-wait for without end, jobs are done here, one after the other.
+wait for without end, and beside a training, jobs are done here, one after the other.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from palmette.errors import PalmetteError, RunError, one_line
 
 T = TypeVar("T")
 _GRPC_THREAD = "_poll_wrapper"
+BESIDE_TRAINING = "change-monitor"
+"""The name of a thread that plans beside a training, whose threads a forked process would lack."""
 _FORK = get_context("fork")
 
 
@@ -40,7 +42,8 @@ def parallel_jobs() -> int:
 
 
 def _may_fork() -> bool:
-    return all(_GRPC_THREAD not in thread.name for thread in threading.enumerate())
+    beside_training = threading.current_thread().name == BESIDE_TRAINING
+    return not beside_training and all(_GRPC_THREAD not in thread.name for thread in threading.enumerate())
 
 
 def run_parallel(jobs: Sequence[Callable[[], T]], on_done: Callable[[int], None] | None = None) -> list[JobResult[T]]:

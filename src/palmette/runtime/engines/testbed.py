@@ -28,6 +28,8 @@ class Testbed(Protocol):
     name: str
     dilation: float
     emulates: bool
+    moment_s: float
+    """Emulated seconds so far: where the traces of links go on, from one phase and one plan to the next."""
 
     def open(self, phase: Phase, parts: Sequence[PhasePart], evaluator: Evaluator) -> None:
         """Prepare for the workers of a phase, which execute the programs of its parts."""
@@ -74,6 +76,7 @@ class NoTestbed:
     name = "none"
     dilation = 1.0
     emulates = False
+    moment_s = 0.0
 
     def __init__(self, rendezvous: Rendezvous | None = None, site: SiteMaker = on_loopback) -> None:
         self._rendezvous, self._site = rendezvous or FileRendezvous(), site

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from palmette.cost.energy import load, node_energy_j
 from palmette.cost.evaluate import Evaluator
+from palmette.cost.radio import radio_energy_j
 from palmette.runtime.program import Channel
 from palmette.runtime.record.operations import CALLS, OperationRecord
 from palmette.spec.plan import Phase
@@ -24,6 +25,7 @@ class Activity:
         self._evaluator, self._channels = evaluator, channels
         self._calls: dict[str, list[tuple[float, float, float]]] = {}
         self._sends: dict[str, list[Span]] = {}
+        self._received: dict[str, list[Span]] = {}
         self._sending_j = 0.0
         self._fixed = begin_s is not None
         self.begin_s, self.end_s = math.inf if begin_s is None else begin_s, -math.inf
@@ -47,8 +49,10 @@ class Activity:
             self._calls.setdefault(node, []).append((record.start_s, record.end_s, share))
         elif record.channel is not None:
             start_s = max(record.start_s, self.begin_s) if self._fixed else record.start_s
-            self._sends.setdefault(node, []).append((start_s, max(start_s, record.end_s)))
+            span = start_s, max(start_s, record.end_s)
+            self._sends.setdefault(node, []).append(span)
             _, sender, receiver = self._channels[record.channel]
+            self._received.setdefault(receiver, []).append(span)
             self._sending_j += record.bytes * 8 * self._evaluator.route(sender, receiver).energy_j_per_bit
 
     def _share(self, phase: Phase, node: str, record: OperationRecord) -> float:
@@ -80,8 +84,17 @@ class Activity:
             if power is None:
                 return None
             effort_s = load(self._calls.get(node, []), power.exponent).effort_s
-            total += node_energy_j(power, self.span_s / dilation, effort_s / dilation)
+            total += node_energy_j(power, self.span_s / dilation, effort_s / dilation) + self._radio_j(node, dilation)
         return total
+
+    def _radio_j(self, node: str, dilation: float) -> float:
+        """The energy of a node's radio, as if the period repeated."""
+        radio = self._evaluator.cluster.nodes[node].radio
+        if radio is None:
+            return 0.0
+        passing = [*self._sends.get(node, ()), *self._received.get(node, ())]
+        spans = [(start_s / dilation, end_s / dilation) for start_s, end_s in passing]
+        return radio_energy_j(radio, spans, self.span_s / dilation)
 
 
 def covered_s(spans: Iterable[Span]) -> float:
