@@ -100,6 +100,7 @@ class HomeNetwork:
         """The provider gives the router another address; what it knew of connections is gone."""
         ip("-n", self.router, "address", "add", f"{self._other}/24", "dev", "public")
         ip("-n", self.router, "address", "del", f"{self._public}/24", "dev", "public")
+        self._public, self._other = self._other, self._public
         self._inside(self.router, "nft", "flush", "ruleset")
         self._inside(self.router, "nft", "-f", "-", given=_MASQUERADE)
 

@@ -119,3 +119,7 @@ def test_a_connected_worker_is_renewed(runs: Runs, monkeypatch: pytest.MonkeyPat
         place.start(["phone"])
         assert eventually(lambda: place.keys.credentials("phone").certificate != before.certificate, 10)
         assert place.hub.present() == {"phone"}
+        connection = place.hub.connection("phone")
+        assert connection is not None
+        renewed = eventually(lambda: connection.certificate == place.keys.credentials("phone").certificate, 10)
+        assert renewed, "it stays connected when the one before has expired"

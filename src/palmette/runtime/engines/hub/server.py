@@ -47,7 +47,9 @@ from palmette.runtime.transports.tls.frames import (
 from palmette.runtime.transports.tls.hub import Hub, PeerAuthentication, StreamOpening, listen, refuse
 
 _PATIENCE_S = 10.0
-_CHECK_CERTIFICATES_EVERY_S = 2.0
+_CHECK_EVERY_S = 2.0
+# Between runs nobody waits for a worker: a busy machine has more time for a heartbeat than while it trains.
+IDLE_SILENCE_S = 15.0
 _FAREWELL_S = 1.0
 _REMEMBERED_RUNS = 100
 
@@ -176,7 +178,7 @@ class HubServer:
             "Enroll": self._enroll,
         }
         served = await listen(self._own, self._wanted, methods)
-        self._checking = asyncio.ensure_future(self._check_certificates())
+        self._checking = asyncio.ensure_future(self._check_connections())
         return served
 
     async def _end_run(self) -> None:
@@ -193,12 +195,19 @@ class HubServer:
         await self._server.stop(_FAREWELL_S)
         await _end_tasks()
 
-    async def _check_certificates(self) -> None:
-        """End connections of workers whose certificates have been revoked, or have expired."""
+    async def _check_connections(self) -> None:
+        """End connections of workers whose certificates no longer count, and of those that have been silent for long.
+
+        Where a worker's network is gone, TCP alone would not notice while nobody writes.
+        """
         while True:
-            await asyncio.sleep(_CHECK_CERTIFICATES_EVERY_S)
+            looked_s = time.monotonic()
+            await asyncio.sleep(_CHECK_EVERY_S)
+            now_s = time.monotonic()
+            late = now_s - looked_s > 2 * _CHECK_EVERY_S  # this process was suspended; heartbeats wait to be read
             for connection in list(self._connections.values()):
-                if self._auth.objection(connection.certificate, connection.node) is not None:
+                silent = not late and now_s - connection.heard_s > IDLE_SILENCE_S
+                if silent or self._auth.objection(connection.certificate, connection.node) is not None:
                     connection.end()
 
     def _heard(self, node: str) -> None:
@@ -238,7 +247,9 @@ class HubServer:
         try:
             said = await asyncio.wait_for(_introduction(stream), _PATIENCE_S)
             refuse_other_version(said)
-        except (BadFrame, StopAsyncIteration, TimeoutError) as error:
+        except TimeoutError:
+            await refuse(context, "the worker did not introduce itself in time", grpc.StatusCode.UNAVAILABLE)
+        except (BadFrame, StopAsyncIteration) as error:
             await refuse(context, one_line(str(error)) or "the worker did not introduce itself")
         connection = WorkerConnection(came.node, came.certificate, said, context)
         await context.write(welcome())
@@ -298,6 +309,7 @@ class HubServer:
             found = renewed_certificate(self._keys, connection.node, connection.certificate)
             if found is not None:
                 connection.send(RenewedCertificate(certificate=found), "")
+                connection.certificate = found  # of the same key; the one before may expire while it is connected
 
     def _add(self, connection: WorkerConnection) -> None:
         before = self._connections.get(connection.node)

@@ -292,7 +292,9 @@ class PeerAuthentication:
         try:
             frame = decoded(await asyncio.wait_for(anext(aiter(stream)), _HANDSHAKE_PATIENCE_MS / 1000))
             token, node = read_hello(frame)
-        except (BadFrame, StopAsyncIteration, TimeoutError) as error:
+        except TimeoutError:  # an overloaded machine, or a network that is gone: it may try again
+            await refuse(context, "no hello was received in time", grpc.StatusCode.UNAVAILABLE)
+        except (BadFrame, StopAsyncIteration) as error:
             await refuse(context, str(error) or "no hello was received")
         shown = context.auth_context().get("x509_pem_cert", [b""])[0]
         wrong = self.objection(shown, node, roles)
