@@ -107,7 +107,8 @@ def worker(
         lambda line: None if quiet else print(f"palmette: {line}", file=sys.stderr, flush=True),
         any_version=any_version,
     )
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         dialler.run(once=once)
     finally:
