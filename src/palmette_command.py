@@ -1,7 +1,7 @@
 """What the command ``palmette`` calls first: a module of its own, so that Ctrl-C during all imports is one line.
 
-A KeyboardInterrupt that is raised while a package is imported may be lost there: some catch everything, and C++ code drops
-it, so that the command would go on. Nothing has begun at that time, so the process ends at once instead.
+A KeyboardInterrupt that is raised while a package is imported may be lost there: some catch everything, and C++ code
+drops it, so that the command would go on. Nothing has begun at that time, so the process ends at once instead.
 """
 
 from __future__ import annotations

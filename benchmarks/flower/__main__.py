@@ -1,8 +1,8 @@
 """Federated averaging of LeNet-5 by ``palmette run --engine hub`` and by Flower's deployment engine, in turns, as JSON:
 ``python -m benchmarks.flower --flower ENVIRONMENT`` from the project's root.
 
-Three clients, each behind a router of its own with 10 Mbit/s up and 20 down. Bytes and seconds of a round; then one client is
-killed: seconds until the next round is done, and from its new start until a round with all three is.
+Three clients, each behind a router of its own with 10 Mbit/s up and 20 down. Bytes and seconds of a round; then one
+client is killed: seconds until the next round is done, and from its new start until a round with all three is.
 """
 
 from __future__ import annotations

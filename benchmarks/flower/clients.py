@@ -1,4 +1,4 @@
-"""Three clients behind routers with narrow links, and what is watched while they train: rounds, and bytes on the cables.
+"""Three clients behind routers with narrow links, and what is watched while they train: rounds and bytes.
 
 phone ── NAT ── 10/20 Mbit/s ──┐
 tablet ─ NAT ── 10/20 Mbit/s ──┼── this machine, where the weights are averaged
@@ -7,7 +7,6 @@ laptop ─ NAT ── 10/20 Mbit/s ──┘
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -28,23 +27,6 @@ BATCH, LR, SAMPLES = 16, 0.05, 500
 _FIRST_NETWORK = 30
 _LOOK_EVERY_S = 0.02
 _ENDS_S = 20.0
-
-
-class NewLines:
-    """The lines of a JSONL file, each once, when it is whole."""
-
-    def __init__(self, file: Path) -> None:
-        self._file, self._read = file, 0
-
-    def take(self) -> list[dict[str, Any]]:
-        """The lines that were written since the last time."""
-        if not self._file.exists():
-            return []
-        with self._file.open("rb") as file:
-            file.seek(self._read)
-            whole = file.read().rpartition(b"\n")[0]
-        self._read += len(whole) + 1 if whole else 0
-        return [json.loads(line) for line in whole.splitlines()]
 
 
 class Homes:

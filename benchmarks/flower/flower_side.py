@@ -1,11 +1,12 @@
-"""Flower: its SuperLink here, a SuperNode at each client, and the app of this folder, all in an environment of their own.
+"""Flower: its SuperLink here, a SuperNode at each client, and the app of this folder, in an environment of their own.
 
-Over TLS with a certificate for the server, as Palmette's; which clients may join is not checked. Nothing is installed while
-it runs, and nothing is reported to Flower's makers.
+Over TLS with a certificate for the server; which clients may join is not checked. Nothing is installed while it
+runs, and nothing is reported to Flower's makers.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 import socket
 import time
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.flower.clients import BATCH, CLIENTS, LR, SAMPLES, Homes, NewLines, Processes
+from benchmarks.flower.clients import BATCH, CLIENTS, LR, SAMPLES, Homes, Processes
 from palmette.runtime.transports.keys.folder import Keys
 from palmette.zoo.capture import state
 from palmette.zoo.data import load_data
@@ -40,7 +41,7 @@ class FlowerSide:
 
     def __init__(self, folder: Path, homes: Homes, environment: Path) -> None:
         self._folder, self._homes, self._programs, self._port = folder, homes, environment / "bin", _free_port()
-        self._processes, self._done = Processes(folder), NewLines(folder / "rounds.jsonl")
+        self._processes, self._done = Processes(folder), 0
         path = f"{self._programs}:/usr/sbin:/usr/bin:/sbin:/bin"
         self._environment = {
             "FLWR_HOME": str(folder / "home"),
@@ -81,7 +82,10 @@ class FlowerSide:
 
     def new_rounds(self) -> list[int]:
         """The rounds whose weights have been averaged."""
-        return [line["clients"] for line in self._done.take()]
+        file = self._folder / "rounds.jsonl"
+        lines = file.read_text().split("\n")[:-1] if file.exists() else []
+        found, self._done = lines[self._done :], len(lines)
+        return [json.loads(line)["clients"] for line in found]
 
     def end(self) -> None:
         """End everything."""
@@ -92,7 +96,7 @@ class FlowerSide:
         return self._keys.folder / "authority.crt"
 
     def _write_files(self) -> None:
-        """Keys, the same weights to start from, the samples of each client, a copy of the app, and where the server is."""
+        """Keys, the weights to start from, the samples of each client, a copy of the app, and where the server is."""
         self._keys.init()
         self._keys.issue(SUPERLINK, addresses=["127.0.0.1", *(each.hub for each in self._homes.of.values())])
         network = load_network("lenet5", seed=0)

@@ -1,15 +1,17 @@
-"""Palmette: ``palmette run --engine hub`` with a plan of the strategy ``federated``, and ``palmette worker`` at each client.
+"""Palmette: ``palmette run --engine hub`` with a plan of ``federated``, and ``palmette worker`` at each client.
 
-A worker on the hub's own machine averages. A round is done when its weights have been evaluated, which Flower's are not.
+A worker on the hub's own machine averages. A round is done when its weights have been evaluated; Flower's are not.
 """
 
 from __future__ import annotations
 
+import json
 import socket
 import sys
+from itertools import pairwise
 from pathlib import Path
 
-from benchmarks.flower.clients import BATCH, CLIENTS, DOWN_MBIT, LR, SAMPLES, UP_MBIT, Homes, NewLines, Processes
+from benchmarks.flower.clients import BATCH, CLIENTS, DOWN_MBIT, LR, SAMPLES, UP_MBIT, Homes, Processes
 from benchmarks.overhead.cases import profile_of
 from palmette.cli import execute
 from palmette.runtime.transports.keys.folder import Keys
@@ -27,7 +29,7 @@ class PalmetteSide:
         self._folder, self._homes, self._port = folder, homes, _free_port()
         self._processes = Processes(folder)
         self._keys = Keys(folder / "keys")
-        self._metrics, self._clients = NewLines(folder / "out" / "metrics.jsonl"), 0
+        self._epoch = -1
 
     def start(self) -> None:
         """Start the hub's run, and all workers."""
@@ -51,13 +53,14 @@ class PalmetteSide:
         self._processes.kill(name)
 
     def new_rounds(self) -> list[int]:
-        """The epochs that have been evaluated."""
+        """The epochs that have been evaluated; one that is done again after a loss, when that is."""
+        file = self._folder / "out" / "metrics.jsonl"
+        lines = file.read_text().split("\n")[:-1] if file.exists() else []
         found = []
-        for line in self._metrics.take():
-            if "accuracy" in line:
-                found.append(self._clients)
-            else:
-                self._clients = line["samples"] // BATCH
+        for before, line in pairwise(lines):
+            if "accuracy" in line and (epoch := json.loads(line)["epoch"]) > self._epoch:
+                self._epoch = epoch
+                found.append(json.loads(before)["samples"] // BATCH)
         return found
 
     def end(self) -> None:
