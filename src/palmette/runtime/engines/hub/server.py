@@ -29,12 +29,13 @@ from palmette.errors import ArgumentFault, InputError, one_line
 from palmette.runtime.engines.hub.codec import LONGEST_JSON, BadMessage, MessageParts
 from palmette.runtime.engines.hub.enrolment import answer_enrolment
 from palmette.runtime.engines.hub.messages import HUB, TO_ENGINE, Introduction, RenewalRequest, RenewedCertificate
-from palmette.runtime.engines.hub.renewal import renewed_certificate
+from palmette.runtime.engines.hub.renewal import renew_hub, renewed_certificate
 from palmette.runtime.engines.hub.requests import WorkerEntry
 from palmette.runtime.engines.hub.run_requests import RunRequests, RunStore
 from palmette.runtime.engines.hub.versions import refuse_other_version
 from palmette.runtime.engines.hub.worker_connection import WorkerConnection
 from palmette.runtime.program import Channel
+from palmette.runtime.transports.keys.credentials import Credentials
 from palmette.runtime.transports.keys.folder import Keys
 from palmette.runtime.transports.tls.frames import (
     BadFrame,
@@ -50,6 +51,7 @@ _PATIENCE_S = 10.0
 _CHECK_EVERY_S = 2.0
 # Between runs nobody waits for a worker: a busy machine has more time for a heartbeat than while it trains.
 IDLE_SILENCE_S = 15.0
+RENEW_OWN_EVERY_S = 3600.0
 _FAREWELL_S = 1.0
 _REMEMBERED_RUNS = 100
 
@@ -177,7 +179,7 @@ class HubServer:
             "Operate": self._operate,
             "Enroll": self._enroll,
         }
-        served = await listen(self._own, self._wanted, methods)
+        served = await listen(self._own, self._wanted, methods, self._renewed)
         self._checking = asyncio.ensure_future(self._check_connections())
         return served
 
@@ -200,6 +202,7 @@ class HubServer:
 
         Where a worker's network is gone, TCP alone would not notice while nobody writes.
         """
+        renewed_s = time.monotonic()
         while True:
             looked_s = time.monotonic()
             await asyncio.sleep(_CHECK_EVERY_S)
@@ -209,6 +212,22 @@ class HubServer:
                 silent = not late and now_s - connection.heard_s > IDLE_SILENCE_S
                 if silent or self._auth.objection(connection.certificate, connection.node) is not None:
                     connection.end()
+
+            if self._keeps_runs and now_s - renewed_s > RENEW_OWN_EVERY_S:
+                renewed_s = now_s
+                with suppress(InputError):
+                    await asyncio.to_thread(renew_hub, self._keys)
+
+    def _renewed(self) -> Credentials | None:
+        """The hub's own credentials, if its certificate has been renewed since the last handshake."""
+        try:
+            found = self._keys.credentials(HUB)
+        except InputError:
+            return None
+        if found.certificate == self._own.certificate:
+            return None
+        self._own = found
+        return found
 
     def _heard(self, node: str) -> None:
         connection = self._connections.get(node)

@@ -325,8 +325,15 @@ class PeerAuthentication:
         self._keys.note(event, **about)
 
 
-async def listen(own: Credentials, address: str, methods: Mapping[str, Any]) -> tuple[Any, int]:
+async def listen(
+    own: Credentials,
+    address: str,
+    methods: Mapping[str, Any],
+    renewed: Callable[[], Credentials | None] | None = None,
+) -> tuple[Any, int]:
     """Serve methods at an address, host:port, to holders of certificates; returns the server and its port.
+
+    ``renewed`` is asked in every handshake, in another thread, for later credentials of its own, if there are any.
 
     Raises:
         RunError: the address cannot be used.
@@ -334,13 +341,23 @@ async def listen(own: Credentials, address: str, methods: Mapping[str, Any]) -> 
     server = grpc.aio.server(options=SERVER_OPTIONS)
     handlers = {name: grpc.stream_stream_rpc_method_handler(method) for name, method in methods.items()}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
-    secured = grpc.ssl_server_credentials([(own.key, own.certificate)], own.authority, require_client_auth=True)
+
+    def later() -> Any:
+        found = None if renewed is None else renewed()
+        return None if found is None else _shown(found)
+
+    secured = grpc.dynamic_ssl_server_credentials(_shown(own), later, require_client_authentication=True)
     try:
         port = server.add_secure_port(address, secured)
     except RuntimeError:
         raise RunError(f"cannot listen at {address}: it is in use, or no address of this machine") from None
     await server.start()
     return server, port
+
+
+def _shown(own: Credentials) -> Any:
+    """What a server shows in a handshake, and whom it believes."""
+    return grpc.ssl_server_certificate_configuration([(own.key, own.certificate)], own.authority)
 
 
 async def _refuse_misplaced(data: bytes, context: _Context, channel: int, allowed: Sequence[FrameKind]) -> None:
