@@ -59,6 +59,7 @@ def main() -> None:
         "--flower", type=Path, metavar="ENVIRONMENT", help="folder of an environment with flwr and torch"
     )
     options.add_argument("--turns", type=int, default=TURNS, help=f"default: {TURNS}")
+    options.add_argument("--rounds", type=int, help=f"before a client is killed; default: {ROUNDS}")
     given = options.parse_args()
     missing = why_no_networks("nft", "tc")
     if missing is not None:
@@ -74,7 +75,7 @@ def main() -> None:
         print(f"benchmark: {why}", file=sys.stderr)
         sys.exit(2)
     rounds, away_s = (QUICK_ROUNDS, QUICK_AWAY_S) if given.quick else (ROUNDS, AWAY_S)
-    found = turns(makers, 1 if given.quick else given.turns, rounds, away_s)
+    found = turns(makers, 1 if given.quick else given.turns, given.rounds or rounds, away_s)
     print_result(
         {
             "clients": len(CLIENTS),
