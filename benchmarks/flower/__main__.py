@@ -7,6 +7,7 @@ client is killed: seconds until the next round is done, and from its new start u
 
 from __future__ import annotations
 
+import signal
 import statistics
 import sys
 import tempfile
@@ -74,6 +75,7 @@ def main() -> None:
     else:
         print(f"benchmark: {why}", file=sys.stderr)
         sys.exit(2)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that nothing is left behind
     rounds, away_s = (QUICK_ROUNDS, QUICK_AWAY_S) if given.quick else (ROUNDS, AWAY_S)
     found = turns(makers, 1 if given.quick else given.turns, given.rounds or rounds, away_s)
     print_result(
