@@ -352,7 +352,7 @@ async def _end_tasks() -> None:
     for task in others:
         task.cancel()
     if others:
-        await asyncio.wait(others, timeout=_FAREWELL_S)
+        await asyncio.wait(others, timeout=_PATIENCE_S)  # they end at once, but on a busy machine
 
 
 async def _introduction(stream: AsyncIterator[bytes]) -> Introduction:
