@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import socket
 import sys
+from contextlib import redirect_stdout
 from itertools import pairwise
 from pathlib import Path
 
@@ -80,7 +81,9 @@ class PalmetteSide:
         cluster.write_text("\n".join(["nodes:", *nodes, server, "links:", *links, ""]))
         profile.write_text(profile_of(load_network("lenet5", seed=0), (SERVER, *CLIENTS)).to_json())
         words = ["--cluster", str(cluster), "--profile", str(profile), "--batch", str(BATCH), "--quiet"]
-        if execute(["plan", "federated", *words, "-o", str(plan)]) != 0:
+        with redirect_stdout(sys.stderr):  # where only the figures go
+            code = execute(["plan", "federated", *words, "-o", str(plan)])
+        if code != 0:
             raise RuntimeError("palmette plan federated failed")
         return plan
 
