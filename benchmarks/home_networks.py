@@ -98,8 +98,10 @@ class HomeNetwork:
 
     def change_address(self) -> None:
         """The provider gives the router another address; what it knew of connections is gone."""
-        ip("-n", self.router, "address", "add", f"{self._other}/24", "dev", "public")
+        # Before the other one is there: with the first address of a network the kernel deletes all others of it.
         ip("-n", self.router, "address", "del", f"{self._public}/24", "dev", "public")
+        ip("-n", self.router, "address", "add", f"{self._other}/24", "dev", "public")
+        self._public, self._other = self._other, self._public
         self._inside(self.router, "nft", "flush", "ruleset")
         self._inside(self.router, "nft", "-f", "-", given=_MASQUERADE)
 

@@ -1,8 +1,15 @@
-"""What the command ``palmette`` calls first: a module of its own, so that Ctrl-C during all imports is one line."""
+"""What the command ``palmette`` calls first: a module of its own, so that Ctrl-C during all imports is one line.
+
+A KeyboardInterrupt that is raised while a package is imported may be lost there: some catch everything, and C++ code
+drops it, so that the command would go on. Nothing has begun at that time, so the process ends at once instead.
+"""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+from types import FrameType
 
 INTERRUPTED = 130  # as shells have it
 
@@ -10,8 +17,40 @@ INTERRUPTED = 130  # as shells have it
 def main() -> None:
     """Run the command line and exit."""
     try:
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # it may be ignored, as under nohup
+            signal.signal(signal.SIGINT, end_in_an_import)
         from palmette.cli import main as run
     except KeyboardInterrupt:
-        print("palmette: interrupted", file=sys.stderr)  # noqa: T201
+        _say()
         sys.exit(INTERRUPTED)
     run()
+
+
+def end_in_an_import(number: int, frame: FrameType | None) -> None:
+    """Handle Ctrl-C: as Python does, but end where something is being imported and no process has been started yet.
+
+    Raises:
+        KeyboardInterrupt: nothing is being imported.
+    """
+    if _imports(frame) and not _has_children():
+        _say()
+        os._exit(INTERRUPTED)
+    signal.default_int_handler(number, frame)
+
+
+def _imports(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _has_children() -> bool:
+    """Whether processes were started that this one has to end in order."""
+    started = sys.modules.get("multiprocessing.process")
+    return started is not None and bool(started.active_children())
+
+
+def _say() -> None:
+    print("palmette: interrupted", file=sys.stderr, flush=True)  # noqa: T201

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import random
 import signal
@@ -13,12 +12,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from multiprocessing.util import get_temp_dir
 from pathlib import Path
 from typing import Any
 
 from benchmarks.command import parser, print_result, progress
 from benchmarks.home_networks import why_no_networks
-from benchmarks.power_cut.disk import why_not
+from benchmarks.power_cut.disk import unmount, why_not
 from benchmarks.soak.faults import ANYWHERE, AT_HUB, BEHIND_NAT, IN_NAMESPACES, LOCKED
 from benchmarks.soak.hub_place import HubPlace
 from benchmarks.soak.power_cuts import power_cut
@@ -27,7 +27,6 @@ from palmette.errors import InputError
 from palmette.testbed import iproute
 
 DISK = "48m"
-GONE_S = 20.0
 MINUTES, QUICK_MINUTES = 10.0, 0.1
 QUICK_SEED = 1  # it begins with a killed worker
 KINDS = ("local", "hub", "power")
@@ -58,15 +57,7 @@ def disk(own: bool) -> Iterator[Path]:
             yield Path(folder)
         finally:
             if own:
-                _unmount(folder)
-
-
-def _unmount(folder: str) -> None:
-    """Unmount a disk; what was killed may need a moment on a busy machine to be gone."""
-    gc.collect()  # weights of checkpoints are mapped into memory, and runs refer to themselves
-    until_s = time.monotonic() + GONE_S
-    while subprocess.run(["umount", folder], check=time.monotonic() > until_s, capture_output=True).returncode:
-        time.sleep(0.2)
+                unmount(Path(folder))
 
 
 @contextmanager
@@ -74,6 +65,7 @@ def own_temporary_folder() -> Iterator[Path]:
     """A folder for temporary files of this process and its children, where what they leave behind can be seen."""
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
         before = os.environ.get("TMPDIR")
+        get_temp_dir()  # multiprocessing removes its own when this process ends, which is later
         os.environ["TMPDIR"], tempfile.tempdir = folder, folder
         try:
             yield Path(folder)

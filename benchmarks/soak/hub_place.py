@@ -91,7 +91,8 @@ class HubPlace:
         return Worker([], words, {})
 
     def end(self) -> int:
-        """Ask all workers to end; returns how many do not."""
+        """Ask all workers to end, once who has just come back knows what to forget; returns how many do not."""
+        time.sleep(_LOOK_EVERY_S)
         for worker in self._workers.values():
             worker.process.terminate()
         left = 0

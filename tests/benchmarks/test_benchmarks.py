@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.home_networks import why_no_networks
 from benchmarks.others.published import FOLDER as PUBLISHED
 from benchmarks.power_cut.disk import why_not
 from palmette.errors import InputError
@@ -131,6 +132,13 @@ def power_cut(found: Found) -> None:
     assert found["control"]["lost"]  # else these cuts show nothing
 
 
+def flower(found: Found) -> None:
+    row = found["palmette"]
+    assert found["without_flower"].startswith("Flower is not installed here")
+    assert 1_488_144 < row["round_bytes"] < 3_000_000
+    assert all(row[name] > 0 for name in ("round_s", "after_a_kill_s", "all_back_s"))
+
+
 def recovery(found: Found) -> None:
     assert 0 < found["palmette"]["median_s"] < 60
 
@@ -206,6 +214,7 @@ CHECKS: dict[str, Callable[[Found], None]] = {
             evaluator,
             exchange,
             fidelity,
+            flower,
             leak,
             modules,
             others,
@@ -248,6 +257,8 @@ def test_help_names_the_options(name: str, monkeypatch: pytest.MonkeyPatch, caps
 def test_quick_prints_figures(name: str, tmp_path: Path) -> None:
     if name == "power_cut" and why_not() is not None:
         pytest.skip(str(why_not()))
+    if name == "flower" and why_no_networks("nft", "tc") is not None:
+        pytest.skip(str(why_no_networks("nft", "tc")))
     if name == "others" and not (ROOT / PUBLISHED).is_dir():
         pytest.skip("needs what others published")
     here = ("--only", "startup", "--into", str(tmp_path / "R.md"), "--values", str(tmp_path / "values.json"))

@@ -151,3 +151,27 @@ def test_ctrl_c_while_it_is_imported_is_one_line(module: str) -> None:
     command = [sys.executable, "-c", WHILE_IMPORTING.replace("MODULE", module)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "palmette: interrupted\n")
+
+
+LOST_IN_AN_IMPORT = """
+import os, signal, sys
+
+class Swallows:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+            except BaseException:
+                pass
+
+sys.meta_path.insert(0, Swallows())
+from palmette_command import main
+sys.argv[1:] = ["strategies"]
+main()
+"""
+
+
+def test_ctrl_c_is_not_lost_in_a_package_that_catches_everything() -> None:
+    command = [sys.executable, "-c", LOST_IN_AN_IMPORT]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "palmette: interrupted\n")

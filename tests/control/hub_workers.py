@@ -12,9 +12,10 @@ from typing import Any, Self
 
 from palmette.measure.meters.base import Meter
 from palmette.measure.probing import WorkerProbes
+from palmette.runtime.engines.hub.access import HubAccess
 from palmette.runtime.engines.hub.allowed import AllowedNames
 from palmette.runtime.engines.hub.building import SetupBuilder
-from palmette.runtime.engines.hub.dialler import HubAccess, HubWorker
+from palmette.runtime.engines.hub.dialler import HubWorker
 from palmette.runtime.engines.hub.limits import NO_LIMITS, WorkerLimits
 from palmette.runtime.engines.hub.server import close_hubs, open_hub
 from palmette.runtime.sync.registry import WORKER_SIDES

@@ -47,7 +47,8 @@ def hub(
 
     allowed = replace(allowed_names(allow or (), data or ()), command="hub")
     ended = threading.Event()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     with owned(runs):
         renew_hub(Keys(keys))
         server = open_hub(listen, keys, keeps_runs=True)

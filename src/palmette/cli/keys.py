@@ -197,7 +197,7 @@ def invite(
 
     Example: palmette keys invite phone --hub hub.example:8443
     """
-    from palmette.runtime.engines.hub.dialler import hub_address
+    from palmette.runtime.engines.hub.access import hub_address
     from palmette.runtime.transports.keys.folder import Keys
     from palmette.runtime.transports.keys.invitation import invite as make_code
 

@@ -15,7 +15,7 @@ from palmette.cli.passphrase import PassphraseFile, read_passphrase
 from palmette.errors import ArgumentFault, InputError
 
 if TYPE_CHECKING:
-    from palmette.runtime.engines.hub.dialler import HubAccess
+    from palmette.runtime.engines.hub.access import HubAccess
     from palmette.runtime.transports.keys.credentials import Credentials
 
 
@@ -107,7 +107,8 @@ def worker(
         lambda line: None if quiet else print(f"palmette: {line}", file=sys.stderr, flush=True),
         any_version=any_version,
     )
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         dialler.run(once=once)
     finally:
@@ -135,7 +136,7 @@ def access_from_folder(hub: str | None, node: str | None, folder: Path) -> Calla
     Raises:
         InputError: the address or the name is missing, or the keys are.
     """
-    from palmette.runtime.engines.hub.dialler import HubAccess, hub_address
+    from palmette.runtime.engines.hub.access import HubAccess, hub_address
     from palmette.runtime.transports.keys.folder import Keys
 
     if hub is None or node is None:
@@ -153,7 +154,7 @@ def access_from_pack(
     Raises:
         InputError: the pack cannot be opened, or is another node's, or nothing says where the hub is.
     """
-    from palmette.runtime.engines.hub.dialler import HubAccess, hub_address
+    from palmette.runtime.engines.hub.access import HubAccess, hub_address
     from palmette.runtime.transports.keys.pack import open_pack, renew_pack
 
     secret = read_passphrase(passphrase_file)

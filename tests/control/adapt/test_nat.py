@@ -61,5 +61,6 @@ def test_weights_are_those_of_one_process_from_behind_nat(runs: Runs) -> None:
         eventful.assert_nothing_is_missing()
         changes = eventful.record["changes"]
         assert "cloud" not in changes[0]["nodes"]
-        assert any(change["reason"] == "a node has joined" for change in changes)
+        joined = [change for change in changes if change["reason"] == "a node has joined"]
+        assert set(NODES) <= set(joined[-1]["nodes"]), "also the one whose address has changed"
         assert set(proxy.asked) == {f"{third.hub}:{port}"}

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from palmette.cli import execute
+from palmette.runtime.engines.hub.access import HubAccess
 from palmette.runtime.engines.hub.client import RunsAtHub
-from palmette.runtime.engines.hub.dialler import HubAccess
 from palmette.runtime.options import Options
 from palmette.spec.run_entry import RunEntry
 from tests.control.adapt.test_recovery import ASKED

@@ -10,9 +10,9 @@ import pytest
 
 from palmette.cli import execute
 from palmette.control.hub.queue import HubPlace, RunQueue
+from palmette.runtime.engines.hub.access import HubAccess
 from palmette.runtime.engines.hub.allowed import AllowedNames
 from palmette.runtime.engines.hub.client import RunsAtHub
-from palmette.runtime.engines.hub.dialler import HubAccess
 from palmette.runtime.options import Options
 from tests.control.hub_workers import HubWorkers, free_port
 from tests.control.run.test_processes import trees

@@ -11,9 +11,11 @@ from palmette.cli import execute
 from palmette.control.run.metering import RunMeters
 from palmette.errors import NodeLost
 from palmette.measure.meters.base import EnergyReading
+from palmette.measure.meters.replay import ReplayMeter
 from palmette.spec.cluster import Cluster
 from palmette.spec.files import load
 from tests.control.adapt.test_recovery import REPLICAS, Eventful
+from tests.control.hub_workers import HubWorkers
 from tests.cost.small import instance, phase, source
 from tests.runtime.world import TINY, Runs
 
@@ -134,3 +136,31 @@ def test_a_run_plans_on_when_a_node_has_used_its_energy(runs: Runs) -> None:
     assert change["reason"].startswith("node server: its limit of energy is reached")
     assert "server" not in change["nodes"]
     eventful.assert_nothing_is_missing()
+
+
+def test_meters_of_workers_at_a_hub_are_read_where_they_are(runs: Runs) -> None:
+    """The phone's own, by its worker, and the cloud's log, where the run was started."""
+    out = runs.folder / "out"
+    tree = phase(source("phone", 4, "A"), instance("A", 1, 2, "phone", "B"), instance("B", 3, 5, "cloud"))
+    log = plug(runs.folder, 7.0).replace("phone=", "cloud=")
+    with HubWorkers(runs.folder) as place:
+        place.meters["phone"] = ReplayMeter([0.0, 1e6], [4.0, 4.0], "battery.csv")
+        place.start(["phone", "cloud"])
+        words = [*runs.arguments(TINY, tree)[:-2], *place.options, "--iterations", "5", "--quiet", "-o", str(out)]
+        assert execute([*words, "--meter", "phone=worker", "--meter", log]) == 0
+    found = json.loads((out / "run.json").read_text())["metered"]
+    assert {node: each["energy_j"] / each["seconds"] for node, each in found.items()} == {
+        "phone": pytest.approx(4.0),
+        "cloud": pytest.approx(7.0),
+    }
+    assert found["phone"]["source"] == "measured: replayed from battery.csv"
+
+
+def test_a_worker_without_a_meter_is_named(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    tree = phase(source("phone", 4, "I"), instance("I", 1, 5, "phone"))
+    with HubWorkers(runs.folder) as place:
+        place.start(["phone"])
+        words = [*runs.arguments(TINY, tree)[:-2], *place.options, "--iterations", "1", "--meter", "phone=worker"]
+        assert execute([*words, "--quiet", "-o", str(runs.folder / "out")]) != 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "its owner may name one: palmette worker --meter" in line

@@ -12,7 +12,7 @@ import pytest
 
 from palmette.cli import execute
 from palmette.errors import InputError, RunError
-from palmette.runtime.engines.hub.dialler import HubAccess
+from palmette.runtime.engines.hub.access import HubAccess
 from palmette.runtime.engines.hub.enrolment import _REQUESTS, EnrolmentRequest, enrolled
 from palmette.runtime.transports.keys.folder import Keys
 from palmette.runtime.transports.keys.invitation import invite, own_request, read_invitation

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import datetime as dt
+import socket
+import ssl
 from pathlib import Path
 
 import pytest
 from cryptography import x509
 
 from palmette.errors import RunError
-from palmette.runtime.engines.hub import dialler, renewal
+from palmette.runtime.engines.hub import dialler, renewal, server
 from palmette.runtime.engines.hub.renewal import is_due, renew_hub, renewed_certificate, with_certificate
+from palmette.runtime.engines.hub.server import open_hub
 from palmette.runtime.transports.keys import credentials, folder
+from palmette.runtime.transports.keys.certificates import dns_name
 from palmette.runtime.transports.keys.folder import Keys
 from palmette.runtime.transports.keys.pack import open_pack, renew_pack, write_pack
-from tests.control.hub_workers import HubWorkers
+from tests.control.hub_workers import DiallingWorkers, HubWorkers
 from tests.runtime.world import Runs
 from tests.testbed.test_namespaces import eventually
 
@@ -119,3 +123,32 @@ def test_a_connected_worker_is_renewed(runs: Runs, monkeypatch: pytest.MonkeyPat
         place.start(["phone"])
         assert eventually(lambda: place.keys.credentials("phone").certificate != before.certificate, 10)
         assert place.hub.present() == {"phone"}
+        connection = place.hub.connection("phone")
+        assert connection is not None
+        renewed = eventually(lambda: connection.certificate == place.keys.credentials("phone").certificate, 10)
+        assert renewed, "it stays connected when the one before has expired"
+
+
+def shown(place: DiallingWorkers) -> bytes:
+    """The certificate that the hub shows in a handshake."""
+    secured = ssl.create_default_context(cafile=str(place.keys.folder / "authority.crt"))
+    secured.load_cert_chain(place.keys.file("phone", "crt"), place.keys.file("phone", "key"))
+    host, port = place.address.split(":")
+    with (
+        socket.create_connection((host, int(port)), 10) as line,
+        secured.wrap_socket(line, server_hostname=dns_name("hub")) as wrapped,
+    ):
+        return wrapped.getpeercert(binary_form=True) or b""
+
+
+def test_a_hub_that_keeps_running_shows_its_renewed_certificate(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(renewal, "is_due", lambda _: True)
+    monkeypatch.setattr(server, "RENEW_OWN_EVERY_S", 0.0)
+    monkeypatch.setattr(server, "_CHECK_EVERY_S", 0.2)
+    place = DiallingWorkers(runs.folder)
+    with place:
+        open_hub(place.listen, place.keys.folder, keeps_runs=True)
+        first = shown(place)
+        assert eventually(lambda: shown(place) != first, 10)
+        place.start(["phone"])
+        assert eventually(lambda: any("connected" in line for line in place.said["phone"]), 10)

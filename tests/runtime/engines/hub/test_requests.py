@@ -12,8 +12,8 @@ import grpc
 import pytest
 
 from palmette.errors import Fault, InputError
+from palmette.runtime.engines.hub.access import HubAccess
 from palmette.runtime.engines.hub.client import RunsAtHub
-from palmette.runtime.engines.hub.dialler import HubAccess
 from palmette.runtime.engines.hub.requests import (
     TO_HUB,
     ListRuns,

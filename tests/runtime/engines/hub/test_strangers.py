@@ -20,10 +20,13 @@ import torch
 from safetensors.torch import save as to_bytes
 
 from palmette.cli import execute
+from palmette.measure.probing import WorkerProbes
+from palmette.runtime.engines.hub import dialler, server
+from palmette.runtime.engines.hub.access import HubAccess
 from palmette.runtime.engines.hub.allowed import AllowedNames
 from palmette.runtime.engines.hub.building import SetupBuilder
 from palmette.runtime.engines.hub.codec import MessageParts
-from palmette.runtime.engines.hub.dialler import HubAccess, HubConnection
+from palmette.runtime.engines.hub.dialler import HubConnection
 from palmette.runtime.engines.hub.messages import PROTOCOL, TO_ENGINE, TO_WORKER, Introduction, WorkOrder
 from palmette.runtime.record.operations import OperationRecord
 from palmette.runtime.transports.keys.folder import Keys
@@ -145,7 +148,7 @@ class Liar(HubConnection):
     """A worker that answers orders and commands, by their kinds, with these events."""
 
     def __init__(self, door: HubAccess, lies: Mapping[str, Sequence[Event]]) -> None:
-        super().__init__(door, SetupBuilder(AllowedNames(), {}), None)  # type: ignore[arg-type]
+        super().__init__(door, SetupBuilder(AllowedNames(), {}), WorkerProbes(AllowedNames(), None))  # type: ignore[arg-type]
         self._lies = {"WorkOrder": [Ready()]} | dict(lies)
 
     def serve(self) -> None:
@@ -197,6 +200,55 @@ def test_a_worker_that_lies_is_named(
 def _serve(liar: Liar) -> None:
     with contextlib.suppress(StopIteration, grpc.RpcError):
         liar.serve()
+
+
+def test_a_worker_whose_network_is_gone_is_not_listed_for_ever(
+    place: HubWorkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "IDLE_SILENCE_S", 0.5)
+    silent = HubConnection(
+        HubAccess(place.address, place.keys.credentials("phone")),
+        SetupBuilder(AllowedNames(), {}),
+        WorkerProbes(AllowedNames(), None),
+    )
+    silent.enlist()
+    assert eventually(lambda: "phone" in place.hub.present(), 10)
+    assert eventually(lambda: not place.hub.present(), 20), "it enlisted, and gave no sign of life"
+    silent.close()
+
+
+def test_a_worker_dials_again_where_the_hub_does_not_answer(place: HubWorkers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the network goes between the handshake and the hub's welcome."""
+    monkeypatch.setattr(dialler, "WELCOME_S", 0.5)
+
+    async def silence(*_: object) -> None:
+        await asyncio.sleep(60)
+
+    with monkeypatch.context() as dark:
+        dark.setattr(server, "_introduction", silence)
+        place.start(["phone"])
+        assert eventually(lambda: any("does not answer" in line for line in place.said["phone"]), 20)
+    assert eventually(lambda: "phone" in place.hub.present(), 20)
+    assert not place.errors
+
+
+def test_a_worker_that_introduces_itself_too_late_may_try_again(
+    place: HubWorkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_PATIENCE_S", 0.3)
+    door = HubAccess(place.address, place.keys.credentials("phone"))
+    with door.dialled() as dialled:
+        held = threading.Event()
+        call = dialled.stream_stream(f"/{SERVICE}/Enlist")(held_back(HELLO, held), timeout=10)
+        with pytest.raises(grpc.RpcError) as ended:
+            next(call)
+        held.set()
+    assert ended.value.code() is grpc.StatusCode.UNAVAILABLE, "a refusal would end a worker for good"
+
+
+def held_back(first: bytes, until: threading.Event) -> Iterator[bytes]:
+    yield first
+    until.wait(10)
 
 
 def test_a_second_worker_of_a_node_takes_the_place_of_the_first(place: HubWorkers) -> None:

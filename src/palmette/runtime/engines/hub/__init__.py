@@ -23,5 +23,6 @@ orders             from a setup to an order: names instead of objects
 allowed            what the owner of a worker or a hub allows
 limits             what the owner of a worker lets it take of its machine
 building           from an order to a setup, on the worker's machine
+access             where a hub is, and the credentials to enter
 dialler            the worker's side: dials, serves, and dials again
 """

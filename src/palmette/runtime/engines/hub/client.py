@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 import grpc
 
 from palmette.errors import Fault, InputError, RunError
+from palmette.runtime.engines.hub.access import HubAccess
 from palmette.runtime.engines.hub.codec import MessageParts
-from palmette.runtime.engines.hub.dialler import HubAccess
 from palmette.runtime.engines.hub.messages import HUB
 from palmette.runtime.engines.hub.requests import (
     FROM_HUB,

@@ -20,10 +20,10 @@ from importlib.metadata import version
 from queue import SimpleQueue
 from typing import Any
 
-import grpc
 import torch
 
-from palmette.errors import ArgumentFault, InputError, RunError
+from palmette.errors import RunError
+from palmette.runtime.engines.hub.access import HubAccess
 from palmette.runtime.engines.hub.building import SetupBuilder
 from palmette.runtime.engines.hub.codec import BadMessage, Envelope, MessageParts
 from palmette.runtime.engines.hub.messages import (
@@ -44,11 +44,8 @@ from palmette.runtime.engines.probes import CarryOut, ProbeRequest, ProbeResult,
 from palmette.runtime.program import Channel
 from palmette.runtime.transports.base import ConnectionLost, TransportClosed
 from palmette.runtime.transports.heartbeat import SILENCE_S, peer_silent
-from palmette.runtime.transports.keys.certificates import dns_name
-from palmette.runtime.transports.keys.credentials import Credentials
 from palmette.runtime.transports.liveness import Liveness
 from palmette.runtime.transports.tls.frames import (
-    MOST_BYTES,
     TOKEN_BYTES,
     BadFrame,
     FrameKind,
@@ -63,37 +60,14 @@ from palmette.runtime.worker.failure import failure
 from palmette.runtime.worker.tuning import use_threads
 from palmette.runtime.worker.worker import Worker
 
-_OPTIONS = [
-    ("grpc.max_receive_message_length", MOST_BYTES),
-    ("grpc.max_send_message_length", MOST_BYTES),
-    ("grpc.use_local_subchannel_pool", 1),
-    ("grpc.enable_retries", 0),
-    ("grpc.ssl_target_name_override", dns_name(HUB)),
-]
 _NO_TOKEN = bytes(TOKEN_BYTES)
 ALIVE_EVERY_S = 1.0
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 15.0
+WELCOME_S = 30.0
 _FAREWELL_S = 1.0
 _KEEPING_S = _MEASURED_S = 10.0
 _LOOK_EVERY_S = 10.0
 RENEW_EVERY_S = 3600.0
-
-
-@dataclass(frozen=True)
-class HubAccess:
-    """Where a hub is, and the credentials with which a node enters; any other certificate than the hub's is refused.
-
-    ``keep`` keeps them when the certificate was renewed.
-    """
-
-    address: str
-    own: Credentials
-    keep: Callable[[Credentials], None] = lambda _: None
-
-    def dialled(self) -> Any:
-        """A connection, which is established when it is first used."""
-        secured = grpc.ssl_channel_credentials(self.own.authority, self.own.key, self.own.certificate)
-        return grpc.secure_channel(self.address, secured, options=_OPTIONS)
 
 
 @dataclass(frozen=True)
@@ -150,7 +124,7 @@ class HubConnection:
         """Say who this is, and wait until the hub agrees; ``any_version``: also one with another torch.
 
         Raises:
-            ConnectionLost: the hub cannot be reached.
+            ConnectionLost: the hub cannot be reached, or does not answer: the network may have gone meanwhile.
             RunError: it refuses this worker.
         """
         mine = Introduction(
@@ -161,8 +135,14 @@ class HubConnection:
             limits=self._builder.limits.introduced(),
         )
         self._send(mine, "")
-        if self._stream.next().kind is not FrameKind.WELCOME:
-            raise BadMessage("the hub did not send welcome")
+        limit = threading.Timer(WELCOME_S, self._break_off, [ConnectionLost("the hub does not answer", HUB)])
+        limit.daemon = True
+        limit.start()
+        try:
+            if self._stream.next().kind is not FrameKind.WELCOME:
+                raise BadMessage("the hub did not send welcome")
+        finally:
+            limit.cancel()
 
     def serve(self, *, once: bool = False) -> None:
         """Execute orders until the hub leaves; with ``once``, or a run is over.
@@ -280,6 +260,11 @@ class HubConnection:
             except (RunError, TransportClosed):
                 return
 
+    def _break_off(self, why: RunError) -> None:
+        """End the connection; whoever waits for the hub hears why."""
+        self._state.broken = why
+        self._stream.cancel()
+
     def _be_there(self) -> None:
         """Send heartbeats to the hub, until it is silent, the owner's hours end, or the connection is closed."""
         while not self._ended.wait(ALIVE_EVERY_S):
@@ -287,12 +272,10 @@ class HubConnection:
             self._renew()
             away = self._builder.limits.away()
             if away is not None:
-                self._state.broken = ConnectionLost(away, HUB)
-                self._stream.cancel()
+                self._break_off(ConnectionLost(away, HUB))
                 return
             if self._liveness.first_silent(time.monotonic()) is not None:
-                self._state.broken = peer_silent(HUB)
-                self._stream.cancel()
+                self._break_off(peer_silent(HUB))
                 return
             try:
                 self._stream.put(alive())
@@ -381,15 +364,3 @@ def _ending(connection: HubConnection, once: bool) -> str:
     if not (once and connection.runs):
         return "the hub has left"
     return "the run is over" if connection.orders else f"the run is over; it did not use node {connection.node}"
-
-
-def hub_address(text: str) -> str:
-    """An address, host:port, as a user types it.
-
-    Raises:
-        InputError: it is none.
-    """
-    host, colon, port = text.rpartition(":")
-    if not (host and colon and port.isdecimal() and 0 < int(port) < 2**16):
-        raise InputError(ArgumentFault("hub", text, "expected host:port, such as hub.example:8443"))
-    return text

@@ -11,8 +11,8 @@ import grpc
 from pydantic import Field
 
 from palmette.errors import InputError, RunError, one_line
+from palmette.runtime.engines.hub.access import HubAccess
 from palmette.runtime.engines.hub.codec import Codec, MessageParts
-from palmette.runtime.engines.hub.dialler import HubAccess
 from palmette.runtime.engines.hub.messages import HUB, LONGEST_CERTIFICATE, HubMessage
 from palmette.runtime.engines.hub.renewal import with_certificate
 from palmette.runtime.transports.keys.credentials import Credentials

@@ -47,7 +47,7 @@ def renewed_certificate(keys: Keys, node: str, shown: bytes) -> bytes | None:
 
 
 def renew_hub(keys: Keys) -> None:
-    """Renew the hub's own certificate, if it is due and the authority's key is there; for a hub that starts.
+    """Renew the hub's own certificate, if it is due and the authority's key is there.
 
     Raises:
         InputError: the hub has no valid certificate, or the folder cannot be used.

@@ -29,12 +29,13 @@ from palmette.errors import ArgumentFault, InputError, one_line
 from palmette.runtime.engines.hub.codec import LONGEST_JSON, BadMessage, MessageParts
 from palmette.runtime.engines.hub.enrolment import answer_enrolment
 from palmette.runtime.engines.hub.messages import HUB, TO_ENGINE, Introduction, RenewalRequest, RenewedCertificate
-from palmette.runtime.engines.hub.renewal import renewed_certificate
+from palmette.runtime.engines.hub.renewal import renew_hub, renewed_certificate
 from palmette.runtime.engines.hub.requests import WorkerEntry
 from palmette.runtime.engines.hub.run_requests import RunRequests, RunStore
 from palmette.runtime.engines.hub.versions import refuse_other_version
 from palmette.runtime.engines.hub.worker_connection import WorkerConnection
 from palmette.runtime.program import Channel
+from palmette.runtime.transports.keys.credentials import Credentials
 from palmette.runtime.transports.keys.folder import Keys
 from palmette.runtime.transports.tls.frames import (
     BadFrame,
@@ -47,7 +48,10 @@ from palmette.runtime.transports.tls.frames import (
 from palmette.runtime.transports.tls.hub import Hub, PeerAuthentication, StreamOpening, listen, refuse
 
 _PATIENCE_S = 10.0
-_CHECK_CERTIFICATES_EVERY_S = 2.0
+_CHECK_EVERY_S = 2.0
+# Between runs nobody waits for a worker: a busy machine has more time for a heartbeat than while it trains.
+IDLE_SILENCE_S = 15.0
+RENEW_OWN_EVERY_S = 3600.0
 _FAREWELL_S = 1.0
 _REMEMBERED_RUNS = 100
 
@@ -175,8 +179,8 @@ class HubServer:
             "Operate": self._operate,
             "Enroll": self._enroll,
         }
-        served = await listen(self._own, self._wanted, methods)
-        self._checking = asyncio.ensure_future(self._check_certificates())
+        served = await listen(self._own, self._wanted, methods, self._renewed)
+        self._checking = asyncio.ensure_future(self._check_connections())
         return served
 
     async def _end_run(self) -> None:
@@ -193,13 +197,37 @@ class HubServer:
         await self._server.stop(_FAREWELL_S)
         await _end_tasks()
 
-    async def _check_certificates(self) -> None:
-        """End connections of workers whose certificates have been revoked, or have expired."""
+    async def _check_connections(self) -> None:
+        """End connections of workers whose certificates no longer count, and of those that have been silent for long.
+
+        Where a worker's network is gone, TCP alone would not notice while nobody writes.
+        """
+        renewed_s = time.monotonic()
         while True:
-            await asyncio.sleep(_CHECK_CERTIFICATES_EVERY_S)
+            looked_s = time.monotonic()
+            await asyncio.sleep(_CHECK_EVERY_S)
+            now_s = time.monotonic()
+            late = now_s - looked_s > 2 * _CHECK_EVERY_S  # this process was suspended; heartbeats wait to be read
             for connection in list(self._connections.values()):
-                if self._auth.objection(connection.certificate, connection.node) is not None:
+                silent = not late and now_s - connection.heard_s > IDLE_SILENCE_S
+                if silent or self._auth.objection(connection.certificate, connection.node) is not None:
                     connection.end()
+
+            if self._keeps_runs and now_s - renewed_s > RENEW_OWN_EVERY_S:
+                renewed_s = now_s
+                with suppress(InputError):
+                    await asyncio.to_thread(renew_hub, self._keys)
+
+    def _renewed(self) -> Credentials | None:
+        """The hub's own credentials, if its certificate has been renewed since the last handshake."""
+        try:
+            found = self._keys.credentials(HUB)
+        except InputError:
+            return None
+        if found.certificate == self._own.certificate:
+            return None
+        self._own = found
+        return found
 
     def _heard(self, node: str) -> None:
         connection = self._connections.get(node)
@@ -238,7 +266,9 @@ class HubServer:
         try:
             said = await asyncio.wait_for(_introduction(stream), _PATIENCE_S)
             refuse_other_version(said)
-        except (BadFrame, StopAsyncIteration, TimeoutError) as error:
+        except TimeoutError:
+            await refuse(context, "the worker did not introduce itself in time", grpc.StatusCode.UNAVAILABLE)
+        except (BadFrame, StopAsyncIteration) as error:
             await refuse(context, one_line(str(error)) or "the worker did not introduce itself")
         connection = WorkerConnection(came.node, came.certificate, said, context)
         await context.write(welcome())
@@ -298,6 +328,7 @@ class HubServer:
             found = renewed_certificate(self._keys, connection.node, connection.certificate)
             if found is not None:
                 connection.send(RenewedCertificate(certificate=found), "")
+                connection.certificate = found  # of the same key; the one before may expire while it is connected
 
     def _add(self, connection: WorkerConnection) -> None:
         before = self._connections.get(connection.node)
@@ -321,7 +352,7 @@ async def _end_tasks() -> None:
     for task in others:
         task.cancel()
     if others:
-        await asyncio.wait(others, timeout=_FAREWELL_S)
+        await asyncio.wait(others, timeout=_PATIENCE_S)  # they end at once, but on a busy machine
 
 
 async def _introduction(stream: AsyncIterator[bytes]) -> Introduction:

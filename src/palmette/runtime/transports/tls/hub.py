@@ -292,7 +292,9 @@ class PeerAuthentication:
         try:
             frame = decoded(await asyncio.wait_for(anext(aiter(stream)), _HANDSHAKE_PATIENCE_MS / 1000))
             token, node = read_hello(frame)
-        except (BadFrame, StopAsyncIteration, TimeoutError) as error:
+        except TimeoutError:  # an overloaded machine, or a network that is gone: it may try again
+            await refuse(context, "no hello was received in time", grpc.StatusCode.UNAVAILABLE)
+        except (BadFrame, StopAsyncIteration) as error:
             await refuse(context, str(error) or "no hello was received")
         shown = context.auth_context().get("x509_pem_cert", [b""])[0]
         wrong = self.objection(shown, node, roles)
@@ -323,8 +325,15 @@ class PeerAuthentication:
         self._keys.note(event, **about)
 
 
-async def listen(own: Credentials, address: str, methods: Mapping[str, Any]) -> tuple[Any, int]:
+async def listen(
+    own: Credentials,
+    address: str,
+    methods: Mapping[str, Any],
+    renewed: Callable[[], Credentials | None] | None = None,
+) -> tuple[Any, int]:
     """Serve methods at an address, host:port, to holders of certificates; returns the server and its port.
+
+    ``renewed`` is asked in every handshake, in another thread, for later credentials of its own, if there are any.
 
     Raises:
         RunError: the address cannot be used.
@@ -332,13 +341,23 @@ async def listen(own: Credentials, address: str, methods: Mapping[str, Any]) -> 
     server = grpc.aio.server(options=SERVER_OPTIONS)
     handlers = {name: grpc.stream_stream_rpc_method_handler(method) for name, method in methods.items()}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
-    secured = grpc.ssl_server_credentials([(own.key, own.certificate)], own.authority, require_client_auth=True)
+
+    def later() -> Any:
+        found = None if renewed is None else renewed()
+        return None if found is None else _shown(found)
+
+    secured = grpc.dynamic_ssl_server_credentials(_shown(own), later, require_client_authentication=True)
     try:
         port = server.add_secure_port(address, secured)
     except RuntimeError:
         raise RunError(f"cannot listen at {address}: it is in use, or no address of this machine") from None
     await server.start()
     return server, port
+
+
+def _shown(own: Credentials) -> Any:
+    """What a server shows in a handshake, and whom it believes."""
+    return grpc.ssl_server_certificate_configuration([(own.key, own.certificate)], own.authority)
 
 
 async def _refuse_misplaced(data: bytes, context: _Context, channel: int, allowed: Sequence[FrameKind]) -> None:
