@@ -20,6 +20,7 @@ from typing import Any
 from torch import Tensor
 
 from palmette.compress.error_feedback import is_of_exchange
+from palmette.cost.delivery import sending_sources
 from palmette.cost.steps import Kind
 from palmette.runtime.data.epoch_length import common_steps
 from palmette.runtime.engines.crew import Stopped, one_from_each
@@ -348,8 +349,14 @@ class StepEngineSide:
         return joined(answers.values()) if len(answers) == len(asked) else None
 
     def measured(self) -> MeasuredTimes:
-        """The median time of an iteration; the mean of as many as make an update, where that is apart."""
-        many = 1 if self._updates is None else self._updates.every
+        """The median time of an iteration; the mean of as many as make an update, where that is apart.
+
+        Samples that travel ahead may arrive for several iterations at once, which then follow each other quickly: there
+        it is the mean of as many as may be under way.
+        """
+        many, phase = 1 if self._updates is None else self._updates.every, self._context.phase
+        if phase.ahead and sending_sources(phase):
+            many *= math.ceil((phase.ahead_iterations + 1) / many)
         ends = range(many, len(self._spans_s) + 1, many)
         spans_s = [statistics.fmean(self._spans_s[end - many : end]) for end in ends]
         return MeasuredTimes(typical_s(spans_s or self._spans_s))
