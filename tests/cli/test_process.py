@@ -82,7 +82,7 @@ def test_a_closed_stdout_is_one_line() -> None:
 
 
 def test_a_terminal_without_unicode_gets_its_table(world: World) -> None:
-    done = palmette("compare", *world.inputs, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    done = palmette("compare", *world.inputs, env={**os.environ, "PYTHONIOENCODING": "ascii", "COLUMNS": "160"})
     assert (done.returncode, done.stderr) == (0, "")
     assert "energy ?" in done.stdout  # × has no place in ASCII
 

@@ -17,6 +17,7 @@ one after the other.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -70,7 +71,7 @@ class QuickBound:
 
     def __init__(self, problem: HybridProblem) -> None:
         prices, sizes = problem.task.evaluator, problem.task.evaluator.sizes()
-        self._prices, self._depth = prices, problem.depth
+        self._prices = prices
         self._busy = {
             name: [(a + b) / share for a, b in zip(times.forward, times.backward, strict=True)]
             for name, share in problem.cpu_shares.items()
@@ -214,20 +215,17 @@ class QuickBound:
 
     def _messages(self, state: SearchState, held: dict[tuple[str, int, int], None]) -> dict[tuple[str, str], float]:
         """Bits of the gradients of replicated layers that each node sends to where they meet, and gets back."""
-        holders: list[dict[str, None]] = [{} for _ in range(self._depth)]
-        for node, before, last in held:
-            for layer in range(before, last):
-                holders[layer][node] = None
         hops, home = self._prices.routes.hops, state.paths[0].runs[-1][0]
         messages: dict[tuple[str, str], float] = {}
-        places: dict[tuple[str, ...], str] = {}
-        for bits, nodes in zip(self._weight_bits, map(tuple, holders), strict=True):
+        cuts = sorted({cut for _, before, last in held for cut in (before, last)})
+        for first, end in itertools.pairwise(cuts):  # layers that the same nodes hold
+            nodes = dict.fromkeys(node for node, before, last in held if before <= first and end <= last)
+            bits = sum(self._weight_bits[first:end])
             if len(nodes) > 1 and bits:
-                if nodes not in places:
-                    places[nodes] = state.meet or min(nodes, key=lambda node: hops(node, home))
+                place = state.meet or min(nodes, key=lambda node: hops(node, home))
                 for node in nodes:
-                    if node != places[nodes]:
-                        messages[node, places[nodes]] = messages.get((node, places[nodes]), 0.0) + bits
+                    if node != place:
+                        messages[node, place] = messages.get((node, place), 0.0) + bits
         return messages
 
     def _route(self, a: str, b: str) -> Route:
