@@ -31,7 +31,7 @@ def test_nobody_gets_into_such_a_network_because_of_its_router() -> None:
 
 @pytest.mark.namespaces
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.skipif(why_no_networks("nft") is not None, reason=str(why_no_networks("nft")))
 def test_weights_are_those_of_one_process_from_behind_nat(runs: Runs) -> None:
     """Both home networks use the same addresses inside; the phone, which has the data, is at the hub by a proxy."""
