@@ -202,7 +202,7 @@ def exchange_fragment(phase: Phase, sizes: Sizes, run: Run) -> list[Iteration]:
 
     Each instance takes a copy of its weights; these are exchanged; each puts the average in place.
     """
-    held = [k for k, instance in enumerate(phase.instances) if _overlap(instance.layers, run)]
+    held = [k for k, instance in enumerate(phase.instances) if _common_layers(instance.layers, run)]
     steps: Steps = []
     away = _away(phase, held)
     pushed = [add(steps, _push(phase, k, run)) for k in away]
@@ -213,7 +213,7 @@ def exchange_fragment(phase: Phase, sizes: Sizes, run: Run) -> list[Iteration]:
     return [with_sizes(each, phase, sizes) for each in (copies[0], steps, copies[1])]
 
 
-def _overlap(layers: Run, run: Run) -> tuple[Run, ...]:
+def _common_layers(layers: Run, run: Run) -> tuple[Run, ...]:
     """The layers of an instance that are in a run."""
     first, last = max(layers[0], run[0]), min(layers[1], run[1])
     return ((first, last),) if first <= last else ()
@@ -221,7 +221,7 @@ def _overlap(layers: Run, run: Run) -> tuple[Run, ...]:
 
 def _copy(phase: Phase, k: int, run: Run) -> Step:
     instance = phase.instances[k]
-    return Step(Kind.COMBINE, k, instance.node, [], layers=_overlap(instance.layers, run))
+    return Step(Kind.COMBINE, k, instance.node, [], layers=_common_layers(instance.layers, run))
 
 
 def exchange_apart(phase: Phase, sizes: Sizes, trees: Sequence[Sequence[int]]) -> list[Iteration]:
@@ -241,16 +241,16 @@ def _away(phase: Phase, numbers: Iterable[int]) -> list[int]:
 
 def _push(phase: Phase, k: int, run: Run = EVERYTHING) -> Step:
     instance = phase.instances[k]
-    return Step(Kind.PUSH, k, instance.node, [], phase.meeting_node, layers=_overlap(instance.layers, run))
+    return Step(Kind.PUSH, k, instance.node, [], phase.meeting_node, layers=_common_layers(instance.layers, run))
 
 
 def _average(phase: Phase, pushed: list[int], run: Run = EVERYTHING) -> Step:
-    return Step(Kind.AVERAGE, 0, phase.meeting_node, pushed, layers=_overlap((1, phase.depth), run))
+    return Step(Kind.AVERAGE, 0, phase.meeting_node, pushed, layers=_common_layers((1, phase.depth), run))
 
 
 def _pull(phase: Phase, k: int, after: list[int], run: Run = EVERYTHING) -> Step:
     instance = phase.instances[k]
-    return Step(Kind.PULL, k, phase.meeting_node, after, instance.node, layers=_overlap(instance.layers, run))
+    return Step(Kind.PULL, k, phase.meeting_node, after, instance.node, layers=_common_layers(instance.layers, run))
 
 
 def exchanges_weights(phase: Phase) -> bool:
